@@ -1,5 +1,6 @@
 """What tests share: a small corpus, a recipe folder of their own, and ways to run it for real."""
 
+import gc
 import os
 import runpy
 import shutil
@@ -7,9 +8,10 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import hypothesis
@@ -18,11 +20,16 @@ import pytest
 # As many tests run at once as there are cores. With more than a thread each they, and the processes
 # that they start, would wait for each other. Read by torch when it is imported, hence up here.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Compiled once, whatever the shell says: hundreds of processes import the package, and what pytest
+# makes of a test file takes longer than all that it imports.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 from asdf.demo import DemoSet, make_demo_corpus
 from asdf.networks.packed import computes_bfloat16
 from asdf.runs.log import LOG, is_on_screen
 from tests.warm_python import warm_python
+
+sys.dont_write_bytecode = False
 
 # A shell lets what it starts in the background ignore Ctrl-C, and so would all processes of the
 # tests, some of which are about it.
@@ -39,6 +46,18 @@ def pytest_configure(config: pytest.Config) -> None:
     """Hide GPUs from this process and what it starts: ordinary tests compare bits of the CPU."""
     if "real_gpu" not in config.option.markexpr:
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
+
+
+def pytest_collection(session: pytest.Session) -> None:
+    """Compile a share of all test files: each process reads afterwards what the others compiled."""
+    processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    if processes == 1 or session.config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
+        return
+    number = int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw"))
+    for path in sorted(Path(__file__).parent.rglob("test_*.py"))[number::processes]:
+        # A file that skips itself, or is broken, does so again when its tests are collected.
+        with suppress(pytest.skip.Exception, Exception):
+            import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -63,6 +82,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for name, item in by_name.items():
             if name not in marker.args:
                 item.add_marker(pytest.mark.slow)
+
+
+def pytest_collection_finish() -> None:
+    """Set aside what has been imported: each run collects garbage and would go through all of it."""
+    gc.collect()
+    gc.freeze()
 
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -12,6 +12,7 @@ import os
 import runpy
 import signal
 import sys
+from collections.abc import Iterable
 from importlib import import_module
 from importlib.util import find_spec
 
@@ -52,9 +53,13 @@ OF_SIGNAL = {
 PLATFORMS = {"macos": "darwin", "windows": "win32"}
 
 
-def become(system: str) -> None:
-    """Hide from this process what `system` lacks: 'macos' or 'windows'."""
-    for name in _FIRST:
+def become(system: str, first: Iterable[str] = _FIRST) -> None:
+    """Hide from this process what `system` lacks: 'macos' or 'windows'.
+
+    Args:
+        first: modules that are imported before, as they would not be afterwards.
+    """
+    for name in first:
         if find_spec(name.partition(".")[0]):
             import_module(name)
     for name in MODULES[system]:

@@ -7,8 +7,8 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import asdf
+from tests.sources import FILES, ROOT, nodes, relative
 
-ROOT = Path(__file__).resolve().parents[1]
 # From the ground up: a room imports only rooms that stand before it.
 ROOMS = [
     "version",
@@ -60,8 +60,8 @@ ROOMS = [
     "__main__",
 ]
 FLOOR = {room: number for number, room in enumerate(ROOMS)}
-FILES = sorted((ROOT / "asdf").rglob("*.py"))
 MODULES = {".".join(path.relative_to(ROOT).with_suffix("").parts) for path in FILES}
+NAMES = {module.removesuffix(".__init__") for module in MODULES}
 # What the package itself offers of the rooms, each of which stands below it.
 OFFERED = {f"asdf.{name}" for name in asdf.__all__} - {"asdf.__version__"}
 # Services that may stay shut: the others know their doors (`__init__`) alone.
@@ -106,19 +106,11 @@ def module_of(path: Path) -> str:
     return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
 
-def relative(path: Path) -> str:
-    return str(path.relative_to(ROOT))
-
-
 @cache
-def parse(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
-
-
 def imported_modules(path: Path) -> set[str]:
     """Return the modules that a file imports, also those that `from a.room import` names."""
     modules: set[str] = set()
-    for node in ast.walk(parse(path)):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             modules.update(name.name for name in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -132,22 +124,22 @@ def imported_modules(path: Path) -> set[str]:
 def imported_files(path: Path) -> set[str]:
     """Return the modules whose files a file needs; of `from a.room import module` that module."""
     modules: set[str] = set()
-    names = {module_of(other) for other in FILES}
-    for node in ast.walk(parse(path)):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             modules.update(name.name for name in node.names)
         elif isinstance(node, ast.ImportFrom):
             for name in node.names:
                 member = f"{node.module}.{name.name}"
-                modules.add(member if member in names else str(node.module))
+                modules.add(member if member in NAMES else str(node.module))
     return modules - {module_of(path)}
 
 
 def imported_rooms(path: Path) -> Iterator[tuple[str, str]]:
     """Yield each module of another room that a file imports, after its room."""
+    room = room_of(path)
     for module in sorted(imported_modules(path)):
         parts = module.split(".")
-        if parts[0] == "asdf" and len(parts) > 1 and parts[1] != room_of(path):
+        if parts[0] == "asdf" and len(parts) > 1 and parts[1] != room:
             # What the package's own door offers (`from asdf import Detector`) is above all rooms.
             yield parts[1] if parts[1] in FLOOR else "__init__", module
 
@@ -202,9 +194,7 @@ def test_only_the_recipe_floor_reads_the_singleton() -> None:
         relative(path)
         for path in FILES
         if FLOOR[room_of(path)] < FLOOR["recipe"] and room_of(path) != "settings"
-        if any(
-            isinstance(node, ast.Name) and node.id == "Settings" for node in ast.walk(parse(path))
-        )
+        if any(isinstance(node, ast.Name) and node.id == "Settings" for node in nodes(path))
     ]
     assert readers == []
 

@@ -30,12 +30,14 @@ def selected_by(folder, *words: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True, cwd=folder).stdout
 
 
+@pytest.mark.slow_but("default")
 @pytest.mark.parametrize(
     ("words", "runs", "leaves"),
     [
         ((), "test_quick PASSED", "test_of_minutes"),
         (("-m", "slow"), "test_of_minutes PASSED", "test_quick"),
     ],
+    ids=["default", "slow"],
 )
 def test_slow_tests_are_a_call_of_their_own(tmp_path, words, runs, leaves):
     printed = selected_by(tmp_path, *words)
@@ -69,6 +71,14 @@ def test_a_case_stands_for_the_slow_ones_of_its_test(tmp_path):
     wrong = ran(command)
     assert wrong.returncode == pytest.ExitCode.USAGE_ERROR
     assert "slow_but names ['quik']" in wrong.stdout + wrong.stderr
+
+
+def test_what_processes_import_is_compiled_once():
+    program = "import sys; print(sys.dont_write_bytecode)"
+    printed = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, check=True
+    ).stdout
+    assert (sys.dont_write_bytecode, printed) == (False, b"False\n")
 
 
 def test_ci_runs_both_and_repeats_no_test():

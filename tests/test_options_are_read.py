@@ -12,6 +12,7 @@ import ast
 import importlib
 from collections.abc import Iterator
 from dataclasses import fields, make_dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,13 +21,9 @@ from asdf.__main__ import COMMANDS, OLDER, module_name
 from asdf.commands.options import option
 from asdf.settings.catalogue import section_types
 from asdf.settings.sections.fields import setting
+from tests.sources import ROOT, parse
 
-ROOT = Path(__file__).resolve().parents[1]
 ALL_COMMANDS = (*COMMANDS, *OLDER)
-
-
-def parse(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def reads_in(node: ast.AST, name: str) -> set[str]:
@@ -61,6 +58,7 @@ def options_read(tree: ast.Module, own: str) -> Iterator[tuple[str, str]]:
                     yield from ((own, name) for name in reads_in(node, inner.targets[0].id))
 
 
+@cache
 def all_options_read() -> set[tuple[str, str]]:
     read = set()
     own = {}
@@ -101,6 +99,7 @@ def words_of(tree: ast.Module) -> tuple[set[str], set[str]]:
     return attributes, named
 
 
+@cache
 def files_words() -> list[tuple[set[str], set[str]]]:
     sections = ROOT / "asdf" / "settings" / "sections"
     paths = [*(ROOT / "asdf").rglob("*.py"), *(ROOT / "recipes").glob("*/*.py")]

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-FILES = sorted((ROOT / "asdf").rglob("*.py"))
+from tests.sources import FILES, nodes, parse, relative
+
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 MAX_FUNCTION_LINES = 40
@@ -40,15 +40,6 @@ PRIVATE = re.compile(r"_[^_]")
 
 # What Python itself calls a method: the position in a file.
 NAMES_OF_PYTHON = {"tell"}
-
-
-def relative(path: Path) -> str:
-    return str(path.relative_to(ROOT))
-
-
-@cache
-def parse(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 @cache
@@ -86,14 +77,16 @@ def only_builds_a_table(function: ast.AST) -> bool:
 
 
 def test_expressions_are_not_nested() -> None:
+    kinds = {
+        COMPREHENSIONS: "a comprehension in a comprehension",
+        ast.IfExp: "a conditional expression in another",
+    }
     nested = []
     for path in FILES:
-        for node in ast.walk(parse(path)):
-            where = f"{relative(path)}, line {getattr(node, 'lineno', 0)}"
-            if isinstance(node, COMPREHENSIONS) and any(inner_nodes(node, COMPREHENSIONS)):
-                nested.append(f"{where}: a comprehension in a comprehension")
-            if isinstance(node, ast.IfExp) and any(inner_nodes(node, ast.IfExp)):
-                nested.append(f"{where}: a conditional expression in another")
+        for node in nodes(path):
+            for kind, name in kinds.items():
+                if isinstance(node, kind) and any(inner_nodes(node, kind)):
+                    nested.append(f"{relative(path)}, line {node.lineno}: {name}")
     assert nested == []
 
 
@@ -101,7 +94,7 @@ def test_functions_are_short() -> None:
     long = []
     for path in FILES:
         tree = parse(path)
-        for node in ast.walk(tree):
+        for node in nodes(path):
             if isinstance(node, FUNCTIONS) and not only_builds_a_table(node):
                 lines = code_lines(path, tree, node.lineno, node.end_lineno)
                 if lines > MAX_FUNCTION_LINES:
@@ -114,7 +107,7 @@ def test_few_short_helpers_are_called_once() -> None:
     words = Counter(WORD.findall("\n".join(texts.values())))
     short = []
     for path, text in texts.items():
-        for node in ast.walk(parse(path)):
+        for node in nodes(path):
             if not isinstance(node, FUNCTIONS) or not PRIVATE.match(node.name):
                 continue
             # Its definition and one call: what is passed as a value needs a name.
@@ -132,7 +125,7 @@ def test_names_are_plain_words() -> None:
     names = [
         f"{relative(path)}, {node.name}"
         for path in FILES
-        for node in ast.walk(parse(path))
+        for node in nodes(path)
         if isinstance(node, (*FUNCTIONS, ast.ClassDef))
         and DIALECT.search(node.name)
         and node.name not in NAMES_OF_PYTHON
@@ -143,7 +136,7 @@ def test_names_are_plain_words() -> None:
 def test_entries_of_docstrings_begin_with_a_noun() -> None:
     bare = []
     for path in FILES:
-        for node in ast.walk(parse(path)):
+        for node in nodes(path):
             if isinstance(node, (ast.Module, ast.ClassDef, *FUNCTIONS)):
                 entries = BARE_ENTRY.findall(ast.get_docstring(node) or "")
                 bare += [f"{relative(path)}: {entry}" for entry in entries]
@@ -156,7 +149,7 @@ def test_lines_carry_one_thought() -> None:
     for path in FILES:
         tree = parse(path)
         lines += code_lines(path, tree)
-        for node in ast.walk(tree):
+        for node in nodes(path):
             counts["nodes"] += 1
             counts["comprehensions"] += isinstance(node, COMPREHENSIONS)
             counts["conditional expressions"] += isinstance(node, ast.IfExp)

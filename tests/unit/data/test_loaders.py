@@ -244,9 +244,9 @@ except AsdfError as error:
 """
 
 
-def test_too_little_shared_memory_is_one_message():
+def test_too_little_shared_memory_is_one_message(warm):
     """No file may grow beyond half a megabyte in a process with this limit, nor in its forks."""
-    command = [sys.executable, "-c", LITTLE_SHARED_MEMORY]
+    command = [warm(), "-c", LITTLE_SHARED_MEMORY]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.stdout.startswith(
         "the loader's processes hand batches over in shared memory (/dev/shm), and there is"
@@ -305,14 +305,14 @@ class Unanswered(Blocking):
 def test_a_read_that_hangs_ends_the_run_after_its_timeout(utterances, workers):
     pipe = utterances.path(0).parent / "pipe"
     os.mkfifo(pipe)
-    loader = BatchLoader(Unanswered(pipe), workers, World(timeout_s=5.0))
+    loader = BatchLoader(Unanswered(pipe), workers, World(timeout_s=2.0))
     batches = loader.batches([[0], [1], [2]])
     assert len(next(batches)) == 1
     with pytest.raises(AsdfError) as caught:
         next(batches)
     name = "a recording" if workers else utterances.path(1)
     assert str(caught.value) == (
-        f"{name} could not be read within 4.5 s: its disk or file server does not answer (see df "
+        f"{name} could not be read within 2 s: its disk or file server does not answer (see df "
         "and mount). Once it does, the same command goes on from what is saved. If it is only "
         "slow, give computing.timeout_s more seconds, of which a read may take nine tenths."
     )

@@ -6,6 +6,7 @@ import ast
 import errno
 import json
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -17,6 +18,7 @@ import soundfile
 from asdf.runs import systems
 from asdf.runs.systems import OpenFilesLimit
 from tests.other_systems import MODULES, OF_OS, OF_SIGNAL
+from tests.sources import FILES, nodes
 from tests.unit.conftest import sound
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -51,6 +53,8 @@ print(json.dumps({"scores": scores, "system": findings[0]}))
 """
 LOCKS = """
 import errno, os, sys
+from tests.other_systems import become
+become("windows", first=())
 from asdf.runs import systems
 file = open(sys.argv[1], "rb+")
 try:
@@ -134,10 +138,8 @@ def test_every_module_is_imported_on_windows(tmp_path):
 
 
 def test_locks_limits_and_reads_have_another_way(tmp_path):
-    script = tmp_path / "locks.py"
-    script.write_text(LOCKS)
     (tmp_path / "file").write_bytes(b"abcdef")
-    assert run_as("windows", str(script), str(tmp_path / "file")) == "as stated\n"
+    assert run_as("", "-c", LOCKS, str(tmp_path / "file")) == "as stated\n"
 
 
 @pytest.mark.slow
@@ -153,9 +155,12 @@ def test_launch_is_refused_on_windows():
 
 def test_what_a_system_lacks_is_named_in_one_file():
     lacking = {*OF_OS["windows"], *OF_OS["macos"], *OF_SIGNAL["windows"], *OF_SIGNAL["macos"]}
+    words = re.compile(rf"\b({'|'.join([*lacking, *MODULES['windows']])})\b")
     named: dict[str, set[str]] = {}
-    for path in (ROOT / "asdf").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for path in FILES:
+        if not words.search(path.read_text(encoding="utf-8")):
+            continue
+        for node in nodes(path):
             names = _names_of_systems(node, lacking)
             if names:
                 named.setdefault(path.relative_to(ROOT / "asdf").as_posix(), set()).update(names)

@@ -46,8 +46,17 @@ def take(step: Step, window: Window, progress: Progress) -> float:
     return progress.loss_sum - before
 
 
-@pytest.mark.skipif(shutil.which("g++") is None, reason="compiling for the CPU needs g++")
-def test_losses_are_those_of_the_network_as_it_is():
+@pytest.fixture
+def backend(request):
+    if request.param == "aot_eager":
+        request.getfixturevalue("traced_alone")
+    elif shutil.which("g++") is None:
+        pytest.skip("compiling for the CPU needs g++")
+
+
+@pytest.mark.slow_but("aot_eager")
+@pytest.mark.parametrize("backend", ["inductor", "aot_eager"], indirect=True)
+def test_losses_are_those_of_the_network_as_it_is(backend):
     compiled, eager = build_step(True), build_step(False)
     progress, eager_progress = Progress(), Progress()
     # Two epochs of 11 utterances, each with two minibatches of 4 and one of 3.

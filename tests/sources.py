@@ -1,0 +1,25 @@
+"""The sources of the package, parsed once for all tests of how it is written."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+FILES = sorted((ROOT / "asdf").rglob("*.py"))
+
+
+def relative(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@cache
+def parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
+def nodes(path: Path) -> list[ast.AST]:
+    """Return all nodes of a file, in the order of `ast.walk`."""
+    return list(ast.walk(parse(path)))
