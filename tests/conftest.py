@@ -85,7 +85,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Set aside what has been imported: each run collects garbage and would go through all of it."""
+    """Set aside what has been imported: runs collect garbage, and would go through all of it."""
     gc.collect()
     gc.freeze()
 

@@ -38,7 +38,7 @@ from asdf.recipe.leaving_out import left_out_of, training_lists
 from asdf.recipe.left_out_sets import evaluation_lists, needs_training_lists, validation_lists
 from asdf.recipe.memory import describe_memory
 from asdf.recipe.problems import Check, Problem, failures
-from asdf.recipe.run_folders import Folders, folders_of, kept_gb
+from asdf.recipe.run_folders import Folders, cached_gb, folders_of
 from asdf.recipe.selection import select_networks
 from asdf.recipe.shared_recordings import find_overlaps
 from asdf.recipe.stage_list import Stage, describe_stages
@@ -47,7 +47,7 @@ from asdf.runs.evaluations import EER
 from asdf.settings import Configs
 from asdf.settings.catalogue import class_settings, named_classes
 from asdf.settings.class_path import look_for_class
-from asdf.settings.sections import Sections
+from asdf.settings.sections import Computing, Sections
 from asdf.text import lines_and_more, printable
 from asdf.training.callbacks import find_callbacks
 from asdf.trials.lists import check_files
@@ -291,23 +291,30 @@ def _describe_batches(
             f"minibatches of up to {settings.lengths.minibatch_s:g} s and {minibatch} utterances x "
             f"{processes} x {interval} minibatches per optimiser step"
         )
-    if settings.computing.shard_network and world_size == 1:
-        lines.append("computing.shard_network: one process keeps the network whole")
-    elif settings.computing.shard_network:
-        group = settings.computing.shard_group
-        over = f"the {world_size} processes"
-        if group is not None:
-            over = "processes of each node" if group == "node" else f"groups of {group} processes"
-        lines.append(f"weights, gradients and moments are divided over {over}")
-        if settings.computing.shard_checkpoints:
-            lines.append("checkpoints are written in parts, by each process its own")
+    lines += _describe_division(settings.computing, world_size)
     if training_sets and all(name in lists for name in training_sets):
         parts = training_lists(settings.recipe, [lists[name] for name in training_sets])
         checked = check_sampler(settings, parts, recipe_folder)
         lines.append(_describe_epoch(settings, parts, checked.turns, plan))
         if checked.orders is not None:
-            cache_gb = kept_gb(settings)
+            cache_gb = cached_gb(settings)
             lines += describe_shards(checked.orders, plan.window_size, cache_gb)
+    return lines
+
+
+def _describe_division(computing: Computing, world_size: int) -> list[str]:
+    """Describe how processes divide the network; nothing where each has all of it."""
+    if not computing.shard_network:
+        return []
+    if world_size == 1:
+        return ["computing.shard_network: one process keeps the network whole"]
+    group = computing.shard_group
+    over = f"the {world_size} processes"
+    if group is not None:
+        over = "processes of each node" if group == "node" else f"groups of {group} processes"
+    lines = [f"weights, gradients and moments are divided over {over}"]
+    if computing.shard_checkpoints:
+        lines.append("checkpoints are written in parts, by each process its own")
     return lines
 
 
