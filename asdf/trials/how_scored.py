@@ -19,7 +19,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from asdf.archives import open_file
 from asdf.errors import AsdfError, UsageError
 from asdf.facts import SAMPLE_RATE
 from asdf.remote import as_path
@@ -286,8 +285,8 @@ def different_precisions(ways: Iterable[HowScored]) -> str:
     return ", ".join(names)
 
 
-_MAX_BYTES = 1000
-"""Bytes that are read: a few values with their names."""
+_MAX_CHARACTERS = 1000
+"""Characters that are read: a few values with their names."""
 
 
 def entry_path(score_file: AnyPath) -> Path:
@@ -301,8 +300,8 @@ def read_entry(score_file: AnyPath) -> dict[str, Any]:
     if descriptor_of(score_file) is not None:
         return {}
     try:
-        with open_file(entry_path(score_file)) as file:
-            entry = json.loads(file.read(_MAX_BYTES))
+        with entry_path(score_file).open(encoding="utf-8") as file:
+            entry = json.loads(file.read(_MAX_CHARACTERS))
     except (OSError, ValueError, RecursionError, AsdfError):
         return {}
     return entry if isinstance(entry, dict) else {}
