@@ -56,7 +56,7 @@ CHANGES = {
 }
 
 
-@pytest.mark.slow_but("level", "bits")
+@pytest.mark.slow_but("level")
 @pytest.mark.parametrize("key", CHANGES)
 def test_a_planted_shortcut_is_found(tmp_path, key) -> None:
     audit = audit_of(write_corpus(tmp_path / "corpus", CHANGES[key]))
@@ -93,7 +93,7 @@ def with_tags(path: Path, samples: np.ndarray) -> None:
         file.write(samples)
 
 
-@pytest.mark.slow_but("holes-as_mp3", "channels-in_stereo")
+@pytest.mark.slow_but("channels-in_stereo")
 @pytest.mark.parametrize(
     ("key", "write"),
     [
