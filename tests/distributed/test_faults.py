@@ -161,6 +161,7 @@ class Full(Callback):
 """
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_full_ends_all_ranks_with_one_message_and_the_file_before_stays(recipe):
     (recipe.folder / "filling.py").write_text(FULL)
     outcome = recipe.run(
@@ -276,6 +277,7 @@ def test_a_stop_saves_and_ends_cleanly(recipe, tmp_path, processes, how):
     assert not (recipe.system() / "owner.json").exists()
 
 
+@pytest.mark.slow
 def test_signal_to_torchrun_stops_cleanly(recipe):
     process = recipe.start("debug", "network.max_epochs=100000", processes=2)
     wait_for(recipe.system() / "networks" / "epoch.2.pt", process)
