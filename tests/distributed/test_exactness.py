@@ -88,7 +88,6 @@ def test_two_processes_take_the_steps_of_one(recipe, capsys):
         torch.testing.assert_close(ends[0], ends[1], rtol=0, atol=tolerance)
 
 
-@pytest.mark.slow
 def test_score_files_do_not_depend_on_the_number_of_processes(recipe, capsys):
     assert recipe.call(capsys, "normed", "network.max_epochs=1").status == 0
     files = [

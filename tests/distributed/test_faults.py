@@ -277,7 +277,6 @@ def test_a_stop_saves_and_ends_cleanly(recipe, tmp_path, processes, how):
     assert not (recipe.system() / "owner.json").exists()
 
 
-@pytest.mark.slow
 def test_signal_to_torchrun_stops_cleanly(recipe):
     process = recipe.start("debug", "network.max_epochs=100000", processes=2)
     wait_for(recipe.system() / "networks" / "epoch.2.pt", process)
