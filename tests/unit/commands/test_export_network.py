@@ -97,6 +97,7 @@ PUBLISHED = [
 
 @pytest.mark.slow_but(
     "SSL_AASIST-ssl_anti_spoofing",
+    "SSL_Nes2NetX-ssl_anti_spoofing",
     "SSL_Conformer-ssl_anti_spoofing",
     "AASIST_L-aasist",
     "RawNet2-rawnet2",
