@@ -85,7 +85,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Set aside what has been imported: runs collect garbage, and would go through all of it."""
+    """Set aside what is there: each run collects garbage, and would go through all imports."""
     gc.collect()
     gc.freeze()
 
@@ -174,6 +174,12 @@ def warm(tmp_path_factory) -> Iterator[Callable[[], str]]:
     """
     with starting_when_used(tmp_path_factory.mktemp("python")) as start:
         yield start
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_waiting_for_disks() -> None:
+    """Leave out what only a loss of power would show: each file that is written waits for it."""
+    os.fsync = lambda file: None
 
 
 @pytest.fixture(autouse=True)

@@ -11,6 +11,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 import soundfile
 
 from asdf.evaluation import write_scores
@@ -44,6 +45,7 @@ def test_the_metrics_of_a_score_file(tmp_path) -> None:
     assert len(files) <= 26, files
 
 
+@pytest.mark.slow
 def test_the_plan_of_a_run(recipe) -> None:
     files = entered("plan", recipe.folder, "debug")
     assert "recipe/dry_run.py" in files

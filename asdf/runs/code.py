@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 
 from asdf.runs.files import atomic_write
@@ -91,4 +92,10 @@ def _file_of(module: str) -> Path | None:
     file = getattr(sys.modules.get(module), "__file__", None)
     if not isinstance(file, str) or not Path(file).is_file():
         return None
+    return _resolved(file)
+
+
+# Thousands of modules are asked for at each start, and each part of a path is looked up.
+@cache
+def _resolved(file: str) -> Path:
     return Path(file).resolve()

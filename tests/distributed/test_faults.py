@@ -161,6 +161,7 @@ class Full(Callback):
 """
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_full_ends_all_ranks_with_one_message_and_the_file_before_stays(recipe):
     (recipe.folder / "filling.py").write_text(FULL)
     outcome = recipe.run(

@@ -179,6 +179,7 @@ def test_a_stop_ends_a_run_that_waits_for_a_file_server(own, tmp_path):
     assert "stopped by signal SIGTERM while checking demo-train; the same command goes" in output
 
 
+@pytest.mark.slow_but("1")
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_flac_that_is_cut_off_is_found_when_it_is_read(own, workers):
     trained(own)

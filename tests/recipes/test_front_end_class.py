@@ -94,6 +94,7 @@ def scores(recipe, system=None):
     return torch.tensor(read_scores(folder / "scores" / "epoch.1" / "demo-eval.txt").scores)
 
 
+@pytest.mark.slow_but("SSL_MHFA")
 @pytest.mark.parametrize("network", ["SSL_AASIST", "SSL_MHFA"])
 def test_a_front_end_of_ones_own_with_settings_of_its_own(network, ends, capsys):
     chosen = f"network.network_class=asdf.networks.{network}"

@@ -76,14 +76,9 @@ def run(words, cwd, shell='"$@"', **environment):
 
 @pytest.mark.slow_but(
     "help",
-    "help of a command",
-    "corpora",
     "list of a corpus",
     "evaluate",
-    "compare",
     "help of a recipe",
-    "configs",
-    "settings",
 )
 @pytest.mark.skipif(not FULL.exists(), reason="no /dev/full here")
 @pytest.mark.parametrize("name", COMMANDS)
@@ -96,6 +91,7 @@ def test_a_full_disk_behind_stdout_is_one_message(folder, name):
         assert (folder / "out.txt").stat().st_size  # written before anything was shown
 
 
+@pytest.mark.slow_but("evaluate", "configs")
 @pytest.mark.parametrize("name", ["corpora", "evaluate", "configs"])
 def test_a_reader_that_has_enough_ends_a_command_quietly(folder, name):
     ended = run(COMMANDS[name], folder, '"$@" | head -c 1')

@@ -18,12 +18,12 @@ RATE = 16_000
 
 @pytest.fixture
 def trials(tmp_path):
-    """Sixteen recordings of half a second; every second one holds the tone that `Linear` weighs."""
+    """Eight recordings of half a second; every second one holds the tone that `Linear` weighs."""
     folder = tmp_path / "corpus"
     folder.mkdir()
     times = np.arange(RATE // 2)
     lines = ["path,label"]
-    for number in range(16):
+    for number in range(8):
         rng = np.random.default_rng(number)
         label = number % 2
         level = (0.003 if label else -0.003) * rng.uniform(0.5, 1.5)

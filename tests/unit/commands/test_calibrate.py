@@ -5,6 +5,7 @@ import math
 import os
 import shutil
 from datetime import datetime, timezone
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,9 +14,10 @@ import torch
 
 import asdf
 from asdf.__main__ import main
+from asdf.commands import learn_calibration as learning
 from asdf.evaluation import DetectionCost, cllr, eer, read_scores, write_scores
 from asdf.interchange import network_digest
-from asdf.metrics.calibration import Calibration, calibrate
+from asdf.metrics.calibration import Calibration, calibrate, with_support
 from asdf.scoring.scored import decide_verdict
 from asdf.tasks.fusion.trial_folds import make_folds
 from tests.unit.conftest import write_small_network
@@ -23,6 +25,12 @@ from tests.unit.conftest import write_small_network
 RNG = np.random.default_rng(5)
 LABELS = np.repeat([1, 0], [60, 140])
 BONA_FIDE, SPOOF = RNG.normal(1, 2, 60), RNG.normal(-4, 2, 140)
+
+
+@pytest.fixture(autouse=True)
+def few_replicates(monkeypatch):
+    """Intervals are the subject of tests of metrics: 500 maps take longer than all else here."""
+    monkeypatch.setattr(learning, "with_support", partial(with_support, replicates=50))
 
 
 @pytest.fixture

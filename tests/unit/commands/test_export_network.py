@@ -95,6 +95,13 @@ PUBLISHED = [
 ]
 
 
+@pytest.mark.slow_but(
+    "SSL_AASIST-ssl_anti_spoofing",
+    "SSL_Nes2NetX-ssl_anti_spoofing",
+    "SSL_Conformer-ssl_anti_spoofing",
+    "AASIST_L-aasist",
+    "RawNet2-rawnet2",
+)
 @pytest.mark.parametrize(
     ("kind", "layout"),
     [
@@ -544,7 +551,7 @@ def test_onnx_runs_without_torch_on_any_length(kind, make, run, tmp_path, onnx_s
         check_onnx(session, network, 1, 180_000)
 
 
-@pytest.mark.slow_but("SSL_AASIST", "SSL_SLS")
+@pytest.mark.slow_but("SSL_SLS")
 @pytest.mark.parametrize("kind", ["SSL_AASIST", "SSL_SLS", "SSL_SpectraAASIST3"])
 def test_onnx_of_one_length_takes_no_other(kind, make, run, tmp_path, onnx_session):
     network, path = graph_network(kind, make)

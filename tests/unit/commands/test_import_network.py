@@ -80,6 +80,7 @@ def scored_lengths(path: Path) -> tuple[int, int]:
     )
 
 
+@pytest.mark.slow_but("AASIST-L")
 @pytest.mark.parametrize("name", ["AASIST", "AASIST-L"])
 def test_a_longer_recording_has_the_published_logit(name, reference, run, tmp_path):
     """Of its first 64,600 samples; the default lengths would take all of it."""
@@ -116,6 +117,7 @@ def test_lengths_that_are_set_count_more_than_the_published_ones(reference, run,
         (tmp_path / "net.pt").unlink()
 
 
+@pytest.mark.slow_but("-", "original-module.")
 @pytest.mark.parametrize("prefix", ["", "module."])
 @pytest.mark.parametrize("nested", ["", "original"])
 def test_published_ssl_anti_spoofing(prefix, nested, reference, run, tmp_path):
@@ -189,6 +191,7 @@ def test_published_sls(reference, run, tmp_path):
     check_scores(read_network(tmp_path / "net.pt")[0], reference("sls.npz"), "log_probabilities")
 
 
+@pytest.mark.slow_but("astp")
 @pytest.mark.parametrize("pooling", ["mean", "astp"])
 def test_published_nes2net(pooling, reference, run, tmp_path):
     """Its published back end behind a front end of the width that it needs."""

@@ -27,7 +27,7 @@ def build(folder, **settings):
     return build_front_end(FrontEnd(**named)).eval()
 
 
-@pytest.mark.slow_but("hubert", "wavlm", "whisper")
+@pytest.mark.slow_but("wavlm", "whisper")
 @pytest.mark.parametrize("model_type", ENCODERS)
 def test_states_are_those_of_transformers(model_type, waveforms, tmp_path):
     model = save_encoder(tmp_path, model_type)
@@ -130,7 +130,7 @@ def test_how_waveforms_were_normalised_is_logged(tmp_path, caplog):
     assert "front_end.normalize_waveforms = True is as it was trained" in caplog.text
 
 
-@pytest.mark.slow_but("SSL_MHFA-whisper", "SSL_SLS-whisper")
+@pytest.mark.slow_but("SSL_SLS-whisper")
 @pytest.mark.parametrize("model_type", ["wav2vec2-bert", "whisper", "hubert"])
 @pytest.mark.parametrize("network_class", ["SSL_MHFA", "SSL_SLS"])
 def test_a_network_comes_back_from_its_file_without_the_folder(

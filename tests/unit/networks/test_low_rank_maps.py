@@ -83,6 +83,7 @@ def test_a_network_begins_as_without_updates_and_only_they_and_the_back_end_lear
     assert names_with_gradient(network) == learning
 
 
+@pytest.mark.slow_but("wavlm_base")
 @pytest.mark.parametrize("architecture", ["tiny", "wavlm_base"])
 def test_merged_scores_are_the_same_bits(architecture, tiny, waveforms):
     tiny.front_end.architecture = architecture

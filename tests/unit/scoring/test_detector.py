@@ -64,7 +64,7 @@ def variant(kind: str) -> Sections:
     return settings
 
 
-@pytest.mark.slow_but("AASIST_L", "endpoint")
+@pytest.mark.slow_but("endpoint")
 @pytest.mark.parametrize(
     "kind", ["AASIST_L", "SSL_AASIST", "SSL_SLS", "difference", "endpoint", "on"]
 )
