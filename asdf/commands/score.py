@@ -155,10 +155,10 @@ def _divide(args: ScoreOptions, arguments: list[str], sbatch_options: list[str])
     output = first_file([args.csv, args.json, args.scores])
     if output is None:
         raise no_output()
-    inputs = (args.network, *args.recordings)
-    division = Division(COMMAND, arguments, inputs, output, main)
+    division = Division(COMMAND, arguments, output, main)
     if args.slurm is not None:
-        return division.submit(args, sbatch_options)
+        named = [args.network, *args.recordings, *args.reference, args.rttm]
+        return division.submit(args, sbatch_options, [*named, args.base, args.network_folder])
     return division.run_on_ray(args, args.threads, args.device)
 
 

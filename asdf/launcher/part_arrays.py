@@ -67,7 +67,7 @@ class PartArray:
     Attributes:
         command: Name of the command, such as 'score'.
         words: Its words, without those of the division.
-        inputs: Those of them that are read: another file of the same name is other work.
+        inputs: Files that it reads: another one in the place of one of them is other work.
         count: Number of parts.
         output: Output next to which the folder of scripts and marks lies.
         folder: Folder that the command is run in.
