@@ -87,6 +87,7 @@ def run_search(
         space=space,
         trials=args.trials,
         storage=args.storage,
+        folder=plain[0].output,
         objective=args.objective,
         prunes=args.pruner == "median",
         seed=args.random_seed,
