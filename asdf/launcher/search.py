@@ -148,6 +148,13 @@ class Search:
             claimed.lock.close()
         self._claimed.clear()
 
+    @property
+    def left(self) -> int:
+        """Number of trials that have not ended, those that nobody has begun among them."""
+        trials = self._study.get_trials(deepcopy=False)
+        ended = [trial for trial in trials if trial.state.is_finished()]
+        return max(0, self.plan.trials - len(ended))
+
     def describe(self) -> str:
         """Return the counts of the trials and the best of them, a line each."""
         trials = self._study.get_trials(deepcopy=False)

@@ -44,7 +44,7 @@ def test_a_dry_run_prints_what_would_be_submitted(score):
     assert "--array=1-4" in first and "--partition=gpu" in first and str(home / "parts.sh") in first
     assert "--array" not in second and str(home / "merge.sh") in second
     assert any(
-        line.endswith('-m asdf score net.pt list.txt --csv o.csv --part "$part/4" &')
+        line.endswith('-m asdf score net.pt list.txt --csv o.csv --part "$SLURM_ARRAY_TASK_ID/4" &')
         for line in lines
     )
     assert not home.exists()
