@@ -16,6 +16,8 @@ from typing import Any
 from asdf.commands.options import Command, flag, option
 from asdf.commands.outputs import show
 from asdf.errors import UsageError
+from asdf.facts import AUDIO_SUFFIXES
+from asdf.hub import SUFFIXES
 from asdf.runs.divisions import Part
 
 # Options of the division, with the number of words that follow each.
@@ -28,6 +30,10 @@ _OF_DIVISION = {
     "--ray-address": 1,
     "--dry-run": 0,
 }
+
+
+# Of files in a folder that a command reads; .scp is a table of Kaldi.
+_READ_SUFFIXES = AUDIO_SUFFIXES | {*SUFFIXES, ".py", ".scp"}
 
 
 def _check_count(count: int) -> None:
@@ -137,6 +143,22 @@ def check_division(args: DividedOptions, sbatch_options: Sequence[str]) -> None:
         raise UsageError(f"--max-running {args.max_running}: at least one is needed.")
 
 
+def files_of(named: Sequence[str | Path | None]) -> tuple[str, ...]:
+    """Return files as they are named, and of folders the recordings, weights, tables and code."""
+    files = []
+    for name in named:
+        if name is None:
+            continue
+        if not Path(name).is_dir():
+            files.append(str(name))
+            continue
+        # Not all that lies there: the outputs may be written beside.
+        for path in sorted(Path(name).rglob("*")):
+            if path.suffix.lower() in _READ_SUFFIXES and not path.name.startswith("."):
+                files.append(str(path))
+    return tuple(files)
+
+
 def no_output() -> UsageError:
     """Return the error of work that is divided and has no output of its own."""
     return UsageError(
@@ -152,14 +174,12 @@ class Division:
     Attributes:
         command: The command.
         arguments: Its words, with those of the division.
-        inputs: Those of them that are read.
         output: Output next to which parts are saved.
         main: The command's own function.
     """
 
     command: Command[Any]
     arguments: Sequence[str]
-    inputs: tuple[str, ...]
     output: Path
     main: Callable[[list[str]], int]
 
@@ -175,8 +195,16 @@ class Division:
             raise UsageError(f"write {', '.join(_OF_DIVISION)} in full: they may not be shortened.")
         return words
 
-    def submit(self, args: DividedOptions, sbatch_options: Sequence[str]) -> int:
+    def submit(
+        self,
+        args: DividedOptions,
+        sbatch_options: Sequence[str],
+        named: Sequence[str | Path | None],
+    ) -> int:
         """Submit the parts that are not done, or print what would be; return the exit status.
+
+        Args:
+            named: Files and folders that the command reads: others in their place are other work.
 
         Raises:
             UsageError: there is no Slurm here, or the queue has jobs of the same output.
@@ -186,9 +214,8 @@ class Division:
 
         assert args.slurm is not None
         words = tuple(self.words())
-        array = PartArray(
-            self.command.name, words, self.inputs, args.slurm, self.output, Path.cwd()
-        )
+        inputs = files_of(named)
+        array = PartArray(self.command.name, words, inputs, args.slurm, self.output, Path.cwd())
         if array.is_merged():
             show(f"nothing to submit: {self.output} is written. Remove it to have it made again.")
             return 0

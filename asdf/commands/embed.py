@@ -58,9 +58,10 @@ def main(arguments: list[str]) -> int:
         draw_picture(args.picture, read_embeddings(Path(args.network)), args)
         return 0
     assert args.output is not None  # `check_options` refuses anything else
-    division = Division(COMMAND, arguments, (args.network, args.list), args.output, main)
+    division = Division(COMMAND, arguments, args.output, main)
     if args.slurm is not None:
-        return division.submit(args, sbatch_options)
+        named = [args.network, args.list, args.base, args.network_folder]
+        return division.submit(args, sbatch_options, named)
     if args.ray is not None:
         return division.run_on_ray(args, args.threads, args.device)
     if args.processes > 1 and "LOCAL_RANK" not in os.environ:

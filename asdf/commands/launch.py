@@ -13,7 +13,10 @@
     # 50 points that Optuna proposes; the same command on other machines helps
     python -m asdf launch RUN.PY net --search network.initial_learning_rate=1e-6..1e-4:log \\
         --search 'network.minibatch_size=8|16|32' --trials 50 --storage search.log
-    # as a job array of a cluster
+    # the same by eight workers on a cluster
+    python -m asdf launch RUN.PY net --search ... --trials 50 --storage search.log \\
+        --slurm 8 -- --gres=gpu:1 --time=06:00:00
+    # runs as a job array of a cluster
     python -m asdf launch RUN.PY net --seeds 0-4 --slurm SCRIPT -- --time=06:00:00
     # a page and a table of all of them
     python -m asdf launch RUN.PY a b --seeds 0-2 --report page.html --latex table.tex
@@ -30,7 +33,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from asdf.commands import launch_slurm
-from asdf.commands.divided import split_at_dashes
+from asdf.commands.divided import split_at_dashes, without_division
 from asdf.commands.launch_jobs import (
     launcher_overrides,
     make_jobs,
@@ -40,7 +43,7 @@ from asdf.commands.launch_jobs import (
 )
 from asdf.commands.launch_options import LaunchOptions, check_options
 from asdf.commands.launch_results import check_outputs, show_left_out, write_results
-from asdf.commands.launch_search import Place, run_search
+from asdf.commands.launch_search import Place, WorkerWords, run_search
 from asdf.commands.options import Command
 from asdf.commands.outputs import show
 from asdf.distributed.launchers import read_launch
@@ -77,7 +80,7 @@ def main(arguments: list[str]) -> int:
     check_outputs(args.report, args.latex)
     command = parse_command_line(list(args.words), "")
     options = PointOptions(args.seeds, list(args.sweep), args.random, args.random_seed, args.folds)
-    if args.slurm is not None:
+    if args.slurm is not None and not args.search:
         launchers: Sequence[str] = launch_slurm.LAUNCHER_OVERRIDES
         plan = plan_runs(recipe, command.configs, command.overrides, options, launchers)
         return launch_slurm.submit(plan, recipe, args, sbatch_options)
@@ -86,7 +89,8 @@ def main(arguments: list[str]) -> int:
     launchers = launcher_overrides(slots, args.processes_per_run, args.slots is not None)
     if args.search:
         place = Place(recipe, slots, args.processes_per_run, launchers)
-        return run_search(args, command.configs, command.overrides, place)
+        worker = _read_worker(args, arguments, sbatch_options)
+        return run_search(args, command.configs, command.overrides, place, worker)
     plan = plan_runs(recipe, command.configs, command.overrides, options, launchers)
     if args.dry_run:
         # With what of it is done.
@@ -108,6 +112,24 @@ def main(arguments: list[str]) -> int:
     if plan.folds is not None and not is_written:
         show_left_out(jobs)
     return status
+
+
+def _read_worker(
+    args: LaunchOptions, arguments: Sequence[str], sbatch_options: Sequence[str]
+) -> WorkerWords:
+    """Return what a worker of a search is started by.
+
+    Raises:
+        UsageError: an option of the cluster is abbreviated.
+    """
+    words = without_division(arguments)
+    # Each worker would submit others.
+    if args.slurm is not None and COMMAND.read(words).is_for_cluster:
+        raise UsageError(
+            "write --slurm, --max-running and --dry-run in full: of a search on a cluster they may "
+            "not be shortened."
+        )
+    return WorkerWords(tuple(words), tuple(sbatch_options))
 
 
 def _check_start(path: str) -> Path:

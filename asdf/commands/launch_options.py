@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,8 +62,9 @@ class ClusterOptions:
     """On a cluster."""
 
     slurm: str | None = option(
-        "submit the runs as a job array, each a task of this script; behind --: options of sbatch",
-        "SCRIPT",
+        "submit the runs as a job array, each a task of this script, or N workers of a --search; "
+        "behind --: options of sbatch",
+        "SCRIPT|N",
     )
     max_running: int | None = option("at most N tasks at a time", "N")
 
@@ -88,6 +90,16 @@ class LaunchOptions(ValueOptions, SearchOptions, ClusterOptions, ResultOptions):
     processes_per_run: int | None = option("processes per run (what its config says)", "N")
     dry_run: bool = flag("check everything, list the runs, and stop")
 
+    @property
+    def is_for_cluster(self) -> bool:
+        """Whether it says what a cluster does, and not what this machine does."""
+        return self.slurm is not None or self.max_running is not None or self.dry_run
+
+    @property
+    def workers(self) -> int:
+        """Number of workers in --slurm of a search; 0 for a script."""
+        return int(self.slurm) if self.slurm and re.fullmatch("[1-9][0-9]{0,4}", self.slurm) else 0
+
 
 def check_options(args: LaunchOptions, sbatch_options: Sequence[str]) -> None:
     """Refuse options of the other kind of launch, and a script that cannot be submitted.
@@ -105,11 +117,10 @@ def check_options(args: LaunchOptions, sbatch_options: Sequence[str]) -> None:
             "--report and --latex need runs that are done, and --slurm only submits them: write "
             "them with 'python -m asdf report' when the array has ended."
         )
-    here = {
-        "gpus": args.gpus,
-        "slots": args.slots,
-        "processes-per-run": args.processes_per_run,
-    }
+    here: dict[str, str | int | None] = {"gpus": args.gpus}
+    if not args.search:
+        # A worker of a search starts its runs itself.
+        here |= {"slots": args.slots, "processes-per-run": args.processes_per_run}
     for name, value in here.items():
         if value is not None:
             raise UsageError(
@@ -118,7 +129,8 @@ def check_options(args: LaunchOptions, sbatch_options: Sequence[str]) -> None:
             )
     if args.max_running is not None and args.max_running < 1:
         raise UsageError(f"--max-running {args.max_running}: at least one is needed.")
-    check_script(Path(args.slurm), sbatch_options)
+    if not args.search:
+        check_script(Path(args.slurm), sbatch_options)
 
 
 def check_search(args: LaunchOptions) -> None:
@@ -149,8 +161,8 @@ def check_search(args: LaunchOptions) -> None:
     for name, value in others.items():
         if value is not None:
             raise UsageError(f"{name} and --search: the points of a search are its own.")
-    if args.slurm is not None:
+    if args.slurm is not None and not args.workers:
         raise UsageError(
-            "--slurm and --search: let each task of an array be a worker of the search: sbatch "
-            "--array=1-8 --wrap 'python -m asdf launch ... --search ... --storage FILE'."
+            f"--slurm {args.slurm}: of a --search it is the number of workers that are submitted, "
+            "such as 8; their script is written here, and sbatch's options stand behind --."
         )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,16 +25,20 @@ from asdf.launcher import (
     PointOptions,
     Search,
     SearchPlan,
+    SearchWorkers,
     Slots,
     Table,
+    check_array_options,
     plan_runs,
     read_space,
     run_queue,
     settings_digest,
 )
 from asdf.recipe.declared_corpora import validation_sets
+from asdf.text import and_more
 
 _NAME_LENGTH = 8
+_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -57,13 +62,34 @@ class Place:
         return job
 
 
+@dataclass(frozen=True)
+class WorkerWords:
+    """What a worker of a search is started by on a cluster.
+
+    Attributes:
+        words: Words of its command behind `launch`.
+        sbatch_options: The user's options of sbatch.
+    """
+
+    words: tuple[str, ...]
+    sbatch_options: tuple[str, ...]
+
+
 def run_search(
-    args: LaunchOptions, configs: Sequence[str], overrides: Sequence[str], place: Place
+    args: LaunchOptions,
+    configs: Sequence[str],
+    overrides: Sequence[str],
+    place: Place,
+    worker: WorkerWords,
 ) -> int:
     """Run points until there are as many as are wanted; return the exit status.
 
+    Args:
+        worker: Words of the command of one worker, and options of sbatch, for --slurm.
+
     Raises:
         UsageError: there are several configs, a value cannot be set, or Optuna is not installed.
+        AsdfError: Slurm refuses.
     """
     space = read_space(args.search)
 
@@ -87,16 +113,52 @@ def run_search(
         space=space,
         trials=args.trials,
         storage=args.storage,
+        folder=plain[0].output,
         objective=args.objective,
         prunes=args.pruner == "median",
         seed=args.random_seed,
     )
-    needed = place.job(plain[0]).slots_needed
+    # A login node lacks the GPUs that the workers will have.
+    needed = place.job(plain[0]).slots_needed if args.slurm is None else 1
     search = Search(plan, plan_run, place.job, needed)
     show(search.describe())
+    if args.slurm is not None:
+        return _submit(args, search, worker)
     if args.dry_run:
         return 0
     return _run(search, place)
+
+
+def _submit(args: LaunchOptions, search: Search, worker: WorkerWords) -> int:
+    """Submit the workers that are neither in the queue nor too many, or print what would be."""
+    home = search.plan.folder.resolve() / f"search-{search.plan.name}.slurm"
+    workers = SearchWorkers(worker.words, args.workers, home, Path.cwd())
+    count = min(workers.count, search.left)
+    if not count:
+        show("nothing to submit")
+        return 0
+    if args.dry_run:
+        options = workers.sbatch_words(count, args.max_running, worker.sbatch_options)
+        show(f"# sbatch {shlex.join([*options, str(workers.script)])}\n{workers.script_text()}")
+        return 0
+    check_array_options(worker.sbatch_options, "workers", "this machine is the search's worker")
+    queued = workers.queued()
+    if queued:
+        show(f"workers in the queue: {and_more(queued, _SHOWN)}")
+    count -= len(queued)
+    if count < 1:
+        show("nothing to submit")
+        return 0
+    job = workers.submit(workers.sbatch_words(count, args.max_running, worker.sbatch_options))
+    show(
+        f"submitted {count} workers as job {job}; they share what is left of {args.storage}\n"
+        f"  watch: squeue --job {job}; what they print lies in {home}\n"
+        f"  stop a worker, which saves and goes back into the queue: scancel --batch "
+        f"--signal=USR2 {job}_N\n"
+        f"  end all: scancel {job}\n"
+        "The same command again shows the trials, and submits workers that are missing then."
+    )
+    return 0
 
 
 def _run(search: Search, place: Place) -> int:

@@ -117,9 +117,10 @@ def main(arguments: list[str]) -> int:
     if args.output is None:
         raise UsageError("--output FOLDER is needed: score files and results go there.")
     *networks, named = args.names
-    division = Division(COMMAND, arguments, args.names, args.output, main)
+    division = Division(COMMAND, arguments, args.output, main)
     if args.slurm is not None:
-        return division.submit(args, sbatch_options)
+        read = [*args.names, args.noise, args.music, args.rooms, args.encodec]
+        return division.submit(args, sbatch_options, [*read, args.base, args.network_folder])
     if args.ray is not None:
         return division.run_on_ray(args, None, args.device)
     trials = read_recordings(named, args.folder, classes=True)

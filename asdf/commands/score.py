@@ -161,10 +161,10 @@ def _divide(args: ScoreOptions, arguments: list[str], sbatch_options: list[str])
             f"{output}: --slurm writes its scripts next to the output: name a folder that all "
             "nodes see, or start the parts by --part K/N, which a store takes."
         )
-    inputs = (args.network, *args.recordings)
-    division = Division(COMMAND, arguments, inputs, output, main)
+    division = Division(COMMAND, arguments, output, main)
     if args.slurm is not None:
-        return division.submit(args, sbatch_options)
+        named = [args.network, *args.recordings, *args.reference, args.rttm]
+        return division.submit(args, sbatch_options, [*named, args.base, args.network_folder])
     return division.run_on_ray(args, args.threads, args.device)
 
 

@@ -14,6 +14,7 @@ from asdf.launcher.processes import kill_tree
 from asdf.launcher.queue import run_queue
 from asdf.launcher.search import Search, SearchPlan
 from asdf.launcher.search_space import Dimension, read_space
+from asdf.launcher.search_workers import SearchWorkers
 from asdf.launcher.slots import Slots, choose_gpus
 from asdf.launcher.slurm import check_array_options
 from asdf.launcher.state_table import Table, list_runs, summary
@@ -35,6 +36,7 @@ __all__ = [
     "PointOptions",
     "Search",
     "SearchPlan",
+    "SearchWorkers",
     "Slots",
     "Submission",
     "SubmittedParts",

@@ -11,43 +11,27 @@ import hashlib
 import json
 import os
 import shlex
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from asdf.errors import AsdfError, UsageError
-from asdf.launcher.slurm import NOTHING, queued_tasks, submit
+from asdf.launcher.slurm import (
+    NOTHING,
+    python_words,
+    queued_tasks,
+    resumed_task,
+    script_header,
+    submit,
+)
 from asdf.runs.files import write_text
 
 PARTS_SCRIPT = "parts.sh"
 MERGE_SCRIPT = "merge.sh"
 _COMMENT = "asdf-parts:"
-# Two minutes before the time limit: what was done is saved with each recording, or every 20 s.
-_HEADER = """\
-#!/bin/bash
-#SBATCH --job-name=asdf-{command}{kind}
-#SBATCH --open-mode=append
-#SBATCH --requeue
-#SBATCH --signal=B:USR2@120
-# Written by `python -m asdf {command} ... --slurm {count}`.
-export PYTHONUNBUFFERED=1 SRUN_CPUS_PER_TASK=${{SLURM_CPUS_PER_TASK:-1}}
-cd {folder} || exit
-"""
-_PARTS = """\
-part=$SLURM_ARRAY_TASK_ID
-trap 'is_over=yes; kill -TERM "$child"' USR2
-{words} --part "$part/{count}" &
-child=$!
-wait "$child"; status=$?
-if [ -n "$is_over" ]; then
-    # The part is saved, and goes on when the queue starts it again.
-    wait "$child"
-    scontrol requeue "${{SLURM_ARRAY_JOB_ID}}_$part"
-    exit 0
-fi
-[ "$status" != 0 ] || printf %s {digest} > {marks}/"part-$part-of-{count}.done"
+_DONE = """\
+[ "$status" != 0 ] || printf %s {digest} > {marks}/"part-$SLURM_ARRAY_TASK_ID-of-{count}.done"
 exit "$status"
 """
 _MERGE = """\
@@ -67,7 +51,7 @@ class PartArray:
     Attributes:
         command: Name of the command, such as 'score'.
         words: Its words, without those of the division.
-        inputs: Those of them that are read: another file of the same name is other work.
+        inputs: Files that it reads: another one in the place of one of them is other work.
         count: Number of parts.
         output: Output next to which the folder of scripts and marks lies.
         folder: Folder that the command is run in.
@@ -88,28 +72,23 @@ class PartArray:
 
     def parts_script(self) -> str:
         """Return the script of a task, which does the part of the task's number."""
-        return self._script("", _PARTS)
+        command = f'{self._command()} --part "$SLURM_ARRAY_TASK_ID/{self.count}"'
+        done = _DONE.format(digest=self.digest(), marks=self._marks(), count=self.count)
+        return self._header("") + resumed_task(command) + done
 
     def merge_script(self) -> str:
         """Return the script of the job that merges the parts."""
-        return self._script("-merge", _MERGE)
+        merge = _MERGE.format(words=self._command(), digest=self.digest(), marks=self._marks())
+        return self._header("-merge") + merge
 
-    def _script(self, kind: str, body: str) -> str:
-        # A container's Python, for one, goes by another name in jobs than here.
-        python = "${ASDF_PYTHON:-" + shlex.quote(sys.executable) + "}"
-        words = f"{python} -m asdf {shlex.join([self.command, *self.words])}"
-        header = _HEADER.format(
-            command=self.command,
-            kind=kind,
-            count=self.count,
-            folder=shlex.quote(str(self.folder)),
-        )
-        return header + body.format(
-            words=words,
-            count=self.count,
-            digest=self.digest(),
-            marks=shlex.quote(str(self.home)),
-        )
+    def _header(self, kind: str) -> str:
+        return script_header(f"{self.command}{kind}", self.command, self.count, self.folder)
+
+    def _command(self) -> str:
+        return python_words([self.command, *self.words])
+
+    def _marks(self) -> str:
+        return shlex.quote(str(self.home))
 
     def digest(self) -> str:
         """Digest the command, and the sizes and times of change of what it reads."""

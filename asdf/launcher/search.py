@@ -7,12 +7,16 @@ Any number of launches, on one machine or several that see the runs' folders, sh
 
 Invariant: a trial has one worker at a time, the process that holds the lock of the run's folder;
 only that one tells Optuna how it ended, and only of a trial that is not ended. A worker that dies
-leaves a trial without a lock, which the next one takes up: it resumes the run.
+leaves a trial without a lock, which the next one takes up: it resumes the run. One trial at a time
+is made and claimed, and is known from the first as one of the folder in which its run will lie; so
+one that is made and not claimed is of a worker that died there, and is taken up as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -26,10 +30,12 @@ from asdf.launcher.states import Job
 from asdf.runs.evaluations import Evaluation, read_evaluations
 from asdf.runs.layout import Layout
 from asdf.runs.seeds import derived_seed
-from asdf.runs.systems import can_lock
+from asdf.runs.systems import can_lock, lock
 from asdf.text import aligned
 
 _SHOWN = 10
+# What a trial says from the first: the folder of its run.
+_FOLDER = "folder"
 
 
 @dataclass(frozen=True)
@@ -40,6 +46,7 @@ class SearchPlan:
         name: Name of the study in the storage: other settings are another study.
         trials: Number of points in all, of all workers.
         storage: File of a journal, or the address of a database.
+        folder: Folder of the runs' folders.
         objective: Validation set whose metric counts; '' for the first one.
         prunes: Whether runs that are worse than the median at the same evaluation are stopped.
         seed: Seed that the proposals follow from, with what is known when they are made.
@@ -49,6 +56,7 @@ class SearchPlan:
     space: Sequence[Dimension]
     trials: int
     storage: str
+    folder: Path
     objective: str = ""
     prunes: bool = True
     seed: int = 0
@@ -96,7 +104,8 @@ class Search:
             raise UsageError(
                 "--search needs the package optuna: pip install 'asdf-antispoofing[optuna]'."
             ) from None
-        self._study = _open_study(self._optuna, self.plan)
+        self._storage = _open_storage(self._optuna, self.plan)
+        self._study = _open_study(self._optuna, self.plan, self._storage)
 
     def more(self) -> Job | None:
         """Return the job of a trial that nobody is at, or of a new one; None: there is none."""
@@ -139,6 +148,13 @@ class Search:
             claimed.lock.close()
         self._claimed.clear()
 
+    @property
+    def left(self) -> int:
+        """Number of trials that have not ended, those that nobody has begun among them."""
+        trials = self._study.get_trials(deepcopy=False)
+        ended = [trial for trial in trials if trial.state.is_finished()]
+        return max(0, self.plan.trials - len(ended))
+
     def describe(self) -> str:
         """Return the counts of the trials and the best of them, a line each."""
         trials = self._study.get_trials(deepcopy=False)
@@ -160,66 +176,119 @@ class Search:
 
     def _take_up(self) -> Job | None:
         """Return the job of a trial that its worker has left; None where there is none."""
-        running = (self._optuna.trial.TrialState.RUNNING,)
-        for frozen in self._study.get_trials(deepcopy=False, states=running):
+        for frozen in self._running():
+            # Its run may lie on another machine's disk.
+            if not self._is_begun(frozen):
+                continue
             trial = self._optuna.trial.Trial(self._study, frozen._trial_id)
-            if set(frozen.params) < {dimension.setting for dimension in self.plan.space}:
-                # Its worker is proposing it now, or died then: no run has begun.
-                continue
-            run = self._run_of(trial)
-            claim = Layout(run.system).launch_claim
-            known = claim.read_text(encoding="utf-8") if claim.exists() else ""
-            if self._line(trial) not in known.splitlines(keepends=True):
-                # Its run lies on another machine's disk.
-                continue
-            job = self._claim(trial, run)
+            job = self._claim(trial, self._run_of(trial))
             if job is not None:
                 return job
         return None
 
+    def _running(self) -> list[Any]:
+        running = (self._optuna.trial.TrialState.RUNNING,)
+        trials: list[Any] = self._study.get_trials(deepcopy=False, states=running)
+        return trials
+
+    def _is_begun(self, frozen: Any) -> bool:
+        """Whether the run of a trial was claimed here, by whichever worker."""
+        if set(frozen.params) < {dimension.setting for dimension in self.plan.space}:
+            return False
+        trial = self._optuna.trial.Trial(self._study, frozen._trial_id)
+        claim = Layout(self._run_of(trial).system).launch_claim
+        known = claim.read_text(encoding="utf-8") if claim.exists() else ""
+        return self._line(trial) in known.splitlines(keepends=True)
+
     def _propose(self) -> Job | None:
         """Return the job of a new trial; None where there are as many as are wanted."""
-        while len(self._study.get_trials(deepcopy=False)) < self.plan.trials:
-            trial = self._study.ask()
-            if trial.number >= self.plan.trials:
-                # Another worker was quicker.
-                trial.set_user_attr("failed", "one more than --trials")
-                self._study.tell(trial, state=self._optuna.trial.TrialState.FAIL)
-                break
-            # Of the trial and what is known: workers that ask at once get different points.
-            seed = derived_seed(self.plan.seed, "launch --search", str(trial.number))
-            self._study.sampler = self._optuna.samplers.TPESampler(seed=seed % 2**32)
-            run = self._run_of(trial)
-            claim = Layout(run.system).launch_claim
-            claim.parent.mkdir(parents=True, exist_ok=True)
-            # By each trial that is this point: choices may be proposed twice.
-            with claim.open("a", encoding="utf-8") as file:
-                file.write(self._line(trial))
-            job = self._claim(trial, run)
-            if job is not None:
-                return job
+        with self._proposing() as folder:
+            while (trial := self._unbegun(folder)) is not None:
+                run = self._run_of(trial)
+                claim = Layout(run.system).launch_claim
+                claim.parent.mkdir(parents=True, exist_ok=True)
+                # By each trial that is this point: choices may be proposed twice.
+                with claim.open("a", encoding="utf-8") as file:
+                    file.write(self._line(trial))
+                job = self._claim(trial, run)
+                if job is not None:
+                    return job
         return None
+
+    def _unbegun(self, folder: str) -> Any:
+        """Return a trial whose run nobody has claimed, or a new one; None where there is none."""
+        states = self._optuna.trial.TrialState
+        for is_new in (False, True):
+            if is_new:
+                if len(self._study.get_trials(deepcopy=False)) >= self.plan.trials:
+                    return None
+                attributes = {_FOLDER: folder}
+                # Not by `ask`, after which a worker may die before it says whose the trial is.
+                self._study.add_trial(
+                    self._optuna.create_trial(state=states.RUNNING, user_attrs=attributes)
+                )
+            for frozen in self._running():
+                if frozen.user_attrs.get(_FOLDER) != folder or self._is_begun(frozen):
+                    continue
+                # Of the trial and what is known: workers that ask at once get different points.
+                seed = derived_seed(self.plan.seed, "launch --search", str(frozen.number))
+                # Opened again, as a study keeps what its sampler knew.
+                sampler = self._optuna.samplers.TPESampler(seed=seed % 2**32)
+                study = _open_study(self._optuna, self.plan, self._storage, sampler)
+                trial = self._optuna.trial.Trial(study, frozen._trial_id)
+                if frozen.number < self.plan.trials:
+                    return trial
+                # A worker of another folder was quicker.
+                trial.set_user_attr("failed", "one more than --trials")
+                self._study.tell(trial, state=states.FAIL)
+        return None
+
+    @contextmanager
+    def _proposing(self) -> Iterator[str]:
+        """Be the only worker of the runs' folder that makes trials; yield what stands for it.
+
+        Raises:
+            UsageError: there are no locks.
+        """
+        self.plan.folder.mkdir(parents=True, exist_ok=True)
+        path = self.plan.folder / f".search-{self.plan.name}.lock"
+        with path.open("a+", encoding="utf-8") as file:
+            try:
+                lock(file, wait=True)
+            except OSError as error:
+                raise self._without_locks(path.parent) from error
+            # Not its path, which may be another one on another machine.
+            file.seek(0)
+            folder = file.read()
+            if not folder:
+                folder = secrets.token_hex(8)
+                file.write(folder)
+                file.flush()
+            yield folder
+
+    def _without_locks(self, folder: Path) -> UsageError:
+        return UsageError(
+            f"the file system of {folder} has no locks, by which the workers of a search "
+            "know whose run is whose: give paths.output_folder another one."
+        )
 
     def _claim(self, trial: Any, run: PlannedRun) -> Job | None:
         """Return the job of a trial that nobody else is at, if there is something left to run."""
         if run.system in self._claimed:
             return None
-        lock = Layout(run.system).launch_claim.open("a", encoding="utf-8")
+        held = Layout(run.system).launch_claim.open("a", encoding="utf-8")
         try:
-            has_locks = can_lock(lock)
+            has_locks = can_lock(held)
         except BlockingIOError:
-            lock.close()
+            held.close()
             return None
         if not has_locks:
-            lock.close()
-            raise UsageError(
-                f"the file system of {run.system} has no locks, by which the workers of a search "
-                "know whose run is whose: give paths.output_folder another one."
-            )
+            held.close()
+            raise self._without_locks(run.system)
         if self._study.get_trials(deepcopy=False)[trial.number].state.is_finished():
-            lock.close()
+            held.close()
             return None
-        self._claimed[run.system] = _Claimed(trial, lock)
+        self._claimed[run.system] = _Claimed(trial, held)
         job = self.make_job(run)
         job.restore_state()
         if job.state == "done":
@@ -263,30 +332,36 @@ def costs_of(evaluations: Sequence[Evaluation], set_name: str = "") -> list[floa
     return costs
 
 
-def _open_study(optuna: Any, plan: SearchPlan) -> Any:
-    """Return the study, which is made by the first worker.
+def _open_storage(optuna: Any, plan: SearchPlan) -> Any:
+    """Return what the workers share, in which the first of them makes the study.
 
     Raises:
-        UsageError: the storage cannot be opened.
+        UsageError: it cannot be opened.
     """
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     try:
         if "://" in plan.storage:
-            storage = plan.storage
+            storage = optuna.storages.get_storage(plan.storage)
         else:
             backend = optuna.storages.journal.JournalFileBackend(plan.storage)
             storage = optuna.storages.JournalStorage(backend)
-        pruners = optuna.pruners
-        return optuna.create_study(
-            storage=storage,
-            study_name=plan.name,
-            direction="minimize",
-            pruner=pruners.MedianPruner() if plan.prunes else pruners.NopPruner(),
-            load_if_exists=True,
-        )
+        _open_study(optuna, plan, storage)
     # Databases have errors of their own makers.
     except Exception as error:
         raise UsageError(
             f"--storage {plan.storage}: it cannot be opened: {str(error).splitlines()[0]} Name a "
             "file that all workers see, or the address of a database, such as sqlite:///search.db."
         ) from None
+    return storage
+
+
+def _open_study(optuna: Any, plan: SearchPlan, storage: Any, sampler: Any = None) -> Any:
+    pruners = optuna.pruners
+    return optuna.create_study(
+        storage=storage,
+        study_name=plan.name,
+        direction="minimize",
+        sampler=sampler,
+        pruner=pruners.MedianPruner() if plan.prunes else pruners.NopPruner(),
+        load_if_exists=True,
+    )

@@ -44,10 +44,46 @@ def test_a_dry_run_prints_what_would_be_submitted(score):
     assert "--array=1-4" in first and "--partition=gpu" in first and str(home / "parts.sh") in first
     assert "--array" not in second and str(home / "merge.sh") in second
     assert any(
-        line.endswith('-m asdf score net.pt list.txt --csv o.csv --part "$part/4" &')
+        line.endswith('-m asdf score net.pt list.txt --csv o.csv --part "$SLURM_ARRAY_TASK_ID/4" &')
         for line in lines
     )
     assert not home.exists()
+
+
+def test_whatever_a_command_reads_is_in_the_digest_of_its_parts(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    kept = ("sounds/notes.md", "sounds/.hidden.py", "out.slurm/merged")
+    named = ("net.pt", "list.txt", "base.pt", "turns.rttm", "ref.wav", "code/mine.py")
+    named += ("noise/deep/a.flac", "music/a.flac", "rooms/a.flac", "coder/model.safetensors")
+    for name in (*kept, *named):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    common = ["--base", "base.pt", "--network-folder", "code", "--slurm", "2", "--dry-run"]
+    noises = [*("--noise", "noise"), *("--music", "music"), *("--rooms", "rooms")]
+    commands = {
+        "score": ["--csv", "out", "--reference", "ref.wav", "--rttm", "turns.rttm"],
+        "embed": ["--output", "out.npz"],
+        "robustness": ["--output", "out", *noises, "--encodec", "coder"],
+    }
+    read = {
+        "score": {"turns.rttm", "ref.wav"},
+        "embed": set(),
+        "robustness": set(named[6:]),
+    }
+    for command, options in commands.items():
+
+        def script(command=command, options=options) -> str:
+            assert main([command, "net.pt", "list.txt", *options, *common]) == 0
+            return capsys.readouterr().out
+
+        before = script()
+        changed = set()
+        for name in (*kept, *named):
+            (tmp_path / name).write_text(f"{name} again")
+            if script() != before:
+                changed.add(name)
+            before = script()
+        assert changed == {"net.pt", "list.txt", "base.pt", "code/mine.py", *read[command]}
 
 
 def test_without_slurm_here_it_says_so(score, monkeypatch):

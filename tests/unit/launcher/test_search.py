@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,6 +21,7 @@ from asdf.runs.evaluations import ChosenBy, Evaluation
 from asdf.runs.layout import Layout
 from asdf.runs.network_names import NetworkName
 from asdf.settings.sections import Sections
+from tests.conftest import PATIENCE_S, ROOT
 
 optuna = pytest.importorskip("optuna", reason="optuna is not installed")
 
@@ -55,7 +59,7 @@ def search(folder: Path, trials: int, space=SPACE, **options) -> Search:
         return Job(run.config, list(run.overrides), run.system, "", name=run.name)
 
     storage = options.pop("storage", str(folder / "search.log"))
-    plan = SearchPlan("net-1", space, trials, storage, **options)
+    plan = SearchPlan("net-1", space, trials, storage, folder, **options)
     return Search(plan, plan_run, make_job)
 
 
@@ -170,6 +174,68 @@ def test_a_trial_has_one_worker_and_is_taken_up_when_that_dies(tmp_path):
         second.ended(job)
     assert first.more() is None and first.is_over
     assert [trial.state.name for trial in trials_of(first)] == ["FAIL"] * 3
+
+
+# A worker that is killed when it has made a trial: before a point, or a claimed run, is known.
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from asdf.launcher.search_space import Dimension
+from tests.unit.launcher.test_search import search
+
+def die(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+made = search(Path(sys.argv[1]), int(sys.argv[2]))
+if sys.argv[3] == "no point":
+    Dimension.suggest = die
+else:
+    made.plan_run = die
+made.more()
+"""
+
+
+def killed(folder: Path, trials: int, when: str) -> None:
+    command = [sys.executable, "-c", KILLED, str(folder), str(trials), when]
+    process = subprocess.run(command, cwd=ROOT, timeout=PATIENCE_S)
+    assert process.returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("when", ["no point", "no run"])
+def test_a_trial_of_a_worker_that_was_killed_before_its_run_is_taken_up(tmp_path, when):
+    killed(tmp_path, 2, when)
+    made = search(tmp_path, 2)
+    [trial] = trials_of(made)
+    assert trial.state.name == "RUNNING"
+    assert list(trial.params) == ([] if when == "no point" else ["own.x"])
+    jobs = [made.more(), made.more()]
+    assert made.more() is None and made.is_over
+    assert len(trials_of(made)) == 2
+    # The point is that which the worker would have run.
+    alone = search(tmp_path / "alone", 1)
+    alone.more()
+    assert trials_of(made)[0].params == trials_of(alone)[0].params
+    for job in jobs:
+        job.state = "failed"
+        made.ended(job)
+    assert [trial.state.name for trial in trials_of(made)] == ["FAIL"] * 2
+
+
+def test_a_trial_beyond_those_that_are_wanted_is_not_taken_up(tmp_path):
+    killed(tmp_path, 1, "no point")
+    made = search(tmp_path, 0)
+    assert made.more() is None
+    [trial] = trials_of(made)
+    assert (trial.state.name, trial.user_attrs["failed"]) == ("FAIL", "one more than --trials")
+
+
+def test_a_trial_that_is_being_made_elsewhere_is_left_alone(tmp_path):
+    killed(tmp_path / "there", 1, "no run")
+    storage = str(tmp_path / "there" / "search.log")
+    here = search(tmp_path / "here", 1, storage=storage)
+    assert here.more() is None
+    assert trials_of(here)[0].state.name == "RUNNING"
+    assert search(tmp_path / "there", 1).more() is not None
 
 
 def test_a_run_that_ended_before_its_worker_said_so_is_told_by_the_next(tmp_path, monkeypatch):
