@@ -12,7 +12,7 @@ import math
 import os
 import socket
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
@@ -69,6 +69,7 @@ class World:
     _control: Any = None
     timeout_s: float = math.inf
     _patient: Any = None
+    _store: Any = None
 
     @property
     def is_main(self) -> bool:
@@ -143,6 +144,10 @@ class World:
     def barrier(self) -> None:
         """Wait for all ranks."""
         self.sum([0.0])
+
+    def listening(self, stop: StopRequest) -> AbstractContextManager[StopRequest]:
+        """Let `stop` take up signals in the block, and requests to the other ranks soon after."""
+        return stop.listening(self._store)
 
     def stop_together(self, stop: StopRequest, when: str) -> None:
         """Raise `Stopped` on every rank if any of them got a request to stop.
@@ -223,6 +228,7 @@ def _join_world(computing: Computing) -> Iterator[World]:
             control,
             limit_s,
             patient,
+            store,
         )
         with hangs_reported(store, launch.rank, launch.size, computing.hang_report_s, limit_s):
             yield world

@@ -78,7 +78,7 @@ class Recipe:
                 world = stack.enter_context(open_world(settings.computing))
                 log_to_screen(world.is_main)
                 check_same_run(world, names, settings)
-                stack.enter_context(stop.listening())
+                stack.enter_context(world.listening(stop))
                 stack.enter_context(keep_copies(settings, self.folder))
                 run = Run(name, settings, folders, self.corpora, self.folder, world, stop)
                 run.begin_sharing()

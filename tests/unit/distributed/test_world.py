@@ -88,5 +88,39 @@ def test_a_stop_file_is_a_request_from_when_it_appears(monkeypatch, tmp_path):
     assert stop and stop.reason == f"the stop file {path}"
 
 
+def test_a_request_to_one_process_is_heard_by_the_others(monkeypatch):
+    monkeypatch.setattr("asdf.distributed.stopping._POLL_S", 0.0)
+    store = dist.HashStore()
+    first, second = StopRequest(), StopRequest()
+    with first.listening(store), second.listening(store):
+        assert not first and not second
+        # The handler of the one that began to listen last.
+        os.kill(os.getpid(), signal.SIGUSR1)
+        assert not first and second
+        assert first and first.reason == "signal SIGUSR1"
+    third = StopRequest()
+    with third.listening(store):
+        assert third
+        # What another process passed on is not the first Ctrl-C of this one.
+        os.kill(os.getpid(), signal.SIGINT)
+        assert third.reason == "signal SIGINT"
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_a_store_that_is_gone_requests_nothing(tmp_path):
+    class Gone:
+        def check(self, *_):
+            raise dist.DistNetworkError("Connection reset by peer")
+
+        set = check
+
+    stop = StopRequest()
+    with World(_store=Gone()).listening(stop):
+        assert not stop
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stop and stop.reason == "signal SIGTERM"
+
+
 def test_errors_a_user_can_mend_are_distinguished_by_their_status():
     assert (AsdfError.exit_status, UsageError.exit_status) == (1, 2)
