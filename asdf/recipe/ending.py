@@ -79,6 +79,12 @@ def skip_shutdown(statuses: list[int]) -> None:
     atexit.register(partial(_exit_at_once, statuses))
 
 
+def cause_of(error: BaseException) -> BaseException:
+    """Return what ends the program, also where `exit_status` has made an exit status of it."""
+    is_exit = isinstance(error, SystemExit)
+    return (error.__context__ if is_exit else None) or error
+
+
 def _exit_at_once(statuses: list[int]) -> None:
     # last_value: an error of the recipe itself after the runs, which the interpreter reports.
     if not statuses or hasattr(sys, "last_value"):
