@@ -196,8 +196,7 @@ def _join_world(computing: Computing) -> Iterator[World]:
     launch = read_launch()
     keep_freed_memory()
     if launch.size == 1:
-        taken = take_device(computing, 0, 1)
-        device = _prepare_device(computing, taken.name, 1)
+        device = _prepare_device(computing, take_device(computing, 0, 1).name, 1)
         yield World(device=device, timeout_s=computing.timeout_s)
         return
     limit_s = computing.timeout_s
