@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import math
 import os
+import pickle
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 import torch.distributed as dist
@@ -44,11 +45,10 @@ _worlds_opened = 0
 
 @dataclass(frozen=True)
 class _Outcome:
-    """What a function on the main rank returned, or which error it raised."""
+    """What a function on the main rank returned, or the error that it raised."""
 
     result: Any = None
-    failure: type[AsdfError] | None = None
-    message: str = ""
+    failure: Exception | None = None
 
 
 @dataclass(frozen=True)
@@ -93,8 +93,8 @@ class World:
             Its result, on every rank.
 
         Raises:
-            Exception: that of `function`, on the main rank; an AsdfError with its text on the
-                others.
+            Exception: that of `function`; on the others one of its class with its text, or of the
+                nearest class of Python's own where the class is a library's.
         """
         outcome = _Outcome()
         error: BaseException | None = None
@@ -104,18 +104,15 @@ class World:
                     outcome = _Outcome(result=function())
             except Exception as raised:
                 error = raised
-                # Of the project's errors alone, each rank surely has the class.
-                kind = type(raised) if isinstance(raised, AsdfError) else AsdfError
-                outcome = _Outcome(failure=kind, message=str(raised))
+                outcome = _Outcome(failure=_as_sent(raised))
         # Also after a failure: the others wait for it, and would wait until the timeout.
         outcome = self._take_from_main(outcome, self._patient or self._control)
         if error is not None:
             raise error
         if outcome.failure is not None:
             # The main rank reports it; here it only ends the process.
-            passed_on = outcome.failure(outcome.message)
-            passed_on.reported_by_main = True
-            raise passed_on
+            outcome.failure.reported_by_main = True  # type: ignore[attr-defined]
+            raise outcome.failure
         result: T = outcome.result
         return result
 
@@ -173,6 +170,19 @@ class World:
             f"rank {self.rank} of {self.size}: host {socket.gethostname()}, "
             f"local rank {self.local_rank}, device {device}"
         )
+
+
+def _as_sent(raised: Exception) -> Exception:
+    """Return an error as each rank can raise it: what catches it on one rank does on all."""
+    if isinstance(raised, AsdfError):
+        return type(raised)(str(raised))
+    own = (kind for kind in type(raised).__mro__ if kind.__module__ == "builtins")
+    kind = next(own)
+    try:
+        sent = raised if type(raised) is kind else kind(str(raised))
+        return cast(Exception, pickle.loads(pickle.dumps(sent)))
+    except Exception:  # it holds what cannot be sent, or is made of more than a text
+        return RuntimeError(str(raised))
 
 
 @contextmanager

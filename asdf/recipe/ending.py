@@ -137,7 +137,9 @@ def _report_failure(error: BaseException, rank: int) -> int:
         waited_too_long,
     )
 
-    if lost_contact(error):
+    if getattr(error, "reported_by_main", False):
+        record_for_launcher(error)
+    elif lost_contact(error):
         LOG.error("rank %d: another process of this run has ended; its own message says why", rank)
         wait_for_launcher()
     elif waited_too_long(error):
