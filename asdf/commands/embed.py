@@ -29,7 +29,6 @@ from asdf.commands.embed_options import EmbedOptions, check_options
 from asdf.commands.embed_picture import draw_picture
 from asdf.commands.options import Command
 from asdf.commands.outputs import show
-from asdf.errors import AsdfError
 
 if TYPE_CHECKING:
     from asdf.tasks.embeddings.embedding_files import Embeddings
@@ -93,9 +92,9 @@ def _once_on_screen() -> Iterator[None]:
     """End a process quietly whose main process reports the same error."""
     try:
         yield
-    except AsdfError as error:
-        if error.reported_by_main:
-            raise SystemExit(error.exit_status) from None
+    except Exception as error:
+        if getattr(error, "reported_by_main", False):
+            raise SystemExit(getattr(error, "exit_status", 1)) from None
         raise
 
 

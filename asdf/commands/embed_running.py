@@ -53,7 +53,7 @@ def embed(args: EmbedOptions) -> Embeddings | None:
     assert args.output is not None  # it was checked with the other options
     computing = Computing(use_gpu=_USE_GPU[args.device], threads=args.threads)
     stop = StopRequest()
-    with open_world(computing) as world, stop.listening():
+    with open_world(computing) as world, world.listening(stop):
         log_to_screen(world.is_main)
         part = None if args.part is None else Part.parse(args.part)
         with _parts_folder(args.output, part, world) as folder:

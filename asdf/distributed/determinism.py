@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from asdf.errors import AsdfError, UsageError
+from asdf.errors import UsageError
 
 if TYPE_CHECKING:
     import torch
@@ -128,5 +128,5 @@ def explain_refusal(error: BaseException) -> UsageError | None:
         "operations (torch.use_deterministic_algorithms in torch's documentation lists those "
         "without), or set computing.deterministic = False."
     )
-    explained.reported_by_main = isinstance(error, AsdfError) and error.reported_by_main
+    explained.reported_by_main = getattr(error, "reported_by_main", False)
     return explained

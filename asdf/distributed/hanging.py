@@ -9,15 +9,17 @@ stopped: a process may merely be slow. `computing.timeout_s` ends a run that doe
 from __future__ import annotations
 
 import json
+import os
 import socket
 import sys
 import threading
 import time
 import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from asdf.distributed.whereabouts import HERE, Position, Whereabouts
@@ -27,12 +29,14 @@ from asdf.text import and_more
 THREAD = "watch for hangs"
 _LOOKS_PER_REPORT = 12
 _LONGEST_LOOK_S = 5.0
-_ASKED, _CLAIMED = "hang/asked", "hang/claimed"
+_ASKED = "hang/asked"
 _SHOWN_RANKS = 8
 _SHOWN_STACKS = 2
 _SHOWN_FRAMES = 10
 # A process that computes uses most of a core; one that waits for a disk or a lock next to none.
 _IDLE = 0.05
+# Of Linux: a folder for each thread.
+_TASKS = Path("/proc/self/task")
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ class Place:
         step: Optimiser step that is being taken; 0 before the first.
         doing: Name of the part of the work; '' between parts.
         seconds: Seconds since it last changed.
-        busy: Cores that the process uses, as a number of them.
+        busy: Cores that the threads of the program itself use, as a number of them.
         stack: Innermost calls of the main thread, as 'file:line function', the innermost last.
     """
 
@@ -124,31 +128,39 @@ class HangWatch:
     def run(self, over: threading.Event) -> None:
         """Watch until `over` is set."""
         look_s = min(_LONGEST_LOOK_S, self._report_s / _LOOKS_PER_REPORT)
-        used_s = time.process_time()
+        used_s = used_by_others_s()
         # The main rank asks first: its log is the run's.
         turn_s = 2 * look_s if self._rank else 0.0
         while not over.wait(look_s):
-            now_s = time.process_time()
-            self._busy = (now_s - used_s) / look_s
+            now_s = used_by_others_s()
+            # Threads that have ended take their time with them.
+            self._busy = max(0.0, now_s - used_s) / look_s
             used_s = now_s
             since_s = self._here.since_s
             if since_s != self._moved_s:
                 self._moved_s = since_s
                 self._limit_s = self._report_s
             try:
-                asked = self._store.add(_ASKED, 0)
-                if asked > self._answered:
-                    self._answer(asked)
+                asked = self._store.get(_ASKED).decode() if self._store.check([_ASKED]) else ""
+                number = int(asked.partition(" ")[0] or 0)
+                if number > self._answered:
+                    self._answer(number)
                 elif time.monotonic() - since_s >= self._limit_s + turn_s:
-                    self._ask(asked + 1, over, look_s)
+                    self._ask(asked, number + 1, over, look_s)
             except RuntimeError:  # the process with the store has gone, and the run ends
                 return
 
-    def _ask(self, number: int, over: threading.Event, look_s: float) -> None:
-        """Ask as the only process, wait for the answers, and log them."""
-        if self._store.add(f"{_CLAIMED}/{number}", 1) > 1:
+    def _ask(self, before: str, number: int, over: threading.Event, look_s: float) -> None:
+        """Ask as the only process, wait for the answers, and log them.
+
+        Args:
+            before: Text of the last question in the store, for which this one comes.
+        """
+        # In one step: a process that dies after it asked leaves a question, which all answer, and
+        # the next one may ask.
+        question = f"{number} {self._rank}"
+        if self._store.compare_set(_ASKED, before, question).decode() != question:
             return
-        self._store.add(_ASKED, 1)
         self._answer(number)
         # Each of the others looks once in this time, unless it cannot run a thread.
         if over.wait(3 * look_s):
@@ -185,6 +197,26 @@ class HangWatch:
         self._answered = number
         # A run that stands still longer is reported again, ever less often.
         self._limit_s = 2 * max(self._limit_s, seconds)
+
+
+def used_by_others_s() -> float:
+    """Return the CPU time of all threads of Python but this one.
+
+    Threads of libraries are left out where the system counts each thread: those of NCCL use a core
+    while they wait.
+    """
+    if not _TASKS.is_dir():
+        return time.process_time()
+    ticks = 0
+    for thread in threading.enumerate():
+        # One that has just ended has no file any more.
+        with suppress(FileNotFoundError, ProcessLookupError):
+            if thread is not threading.current_thread():
+                text = (_TASKS / str(thread.native_id) / "stat").read_text()
+                # Behind the name, which may hold anything: the 14th and the 15th number of all.
+                numbers = text.rpartition(")")[2].split()
+                ticks += int(numbers[11]) + int(numbers[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def describe_hang(places: Sequence[Place | None], timeout_s: float) -> str:

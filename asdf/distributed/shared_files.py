@@ -4,7 +4,7 @@ Invariants: a value is made on the main rank alone, and is the same on every ran
 sent, what is large is mapped, so that the processes of a node have one copy of it in memory, and
 nothing of its size is sent. Writing to a mapped array changes this process's copy alone. The files
 lie in the run's own folder until its end, since another node may read a page of them at any time;
-those of a killed run are removed as unfinished files by the next one.
+those of a run that failed or was killed are removed as unfinished files by the next one.
 """
 
 from __future__ import annotations

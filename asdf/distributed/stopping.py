@@ -1,8 +1,10 @@
 """A request to stop: a signal, or a stop file that appears; checked between steps only.
 
 torchrun passes no SIGUSR1 on to its workers and a scheduler may reach only the batch shell, hence
-the file: it works under every launcher. The request is local to a process; the training loop sums
-the requests of all ranks at each step, so that all of them stop at the same one.
+the file: it works under every launcher. A process passes its request on through the store of the
+run, so that the others end their shares of a stage as soon as it does. Which step is the last one
+does not follow from that: the training loop sums the requests of all ranks at each step, so that
+all of them stop at the same one.
 """
 
 from __future__ import annotations
@@ -11,14 +13,16 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from asdf.runs.systems import existing_signals
 
 SIGNALS = existing_signals("SIGTERM", "SIGINT", "SIGUSR1", "SIGUSR2")
 _POLL_S = 1.0
+_REQUESTED = "stop/requested"
 
 
 STOPPED = "stopped by"
@@ -49,6 +53,8 @@ class StopRequest:
 
     def __init__(self) -> None:
         self.reason = ""
+        self._is_own = False
+        self._store: Any = None
         path = os.environ.get("ASDF_STOP_FILE")
         self._file = Path(path) if path else None
         self._next_look_s = 0.0
@@ -56,24 +62,48 @@ class StopRequest:
     def __bool__(self) -> bool:
         now = time.monotonic()
         # Not in every step: the stop file may be on a file server.
-        if not self.reason and self._file is not None and now >= self._next_look_s:
+        if not self.reason and now >= self._next_look_s:
             self._next_look_s = now + _POLL_S
-            if self._file.exists():
+            if self._file is not None and self._file.exists():
                 self.reason = f"the stop file {self._file}"
+                self._is_own = True
+            elif self._store is not None:
+                self._exchange_with_others()
+        if self._is_own and self._store is not None:
+            self._exchange_with_others()
+            self._store = None
         return bool(self.reason)
 
     @contextmanager
-    def listening(self) -> Iterator[StopRequest]:
-        """Treat the stop signals as requests in the block; a second SIGINT interrupts at once."""
+    def listening(self, store: Any = None) -> Iterator[StopRequest]:
+        """Treat the stop signals as requests in the block; a second SIGINT interrupts at once.
+
+        Args:
+            store: Store of the processes that stop together, with keys of this group alone; None:
+                there is no other process.
+        """
         before = {number: signal.signal(number, self._on_signal) for number in SIGNALS}
+        self._store = store
         try:
             yield self
         finally:
+            self._store = None
             for number, handler in before.items():
                 signal.signal(number, handler)
 
+    def _exchange_with_others(self) -> None:
+        """Pass the request of this process on, or take over that of another."""
+        # The process with the store may have gone: the run then ends by itself.
+        with suppress(RuntimeError):
+            if self._is_own:
+                self._store.set(_REQUESTED, self.reason)
+            elif self._store.check([_REQUESTED]):
+                self.reason = self._store.get(_REQUESTED).decode()
+
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         _received.add(number)
-        if number == signal.SIGINT and self.reason:
+        # Ctrl-C reaches all processes: what another passed on is not the first of this one.
+        if number == signal.SIGINT and self._is_own:
             raise KeyboardInterrupt
+        self._is_own = True
         self.reason = f"signal {signal.Signals(number).name}"

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import math
 import os
+import pickle
 import socket
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 import torch.distributed as dist
@@ -44,11 +45,10 @@ _worlds_opened = 0
 
 @dataclass(frozen=True)
 class _Outcome:
-    """What a function on the main rank returned, or which error it raised."""
+    """What a function on the main rank returned, or the error that it raised."""
 
     result: Any = None
-    failure: type[AsdfError] | None = None
-    message: str = ""
+    failure: Exception | None = None
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,7 @@ class World:
     _control: Any = None
     timeout_s: float = math.inf
     _patient: Any = None
+    _store: Any = None
 
     @property
     def is_main(self) -> bool:
@@ -92,8 +93,8 @@ class World:
             Its result, on every rank.
 
         Raises:
-            Exception: that of `function`, on the main rank; an AsdfError with its text on the
-                others.
+            Exception: that of `function`; on the others one of its class with its text, or of the
+                nearest class of Python's own where the class is a library's.
         """
         outcome = _Outcome()
         error: BaseException | None = None
@@ -103,18 +104,15 @@ class World:
                     outcome = _Outcome(result=function())
             except Exception as raised:
                 error = raised
-                # Of the project's errors alone, each rank surely has the class.
-                kind = type(raised) if isinstance(raised, AsdfError) else AsdfError
-                outcome = _Outcome(failure=kind, message=str(raised))
+                outcome = _Outcome(failure=_as_sent(raised))
         # Also after a failure: the others wait for it, and would wait until the timeout.
         outcome = self._take_from_main(outcome, self._patient or self._control)
         if error is not None:
             raise error
         if outcome.failure is not None:
             # The main rank reports it; here it only ends the process.
-            passed_on = outcome.failure(outcome.message)
-            passed_on.reported_by_main = True
-            raise passed_on
+            outcome.failure.reported_by_main = True  # type: ignore[attr-defined]
+            raise outcome.failure
         result: T = outcome.result
         return result
 
@@ -144,6 +142,10 @@ class World:
         """Wait for all ranks."""
         self.sum([0.0])
 
+    def listening(self, stop: StopRequest) -> AbstractContextManager[StopRequest]:
+        """Let `stop` take up signals in the block, and requests to the other ranks soon after."""
+        return stop.listening(self._store)
+
     def stop_together(self, stop: StopRequest, when: str) -> None:
         """Raise `Stopped` on every rank if any of them got a request to stop.
 
@@ -170,6 +172,19 @@ class World:
         )
 
 
+def _as_sent(raised: Exception) -> Exception:
+    """Return an error as each rank can raise it: what catches it on one rank does on all."""
+    if isinstance(raised, AsdfError):
+        return type(raised)(str(raised))
+    own = (kind for kind in type(raised).__mro__ if kind.__module__ == "builtins")
+    kind = next(own)
+    try:
+        sent = raised if type(raised) is kind else kind(str(raised))
+        return cast(Exception, pickle.loads(pickle.dumps(sent)))
+    except Exception:  # it holds what cannot be sent, or is made of more than a text
+        return RuntimeError(str(raised))
+
+
 @contextmanager
 def open_world(computing: Computing) -> Iterator[World]:
     """Open the world that this process is part of, by its launcher; alone, a world of one.
@@ -191,8 +206,7 @@ def _join_world(computing: Computing) -> Iterator[World]:
     launch = read_launch()
     keep_freed_memory()
     if launch.size == 1:
-        taken = take_device(computing, 0, 1)
-        device = _prepare_device(computing, taken.name, 1)
+        device = _prepare_device(computing, take_device(computing, 0, 1).name, 1)
         yield World(device=device, timeout_s=computing.timeout_s)
         return
     limit_s = computing.timeout_s
@@ -223,6 +237,7 @@ def _join_world(computing: Computing) -> Iterator[World]:
             control,
             limit_s,
             patient,
+            store,
         )
         with hangs_reported(store, launch.rank, launch.size, computing.hang_report_s, limit_s):
             yield world

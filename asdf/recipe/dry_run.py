@@ -38,7 +38,7 @@ from asdf.recipe.leaving_out import left_out_of, training_lists
 from asdf.recipe.left_out_sets import evaluation_lists, needs_training_lists, validation_lists
 from asdf.recipe.memory import describe_memory
 from asdf.recipe.problems import Check, Problem, failures
-from asdf.recipe.run_folders import Folders, cached_gb, folders_of
+from asdf.recipe.run_folders import Folders, copies_gb, folders_of
 from asdf.recipe.selection import select_networks
 from asdf.recipe.shared_recordings import find_overlaps
 from asdf.recipe.stage_list import Stage, describe_stages
@@ -297,7 +297,7 @@ def _describe_batches(
         checked = check_sampler(settings, parts, recipe_folder)
         lines.append(_describe_epoch(settings, parts, checked.turns, plan))
         if checked.orders is not None:
-            cache_gb = cached_gb(settings)
+            cache_gb = copies_gb(settings)
             lines += describe_shards(checked.orders, plan.window_size, cache_gb)
     return lines
 

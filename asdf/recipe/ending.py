@@ -79,6 +79,12 @@ def skip_shutdown(statuses: list[int]) -> None:
     atexit.register(partial(_exit_at_once, statuses))
 
 
+def cause_of(error: BaseException) -> BaseException:
+    """Return what ends the program, also where `exit_status` has made an exit status of it."""
+    is_exit = isinstance(error, SystemExit)
+    return (error.__context__ if is_exit else None) or error
+
+
 def _exit_at_once(statuses: list[int]) -> None:
     # last_value: an error of the recipe itself after the runs, which the interpreter reports.
     if not statuses or hasattr(sys, "last_value"):
@@ -131,7 +137,9 @@ def _report_failure(error: BaseException, rank: int) -> int:
         waited_too_long,
     )
 
-    if lost_contact(error):
+    if getattr(error, "reported_by_main", False):
+        record_for_launcher(error)
+    elif lost_contact(error):
         LOG.error("rank %d: another process of this run has ended; its own message says why", rank)
         wait_for_launcher()
     elif waited_too_long(error):

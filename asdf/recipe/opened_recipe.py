@@ -78,16 +78,15 @@ class Recipe:
                 world = stack.enter_context(open_world(settings.computing))
                 log_to_screen(world.is_main)
                 check_same_run(world, names, settings)
-                stack.enter_context(stop.listening())
+                stack.enter_context(world.listening(stop))
                 stack.enter_context(keep_copies(settings, self.folder))
                 run = Run(name, settings, folders, self.corpora, self.folder, world, stop)
-                run.begin_sharing()
-                # One process owns the folder; that it cannot be had ends all of them.
-                world.run_on_main(partial(_claim_folder, folders, stack))
-                start_run(run, account)
-                with end_recorded(run), end_reported(run):
-                    yield run
-                run.end_sharing()
+                with run.sharing():
+                    # One process owns the folder; that it cannot be had ends all of them.
+                    world.run_on_main(partial(_claim_folder, folders, stack))
+                    start_run(run, account)
+                    with end_recorded(run), end_reported(run):
+                        yield run
                 if world.is_main:
                     for line in describe_next_steps(run, self.next_config):
                         LOG.info("%s", line)

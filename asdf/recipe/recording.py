@@ -13,6 +13,7 @@ from functools import partial
 from asdf.data.training_plan import minibatch_per_process
 from asdf.distributed.determinism import describe_promise
 from asdf.distributed.devices import cpu_notice
+from asdf.recipe.ending import cause_of
 from asdf.recipe.run import Run
 from asdf.recipe.starts import last_number, replace_settings, retain_code
 from asdf.runs.code import code_files, save_code
@@ -98,9 +99,7 @@ def end_reported(run: Run) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        # What ends the program has become an exit status by now.
-        is_exit = isinstance(error, SystemExit)
-        run.end_callbacks((error.__context__ if is_exit else None) or error)
+        run.end_callbacks(cause_of(error))
         raise
     run.end_callbacks(None)
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from asdf.distributed.shared_forms import Form, Packed
+from asdf.distributed.stopping import Stopped
 from asdf.errors import AsdfError
 from asdf.recipe.declared_corpora import (
     WITHOUT_SPOOFS,
@@ -24,6 +25,7 @@ from asdf.recipe.declared_corpora import (
     sets_in_use,
     validation_sets,
 )
+from asdf.recipe.ending import cause_of
 from asdf.recipe.leaving_out import left_out_of, training_lists
 from asdf.recipe.left_out_sets import (
     Part,
@@ -152,16 +154,24 @@ class Run:
                 remove_parts(path)
         self.scored.clear()
 
-    def begin_sharing(self) -> None:
-        """Let the processes have one copy per machine of long lists and their lengths."""
+    @contextmanager
+    def sharing(self) -> Iterator[None]:
+        """Let the processes have one copy per machine of long lists and their lengths in the block.
+
+        Its files are removed at the end, also after a requested stop, which comes to all ranks at
+        one moment. After a failure another rank may still read them: the next start removes them.
+        """
         from asdf.distributed.shared_files import SharedFiles
 
-        self._shared = SharedFiles(self.world, self.folders.system)
-
-    def end_sharing(self) -> None:
-        """Remove the files of the lists; all ranks call this together, at the end of the run."""
-        if self._shared is not None:
-            self._shared.close()
+        shared = self._shared = SharedFiles(self.world, self.folders.system)
+        try:
+            yield
+        except BaseException as error:
+            if isinstance(cause_of(error), Stopped):
+                with suppress(Exception):  # another rank may fail on its way out
+                    shared.close()
+            raise
+        shared.close()
 
     def callbacks(self) -> CallbackGroup:
         """Return the run's callbacks; the user's own are on the main rank alone.

@@ -154,7 +154,7 @@ def folders_of(paths: Paths, recipe_folder: Path) -> Folders:
     )
 
 
-def cached_gb(settings: Sections) -> float | None:
+def copies_gb(settings: Sections) -> float | None:
     """Return how many gigabytes of shards of stores a node keeps; None where it keeps none."""
     if settings.paths.cache_folder is None:
         return None

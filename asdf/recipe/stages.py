@@ -11,7 +11,7 @@ from asdf.errors import AsdfError
 from asdf.recipe.grown_lists import find_begun_rows, record_training_list
 from asdf.recipe.memory import memory_computed_for_errors
 from asdf.recipe.run import Run
-from asdf.recipe.run_folders import cached_gb
+from asdf.recipe.run_folders import copies_gb
 from asdf.recipe.scored_sets import score_lists, score_validation_sets, value_of
 from asdf.recipe.stale import mark_evaluations
 from asdf.recipe.starting_point import find_starting_point, resume_training
@@ -233,8 +233,8 @@ def _log_plan(run: Run, trainer: Trainer, minibatch: int) -> None:
     if turns:
         LOG.info("recipe.sampler = %r: %s", run.settings.recipe.sampler, turns)
     if run.world.is_main:
-        kept = cached_gb(run.settings)
-        for line in describe_shards(trainer.orders, trainer.plan.window_size, kept)[1:]:
+        cache_gb = copies_gb(run.settings)
+        for line in describe_shards(trainer.orders, trainer.plan.window_size, cache_gb)[1:]:
             LOG.info("%s", line)
 
 

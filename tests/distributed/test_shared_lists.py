@@ -2,7 +2,9 @@
 
 import pytest
 
+from tests.conftest import PATIENCE_S
 from tests.distributed.test_exactness import weights
+from tests.distributed.test_faults import wait_for
 
 MAPPED = """
 from asdf.data.samplers import BalancedAttacks
@@ -37,3 +39,18 @@ def test_a_run_with_mapped_lists_is_that_with_lists_of_its_own(recipe):
     for path in (*files, "results/results.json"):
         assert (one / path).read_bytes() == (other / path).read_bytes(), path
     assert not list(other.glob(".shared-*"))
+
+
+@pytest.mark.slow
+def test_a_stop_leaves_no_file_of_the_lists(recipe, tmp_path):
+    (recipe.folder / "mapped.py").write_text(MAPPED)
+    stop_file = tmp_path / "stop"
+    words = ("normed", "network.max_epochs=100000", "recipe.sampler=mapped.Mapped")
+    process = recipe.start(*words, processes=2, ASDF_STOP_FILE=str(stop_file))
+    wait_for(recipe.system("normed") / "networks" / "epoch.1.pt", process)
+    assert list(recipe.system("normed").glob(".shared-*"))
+    stop_file.touch()
+    output, _ = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0, output
+    assert "the same command goes on from there" in output
+    assert not list(recipe.system("normed").glob(".shared-*"))

@@ -12,6 +12,7 @@ import pytest
 
 from asdf.__main__ import COMMANDS as COMMANDS_OF_ASDF
 from asdf.__main__ import GROUPS, main
+from asdf.commands.embed import _once_on_screen
 from asdf.errors import UsageError
 from asdf.evaluation import write_scores
 from asdf.recipe.ending import _report
@@ -211,6 +212,18 @@ def test_a_broken_pipe_other_than_stdout_is_a_failure_that_is_seen(monkeypatch, 
     monkeypatch.setattr("asdf.__main__._run", fail)
     with pytest.raises(BrokenPipeError):
         main(["networks"])
+
+
+def test_a_failure_of_code_is_reported_by_the_main_process_alone(caplog):
+    failed = ZeroDivisionError("division by zero")
+    assert _report(failed) == 1
+    assert "ZeroDivisionError: division by zero" in caplog.text
+    caplog.clear()
+    failed.reported_by_main = True
+    assert _report(failed) == 1 and caplog.text == ""
+    with pytest.raises(SystemExit) as ended, _once_on_screen():
+        raise failed
+    assert ended.value.code == 1
 
 
 def test_without_a_command_all_are_listed_in_groups(capsys):

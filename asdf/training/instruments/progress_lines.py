@@ -17,7 +17,7 @@ from asdf.data.training_plan import TrainingPlan
 from asdf.runs.log import LOG
 from asdf.settings.sections import Network
 from asdf.training.callback_group import CallbackGroup
-from asdf.training.instruments.clock import DATA
+from asdf.training.instruments.clock import COMMUNICATION, DATA
 from asdf.training.instruments.stragglers import OwnTimes, find_straggler
 from asdf.training.schedules import follows_plateau
 from asdf.training.step import Step
@@ -242,7 +242,9 @@ class ProgressLines:
             speed: Utterances per second of all processes.
         """
         world = self._step.world
-        times = world.gather(OwnTimes.of(seconds))
+        # The main process waits here for the slowest: that is no work of its own.
+        with self._step.clock.part(COMMUNICATION):
+            times = world.gather(OwnTimes.of(seconds))
         known: dict[str, Any] = {}
         share = self._step.utilisation(speed)
         if share is not None:

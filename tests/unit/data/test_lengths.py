@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import tarfile
+import threading
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -347,6 +348,41 @@ def check_until_killed(
     world = World(rank, size, rank, size, backend="gloo")
     measure_lengths(utterances, OFF, folder / "sad", world, check=True)
     dist.destroy_process_group()
+
+
+def measure_until_stopped(rank: int, utterances: TrialList, folder: Path) -> None:
+    """Measure in one of two processes; the second is asked to stop, the first reads on and on."""
+    store = f"file://{folder}/store"
+    dist.init_process_group("gloo", init_method=store, rank=rank, world_size=2)
+    room._AT_ONCE = 1
+    stop = StopRequest()
+    ended = threading.Event()
+
+    def measured(path: Path, audio: object) -> int:
+        if rank == 1:
+            os.kill(os.getpid(), signal.SIGUSR1)
+            return 1
+        with (folder / "begun").open("a") as file:
+            file.write(f"{path.name}\n")
+        assert ended.wait(60)
+        return 1
+
+    speech.audio_length = measured
+    requests = dist.FileStore(str(folder / "requests"), 2)
+    world = World(rank, 2, rank, 2, backend="gloo", _store=requests)
+    said = "stopped by signal SIGUSR1 while measuring"
+    with world.listening(stop), pytest.raises(Stopped, match=said):
+        measure_lengths(utterances, OFF, folder / "sad", world, stop)
+    # Only what its threads were at: not the whole share, behind which the other process waits.
+    ended.set()
+    dist.destroy_process_group()
+
+
+def test_a_stop_of_one_process_ends_the_shares_of_all(tmp_path):
+    utterances = write_recordings(tmp_path, noise_waveforms(range(4000, 4060)))
+    start_processes(measure_until_stopped, (utterances, tmp_path), 2)
+    begun = (tmp_path / "begun").read_text().split()
+    assert 0 < len(begun) <= room._THREADS < 30
 
 
 @pytest.mark.slow

@@ -3,11 +3,19 @@
 import logging
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from torch.distributed import HashStore
 
-from asdf.distributed.hanging import THREAD, HangWatch, Place, describe_hang, hangs_reported
+from asdf.distributed.hanging import (
+    THREAD,
+    HangWatch,
+    Place,
+    describe_hang,
+    hangs_reported,
+    used_by_others_s,
+)
 from asdf.distributed.whereabouts import HERE, Position, Whereabouts
 from asdf.distributed.world import World
 from asdf.training.instruments.clock import DATA, StepClock
@@ -106,6 +114,58 @@ def test_one_report_comes_from_whoever_asks_first(caplog):
     assert "waiting for it: ranks 0, 2" in message
     # The stack is that of this thread, which waits here.
     assert "test_hanging.py:" in message
+
+
+def test_a_process_that_dies_after_it_asked_does_not_end_later_reports(caplog):
+    caplog.set_level(logging.WARNING, "asdf")
+    store, over = HashStore(), threading.Event()
+    # Of a process that is gone, and waits for no answer.
+    store.set("hang/asked", "1 2")
+    heres = [Whereabouts() for _ in range(2)]
+    with heres[0].exchange("adding up"), heres[1].part(DATA):
+        for rank, here in enumerate(heres):
+            watch = HangWatch(store, rank, 3, 0.3, 1800.0, here)
+            threading.Thread(target=watch.run, args=(over,), daemon=True).start()
+        until = time.monotonic() + PATIENCE_S
+        while not caplog.records and time.monotonic() < until:
+            time.sleep(0.01)
+        over.set()
+    (message,) = [record.getMessage() for record in caplog.records]
+    assert "no answer from rank 2" in message and "behind: rank 1" in message
+    assert store.get("hang/asked") in (b"2 0", b"2 1")
+
+
+def test_only_one_of_those_that_ask_at_once_reports():
+    store, over = HashStore(), threading.Event()
+    over.set()
+    first, second = (HangWatch(store, rank, 2, 0.3, 1800.0, Whereabouts()) for rank in range(2))
+    for before, number in (("", 1), ("1 0", 2)):
+        first._ask(before, number, over, 0.0)
+        second._ask(before, number, over, 0.0)
+        assert store.get("hang/asked") == b"%d 0" % number
+        assert (first._answered, second._answered) == (number, 0)
+
+
+def burn() -> None:
+    until_s = time.thread_time() + 0.3
+    while time.thread_time() < until_s:
+        pass
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are not counted here")
+def test_a_watch_counts_the_programs_threads_and_not_its_own():
+    before_s, own_s = used_by_others_s(), time.process_time()
+    burn()
+    assert used_by_others_s() - before_s < 0.2 < time.process_time() - own_s
+    busy = threading.Thread(target=lambda: (burn(), ended.wait(PATIENCE_S)))
+    ended = threading.Event()
+    busy.start()
+    until = time.monotonic() + PATIENCE_S
+    while used_by_others_s() - before_s < 0.25 and time.monotonic() < until:
+        time.sleep(0.01)
+    assert used_by_others_s() - before_s >= 0.25
+    ended.set()
+    busy.join()
 
 
 def test_a_run_that_moves_is_not_reported(caplog):

@@ -1,7 +1,10 @@
 """What a run of a single process sees. Tests of several processes are in tests/distributed."""
 
+import json
 import os
 import signal
+from functools import partial
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,8 +13,10 @@ import torch.distributed as dist
 from asdf.distributed import world
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World, open_world
-from asdf.errors import AsdfError, UsageError
+from asdf.errors import AsdfError, InUseError, UsageError
+from asdf.recipe.problems import failures
 from asdf.settings.sections import Computing
+from tests.distributed.worlds import start_processes
 
 
 @pytest.fixture(autouse=True)
@@ -51,6 +56,49 @@ def test_a_failure_on_the_main_rank_is_its_own_exception():
         assert caught.value is error
 
 
+def fail(kind: str) -> None:
+    if kind == "of the project":
+        raise InUseError("taken")
+    if kind == "of Python":
+        Path("/no/such/file").read_text()
+    if kind == "of a library":
+        json.loads("{")
+    raise ValueError(lambda: "cannot be sent")
+
+
+KINDS = ("of the project", "of Python", "of a library", "that cannot be sent")
+
+
+def note_failures(rank: int, folder: Path) -> None:
+    store = f"file://{folder}/store"
+    dist.init_process_group("gloo", init_method=store, rank=rank, world_size=2)
+    shared = World(rank, 2, rank, 2, backend="gloo")
+    lines = []
+    for kind in KINDS:
+        try:
+            # As checks do, of which the project's errors are put together.
+            collected = failures([partial(shared.run_on_main, partial(fail, kind))])
+            lines.append(f"collected {collected[0]!r} {collected[0].reported_by_main}")
+        except Exception as error:
+            reported = getattr(error, "reported_by_main", False)
+            lines.append(f"{isinstance(error, OSError | ValueError)} {error} {reported}")
+    (folder / f"rank{rank}").write_text("\n".join(lines))
+    dist.destroy_process_group()
+
+
+def test_all_ranks_end_by_the_main_ones_error(tmp_path):
+    start_processes(note_failures, (tmp_path,), 2)
+    first, second = ((tmp_path / f"rank{rank}").read_text().splitlines() for rank in range(2))
+    assert first[:3] == [
+        "collected InUseError('taken') False",
+        "True [Errno 2] No such file or directory: '/no/such/file' False",
+        "True Expecting property name enclosed in double quotes: line 1 column 2 (char 1) False",
+    ]
+    assert second[:3] == [line.replace("False", "True") for line in first[:3]]
+    assert first[3].startswith("True <function fail.<locals>.<lambda> at ")
+    assert second[3].startswith("False <function fail.<locals>.<lambda> at ")
+
+
 def test_backends_that_cannot_work_here_are_refused():
     cpu = torch.device("cpu")
     assert world._choose_backend(Computing(), cpu) == "gloo"
@@ -86,6 +134,40 @@ def test_a_stop_file_is_a_request_from_when_it_appears(monkeypatch, tmp_path):
     assert not stop
     path.touch()
     assert stop and stop.reason == f"the stop file {path}"
+
+
+def test_a_request_to_one_process_is_heard_by_the_others(monkeypatch):
+    monkeypatch.setattr("asdf.distributed.stopping._POLL_S", 0.0)
+    store = dist.HashStore()
+    first, second = StopRequest(), StopRequest()
+    with first.listening(store), second.listening(store):
+        assert not first and not second
+        # The handler of the one that began to listen last.
+        os.kill(os.getpid(), signal.SIGUSR1)
+        assert not first and second
+        assert first and first.reason == "signal SIGUSR1"
+    third = StopRequest()
+    with third.listening(store):
+        assert third
+        # What another process passed on is not the first Ctrl-C of this one.
+        os.kill(os.getpid(), signal.SIGINT)
+        assert third.reason == "signal SIGINT"
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_a_store_that_is_gone_requests_nothing(tmp_path):
+    class Gone:
+        def check(self, *_):
+            raise dist.DistNetworkError("Connection reset by peer")
+
+        set = check
+
+    stop = StopRequest()
+    with World(_store=Gone()).listening(stop):
+        assert not stop
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stop and stop.reason == "signal SIGTERM"
 
 
 def test_errors_a_user_can_mend_are_distinguished_by_their_status():
