@@ -26,7 +26,7 @@ def test_all_outputs_are_written(words, tmp_path, capsys):
     options = ["--snr", "50,20", "--attacks", "fgsm,pgd", "--transfer", words[1]]
     assert main([*words, *options, "--keep", str(tmp_path / "kept")]) == 0
     shown = capsys.readouterr()
-    assert "Linear under attack: 16 recordings (8 bona fide, 8 spoofed)" in shown.out
+    assert "Linear under attack: 8 recordings (4 bona fide, 4 spoofed)" in shown.out
     assert "16 recordings, 10 attacks with levels: 192 gradients of the network" in shown.err
     output = tmp_path / "out"
     for name in ("report.html", "success.svg", "results.csv", "results.tex", "results.txt"):
