@@ -29,6 +29,7 @@ _FIRST = (
     "torch",
     "torch._dynamo",
     "torch.distributed",
+    "torch.distributed.checkpoint",
     "torch.multiprocessing",
     "torchaudio",
     "uvicorn",

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tarfile
 import threading
+import time
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -360,6 +361,8 @@ def measure_until_stopped(rank: int, utterances: TrialList, folder: Path) -> Non
 
     def measured(path: Path, audio: object) -> int:
         if rank == 1:
+            while not (folder / "begun").exists():
+                time.sleep(0.01)
             os.kill(os.getpid(), signal.SIGUSR1)
             return 1
         with (folder / "begun").open("a") as file:

@@ -28,6 +28,7 @@ OF_LINUX = {
     "data/loaders.py": {"pthread_sigmask", "sigwaitinfo"},
     "engines/ray.py": {"uname"},
     "distributed/cores.py": {"sched_getaffinity"},
+    "distributed/hanging.py": {"sysconf"},
     "doctor/disks.py": {"statvfs"},
     "launcher/processes.py": {"SIGKILL"},
     "launcher/slurm.py": {"getuid"},
