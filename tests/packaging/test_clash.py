@@ -111,6 +111,7 @@ def test_asdf_installed_last_warns_of_the_neighbour(environment, neighbour, whee
     assert "warning import name Install the two in separate environments." in examined.stdout
 
 
+@pytest.mark.slow
 def test_a_folder_called_asdf_in_the_way_is_passed_by(installed, tmp_path):
     (tmp_path / "asdf").mkdir()
     (tmp_path / "asdf" / "__init__.py").write_text("NAME = 'of a project'\n")

@@ -32,6 +32,7 @@ def test_every_mistake_of_every_config_is_reported_at_once(recipe, capsys):
     assert not recipe.output.exists()
 
 
+@pytest.mark.slow_but("--dry-run")
 @pytest.mark.parametrize("option", ["--dry-run", "recipe.end_stage=0"])
 def test_a_command_reads_each_config_file_once(recipe, capsys, monkeypatch, option):
     paths = []

@@ -147,6 +147,7 @@ def test_a_dry_run_tries_steps_and_reads_weights(recipe, capsys, tmp_path):
     assert refused.status != 0 and "is 6 tokens of this model" in refused.output, refused.output
 
 
+@pytest.mark.slow
 def test_a_run_of_updates_on_weights_is_small_and_goes_on(recipe, capsys, tmp_path):
     folder = write_folder(tmp_path / "model", language_model())
     recipe.add_configs(f"{CONFIG}front_end.weights = '{folder}'\n")

@@ -130,6 +130,7 @@ def test_it_sees_the_whole_run(watched, capsys):
     assert [[row[1], row[2]] for row in rows] == [[name, scores[name]] for name in scores]
 
 
+@pytest.mark.slow
 def test_the_numbers_of_a_run_do_not_depend_on_who_watches(watched, capsys):
     states = []
     for name, callbacks in (("seen", "('my_callbacks.Watch',)"), ("alone", "()")):

@@ -82,6 +82,7 @@ def test_scores_are_in_list_order_each_once(recipe, corpus, capsys):
     assert [line.rpartition(" ")[0] for line in lines] == listed
 
 
+@pytest.mark.slow
 def test_same_seed_same_network_other_seed_other(recipe, capsys):
     networks = []
     for seed, system in ((1, "a"), (1, "b"), (2, "c")):

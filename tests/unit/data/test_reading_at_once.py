@@ -24,6 +24,7 @@ def same(clip: Clip, other: Clip) -> bool:
     return np.array_equal(clip.samples, other.samples)
 
 
+@pytest.mark.slow_but("True")
 @pytest.mark.parametrize("mixed", [False, True])
 def test_a_batch_has_the_clips_of_one_by_one(utterances: TrialList, mixed: bool) -> None:
     one_by_one = clips(utterances, rawboost=BOOST)

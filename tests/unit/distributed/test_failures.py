@@ -28,6 +28,7 @@ def test_without_a_launcher_nothing_is_written(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow_but("False")
 @pytest.mark.parametrize("abort", [True, False])
 def test_a_group_is_aborted_where_an_exchange_may_never_end(abort, tmp_path, monkeypatch):
     aborted = []

@@ -69,6 +69,7 @@ def file(request, tmp_path):
     return path
 
 
+@pytest.mark.slow_but("net.ckpt")
 def test_a_published_detector_of_the_hub_is_scored_as_an_imported_one(file, hub, tmp_path, caplog):
     caplog.set_level("INFO", logger="asdf")
     commit = hub.repository("org/net").commit({file.name: file.read_bytes(), "README.md": b"text"})
@@ -87,6 +88,7 @@ def test_a_published_detector_of_the_hub_is_scored_as_an_imported_one(file, hub,
     assert float(asdf.Detector(file).score(LONG, 16000)) == float(expected.score(LONG, 16000))
 
 
+@pytest.mark.slow_but("net.ckpt")
 def test_commands_take_names_of_the_hub(file, hub, tmp_path, capsys):
     commit = hub.repository("org/net").commit({file.name: file.read_bytes()})
     name = f"hub:org/net@{commit}"
