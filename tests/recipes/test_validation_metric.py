@@ -2,8 +2,6 @@
 
 import json
 
-import pytest
-
 from asdf.evaluation import auc, eer, read_scores
 
 CONFIG = """
@@ -75,7 +73,6 @@ def test_the_highest_auc_is_the_best(recipe, capsys):
     assert text.splitlines()[0].split()[:5] == ["epoch", "set", "EER", "%", "auc"]
 
 
-@pytest.mark.slow
 def test_a_function_next_to_the_recipe_stops_early_and_goes_on(recipe, capsys):
     recipe.add_configs(CONFIG)
     (recipe.folder / "my_metrics.py").write_text(METRIC)
