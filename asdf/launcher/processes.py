@@ -72,8 +72,9 @@ class RunningJob:
             return False
         job = self.job
         lines = log_lines(job.log, self._log_start)
-        # Before the exit status: a run whose stop was requested ends with 0, but is not done.
-        if was_stopped(lines):
+        # Before the exit status: a run whose stop was requested ends with 0, but is not done. One
+        # that was just starting does not listen yet, and dies of the signal.
+        if was_stopped(lines) or status == -signal.SIGTERM:
             job.state = "stopped"
             job.detail = self.progress()
         elif status == 0:

@@ -56,7 +56,7 @@ class Resumed:
 
     def __init__(self) -> None:
         network, self.optimiser, _ = make()
-        self.step = SimpleNamespace(network=network)
+        self.step = SimpleNamespace(network=network, optimiser=self.optimiser)
         self.progress = Progress()
         self.began = anonymous_bytes()
 

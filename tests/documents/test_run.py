@@ -86,6 +86,7 @@ ELSEWHERE = {
     "speaker; tests/recipes/test_folds.py",
     "python -m asdf launch recipes/wav2vec_aasist/run.py mini-best": "the same",
     "python -m asdf launch --slurm": "tests/scripts runs it under Slurm",
+    "python -m asdf launch RUN.PY net --search": "tests/scripts runs it under Slurm",
     "/projappl": "a cluster's own",
     "export ASDF_VENV": "a cluster's own",
     "tar -cf /scratch": "a cluster's own",

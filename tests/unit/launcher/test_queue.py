@@ -130,6 +130,17 @@ def test_killing_a_run_leaves_none_of_its_processes(tmp_path):
     assert run.job.detail == "killed by SIGKILL (out of memory?)"
 
 
+def test_a_run_that_is_asked_to_end_before_it_listens_has_stopped(tmp_path):
+    """As when a job that has just begun is cancelled: nothing is wrong with it."""
+    code = "import time; print('starting', flush=True); time.sleep(1000)"
+    run = start(job(tmp_path, "net"), [sys.executable, "-c", code], ("0",), "")
+    assert run is not None
+    wait_for(lambda: run.job.log.read_text().endswith("starting\n"))
+    run._process.send_signal(signal.SIGTERM)
+    wait_for(run.has_ended)
+    assert run.job.state == "stopped"
+
+
 @pytest.mark.slow
 def test_a_second_interrupt_kills(tmp_path):
     """The launcher, a process of its own, is interrupted twice; the run ignores its stop file."""
