@@ -284,6 +284,7 @@ def test_a_job_that_cannot_be_requeued_is_submitted_anew_up_to_the_cap(lab, stub
     assert not list(lab.folder.glob(".asdf-stop*"))
 
 
+@pytest.mark.slow
 def test_one_task_of_an_array_is_requeued_without_the_others(lab, stub):
     array = lab.submit("puhti_array.sh", ["--array=0-1"], "wait", "wait", **stub)
     first, last = (Job(f"{array.id}_{number}") for number in (0, 1))

@@ -381,6 +381,7 @@ def measure_until_stopped(rank: int, utterances: TrialList, folder: Path) -> Non
     dist.destroy_process_group()
 
 
+@pytest.mark.slow
 def test_a_stop_of_one_process_ends_the_shares_of_all(tmp_path):
     utterances = write_recordings(tmp_path, noise_waveforms(range(4000, 4060)))
     start_processes(measure_until_stopped, (utterances, tmp_path), 2)
