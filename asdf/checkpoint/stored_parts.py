@@ -123,7 +123,7 @@ class StoredParts:
             if tensor is None:
                 raise self._damaged(f"they have no {key}")
             numbers = sum(math.prod(chunk.sizes) for chunk in tensor.chunks)
-            # Of what is missing the size is unknown, so that numbers are never claimed.
+            # Torch takes the size from the rows that are there: a hole would stay uninitialised.
             if numbers != math.prod(tensor.size):
                 raise self._damaged(f"they have {numbers:,} numbers of {key}")
             kind = tensor.properties.dtype

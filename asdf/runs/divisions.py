@@ -93,10 +93,8 @@ def lock_work(folder: Path, output: Path, part: Part | None) -> IO[str]:
         can_lock(mark)
         # Each takes its own lock first, so that of a whole and a part one sees the other.
         for other in folder.glob("lock*"):
-            is_beside = part is not None and re.fullmatch(
-                rf"lock-part-\d+-of-{part.of}", other.name
-            )
-            if other.name == name or is_beside:
+            of_division = part and re.fullmatch(rf"lock-part-\d+-of-{part.of}", other.name)
+            if other.name == name or of_division:
                 continue
             # One that has ended may remove the folder now.
             with suppress(FileNotFoundError), other.open("r+") as opened:

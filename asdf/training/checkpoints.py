@@ -251,9 +251,10 @@ def join_networks(folder: Path) -> None:
         if not folders_of(path):
             continue
         file = read_checkpoint(path, mapped=True, whole=False)
-        if file.parts is not None:
+        parts = file.stored_parts()
+        if parts is not None:
             LOG.info("joining the parts of %s, which processes wrote each for itself", name.file)
-            write_checkpoint(path, read_checkpoint(path))
+            write_checkpoint(path, file.with_tensors(parts.whole()))
         remove_other_parts(path, None)
 
 

@@ -25,7 +25,8 @@ from asdf.errors import AsdfError
 from asdf.runs.files import write_advice
 from asdf.text import and_more
 
-# How long the main process waits for a file is decided where the others wait for it.
+# A slow disk is no failure here. That the main process waits too long for a file is seen where the
+# others wait for it (computing.main_timeout_s), and a process that has gone closes its connections.
 _PATIENCE = timedelta(days=7)
 _SHOWN = 4
 
@@ -88,7 +89,7 @@ class PartWriter:
 
 @dataclass(frozen=True)
 class _Written:
-    """What a process says of a file that it wrote."""
+    """A file that a process wrote; torch sends it to the main process with the results."""
 
     name: str
     file: PartFile
@@ -109,14 +110,14 @@ class _Writer(HuggingFaceStorageWriter):
         """Write this process's part, and measure the file."""
         results = super().write_data(plan, planner).wait()
         measured: dict[str, _Written] = {}
-        told = []
+        with_files = []
         for result in results:
             name = Path(result.storage_data.relative_path).name
             if name not in measured:
                 measured[name] = _Written(name, PartFile.measure(Path(self.path) / name))
-            told.append(replace(result, storage_data=measured[name]))
+            with_files.append(replace(result, storage_data=measured[name]))
         future: Future[list[Any]] = Future()
-        future.set_result(told)
+        future.set_result(with_files)
         return future
 
     def finish(self, metadata: Any, results: list[list[Any]]) -> None:

@@ -33,7 +33,7 @@ network.ema_decay = 0.9
 front_end.architecture = 'tiny'
 front_end.dropout = 0.1
 front_end.unfreeze_after_epochs = 1
-network.checkpoint_interval_steps = 2
+network.checkpoint_interval_steps = 1
 network.max_epochs = 3
 network.global_minibatch_size = 6
 computing.shard_network = True
@@ -42,7 +42,7 @@ recipe.end_stage = 1
 in_parts < divided
 computing.shard_checkpoints = True
 """
-# The second process dies in its step 9, when the save after step 6 is settled, and that after step
+# The second process dies in its step 9, when the save after step 7 is settled, and that after step
 # 8 may be.
 KILL = "1:8"
 SYSTEM = "paths.system_folder={}"
@@ -54,6 +54,8 @@ def killed(recipe) -> Path:
     recipe.add_configs(CONFIG)
     assert recipe.run("in_parts", SYSTEM.format("killed"), processes=2, TEST_KILL=KILL).status != 0
     networks = recipe.system("killed") / "networks"
+    # Of three saves in this epoch, the newest one and one that was being written.
+    assert 1 <= len(folders_of(networks / "resume.pt")) <= 2
     for name in ("epoch.1", "resume"):
         file = read_network_file(networks / f"{name}.pt", whole=False)
         folder = networks / file.parts["folder"]

@@ -110,13 +110,19 @@ def test_the_headers_of_a_remote_tar_are_read_once(
     assert_array_equal(again.offsets, first.index.offsets)  # type: ignore[attr-defined]
 
 
-def test_an_index_that_was_uploaded_with_its_tar_saves_the_headers(
-    corpus: Path, store: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def upload_with_index(corpus: Path, store: str) -> Path:
+    """Put a tar and its index into a store; return the path of the tar on the disk."""
     archive = pack(corpus)
     open_archive(archive)
     put(archive, f"{store}/LA.tar")
     put(index_of(archive), f"{store}/LA.tar.index")
+    return archive
+
+
+def test_an_index_that_was_uploaded_with_its_tar_saves_the_headers(
+    corpus: Path, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = upload_with_index(corpus, store)
     with monkeypatch.context() as patched:
         patched.setattr(archive_index, "scan", lambda *_: pytest.fail("headers read"))
         path = as_path(f"{store}/LA.tar/b.wav")
@@ -132,10 +138,7 @@ def test_an_index_that_was_uploaded_with_its_tar_saves_the_headers(
 def test_an_index_that_is_larger_than_one_of_its_tar_is_not_read_whole(
     corpus: Path, store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    archive = pack(corpus)
-    open_archive(archive)
-    put(archive, f"{store}/LA.tar")
-    put(index_of(archive), f"{store}/LA.tar.index")
+    archive = upload_with_index(corpus, store)
     size = index_of(archive).stat().st_size
     monkeypatch.setattr(archive_index, "_SMALL", size - 1 - archive.stat().st_size // 8)
     scanned = []
