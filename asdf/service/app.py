@@ -32,7 +32,7 @@ from asdf.service.answers import (
 )
 from asdf.service.bearer_token import Token
 from asdf.service.calls import NO_WEBSOCKETS, Call, has_websockets, read_call_question
-from asdf.service.front import Front
+from asdf.service.front import Front, refusal_response
 from asdf.service.host_names import Names
 from asdf.service.inference_protocol import add_inference_paths
 from asdf.service.limits import Refusal
@@ -138,7 +138,7 @@ def make_app(service: Service, token: Token | None, names: Names) -> ASGIApp:
     app.add_api_route("/docs", paths.docs, include_in_schema=False)
     app.add_api_route("/page/{name}", paths.page_file, include_in_schema=False)
     _answer_refusals(app)
-    return Front(app, service, names)
+    return Front(app, service, names, paths.admit)
 
 
 def _add_operation(app: FastAPI, paths: _Paths) -> None:
@@ -354,19 +354,10 @@ def _client_of(request: HTTPConnection) -> str:
     return request.client.host if request.client else ""
 
 
-def _refuse(error: Refusal) -> JSONResponse:
-    headers = {}
-    if error.retry_after_s is not None:
-        headers["Retry-After"] = str(error.retry_after_s)
-    if error.status == 401:
-        headers["WWW-Authenticate"] = "Bearer"
-    return JSONResponse({"error": error.message}, error.status, headers)
-
-
 async def _deny(socket: WebSocket, error: Refusal) -> None:
     """Refuse a call before it begins; one that has begun has a client that reads nothing."""
     if socket.client_state is WebSocketState.CONNECTING:
-        await socket.send_denial_response(_refuse(error))
+        await socket.send_denial_response(refusal_response(error))
     else:
         await socket.close(1008)
 
@@ -376,7 +367,7 @@ def _answer_refusals(app: FastAPI) -> None:
 
     @app.exception_handler(Refusal)
     async def refused(_: Request, error: Refusal) -> Response:
-        return _refuse(error)
+        return refusal_response(error)
 
     @app.exception_handler(UsageError)
     async def meant_otherwise(_: Request, error: UsageError) -> Response:

@@ -4,16 +4,21 @@ Invariant: a client that is refused before it has sent its whole recording can r
 still sends is dropped, for half a minute at most; a connection that is closed before would show it
 a broken pipe instead. Nothing that a client chooses is logged but the method and a path of the
 service.
+
+An overloaded service spends its time on what it refuses: clients come again, and forward passes
+wait. So a recording that there is no room for is refused here, before the application looks at its
+options, and its connection stays open, since the next one costs as much as the refusal.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from typing import Any
 
 from starlette.datastructures import Headers
+from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -25,6 +30,8 @@ from asdf.service.service import Service
 # Of a client that goes on sending, and of one that does not.
 _DRAIN_S = 30.0
 _IDLE_S = 3.0
+# A body of so many bytes is read to its end sooner than its client connects again.
+_SMALL = 1_000_000
 # Names of the service's own paths; anything else is counted as one.
 _PATHS = (
     *("/", "/score", "/stream", "/health", "/ready", "/live", "/metrics", "/version"),
@@ -48,11 +55,24 @@ _HEADERS = {
 class Front:
     """The application behind what holds for every answer."""
 
-    def __init__(self, app: ASGIApp, service: Service, names: Names) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        service: Service,
+        names: Names,
+        admit: Callable[[HTTPConnection], str],
+    ) -> None:
+        """Stand in front of an application.
+
+        Args:
+            names: Names that the service is asked under.
+            admit: Function that counts a request and checks its token; returns who the client is.
+        """
         self._app = app
         self._counts = service.counts
         self._service = service
         self._names = names
+        self._admit = admit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -71,9 +91,13 @@ class Front:
             try:
                 # Browsers let any page open a websocket to any site, and read from it.
                 self._names.check("POST" if is_call else scope["method"], Headers(scope=scope))
+                takes_recording = scope["path"] == "/score" or scope["path"].endswith("/infer")
+                brings_recording = takes_recording and scope.get("method") == "POST"
+                if brings_recording and self._service.is_full:
+                    self._admit(HTTPConnection(scope))
+                    raise self._service.no_room()
             except Refusal as refusal:
-                # Another site makes the request.
-                app = JSONResponse({"error": refusal.message}, refusal.status)
+                app = refusal_response(refusal)
             await app(scope, exchange.receive, exchange.send)
         finally:
             self._note(scope, exchange, time.perf_counter() - start_s)
@@ -101,6 +125,16 @@ class Front:
         )
 
 
+def refusal_response(refusal: Refusal) -> JSONResponse:
+    """Return the answer to a request that is refused."""
+    headers = {}
+    if refusal.retry_after_s is not None:
+        headers["Retry-After"] = str(refusal.retry_after_s)
+    if refusal.status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    return JSONResponse({"error": refusal.message}, refusal.status, headers)
+
+
 class _Exchange:
     """A request and its answer.
 
@@ -114,10 +148,13 @@ class _Exchange:
         self._send = send
         self._service = service
         headers = dict(scope["headers"])
-        has_body = headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
-        self._is_unread = has_body
+        length = headers.get(b"content-length", b"0")
+        self._is_unread = length != b"0" or b"transfer-encoding" in headers
         # Such a client sends nothing before it is asked to.
         self._waits = b"expect" in headers
+        # h11 has checked that the length is a number.
+        is_small = b"transfer-encoding" not in headers and int(length) <= _SMALL
+        self._stays_open = is_small and not self._waits
         self.status = 500
         self.received = 0
 
@@ -149,7 +186,8 @@ class _Exchange:
         stated: MutableMapping[bytes, bytes] = dict(headers)
         added = dict(_HEADERS)
         # Where the worker drains, the next request goes to another one.
-        if self._is_unread or self._service.draining:
+        is_cut_off = self._is_unread and not self._stays_open
+        if is_cut_off or self._service.draining:
             added[b"connection"] = b"close"
         missing = [(name, value) for name, value in added.items() if name not in stated]
         return [*headers, *missing]

@@ -221,9 +221,8 @@ class Service:
         Raises:
             Refusal: 503, the service has as many as it may, or is stopping.
         """
-        self._refuse_when_stopping()
-        if not self.seat.take("recordings", self.limits.queue):
-            raise Refusal(503, f"{self.limits.queue} recordings are waiting already: try again.", 1)
+        if self.stopping or not self.seat.take("recordings", self.limits.queue):
+            raise self.no_room()
         slot = Slot(partial(self.seat.give_back, "recordings"), served or self.current)
         try:
             yield slot
@@ -240,7 +239,8 @@ class Service:
         Raises:
             Refusal: 503, the service hears as many as it may, or is stopping.
         """
-        self._refuse_when_stopping()
+        if self.stopping:
+            raise self.no_room()
         if not self.seat.take("calls", self.limits.calls):
             raise Refusal(503, f"{self.limits.calls} calls are heard already: try again.", 10)
         ending = asyncio.Event()
@@ -251,9 +251,16 @@ class Service:
             self.calls.discard(ending)
             self.seat.give_back("calls")
 
-    def _refuse_when_stopping(self) -> None:
+    @property
+    def is_full(self) -> bool:
+        """Whether the next recording is refused, unless one is done before it."""
+        return self.stopping or self.seat.count("recordings") >= self.limits.queue
+
+    def no_room(self) -> Refusal:
+        """Return the refusal of a recording that is not taken."""
         if self.stopping:
-            raise Refusal(503, "the service is stopping: try again later.", 10)
+            return Refusal(503, "the service is stopping: try again later.", 10)
+        return Refusal(503, f"{self.limits.queue} recordings are waiting already: try again.", 1)
 
     def check_question(self, question: Question) -> None:
         """Raise a UsageError where a question has no answer, before anything is read."""

@@ -381,3 +381,50 @@ def test_other_sites_may_not_read_or_frame_it(served):
     assert "access-control-allow-origin" not in headers
     assert headers["x-content-type-options"] == "nosniff"
     assert served.score(GOOD).headers["cache-control"] == "no-store"
+
+
+def test_a_full_service_refuses_on_the_connection_that_the_next_recording_comes_by(detector):
+    with running(detector, replace(LIMITS, queue=2), token=TOKEN) as served:
+        headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "audio/wav"}
+        with served.service.slot(), closing(connect(served)) as connection:
+            with served.service.slot():
+                for path in ("/score", "/score?hop=one", "/v2/models/plain/infer"):
+                    connection.request("POST", path, GOOD, headers)
+                    port = connection.sock.getsockname()[1]
+                    answer = connection.getresponse()
+                    assert (answer.status, answer.getheader("retry-after")) == (503, "1")
+                    assert "2 recordings are waiting already" in json.loads(answer.read())["error"]
+                # Whoever has no token does not learn how much there is to do.
+                connection.request("POST", "/score", GOOD)
+                answer = connection.getresponse()
+                assert (answer.status, answer.getheader("www-authenticate")) == (401, "Bearer")
+                answer.read()
+            connection.request("POST", "/score", GOOD, headers)
+            answer = connection.getresponse()
+            assert answer.status == 200 and json.loads(answer.read())["recordings"]
+            assert connection.sock.getsockname()[1] == port
+
+
+def test_a_full_service_counts_what_it_refuses(detector):
+    with running(detector, replace(LIMITS, queue=1, rate=2)) as served, served.service.slot():
+        statuses = [served.score(GOOD).status for _ in range(3)]
+    assert statuses == [503, 503, 429]
+
+
+@pytest.mark.parametrize(
+    ("size", "more"),
+    [(1_000_001, {}), (len(GOOD), {"Expect": "100-continue"})],
+    ids=["large", "asks first"],
+)
+def test_a_refused_body_that_is_not_read_at_once_ends_its_connection(detector, size, more):
+    with (
+        running(detector, replace(LIMITS, queue=1)) as served,
+        served.service.slot(),
+        closing(connect(served)) as connection,
+    ):
+        connection.putrequest("POST", "/score")
+        for name, value in {"Content-Length": str(size), **more}.items():
+            connection.putheader(name, value)
+        connection.endheaders()
+        answer = connection.getresponse()
+        assert (answer.status, answer.getheader("connection")) == (503, "close")
