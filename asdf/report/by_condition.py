@@ -1,4 +1,4 @@
-"""EERs of several systems by the values of a column, as tables and heat maps show them."""
+"""EERs of several systems by the values of a column, for tables and heat maps."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from asdf.tables.table import Columns, rate
 
 @dataclass(frozen=True)
 class ConditionTable:
-    """The conditions of a column: `systems` has value -> condition, one entry for each system.
+    """The conditions of a column: `systems` maps value to condition, for each system.
 
     Attributes:
-        values: those that any system has, in alphabetical order.
+        values: Values that any system has, in alphabetical order.
     """
 
     column: str
@@ -25,7 +25,7 @@ class ConditionTable:
     systems: list[dict[str, Condition]]
 
     def eers(self, value: str) -> list[float | None]:
-        """Return the EER (a fraction) of each system on a value; None where it has none."""
+        """Return the EER (a fraction) of each system on a value; None for a system without it."""
         eers: list[float | None] = []
         for conditions in self.systems:
             condition = conditions.get(value)
@@ -34,7 +34,7 @@ class ConditionTable:
 
 
 def columns_of(summaries: Sequence[Summary]) -> list[str]:
-    """Return the columns that any of the summaries has conditions of."""
+    """Return the columns for which any of the summaries has conditions."""
     columns: dict[str, None] = {}
     for summary in summaries:
         columns.update(dict.fromkeys(summary.columns))
@@ -58,10 +58,10 @@ def eer_columns(
     total: Literal["mean", "pooled"],
     label: int = 0,
 ) -> Columns:
-    """Return a column of EERs for each value of `column`, and one of their means or pooled EERs.
+    """Return a column of EERs for each value of `column`, and one of mean or pooled EERs.
 
     Args:
-        label: Length that headings are shortened to; 0: they are not.
+        label: Maximum length of headings, which are shortened to it; 0: no limit.
     """
     conditions = condition_table(summaries, column)
     columns: Columns = []
@@ -69,8 +69,8 @@ def eer_columns(
         columns.append(rate(heading, digits=3).with_values(conditions.eers(value)))
     totals = []
     for summary in summaries:
-        # Other systems may lack the column: over no value a mean is not defined, and next to
-        # nothing else in its row, the pooled EER would look like that of the conditions.
+        # A system may lack the column. Its mean over no values is not defined, and a pooled EER
+        # alone in its row would look like that of the conditions.
         eer = None
         if column in summary.columns:
             eer = summary.average(column).eer if total == "mean" else summary.result.eer
@@ -79,7 +79,7 @@ def eer_columns(
 
 
 def macro_f1_columns(summaries: Sequence[Summary], column: str, label: int = 0) -> Columns:
-    """Return a column of macro-F1s for each value of `column`, one of means, one of pooled ones."""
+    """Return a column of macro-F1s for each value of `column`, and those of means and pooled."""
     conditions = condition_table(summaries, column)
     values = conditions.values
     columns: Columns = []
@@ -100,7 +100,7 @@ def macro_f1_columns(summaries: Sequence[Summary], column: str, label: int = 0) 
 
 
 def value_heading(value: str) -> str:
-    """Return the value of a condition as a heading, in quotes if a row of ours has its name."""
+    """Return the value of a condition as a heading, quoted if a row of our own has its name."""
     return f"'{value}'" if value in ("mean", "pooled") else value
 
 

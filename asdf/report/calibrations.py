@@ -1,7 +1,7 @@
-"""What a report shows of networks that are calibrated: their likelihood ratios on each set.
+"""Likelihood ratios of calibrated networks on each set, for a report.
 
-Invariant: a calibration is that of the very network whose scores are shown, read from its file; a
-run without one gets the page that it had before there were any.
+Invariant: a calibration is read from the file of the same network whose scores are shown; the page
+of a run without a calibration is unaffected.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from asdf.report.llr_pictures import llr_figures
 from asdf.report.measurement import Measurement
 from asdf.runs.network_names import NetworkName
 
-# A name that every calibration has, and nothing else in a network's file.
+# A name in every calibration, and nowhere else in a network's file.
 _SIGN = b"spoof_prior"
-# Of more systems no curve can be followed.
+# Maximum number of systems whose curves can be distinguished.
 _MAX_SYSTEMS = 4
 
 
@@ -31,7 +31,8 @@ class LlrSection:
     """The likelihood ratios on a set.
 
     Attributes:
-        sentences: What each calibration was learnt from, and what its ratios are worth here.
+        sentences: Statements of the training data of each calibration, and of its quality on this
+            set.
     """
 
     sentences: list[str]
@@ -39,7 +40,7 @@ class LlrSection:
 
 
 def llr_section(gathered: Gathered, set_name: str) -> LlrSection | None:
-    """Return the ratios of the calibrated networks on a set; None where there are none.
+    """Return the likelihood ratios of the calibrated networks on a set; None without any.
 
     Raises:
         AsdfError: a score file cannot be read.
@@ -79,22 +80,22 @@ def _calibration_of(gathered: Gathered, measured: Measurement) -> Calibration | 
 
 
 def read_run_calibration(path: Path) -> Calibration | None:
-    """Return the calibration in a network's file; None where it has none, or cannot be read."""
+    """Return the calibration in a network's file; None if there is none or it is unreadable."""
     if not _may_be_calibrated(path):
         return None
-    # Imported here: torch takes seconds, and few runs are calibrated.
+    # Imported here because torch takes seconds to import, and few runs are calibrated.
     from asdf.checkpoint.network_reading import read_network_file
 
     try:
         file = read_network_file(path, mapped=True)
         return read_calibration(file.calibration, path)
     except AsdfError:
-        # A report is of scores, which need no network.
+        # A report shows scores, which do not need the network.
         return None
 
 
 def _may_be_calibrated(path: Path) -> bool:
-    """Return whether the file of a network names what only calibrations have, without torch."""
+    """Return whether a network's file contains a name of calibrations only, without torch."""
     try:
         with zipfile.ZipFile(path) as file:
             for name in file.namelist():

@@ -1,6 +1,6 @@
-"""Which runs and which of their networks a report is about, and the names that it gives the runs.
+"""Choice of the runs and networks in a report, and the names of the runs.
 
-Invariant: a network is chosen by the set that it was validated on, never by an evaluation set.
+Invariant: a network is chosen on its validation set, never on an evaluation set.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _MAX_PARTS = 32
 
 
 def runs_in(paths: Iterable[Path]) -> list[RunFolder]:
-    """Return the runs in these folders: each is a run's own folder, or holds the folders of runs.
+    """Return the runs in these folders, which are folders of a run or folders of runs.
 
     Raises:
-        AsdfError: a folder does not exist, or is neither.
+        AsdfError: a folder does not exist, or is not such a folder.
     """
-    # A run that is named twice, itself and by the folder above it, counts once.
+    # A run that is given twice, directly and by its parent folder, counts once.
     runs: dict[RunFolder, None] = {}
     for path in paths:
         folders = [path]
@@ -35,9 +35,9 @@ def runs_in(paths: Iterable[Path]) -> list[RunFolder]:
 
 
 def chosen(run: RunFolder, choice: Choice) -> list[tuple[str, str]]:
-    """Return (network, set) of what is to be shown.
+    """Return (network, set) of the results to show.
 
-    'reported' is 'best' for a run without a report.
+    'reported' means 'best' for a run without a report.
     """
     files = run.score_files()
     scored = []
@@ -46,7 +46,7 @@ def chosen(run: RunFolder, choice: Choice) -> list[tuple[str, str]]:
     if choice == "all":
         return scored
     if choice == "reported":
-        # Score files of a report may have been removed since.
+        # Reported score files may have been removed since.
         reported = [pair for pair in run.reported() if pair in scored]
         if reported:
             return reported
@@ -55,15 +55,15 @@ def chosen(run: RunFolder, choice: Choice) -> list[tuple[str, str]]:
 
 
 def picks_best(run: RunFolder, choice: Choice) -> bool:
-    """Whether what `chosen` returns is the best network by the run's validation."""
+    """Return whether `chosen` returns the best network by the run's validation."""
     return choice == "best" or (choice == "reported" and not run.reported())
 
 
 def distinct_names(runs: Sequence[RunFolder]) -> list[str]:
-    """Return names of the runs: their folders', with folders above them where names are equal."""
+    """Return distinct names of the runs: their folder names, with parent folders if needed."""
     parts = 1
     names = [run.name for run in runs]
-    # A run that is named twice has equal names however many folders they begin with.
+    # A run that is given twice has equal names with any number of parent folders.
     while len(set(names)) < len(names) and parts < _MAX_PARTS:
         parts += 1
         longer = []

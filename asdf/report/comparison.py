@@ -1,7 +1,7 @@
-"""What differs between two runs: settings, what they ran on, and results.
+"""Differences between two runs: settings, environment, and results.
 
-Invariant: a difference of results comes with its test on the very trials that both scored. Folders
-that a run wrote to are shown with the other settings, since a wrong folder is a reason too.
+Invariant: a difference of results comes with its test on the trials that both runs scored. Output
+folders are shown with the other settings, because a wrong folder can be the cause too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from asdf.trials.scored_files import how_scored
 
 _NO_SETTING = KeptSetting("(no such setting)", "")
 _NO_VALUE = "-"
-# Two runs of one command never take the very same memory.
+# Two runs of one command never use exactly the same memory.
 _MEMORY_PREFIX = "peak_memory_mb."
 _SAME_MEMORY = 1.1
 # Entries of a record that differ between any two starts.
@@ -30,9 +30,9 @@ _TIMES = ("start", "started", "ended", "finished", "trained_from", "changes", "p
 
 @dataclass(frozen=True)
 class Difference:
-    """A name with its value in the first and in the second run, and where each value came from.
+    """A name with its values in the two runs, and the source of each value.
 
-    The sources are '' where they are not known.
+    A source is '' if it is unknown.
     """
 
     name: str
@@ -47,8 +47,8 @@ class ResultDifference:
     """The results of both runs on a set.
 
     Attributes:
-        difference: second - first, with intervals and p-values.
-        first_scored, second_scored: Way in which each was scored, where it is known.
+        difference: Difference second - first, with intervals and p-values.
+        first_scored, second_scored: Description of how each was scored, if known.
     """
 
     set: str
@@ -61,7 +61,7 @@ class ResultDifference:
 
     @property
     def of_one_length(self) -> bool:
-        """Whether nothing says that they were scored from different lengths of the recordings."""
+        """Whether nothing indicates that different lengths of the recordings were scored."""
         first = self.first_scored.length
         second = self.second_scored.length
         return first is None or second is None or first.agrees_with(second)
@@ -81,9 +81,9 @@ def different_settings(first: RunFolder, second: RunFolder) -> list[Difference]:
 
 
 def different_environments(first: RunFolder, second: RunFolder) -> list[Difference]:
-    """Return what differs between the last starts of both.
+    """Return the differences between the last starts of both runs.
 
-    That is code, versions, machine, devices, and memory by more than a tenth.
+    They cover code, versions, machine, devices, and memory if it differs by more than a tenth.
     """
     first_record = _last_start(first)
     second_record = _last_start(second)
@@ -91,17 +91,17 @@ def different_environments(first: RunFolder, second: RunFolder) -> list[Differen
     for name in dict.fromkeys((*first_record, *second_record)):
         a = first_record.get(name, _NO_VALUE)
         b = second_record.get(name, _NO_VALUE)
-        # What only one of the records has is a difference: '-' stands for the other.
+        # An entry in only one of the records is a difference: '-' stands for the other.
         if name not in _TIMES and not _is_same(name, a, b):
             differences.append(Difference(name, a, b))
     return differences
 
 
 def chosen_network(run: RunFolder, requested: str | None = None) -> str | None:
-    """Return the network whose scores stand for the run.
+    """Return the network whose scores represent the run.
 
-    It is the requested one, or the first of the run's last report. In a run without a report it is
-    the best on its validation set; None where nothing was scored.
+    It is the requested network, or the first one of the run's last report. For a run without a
+    report it is the best network on the validation set; None if nothing was scored.
 
     Raises:
         AsdfError: the run has no scores of the requested network.
@@ -122,13 +122,13 @@ def different_results(
     networks: tuple[str, str],
     replicates: int = 1000,
 ) -> tuple[list[ResultDifference], list[str]]:
-    """Test the results of the sets that both networks scored, on the same trials.
+    """Test the results on the sets that both networks scored, on the same trials.
 
-    Whole speakers are drawn where they are known.
+    Whole speakers are drawn if they are known.
 
     Returns:
-        The results, and why a set has none, one message per set: it was not scored on the same
-        trials, has one class only, or a file of it cannot be read.
+        The results, and a message for each set without one: the trials differ, there is only one
+        class, or a file cannot be read.
     """
     first_files = first.score_files()[networks[0]]
     second_files = second.score_files()[networks[1]]
@@ -153,7 +153,7 @@ def _test_set(
 ) -> ResultDifference:
     first_scores = first.scores(networks[0], set_name)
     second_scores = second.scores(networks[1], set_name)
-    # Either run may have been made by a version that saved no columns.
+    # An earlier version may have made either run without saving columns.
     trials = first.trials(set_name) or second.trials(set_name)
     speakers = speakers_of(first_scores, trials)
     return ResultDifference(
@@ -170,13 +170,13 @@ def _test_set(
 
 
 def _last_start(run: RunFolder) -> dict[str, str]:
-    """Return the record of the run's last start as names and values; empty without one."""
+    """Return the record of the run's last start as names and values; empty without a record."""
     records = run.environments()
     return _flatten(records[-1]) if records else {}
 
 
 def _is_same(name: str, first: str, second: str) -> bool:
-    """Whether two values of a record are the same, or amounts of memory nearly so."""
+    """Whether two values of a record are the same, or similar amounts of memory."""
     if name.startswith(_MEMORY_PREFIX):
         try:
             low, high = sorted((float(first), float(second)))
@@ -187,7 +187,7 @@ def _is_same(name: str, first: str, second: str) -> bool:
 
 
 def _flatten(record: Mapping[str, Any], above: str = "") -> dict[str, str]:
-    """Return a record of records as 'git.commit' -> value."""
+    """Flatten a nested record to 'git.commit' -> value."""
     flat: dict[str, str] = {}
     for name, value in record.items():
         path = f"{above}{name}"

@@ -1,7 +1,7 @@
 """Results by attack, codec and other conditions: tables whose cells are coloured by their EER.
 
-Invariant: the colours of all tables mean the same EERs, one hue from pale to deep, and each cell
-has its number. An EER over few trials has no colour.
+Invariant: a colour means the same EER in all tables, on one hue from pale to deep, and each cell
+shows its number. An EER over few trials has no colour.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from asdf.tables.page_cells import HEAT_STEPS, Cell, PageTable, as_page, count_c
 from asdf.tables.table import RATE, Columns, Table, Value, each, rate
 
 _LABEL = 18
-# A table of up to this many values has room next to the DET curves.
+# A table of up to this many values fits next to the DET curves.
 _SMALL = 6
 
 
@@ -36,8 +36,8 @@ class HeatMaps:
     """The heat maps of a set.
 
     Attributes:
-        steps: the ranges of EERs in % of the colours, in words.
-        few: EERs over fewer trials of a class than this have no colour.
+        steps: Ranges of EERs in % for each colour, in words.
+        few: Number of trials of a class below which an EER has no colour.
     """
 
     maps: list[HeatMap]
@@ -47,7 +47,7 @@ class HeatMaps:
 
 
 def heat_maps(gathered: Gathered, set_name: str) -> HeatMaps | None:
-    """Return a heat map for each column of conditions; None without one."""
+    """Return a heat map for each column of conditions; None if there is no such column."""
     measured = gathered.on(set_name)
     summaries = gathered.summaries_on(set_name)
     maps = []
@@ -76,7 +76,7 @@ def _heat_table(
         known = [by_value.get(value) for by_value in conditions.systems]
         column = rate(value, label, whole_name=value, is_shaded=True)
         columns.append((column, list(map(_condition_value, known))))
-        # Systems may lack trials; the set has as many as the one that has most.
+        # Systems may lack trials; the count of the set is the largest one.
         numbers.append(max(found.result.spoof for found in known if found is not None))
     names = each(measured, "system")
     table = Table(names, columns, "System", labels=[gathered.labels[name] for name in names])
@@ -86,7 +86,7 @@ def _heat_table(
         against = f"bona fide trials of the same {conditions.column}"
     caption = f"EER in % on {set_name} by {conditions.column}, against {against}"
     page = as_page(table, caption, "heat")
-    # The page's script keeps a row with this class at the top, whatever the table is sorted by.
+    # The page's script keeps a row of this class at the top in any sort order.
     spoofs = [Cell("Spoof trials", "", "pooled"), *map(count_cell, numbers)]
     return replace(page, rows=[spoofs, *page.rows])
 
@@ -100,7 +100,7 @@ def step_words() -> list[str]:
 
 
 def _condition_value(condition: Condition | None) -> Value:
-    """Return the EER of a condition with its interval for the pointer; grey over few trials."""
+    """Return the EER of a condition with its interval as a tooltip; grey over few trials."""
     if condition is None:
         return Value()
     result = condition.result

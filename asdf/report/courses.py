@@ -1,7 +1,7 @@
-"""How trainings went, as courses of points that the page and the plots for papers draw.
+"""Training courses as points that the page and the plots for papers draw.
 
-Invariant: a record that is malformed, or has no finite number, is left out of the course that it
-would belong to; the others stay.
+Invariant: a malformed record, or one without a finite number, is left out of its course; the other
+records stay.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ class TrainingCourse:
     """The training of one run; a course is [epoch, value, epoch, value, ...].
 
     Attributes:
-        smooth_loss: the means of stretches of the loss; empty for a short training.
-        eers: set -> the course of the EER on it, in %.
-        losses: set -> the course of the training's loss on it.
-        chosen: the epochs after which the networks were written whose results are shown.
-        terms: name -> the course of a further term of the loss in training.
+        smooth_loss: Means of the loss over segments of the course; empty for a short training.
+        eers: Course of the EER on each set, in %.
+        losses: Course of the training's loss on each set.
+        chosen: Epochs whose networks have results that are shown.
+        terms: Course of each further term of the training loss, by name.
     """
 
     name: str
@@ -52,7 +52,7 @@ def training_course(
     """Return the course of a run's training from its records.
 
     Args:
-        shown_networks: 'epoch.20', ...: those whose results are shown.
+        shown_networks: Names such as 'epoch.20' of the networks whose results are shown.
     """
     evaluations = metrics_evaluations(records)
     epochs, losses = _step_values(records, "loss")
@@ -69,7 +69,7 @@ def training_course(
         loss=thinned(epochs, losses),
         smooth_loss=averaged(epochs, losses),
         learning_rate=thinned(rate_epochs, rates),
-        # Rounded: the binary tail of a product is long, and no plot shows it.
+        # Rounded, because a product has many binary digits that no plot shows.
         eers=_set_courses(evaluations, lambda known: known.eers, lambda eer: round(100 * eer, 6)),
         losses=_set_courses(evaluations, lambda known: known.losses, float),
         chosen=chosen,
@@ -91,12 +91,12 @@ def _terms_of(record: Record) -> Record:
 def _step_values(
     records: Iterable[Record], name: str, part: Callable[[Record], Record] = dict
 ) -> tuple[list[float], list[float]]:
-    """Return the epochs and values of the training steps whose values are finite.
+    """Return the epochs and values of the training steps with finite values.
 
-    A loss that diverged is not.
+    A diverged loss is not finite.
 
     Args:
-        part: Function that returns the part of a record that has the value.
+        part: Function that returns the part of a record with the value.
     """
     epochs: list[float] = []
     values: list[float] = []
@@ -116,7 +116,7 @@ def _set_courses(
     values: Callable[[Evaluation], Mapping[str, float]],
     shown: Callable[[float], float],
 ) -> dict[str, list[float]]:
-    """Return set -> the course of a value on it, as it is shown."""
+    """Return the course of a value on each set, as shown."""
     courses: dict[str, list[float]] = {}
     for evaluation in evaluations:
         if not is_finite_number(evaluation.epoch):

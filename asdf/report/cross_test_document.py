@@ -1,4 +1,4 @@
-"""The page of a cross-test: its matrix with colours, and what the numbers mean."""
+"""The page of a cross-test: its coloured matrix, and the meaning of the numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def cross_test_page(name: str, result: CrossTest, facts: Sequence[str]) -> str:
     """Return the page as HTML.
 
     Args:
-        facts: Small print, such as versions and the command.
+        facts: Facts in small print, such as versions and the command.
     """
     worst = max(result.all_pairs, key=lambda pair: pair.eer.value)
     overall = result.overall

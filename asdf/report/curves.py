@@ -1,8 +1,8 @@
-"""Curves and histograms small enough for a page; plots for papers draw the same.
+"""Reduction of curves and histograms to the size of a page; plots for papers use the same.
 
-Invariant: nothing that can be seen is lost. A thinned curve keeps its ends and stays within half a
-pixel of the whole one on axes of 700 pixels; a histogram counts every trial once; a thinned series
-keeps the highest and the lowest value of every stretch, so that no spike vanishes.
+Invariant: nothing visible is lost. A thinned curve keeps its ends and stays within half a pixel of
+the original on axes of 700 pixels; a histogram counts every trial once; a thinned series keeps the
+highest and the lowest value of every segment, so that no spike vanishes.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from asdf.metrics.detection import DetCurve
 DET_TICKS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 40.0)
 """Error rates in % at the marks of DET axes (Martin et al., "The DET curve", Eurospeech 1997)."""
 
-# Marked only where a curve is so low, or so high, that it would lie at an end of the usual axes.
+# Used only if a curve would otherwise lie at an end of the usual axes.
 LOW_TICKS = (0.01, 0.02, 0.05)
 HIGH_TICKS = (60.0, 80.0, 90.0, 95.0)
 
-# The widest axes of the page, as fractions; what lies beyond them is drawn at their ends.
+# Widest axes of the page, as fractions; points beyond them are drawn at their ends.
 _LOWEST_RATE = 1e-4
 _HIGHEST_RATE = 0.98
 _TOLERANCE = 0.5 / 700
@@ -34,7 +34,7 @@ _MAX_BINS = 60
 
 @dataclass(frozen=True)
 class DetRange:
-    """What the axes of DET plots show: rates in % from `low` to `high`, marked at `ticks`."""
+    """Range of the axes of DET plots: rates in % from `low` to `high`, with ticks at `ticks`."""
 
     low: float
     high: float
@@ -42,11 +42,11 @@ class DetRange:
 
 
 def det_range(eers: Sequence[float]) -> DetRange:
-    """Return the axes for curves of these EERs (in %): wider where one would lie at their ends."""
+    """Return axes for curves with these EERs (in %), wider if a curve would lie at their ends."""
     ticks = list(DET_TICKS)
     low = 0.1
     high = 47.0
-    # Without an error, a curve has no point within the axes, however far they reach.
+    # A curve without errors has no point within any axes.
     with_errors = list(filter(None, eers))
     if with_errors and min(with_errors) < 0.2:
         low = 0.01
@@ -54,7 +54,7 @@ def det_range(eers: Sequence[float]) -> DetRange:
     if eers and max(eers) > 35:
         high = 97.0
         ticks = [*ticks, *HIGH_TICKS]
-    # Below the lowest mark, so that a curve that ends there does not lie on the frame.
+    # Slightly below the lowest tick, so that a curve that ends there does not lie on the frame.
     return DetRange(0.8 * low, high, ticks)
 
 
@@ -63,7 +63,7 @@ def probit(
     lowest: float = _LOWEST_RATE,
     highest: float = _HIGHEST_RATE,
 ) -> Floats:
-    """Return the normal deviates of rates (fractions); rates beyond the ends are held there.
+    """Return the normal deviates of rates (fractions), clipped to the ends.
 
     Deviates are interpolated between -4 and 4, exact to 1e-6.
     """
@@ -73,20 +73,20 @@ def probit(
 
 _DEVIATES = np.linspace(-4, 4, 8001)
 _CDF = np.array([math.erfc(-x / math.sqrt(2)) / 2 for x in _DEVIATES])
-# What the tolerance is a share of: the length of the usual axes.
+# Length of the usual axes, to which the tolerance is relative.
 _SPAN = float(probit(DET_TICKS[-1] / 100) - probit(DET_TICKS[0] / 100))
 
 
 @dataclass(frozen=True)
 class ThinnedCurve:
-    """A DET curve small enough for a page.
+    """A DET curve reduced to the size of a page.
 
     Attributes:
         rates: [false alarm, miss, false alarm, miss, ...] in %, from 100, 0 to 0, 100.
-        thresholds: at each point, the score up to which trials are rejected.
-        eer: EER of the whole curve, a fraction.
-        eer_point: (false alarm, miss) in % at the threshold of the EER, which is their mean: few
-            trials leave a gap between the two rates, and the point lies on the curve.
+        thresholds: Highest rejected score at each point.
+        eer: EER of the original curve, as a fraction.
+        eer_point: Point of the curve (false alarm, miss) in % at the threshold of the EER. The EER
+            is the mean of the two rates, which may differ if there are few trials.
     """
 
     rates: list[float]
@@ -96,16 +96,16 @@ class ThinnedCurve:
 
 
 def thinned_det(curve: DetCurve) -> ThinnedCurve:
-    """Leave out the points of a DET curve that a page cannot show."""
-    # On the axes that the page draws, where all distances look the same.
+    """Remove the points of a DET curve that a page cannot show."""
+    # Distances are computed on the page's axes, where equal distances look equal.
     x = probit(curve.far) / _SPAN
     y = probit(curve.frr) / _SPAN
-    # There are far more trials than pixels, so first take few points for each cell of a grid much
-    # finer than the tolerance: the search for corners then is quick.
+    # There are far more trials than pixels. Taking a few points for each cell of a grid much finer
+    # than the tolerance first makes the search for corners fast.
     cells = np.rint(np.stack([x, y]) * _CELLS)
     is_another_cell = (np.diff(cells) != 0).any(axis=0)
     enters = np.concatenate([[True], is_another_cell])
-    # The True that `enters` begins with comes last here: a curve leaves its last cell.
+    # `enters` begins with True, which comes last here: a curve leaves its last cell.
     leaves = np.roll(enters, -1)
     few = np.flatnonzero(enters | leaves)
     corners = few[simplified(x[few], y[few], _TOLERANCE)]
@@ -120,13 +120,13 @@ def thinned_det(curve: DetCurve) -> ThinnedCurve:
 
 
 def simplified(x: Floats, y: Floats, tolerance: float) -> Indices:
-    """Return the indices of points whose straight lines pass all others within `tolerance`.
+    """Return the indices of points whose polyline is within `tolerance` of all other points.
 
-    The algorithm is that of Ramer, Douglas and Peucker.
+    The algorithm is Ramer-Douglas-Peucker.
     """
     retained = np.zeros(x.size, bool)
     retained[[0, -1]] = True
-    # A list instead of a recursion: a staircase of many trials is deeper than Python's stack.
+    # A list replaces recursion: a staircase of many trials is deeper than Python's stack.
     stretches = [(0, x.size - 1)]
     while stretches:
         start, end = stretches.pop()
@@ -143,7 +143,7 @@ def simplified(x: Floats, y: Floats, tolerance: float) -> Indices:
 
 
 def _distances(x: Floats, y: Floats) -> Floats:
-    """Return how far the inner points lie from the line between the first and the last one."""
+    """Return the distances of the inner points from the line between the first and last point."""
     dx = x[-1] - x[0]
     dy = y[-1] - y[0]
     inside_x = x[1:-1] - x[0]
@@ -161,11 +161,11 @@ def _distances(x: Floats, y: Floats) -> Floats:
 class Histogram:
     """Counts of trials between equally spaced edges from `low` to `high`.
 
-    Trials beyond the edges are in the outermost bins.
+    Trials beyond the edges are counted in the outermost bins.
 
     Attributes:
-        bona_fide: (bins,) of the bona fide trials.
-        spoof: (bins,) of all spoofs, named '', and of each group of them.
+        bona_fide: Counts of the bona fide trials, (bins,).
+        spoof: Counts of all spoofs, named '', and of each group of them, (bins,) each.
     """
 
     low: float
@@ -181,17 +181,17 @@ def histogram(
     within: float,
     bins: int | None = None,
 ) -> Histogram:
-    """Count bona fide trials, all spoofs (named '') and groups of spoofs over the same bins.
+    """Count bona fide trials, all spoofs (named '') and groups of spoofs in common bins.
 
-    The bins cover all but the outermost 0.1 % of the scores at either end, and the score `within`;
+    The bins cover the scores except the outermost 0.1 % at each end, and the score `within`;
     without `bins`, `bin_count` chooses their number.
     """
-    # A single outlier would leave all others in one bin, so the outermost scores do not count.
+    # The outermost scores are ignored, because a single outlier would put all others into one bin.
     scores = np.concatenate([bona_fide, spoof])
     low, high = np.quantile(scores, [0.001, 0.999])
     low = min(low, within)
     high = max(high, within)
-    # Scores that are all equal have bins too.
+    # Scores that are all equal need bins too.
     if low == high:
         low -= 0.5
         high += 0.5
@@ -210,11 +210,11 @@ def histogram(
 
 
 def bin_count(classes: Sequence[Floats], span: float) -> int:
-    """Return how many bins of one width `span` is cut into.
+    """Return the number of bins of equal width in `span`.
 
-    The width is that of Freedman and Diaconis (1981) for the narrower class. There are at most as
-    many bins as the root of the number of trials, so that few trials are no comb, and at most 60,
-    which a page can show.
+    The width is that of Freedman and Diaconis (1981) for the narrower class. The number of bins is
+    at most the square root of the number of trials, so that bins of few trials are not mostly
+    empty, and at most 60, which a page can show.
     """
     trials = 0
     widths = []
@@ -223,7 +223,7 @@ def bin_count(classes: Sequence[Floats], span: float) -> int:
         lower, upper = np.quantile(scores, [0.25, 0.75])
         root = scores.size ** (1 / 3)
         width = 2 * (upper - lower) / root
-        # Half of a class at one score gives no width.
+        # The width is zero if half of a class has the same score.
         if width > 0:
             widths.append(width)
     max_bins = min(math.isqrt(trials), _MAX_BINS)
@@ -234,14 +234,14 @@ def bin_count(classes: Sequence[Floats], span: float) -> int:
 
 
 def thinned(x: Sequence[float], y: Sequence[float], max_points: int = 600) -> list[float]:
-    """Return a series as [x, y, x, y, ...] of about `max_points` points at most; x rises."""
+    """Return a series as [x, y, x, y, ...] of at most about `max_points` points, with rising x."""
     xs = np.asarray(x, np.float64)
     ys = np.asarray(y, np.float64)
     if xs.size <= max_points:
         return interleaved(xs, ys)
-    # A set: in a stretch without a slope, the lowest and the highest point are one.
+    # A set, because the lowest and the highest point of a flat segment are the same.
     retained = {0, xs.size - 1}
-    # Two points of each stretch, so that a spike in either direction stays.
+    # Two points of each segment, so that spikes in both directions are kept.
     for stretch in np.array_split(np.arange(xs.size), max_points // 2):
         lowest = stretch[np.argmin(ys[stretch])]
         highest = stretch[np.argmax(ys[stretch])]
@@ -251,7 +251,7 @@ def thinned(x: Sequence[float], y: Sequence[float], max_points: int = 600) -> li
 
 
 def averaged(x: Sequence[float], y: Sequence[float], stretches: int = 80) -> list[float]:
-    """Return the course of a long, noisy series: the means of its stretches, as [x, y, x, y, ...].
+    """Return a long, noisy series as the means of its segments, [x, y, x, y, ...].
 
     It is empty for a short series.
     """
@@ -266,12 +266,12 @@ def _stretch_means(values: Sequence[float], stretches: int) -> Floats:
 
 
 def interleaved(x: Floats, y: Floats) -> list[float]:
-    """Return [x, y, x, y, ...] with the digits that a plot shows."""
+    """Return [x, y, x, y, ...], rounded to the precision of a plot."""
     return shortened(np.stack([x, y], axis=1).ravel())
 
 
 def shortened(values: Floats) -> list[float]:
-    """Return each number with the digits that a plot shows."""
+    """Return the numbers, rounded to the precision of a plot."""
     return list(map(short, values.tolist()))
 
 

@@ -1,7 +1,7 @@
-"""What the page's script draws: curves, histograms and training courses as JSON.
+"""Data of the page's script: curves, histograms and training courses as JSON.
 
-Invariant: the JSON is a valid JavaScript literal that holds no `<`, `>` or `&`, so that no name in
-it can end the element that it stands in or begin another.
+Invariant: the JSON is a valid JavaScript literal without `<`, `>` and `&`, so that no name in it
+can close its element or open another.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from asdf.report.gathering import Gathered
 from asdf.report.measurement import Measurement
 
 TICKED = 8
-"""How many systems the plots show at first: of more lines none can be followed."""
+"""Number of systems that plots show at first; more lines cannot be distinguished."""
 
 _ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 
 
 def as_json(value: Any) -> str:
-    """Return the value for a `<script type="application/json">`; keys keep their order.
+    """Return the value as text for `<script type="application/json">`, keeping the order of keys.
 
     Raises:
         ValueError: a number is not finite.
     """
-    # A NaN is not JSON: the page's script would stop at it without a word.
+    # NaN is not valid JSON: the page's script would stop there silently.
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.translate(_ESCAPES)
 
 
 def page_data(gathered: Gathered) -> dict[str, Any]:
-    """Return everything that is drawn; rates and EERs in %."""
+    """Return all data for drawing; rates and EERs are in %."""
     sets = {}
     for set_name in gathered.sets:
         sets[set_name] = list(map(_measurement_record, gathered.on(set_name)))
@@ -48,14 +48,14 @@ def page_data(gathered: Gathered) -> dict[str, Any]:
 
 
 def hidden_names(gathered: Gathered) -> set[str]:
-    """Return the systems and runs that plots do not show until they are ticked."""
-    # Systems that are several networks of one run have longer names than the run.
+    """Return the systems and runs that plots hide until they are ticked."""
+    # If several networks of one run are systems, their names are longer than the run's.
     runs = [name for name in gathered.names if name not in gathered.systems]
     return {*gathered.systems[TICKED:], *runs[TICKED:]}
 
 
 def training_courses(gathered: Gathered) -> list[TrainingCourse]:
-    """Return how the training of each run went."""
+    """Return the training course of each run."""
     courses = []
     for index, run in enumerate(gathered.runs):
         name = gathered.names[index]
@@ -70,7 +70,7 @@ def _measurement_record(measured: Measurement) -> dict[str, Any]:
     thresholds = {}
     points = {}
     spoofs = {}
-    # All spoofs, then those attacks that the page has room for.
+    # All spoofs come first, then the attacks that fit on the page.
     for name in ("", *measured.page_attacks):
         curve = measured.curves[name]
         eers[name] = 100 * curve.eer

@@ -1,7 +1,7 @@
-"""Summaries as aligned text: everything of one system, or systems one below the other.
+"""Summaries as aligned text: all results of one system, or systems in rows.
 
-Invariant: numbers are rounded for people, as in the catalogue of metrics, and next to each stands
-what it is computed from: which trials, against which bona fide trials.
+Invariant: numbers are rounded as in the catalogue of metrics, and each is shown with the trials
+that it is computed from.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _AGAINST = {
     "all": "spoofs of each value against all bona fide trials",
     "same": "trials of each value among themselves",
 }
-# Those that a row of 80 characters has room for.
+# Columns that fit into a row of 80 characters.
 _DECISION_NAMES = {
     "accuracy": "accuracy",
     "balanced_accuracy": "balanced",
@@ -38,7 +38,7 @@ _DECISION_NAMES = {
 
 
 def summary_text(summary: Summary) -> str:
-    """Return everything of one system on one set; it ends without a line break."""
+    """Return all results of one system on one set, without a final line break."""
     rows = _metric_rows(summary)
     # The set may have no name.
     lines = as_facts(f"{summary.name} on {summary.set}" if summary.set else summary.name, rows)
@@ -55,7 +55,7 @@ def summary_text(summary: Summary) -> str:
 
 
 def _metric_rows(summary: Summary) -> dict[str, str]:
-    """Return what is known of the pooled trials, by the name in its row."""
+    """Return the results on pooled trials, by the names of their rows."""
     result = summary.result
     trials = result.bona_fide + result.spoof
     rows = {
@@ -67,7 +67,7 @@ def _metric_rows(summary: Summary) -> dict[str, str]:
         if number is None:
             continue
         unit = "%" if metric.percent else _UNITS.get(metric.key, "")
-        # The unit stands behind the value here, not in the name.
+        # The unit follows the value here, not the name.
         value = f"{metric.format(number)} {unit}".rstrip()
         intervals = {}
         for kind, interval in intervals_of(metric, summary).items():
@@ -83,16 +83,16 @@ def _metric_rows(summary: Summary) -> dict[str, str]:
 
 
 def systems_text(summaries: Sequence[Summary], leading: Mapping[str, int]) -> str:
-    """Return systems one below the other, in blocks of columns that 80 characters hold.
+    """Return systems in rows, in blocks of columns that fit into 80 characters.
 
     Args:
-        leading: metric -> index of the system that is significantly the best by it (see
+        leading: Index of the system that is significantly the best, by metric (see
             `several_systems.leaders`).
     """
     names = labels_of(each(summaries, "name"), _LABEL)
     lengths = [summary.scored.describe() for summary in summaries]
     columns: Columns = [*metric_columns(summaries, leading)]
-    # What all systems have in common is a line below the table.
+    # Values that all systems share are stated in a line below the table.
     if len(set(lengths)) > 1:
         columns.append(texts("scored", lengths))
     parts = as_text(Table(names, columns))
@@ -113,7 +113,7 @@ def _condition_lines(summary: Summary, column: str) -> list[str]:
     rows = [*results, summary.average(column), summary.result]
     columns: Columns = []
     for metric in METRICS:
-        # Those that have a mean over conditions; no test says which condition is the best.
+        # Only metrics with a mean over conditions; no test says which condition is the best.
         if hasattr(rows[-2], metric.key):
             columns.append(replace(metric, marked=False).with_values(each(rows, metric.key)))
     for name, key in (("bona fide", "bona_fide"), ("spoof", "spoof")):
@@ -124,7 +124,7 @@ def _condition_lines(summary: Summary, column: str) -> list[str]:
 
 
 def _group_lines(summary: Summary, column: str) -> list[str]:
-    """Return the groups of a column compared, in lines of 80 characters; none where they are not.
+    """Return the comparison of a column's groups in lines of 80 characters; [] without one.
 
     An empty line comes first.
     """

@@ -1,7 +1,7 @@
-"""A page of its own about something other than runs: sections of sentences, tables and plots.
+"""A page about a subject other than runs: sections of sentences, tables and plots.
 
-Invariant: as the report: one file that fetches nothing, is readable without its script, and has the
-same bytes for the same content. The look, the tables and the plots are those of the report.
+Invariant: as for the report, the page is one file that loads nothing, is readable without its
+script, and has the same bytes for the same content. It shares the report's style, tables and plots.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _SCRIPTS = ("dom", "download", "figures", "tables", "theme", "document")
 
 @dataclass(frozen=True)
 class Items:
-    """A list of short texts with a title and advice; of many the first are shown.
+    """A list of short texts with a title and advice; only the first of many are shown.
 
     Attributes:
-        more: Sentence on those that are left out; '' where all are shown.
+        more: Sentence on the texts that are left out; '' if all are shown.
     """
 
     title: str
@@ -35,7 +35,7 @@ class Section:
     """A section of the page.
 
     Attributes:
-        anchor: Name in the page's address.
+        anchor: Name of the section in the page's address.
         code: Lines to copy, such as those of a config.
     """
 
@@ -55,9 +55,9 @@ class Document:
 
     Attributes:
         lead: Sentences at the top.
-        alarms: Sentences that a reader must not miss.
-        facts: Small print below the title, such as versions and the command.
-        styles: Files of page/ with the looks of parts that the report does not have.
+        alarms: Sentences that readers must not miss.
+        facts: Facts in small print below the title, such as versions and the command.
+        styles: Files in page/ with the styles of elements that the report does not have.
     """
 
     title: str
@@ -80,5 +80,5 @@ def document_page(document: Document) -> str:
         style=style,
         script=script,
     )
-    # A file's name may hold bytes that are no text.
+    # The name of a file may contain bytes that are not text.
     return page.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -1,7 +1,7 @@
 """The plots of reports as panels: DET curves, histograms of scores, and courses of trainings.
 
-Invariant: what a paper shows is what the page shows; the page holds all systems and choices at
-once, of which its script shows and hides some, and the first are seen without a script.
+Invariant: papers and the page show the same plots. The page holds all systems and choices at once;
+its script shows and hides some of them, and without a script the first ones are visible.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from asdf.report.gathering import Gathered
 from asdf.report.measurement import Measurement
 from asdf.tables.panels import Axis, Line, Panel, Upright, nice_ticks
 
-# The class of plots that stand side by side.
+# CSS class of plots that stand side by side.
 _SIDE_BY_SIDE = "canvas many"
 _POOLED = "all spoofs"
 _EACH = "each attack"
@@ -28,12 +28,12 @@ _EACH = "each attack"
 
 @dataclass(frozen=True)
 class Legend:
-    """The names of lines, each with its look.
+    """The names of lines, each with its style.
 
     Attributes:
-        title: What they are names of; '' where nothing can be ticked.
-        labels: Line -> the name that is shown.
-        choice: Choice that it belongs to; None for any.
+        title: Title of the list of names; '' if nothing can be ticked.
+        labels: Displayed name of each line.
+        choice: Choice to which the legend belongs; None for any.
     """
 
     title: str
@@ -46,8 +46,8 @@ class Figure:
     """Panels with a title and a text.
 
     Attributes:
-        kind: What the values of its lines are, for the page's script.
-        choices: Choices between its parts, by their words; empty where there is none.
+        kind: Kind of the values of its lines, for the page's script.
+        choices: Choices between its parts, by their labels; empty if there are none.
         choose: Words before the choices.
     """
 
@@ -63,12 +63,12 @@ class Figure:
 
     @property
     def chosen(self) -> str | None:
-        """The first choice, which is shown until the reader makes another; None without any."""
+        """The first choice, shown until the reader selects another; None without choices."""
         return next(iter(self.choices), None)
 
 
 class NamedCurve(NamedTuple):
-    """A DET curve, with the name that a reader sees, in the look of a line."""
+    """A DET curve with its displayed name, in the style of a line."""
 
     curve: ThinnedCurve
     label: str
@@ -76,10 +76,10 @@ class NamedCurve(NamedTuple):
 
 
 def det_panel(curves: Sequence[NamedCurve], title: str = "", choice: str | None = None) -> Panel:
-    """Return DET curves on axes of normal deviates, each with a mark where its EER is taken.
+    """Return DET curves on axes of normal deviates, each with a mark at its EER.
 
     Args:
-        title: What they are of, for the description.
+        title: Subject of the curves, for the description.
     """
     range_ = det_range([100 * named.curve.eer for named in curves])
     ends = (range_.low, range_.high, range_.ticks)
@@ -108,7 +108,7 @@ def det_panel(curves: Sequence[NamedCurve], title: str = "", choice: str | None 
 
 
 def _deviates(percents: Any) -> Floats:
-    """Return the normal deviates of rates in %, also of those beyond the axes."""
+    """Return the normal deviates of rates in %, including rates beyond the axes."""
     return probit(np.asarray(percents) / 100, 0.0, 1.0)
 
 
@@ -133,7 +133,7 @@ def det_figure(gathered: Gathered, set_name: str) -> Figure:
             curves.append(NamedCurve(measured[0].curves[attack], name, line))
         panels.append(det_panel(curves, set_name, _EACH))
         legends.append(Legend("Spoofs", [(named.line, named.label) for named in curves], _EACH))
-    # With a sign before it, the name of an attack is never that of one of our choices.
+    # The prefix keeps an attack's name from equalling one of our choices.
     choices |= {f"={attack}": f"only {attack}" for attack in attacks}
     for attack in ("", *attacks):
         choice = f"={attack}" if attack else _POOLED
@@ -161,14 +161,14 @@ def det_figure(gathered: Gathered, set_name: str) -> Figure:
 
 
 def _system_line(gathered: Gathered, measured: Measurement) -> Line:
-    """Return the look of a system, which is the same on every set."""
+    """Return the style of a system, which is the same on every set."""
     index = gathered.systems.index(measured.system)
     is_hidden = measured.system in hidden_names(gathered)
     return Line((), index, measured.system, is_hidden=is_hidden)
 
 
 def _attacks(measured: Sequence[Measurement]) -> list[str]:
-    """Return the attacks that the page has curves and histograms of."""
+    """Return the attacks for which the page has curves and histograms."""
     return list(dict.fromkeys(name for known in measured for name in known.page_attacks))
 
 
@@ -176,7 +176,7 @@ def histogram_figure(gathered: Gathered, set_name: str) -> Figure:
     """Return a histogram for each system, all over the same range of scores."""
     measured = gathered.on(set_name)
     attacks = _attacks(measured)
-    # One range for all, so that systems can be compared by eye.
+    # All have one range, so that systems can be compared visually.
     low = min(known.histogram.low for known in measured)
     high = max(known.histogram.high for known in measured)
     panels = []
@@ -212,19 +212,19 @@ def histogram_panel(
     """Return the shares of both classes in bins of scores.
 
     Args:
-        spoofs: Choice -> counts of the spoofs that it shows; None shows them always.
-        threshold: Score that is marked.
-        ends: Lowest and highest score of the axis; None for those of the bins.
+        spoofs: Counts of the spoofs that each choice shows; None: always shown.
+        threshold: Score to mark.
+        ends: Lowest and highest score of the axis; None: those of the bins.
     """
     low, high = ends or (counts.low, counts.high)
     edges = np.linspace(counts.low, counts.high, len(counts.bona_fide) + 1)
     lines: list[Line] = []
     top = 0.0
     for choice, numbers in ((None, counts.bona_fide), *spoofs.items()):
-        # A class without trials has shares of 0.
+        # A class without trials has proportions of 0.
         shares = 100 * np.asarray(numbers) / (sum(numbers) or 1)
         top = max(top, float(shares.max()))
-        # The corners of the bars, from the axis and back to it.
+        # Corners of the bars, starting and ending on the axis.
         corners = np.stack([np.repeat(edges, 2), [0, *np.repeat(shares, 2), 0]], axis=1)
         index = 1 if lines else 0
         for is_area in (True, False):
@@ -270,7 +270,7 @@ def training_figure(gathered: Gathered) -> Figure:
         eers = set_lines(courses, name, "eers", hidden)
         panels.append(course_panel(eers, f"EER on {name}", "EER (%)", choice))
     legends = []
-    # The legend of a single line would say what the page says already.
+    # The legend of a single line would repeat the page's text.
     if len(courses) > 1 and any(panels):
         entries = [(_run_line(courses, i, hidden), c.name) for i, c in enumerate(courses)]
         legends.append(Legend("Runs", entries))
@@ -286,7 +286,7 @@ def training_figure(gathered: Gathered) -> Figure:
 
 
 def sets_of_courses(courses: Sequence[TrainingCourse]) -> list[str]:
-    """Return the validation sets of trainings."""
+    """Return the validation sets of the trainings."""
     return list(dict.fromkeys(name for known in courses for name in (*known.eers, *known.losses)))
 
 
@@ -296,7 +296,7 @@ def _run_line(courses: Sequence[TrainingCourse], index: int, hidden: Collection[
 
 
 def loss_lines(courses: Sequence[TrainingCourse], hidden: Collection[str] = ()) -> list[Line]:
-    """Return the training losses; over one that is long and noisy the means of its stretches."""
+    """Return the training losses; a long, noisy one is overlaid with the means of its segments."""
     lines = []
     for index, course in enumerate(courses):
         line = replace(_run_line(courses, index, hidden), series=f"{index}:loss:")
@@ -309,7 +309,7 @@ def loss_lines(courses: Sequence[TrainingCourse], hidden: Collection[str] = ()) 
 def term_lines(
     courses: Sequence[TrainingCourse], name: str, hidden: Collection[str] = ()
 ) -> list[Line]:
-    """Return the course of a further term of the loss."""
+    """Return the course of a further loss term."""
     lines = []
     for index, course in enumerate(courses):
         line = replace(_run_line(courses, index, hidden), series=f"{index}:term:{name}")
@@ -333,10 +333,10 @@ def set_lines(
     hidden: Collection[str] = (),
     first: int = 0,
 ) -> list[Line]:
-    """Return what was measured on a validation set, with a mark for each evaluation.
+    """Return the measurements on a validation set, with a mark for each evaluation.
 
     Args:
-        first: Number of the first line's look.
+        first: Style number of the first line.
     """
     unit = " %" if kind == "eers" else f" on {set_name}"
     key = "eer" if kind == "eers" else "losses"
@@ -360,13 +360,13 @@ def course_panel(
     label: str,
     choice: str | None = None,
 ) -> Panel | None:
-    """Return courses by epoch; None where none has a point."""
+    """Return courses by epoch; None if none of them has a point."""
     if not lines:
         return None
     epochs = [epoch for line in lines for epoch in line.points[::2]]
     values = [value for line in lines for value in line.points[1::2]]
-    # Room beyond the last epoch and the highest value, so that their marks are whole.
-    # Not zero: the only records may be those of epoch 0, and losses may all be 0.
+    # Leave room beyond the last epoch and the highest value, so that their marks are not clipped.
+    # The range is not zero even if the only records are those of epoch 0, or all losses are 0.
     last = max(epochs) * 1.04 or 1.0
     top = max(0.0, *values) * 1.05 or 1.0
     bottom = min(0.0, *values) * 1.05

@@ -1,6 +1,6 @@
-"""The effect of settings on the page: plots, heat maps and tables.
+"""The effects of settings on the page: plots, heat maps and tables.
 
-Invariant: each picture stands next to a table with all its numbers.
+Invariant: each plot stands next to a table with all its numbers.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ _EFFECT = (
 
 @dataclass(frozen=True)
 class EffectSection:
-    """Everything that the page shows of a sweep.
+    """The content of the page about a sweep.
 
     Attributes:
-        figure: Figure of a sweep of one setting; None for others.
-        maps: Pictures of two settings.
-        ranks: Pictures of more than two.
-        confounded: a sentence for each group of settings that changed together.
+        figure: Plot of a sweep of one setting; None for others.
+        maps: Heat maps of two settings.
+        ranks: Table of more than two settings.
+        confounded: Sentence for each group of settings that changed together.
     """
 
     settings: str
@@ -57,7 +57,7 @@ class EffectSection:
 
 
 def effect_section(gathered: Gathered) -> EffectSection | None:
-    """Return what settings do; None where the runs are no sweep."""
+    """Return the effects of settings; None if the runs are not a sweep."""
     effects = find_effects(gathered)
     if effects is None:
         return None
@@ -132,7 +132,7 @@ def effect_panel(effects: Effects, sets: Sequence[str], title: str = "") -> Pane
                 rates.append(bounds[-1])
         rates += points[1::2]
         words += described.values()
-        # Values that are no numbers have nothing between them.
+        # There is nothing between values that are not numbers.
         if scale.is_number and len(points) > 2:
             lines.append(Line(points, index))
 
@@ -176,7 +176,7 @@ def _value_axis(scale: Scale, setting: str) -> Axis:
 
 
 def _effect_maps(effects: Effects) -> HeatMaps:
-    """Return a map for each set: the values of the first setting by those of the second."""
+    """Return a map for each set: the values of the first setting against those of the second."""
     down, across = effects.settings
     maps = []
     for set_name in effects.sets:
@@ -204,7 +204,7 @@ def _map_value(eer: Spread | None) -> Value:
 
 
 def _ranks_table(effects: Effects) -> PageTable:
-    """Return a row for each setting: how the EER goes with its values, over all others."""
+    """Return a row for each setting: the correlation of the EER with its values."""
     indices = range(len(effects.settings))
     columns: Columns = [counts("Values", [len(effects.values(index)) for index in indices])]
     for set_name in effects.sets:

@@ -1,7 +1,7 @@
-"""Pictures of embeddings as SVG, and the section of the page that shows them.
+"""Plots of embeddings as SVG, and their section of the page.
 
-Invariant: a picture needs no script and no colours to be read, and a table says how many points
-each kind has.
+Invariant: a plot is readable without a script and without colours, and a table states the number of
+points of each kind.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from asdf.text import printable
 _WIDTH = 640
 _HEIGHT = 440
 _MARGIN = 16
-# Of a line of the legend, and of what stands below them.
+# Heights of a line of the legend, and of the text below.
 _LINE = 22
 _FOOT = 44
 _R = 3.0
-# From the centre of a mark, which is moved to before.
+# Outlines relative to the centre of a mark, to which the path has moved.
 _CIRCLE = f"m{-_R} 0a{_R} {_R} 0 1 0 {2 * _R} 0a{_R} {_R} 0 1 0 {-2 * _R} 0z"
 _OUTLINES = {
     "circle": _CIRCLE,
@@ -57,7 +57,7 @@ class _Entry:
 
 
 def points_svg(picture: Picture) -> str:
-    """Return a picture of embeddings with its legend, as an SVG document."""
+    """Return a plot of embeddings with its legend, as an SVG document."""
     entries = []
     for index, (group, pixels) in enumerate(
         zip(picture.groups, _on_canvas(picture.groups), strict=True)
@@ -89,7 +89,7 @@ def points_svg(picture: Picture) -> str:
 
 
 def _on_canvas(groups: list[PointGroup]) -> list[np.ndarray]:
-    """Return the points of each group in pixels, both axes to one scale."""
+    """Return the points of each group in pixels, with equal scales on both axes."""
     points = np.concatenate(each(groups, "points"))
     low = points.min(axis=0)
     extent = points.max(axis=0) - low
@@ -100,7 +100,7 @@ def _on_canvas(groups: list[PointGroup]) -> list[np.ndarray]:
     on_canvas = []
     for group in groups:
         pixels = (group.points - low) * scale + offset
-        # Downwards in a picture, upwards in a plot.
+        # The y axis of an image points down, that of a plot up.
         pixels[:, 1] = _HEIGHT - pixels[:, 1]
         on_canvas.append(pixels)
     return on_canvas
@@ -116,7 +116,7 @@ def _outline(shape: str, pixels: np.ndarray) -> str:
 
 
 def embedding_section(name: str, embeddings: Embeddings, by: str, method: str) -> EmbeddingSection:
-    """Return what the page shows of a file of embeddings. Raises as `embedding_picture`."""
+    """Return the section of the page on a file of embeddings. Raises as `embedding_picture`."""
     picture = embedding_picture(embeddings, by, method)
     columns: Columns = [
         texts("shape", each(picture.groups, "shape")),

@@ -1,7 +1,7 @@
-"""When, where and by what the runs were measured.
+"""Date, machine and versions of each start of the runs.
 
-Invariant: nothing that a run recorded is left out. A record may be of any version, or malformed:
-what it lacks is empty, and what is of another type than expected is left out.
+Invariant: everything that a run recorded is shown. A record may be of any version, or malformed:
+missing entries are empty, and entries of an unexpected type are left out.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from asdf.report.gathering import Gathered
 from asdf.trials.run_folder import RunFolder
 
-# The last start of each of so few runs is shown opened.
+# Maximum number of runs whose last start is expanded.
 _FEW_RUNS = 3
 _COMMIT_DIGITS = 9
 _DAY_CHARACTERS = len("2026-01-02")
@@ -21,7 +21,7 @@ _DAY_CHARACTERS = len("2026-01-02")
 
 @dataclass(frozen=True)
 class Start:
-    """What one start of a run ran on; an empty text was not recorded."""
+    """The environment of one start of a run; '' for entries that were not recorded."""
 
     started: str
     command: str
@@ -44,7 +44,7 @@ class RunEnvironment:
 
 
 def when_and_how(runs: Sequence[RunFolder]) -> str:
-    """Return when the runs were last started, by which version of ASDF, and where."""
+    """Return the date, ASDF version and machine of the runs' last starts."""
     records = []
     for run in runs:
         starts = run.environments()
@@ -56,11 +56,11 @@ def when_and_how(runs: Sequence[RunFolder]) -> str:
     versions = []
     hosts = []
     for record in records:
-        # The day is enough here: each start is shown with its time further down.
+        # The day is enough here: the time of each start is shown further down.
         days.append(_text(record.get("started"))[:_DAY_CHARACTERS])
         versions.append(_mapping(record.get("versions")).get("asdf-antispoofing"))
         hosts.append(record.get("host"))
-    # Days as ISO 8601 has them are in order as texts.
+    # Days in ISO 8601 sort as text.
     ordered = sorted(filter(None, days))
     parts = [
         " to ".join(dict.fromkeys(ordered[:1] + ordered[-1:])),
@@ -72,14 +72,14 @@ def when_and_how(runs: Sequence[RunFolder]) -> str:
 
 
 def counts_of(gathered: Gathered) -> str:
-    """Return how many trials each set has: 'dev 40 + 60 trials (bona fide + spoof)'."""
+    """Return the number of trials of each set: 'dev 40 + 60 trials (bona fide + spoof)'."""
     parts = []
     for set_name in gathered.sets:
         sizes = set()
         for measured in gathered.on(set_name):
             result = measured.summary.result
             sizes.add((result.bona_fide, result.spoof))
-        # Systems that were scored on different trials are a finding too.
+        # A finding also states that systems were scored on different trials.
         texts = " or ".join(f"{bona_fide:,} + {spoof:,}" for bona_fide, spoof in sorted(sizes))
         parts.append(f"{set_name} {texts}")
     if not parts:
@@ -90,7 +90,7 @@ def counts_of(gathered: Gathered) -> str:
 
 
 def run_environments(gathered: Gathered) -> list[RunEnvironment]:
-    """Return what each start of each run ran on."""
+    """Return the environment of each start of each run."""
     is_open = len(gathered.runs) <= _FEW_RUNS
     environments = []
     for name, run in zip(gathered.names, gathered.runs, strict=True):
@@ -104,7 +104,7 @@ def run_environments(gathered: Gathered) -> list[RunEnvironment]:
 
 
 def _read_start(record: Mapping[str, Any], *, is_open: bool) -> Start:
-    # The package of a version that is null was not installed.
+    # A package whose version is null was not installed.
     versions = [f"Python {_text(record.get('python'))}"]
     for package, version in _mapping(record.get("versions")).items():
         if version:
@@ -126,7 +126,7 @@ def _read_start(record: Mapping[str, Any], *, is_open: bool) -> Start:
 
 
 def _commit(record: Mapping[str, Any], *, is_short: bool = False) -> str:
-    """Return the commit, its branch unless it is to be short, and how many files were changed."""
+    """Return the commit, the number of changed files, and the branch unless it is to be short."""
     git = _mapping(record.get("git"))
     commit = _text(git.get("commit"))
     changed = len(_changed_files(record))
@@ -145,7 +145,7 @@ def _changed_files(record: Mapping[str, Any]) -> list[str]:
 
 
 def _prefixed(word: str, values: Iterable[Any]) -> str:
-    """Return the word with the different values behind it; '' where all are empty."""
+    """Return the word followed by the distinct values; '' if all are empty."""
     texts = dict.fromkeys(map(str, filter(None, values)))
     if not texts:
         return ""

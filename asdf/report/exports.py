@@ -1,7 +1,7 @@
-"""Summaries for programs: JSON and CSV.
+"""Summaries in JSON and CSV, for programs.
 
-Invariant: both have all digits and EERs as fractions, and no text of a CSV is a formula to a
-spreadsheet.
+Invariant: both have all digits, with EERs as fractions, and no text in a CSV is read as a formula
+by a spreadsheet.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ CSV_COLUMNS = (*_SYSTEM, *_RESULT, *_POOLED, *_BOUNDS, *_SPEAKER_BOUNDS, *_SCORE
 
 
 def record(summary: Summary) -> dict[str, Any]:
-    """Return a summary without its scores, made of the types that JSON has."""
+    """Return a summary without its scores, as types that JSON has."""
     metrics: dict[str, Any] = asdict(summary.result)
-    # The order of earlier versions.
+    # The order is that of earlier versions.
     metrics["auc"] = None
     for metric in METRICS:
-        # Those of decisions and of an ASV system have records of their own below.
+        # Metrics of decisions and of an ASV system have their own records below.
         if metric.key not in _ELSEWHERE:
             metrics[metric.key] = metric.of(summary)
     return {
@@ -53,7 +53,7 @@ def record(summary: Summary) -> dict[str, Any]:
         },
         "conditions": [_condition_record(c, summary.is_hard) for c in summary.conditions],
         "means": {column: _means(summary, column) for column in summary.columns},
-        # Without a comparison of groups the record is as it was before there was one.
+        # A record without a comparison of groups is the same as in versions before it existed.
         **({"groups": list(map(group_record, summary.groups))} if summary.groups else {}),
         **summary.scored.record(),
         "warnings": [finding.message for finding in summary.findings],

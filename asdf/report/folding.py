@@ -1,7 +1,7 @@
-"""What looks wrong, reported once: equal messages about many results become one message.
+"""Findings, folded: equal messages about many results become one message.
 
-Invariant: nothing is left out. What a folded message is about, and the numbers of each result, can
-be opened below it.
+Invariant: nothing is left out. The results of a folded message, with their numbers, can be expanded
+below it.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ _NUMBER = re.compile(r"\d[\d.,e+-]*")
 
 @dataclass(frozen=True)
 class FoldedFindings:
-    """Findings of one level whose messages differ in their numbers only."""
+    """Findings of one level whose messages differ only in their numbers."""
 
     findings: list[ReportFinding]
 
     @property
     def level(self) -> str:
-        """The level of all of them."""
+        """The common level of the findings."""
         return self.findings[0].level
 
     @property
     def words(self) -> str:
-        """The message of a single finding; of several what precedes their numbers, or the first."""
+        """The message of a single finding; the text before the numbers of several, or the first."""
         message = self.findings[0].message
         if len(self.findings) == 1:
             return message
-        # A start that has a number itself would say that all have the same one.
+        # A number in the start would suggest that all findings have it.
         start = message.partition(":")[0]
         if ":" in message and not _NUMBER.search(start):
             return start
@@ -53,7 +53,7 @@ class FoldedFindings:
 
 
 def fold_findings(findings: Iterable[ReportFinding]) -> list[FoldedFindings]:
-    """Group the findings that differ in numbers only, in the order of the first of each group."""
+    """Group the findings that differ only in numbers, in the order of the first of each group."""
     groups: dict[tuple[str, str], list[ReportFinding]] = {}
     for finding in findings:
         kind = (finding.level, _NUMBER.sub("#", finding.message))

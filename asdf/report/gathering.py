@@ -1,8 +1,8 @@
-"""What a report is about: the runs, the networks chosen of each, and their summaries on every set.
+"""Data of a report: runs, chosen networks of each, and their summaries on every set.
 
-Invariant: every number comes from `summarise` or straight from the run's files. The order is by
-EER, and among equal EERs the order in which the runs were named, so the same folders give the same
-report. What cannot be measured is a finding, not left out silently.
+Invariant: every number comes from `summarise` or directly from the run's files. The order is by
+EER, then by the order in which the runs were given, so the same folders give the same report. A
+measurement that fails is a finding.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ from asdf.trials.trial_list import TrialList
 _MAX_VALUES = 64
 _MAX_CURVES = 800
 _LABEL = 28
-# Conditions may be hundreds, and their intervals are only shown where the pointer rests.
+# There may be hundreds of conditions, whose intervals are shown only as tooltips.
 _CONDITION_REPLICATES = 200
 
 
 @dataclass(frozen=True)
 class Gathered:
-    """Everything that a report shows.
+    """The content of a report.
 
     Attributes:
-        names: one for each run, no two alike.
-        leading: set -> metric -> the system that is significantly the best by it (see `leaders`).
-        over_seeds: the results of systems that differ by their seed alone, put together.
-        generalisation: None where all sets are of the corpus that was trained on.
-        tasks: Results beyond those of detection.
-        left_out: the systems whose runs evaluated what they left out of training.
+        names: Distinct name of each run.
+        leading: System that is significantly the best, by set and metric (see `leaders`).
+        over_seeds: Results over seeds of systems that differ only in their seed.
+        generalisation: Results on other corpora; None if all sets are of the training corpus.
+        tasks: Results of tasks other than detection.
+        left_out: Systems whose runs evaluated the values they left out of training.
     """
 
     runs: list[RunFolder]
@@ -69,17 +69,17 @@ class Gathered:
 
     @property
     def sets(self) -> list[str]:
-        """The sets that something was measured on, in the order of the first run."""
+        """The sets with measurements, in the order of the first run."""
         return list(dict.fromkeys(measured.summary.set for measured in self.measurements))
 
     @property
     def has_folds_alone(self) -> bool:
-        """Whether every run evaluated what it left out."""
+        """Whether every run evaluated the values it left out."""
         return bool(self.left_out) and all(map(evaluates_left_out, self.runs))
 
     @cached_property
     def systems(self) -> list[str]:
-        """All systems by their EER on the last set, the lowest first, then those without it."""
+        """All systems by their EER on the last set, lowest first, then those without one."""
         ranked = self.on(self.sets[-1]) if self.sets else []
         systems: dict[str, None] = {}
         for measured in (*ranked, *self.measurements):
@@ -88,26 +88,26 @@ class Gathered:
 
     @cached_property
     def labels(self) -> dict[str, str]:
-        """System -> a name that is short enough for a table or a legend, no two alike."""
+        """Short distinct names of the systems, for a table or a legend."""
         if not self.systems:
             return {}
         return dict(zip(self.systems, labels_of(self.systems, _LABEL), strict=True))
 
     def on(self, set_name: str) -> list[Measurement]:
-        """Return the measurements on a set, the lowest EER first."""
-        # A stable sort: equal EERs stay in the order in which the runs were named.
+        """Return the measurements on a set, lowest EER first."""
+        # The sort is stable: systems with equal EERs keep the order of the runs.
         return sorted(self.in_order_of_runs(set_name), key=lambda known: known.summary.result.eer)
 
     def summaries_on(self, set_name: str) -> list[Summary]:
-        """Return the summaries of the systems on a set, the lowest EER first."""
+        """Return the summaries of the systems on a set, lowest EER first."""
         return [measured.summary for measured in self.on(set_name)]
 
     def in_order_of_runs(self, set_name: str) -> list[Measurement]:
-        """Return the measurements on a set in the order in which the runs were named."""
+        """Return the measurements on a set in the order of the runs."""
         return [measured for measured in self.measurements if measured.summary.set == set_name]
 
     def set_remarks(self, set_name: str) -> list[str]:
-        """Return a sentence for each reason why numbers on the set are no test, and of whom."""
+        """Return a sentence, with the systems, per reason why results on the set are not a test."""
         systems: dict[str, list[str]] = {}
         measured = self.on(set_name)
         for system in measured:
@@ -120,7 +120,7 @@ class Gathered:
         return sentences
 
     def networks_of(self, run: int) -> list[str]:
-        """Return the networks of a run, by its index, whose results are shown."""
+        """Return the networks of the run at index `run` whose results are shown."""
         networks: dict[str, None] = {}
         for measured in self.measurements:
             if measured.run == run:
@@ -129,7 +129,7 @@ class Gathered:
 
 
 def ignore_start(name: str) -> None:
-    """Do nothing when a measurement starts."""
+    """Ignore the start of a measurement."""
 
 
 def gather(
@@ -142,12 +142,12 @@ def gather(
 ) -> Gathered:
     """Measure the chosen networks of `runs`.
 
-    A score file that is malformed or lacks a class is a finding, and the rest is measured.
+    A score file that is malformed or lacks a class becomes a finding; the rest is measured.
 
     Args:
-        replicates: Replicates of the bootstrap of the intervals; 0 for none.
-        for_plots: keep the curves of all attacks, also those that would make a page too large.
-        on_start: called with the name of each measurement before it starts.
+        replicates: Number of bootstrap replicates for the intervals; 0: no intervals.
+        for_plots: Whether to keep the curves of all attacks, which could make a page too large.
+        on_start: Function that is called with the name of each measurement before it starts.
 
     Raises:
         AsdfError: a run's file cannot be read.
@@ -158,7 +158,7 @@ def gather(
     for index, (name, run) in enumerate(zip(names, runs, strict=True)):
         networks = chosen(run, choice)
         collection.add_run(index, name, run, networks, picks_best(run, choice))
-        # What is shown beyond detection is of the same networks.
+        # Results of other tasks are shown for the same networks.
         tasks.add_run(name, run, None if choice == "reported" else dict(networks))
     if collection.page_curves > _MAX_CURVES:
         collection.add_note(
@@ -168,7 +168,7 @@ def gather(
         )
     over_seeds = measure_over_seeds(runs, names, collection.measurements, replicates)
     generalisation = None
-    # Of all networks of a training, averages over sets say nothing and take long.
+    # Averages over sets are slow, and not meaningful for all networks of a training.
     if choice != "all":
         generalisation = measure_generalisation(
             runs, names, collection.measurements, over_seeds, replicates
@@ -189,7 +189,7 @@ def gather(
 
 
 class _Collection:
-    """The measurements and findings of the runs so far, and the number of curves on the page."""
+    """The measurements and findings so far, and the number of curves on the page."""
 
     def __init__(self, replicates: int, for_plots: bool, on_start: Callable[[str], None]) -> None:
         self.measurements: list[Measurement] = []
@@ -211,10 +211,10 @@ class _Collection:
         networks: Sequence[tuple[str, str]],
         picked_best: bool,
     ) -> None:
-        """Measure the chosen networks of a run, (network, set) each.
+        """Measure the chosen networks of a run, given as (network, set).
 
         Args:
-            picked_best: whether they are the best by validation for this report's sake.
+            picked_best: Whether they were picked for this report as the best by validation.
         """
         for sentence in [*run.changes(), *describe_stale(run.evaluations())]:
             self.findings.append(ReportFinding(name, "warning", sentence))
@@ -222,7 +222,7 @@ class _Collection:
             self.add_note(name, "nothing has been scored yet, so there is no result of this run.")
         has_several_networks = len(dict(networks)) > 1
         for network, set_name in networks:
-            # A run of a single network is its system; several need their own names.
+            # A single network is named after its run; several need their own names.
             system = f"{name} {network}" if has_several_networks else name
             where = f"{system} on {set_name}"
             self._on_start(where)
@@ -232,7 +232,7 @@ class _Collection:
                 scored = how_scored(run.score_file(network, set_name), picked_best)
                 summary = self._summarise(system, run, network, set_name, scored)
             except AsdfError as error:
-                # The message begins with the system's name, which `where` says already.
+                # The message begins with the system's name, which `where` states already.
                 message = str(error).removeprefix(f"{system}: ")
                 self.findings.append(ReportFinding(where, "error", message))
                 continue
@@ -262,16 +262,16 @@ class _Collection:
         )
 
     def _measure(self, run: int, system: str, network: str, summary: Summary) -> Measurement:
-        """Reduce the scores of a summary to what is drawn of them."""
+        """Reduce the scores of a summary to the data for drawing."""
         spoofs = summary.spoofs_by_attack()
         page_attacks: tuple[str, ...] = ()
         self.page_curves += 1
         if len(spoofs) <= _MAX_VALUES:
             self.page_curves += len(spoofs)
-            # Only where the page has room for them.
+            # Only if there is room on the page.
             if self.page_curves <= _MAX_CURVES:
                 page_attacks = tuple(spoofs)
-        # What the page leaves out, plots in files of their own still draw.
+        # Plots in separate files include what the page leaves out.
         if not (page_attacks or self._for_plots):
             spoofs = {}
         pooled = summary.curve
@@ -293,18 +293,18 @@ class _Collection:
 
 
 def _compare_systems(gathered: Gathered, set_name: str, replicates: int) -> None:
-    """Find what keeps the systems on a set from being compared, and which of them leads."""
+    """Find reasons that prevent comparing the systems on a set, and the leading system."""
     summaries = gathered.summaries_on(set_name)
     lengths = different_lengths(summaries)
     for finding in different_trials(summaries) + lengths + mixed_precisions(summaries):
         gathered.findings.append(ReportFinding(set_name, finding.level, finding.message))
     gathered.leading[set_name] = {}
-    # Systems that were scored from different lengths have no common best one.
+    # Systems that were scored on different lengths cannot be ranked.
     if lengths:
         return
     measured = gathered.on(set_name)
 
-    # Scores are read again where they are needed: those of all systems may not fit into memory.
+    # Scores are read again when they are needed: those of all systems may not fit into memory.
     def read_scores(index: int) -> tuple[Scores, Sequence[str] | None]:
         run = gathered.runs[measured[index].run]
         scores = run.scores(measured[index].network, set_name)
@@ -316,12 +316,12 @@ def _compare_systems(gathered: Gathered, set_name: str, replicates: int) -> None
 
 
 def shown_columns(trials: TrialList | None) -> list[str]:
-    """Return the attack first, then the other columns that have few enough values to be a table."""
+    """Return the attack, then the other columns with few enough values for a table."""
     columns = ["attack"]
     if trials is None:
         return columns
     for name, values in trials.columns.items():
-        # Spoofed parts are of a recording each: they make no conditions, however few there are.
+        # Spoofed parts are specific to a recording, and not conditions.
         is_condition = name not in ("attack", "speaker", "spoofed_s")
         if is_condition and len(set(values)) <= _MAX_VALUES:
             columns.append(name)

@@ -1,7 +1,7 @@
 """Groups compared, as tables and sentences, for text, LaTeX, CSV, JSON and a page.
 
-Invariant: a gap never stands alone: next to it are its interval, its test, and what one trial of
-the smallest group moves.
+Invariant: a gap is always shown with its interval, its test, and the change that one trial of the
+smallest group makes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ GROUP_COLUMNS = (
     "miss",
     "false_alarm",
 )
-"""Columns of a CSV that only groups have values of."""
+"""Columns of a CSV that have values only for groups."""
 
 _LABEL = 24
 _SHOWN = 5
@@ -36,7 +36,7 @@ _SIGNIFICANT = 0.05
 
 
 def group_table(study: GroupStudy, notes: Sequence[str] = ()) -> Table:
-    """Return a row per group: its EER, its difference to all others, its rates at one threshold."""
+    """Return a row per group: EER, difference to all other groups, rates at one threshold."""
     groups = study.groups
     eers = []
     differences = []
@@ -87,7 +87,7 @@ def gap_sentence(study: GroupStudy) -> str:
 
 
 def remarks(study: GroupStudy) -> list[str]:
-    """Return what the numbers of a column do not say."""
+    """Return the limitations of the numbers of a column."""
     fewer = [min(group.bona_fide, group.spoof) for group in study.groups]
     fewest = min(fewer)
     smallest = study.groups[fewer.index(fewest)].value
@@ -147,7 +147,7 @@ def groups_page(
     """Return the page of the groups of all systems.
 
     Args:
-        facts: Small print, such as versions and the command.
+        facts: Facts in small print, such as versions and the command.
     """
     sections: list[Section] = []
     lead = []

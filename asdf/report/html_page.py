@@ -1,8 +1,8 @@
-"""The page put together: one file with its style, script and data inside, which fetches nothing.
+"""The page as one file that contains its style, script and data, and loads nothing.
 
-Invariant: the same folders give the same bytes, and the page may run its own script and style only:
-its policy names their hashes and forbids everything else. Every text is escaped by the templates
-(page/*.html), which nothing but the page's own style, script and JSON is exempt from.
+Invariant: the same folders give the same bytes, and the page may run only its own script and style:
+its policy lists their hashes and forbids everything else. The templates (page/*.html) escape all
+text except the page's own style, script and JSON.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from asdf.text import and_more
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-# In the order in which they build on each other.
+# Ordered by dependency.
 SCRIPTS = (
     "dom",
     "download",
@@ -52,7 +52,7 @@ SCRIPTS = (
 )
 
 _LABEL = 28
-# The looks of lines in style.css, light and dark.
+# Line styles in style.css, light and dark.
 _COLOURS = re.compile(r"--c\d: light-dark\((#\w+), (#\w+)\)")
 _PARTS = {
     "sources": "Source tracing",
@@ -64,7 +64,7 @@ _PARTS = {
 
 @dataclass(frozen=True)
 class Link:
-    """An entry of the contents."""
+    """An entry of the table of contents."""
 
     anchor: str
     name: str
@@ -72,11 +72,11 @@ class Link:
 
 @dataclass(frozen=True)
 class SetSection:
-    """Everything that the page shows of a set.
+    """The content of the page about a set.
 
     Attributes:
-        remarks: why numbers on it are no test, and of which systems.
-        ratios: Likelihood ratios of calibrated networks; None: there are none.
+        remarks: Reasons why results on it are not a test, with the systems.
+        ratios: Likelihood ratios of calibrated networks; None without any.
     """
 
     anchor: str
@@ -94,7 +94,7 @@ class SetSection:
 
 @dataclass(frozen=True)
 class EmbeddingSection:
-    """A picture with the numbers of its points, as the page shows it."""
+    """A plot of embeddings with the numbers of its points, for the page."""
 
     name: str
     svg: str
@@ -111,8 +111,8 @@ def report_page(
 
     Args:
         title: Title of the page; '' names the runs.
-        command: Command that made the page, to be shown on it.
-        embeddings: pictures of embeddings, to be shown too.
+        command: Command that made the page, which is shown on it.
+        embeddings: Plots of embeddings to include.
     """
     parts = {
         "left_out": left_out_sections(gathered.left_out),
@@ -147,12 +147,12 @@ def report_page(
         style=style,
         script=script,
     )
-    # A folder's name may hold bytes that are no text.
+    # The name of a folder may contain bytes that are not text.
     return page.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _contents(sections: Sequence[SetSection], parts: Collection[str]) -> list[Link]:
-    """Return the links to the sets, and to what the page shows besides them."""
+    """Return the links to the sets and to the other parts of the page."""
     links = [Link("results", "Results")]
     if "left_out" in parts:
         links.append(Link("left-out", "Left out"))
@@ -167,13 +167,13 @@ def picture_svg(panel: Panel, key: Sequence[str] = ()) -> str:
     """Return a panel as the content of an SVG file.
 
     Args:
-        key: Texts at the left and at the right end below it.
+        key: Texts below the panel, at its left and right end.
     """
     return render("picture.html", panel=panel, key=key)
 
 
 def heat_maps_svg(panels: Sequence[Panel], key: Sequence[str]) -> str:
-    """Return maps over time and bands, panels of one size below each other, as an SVG file.
+    """Return maps over time and frequency bands, equally sized and stacked, as an SVG file.
 
     Cells are areas with the class 'up' or 'down', and 'l1' to 'l10' for their strength.
 
@@ -186,9 +186,9 @@ def heat_maps_svg(panels: Sequence[Panel], key: Sequence[str]) -> str:
 
 
 def chart_svg(panel: Panel, entries: Sequence[tuple[Line, str]]) -> str:
-    """Return a panel as the content of an SVG file, with the names of its lines below it.
+    """Return a panel as the content of an SVG file, with a legend below it.
 
-    Its colours are those of the page, light or dark as the reader's screen.
+    Its colours are those of the page, light or dark like the reader's screen.
     """
     height = panel.height + 18 * len(entries) + 10
     colours = _COLOURS.findall(read_page_text("style.css"))
@@ -203,19 +203,19 @@ def chart_svg(panel: Panel, entries: Sequence[tuple[Line, str]]) -> str:
 
 
 def render(template: str, **values: Any) -> str:
-    """Return a template of page/ filled with plain data; every text in it is escaped."""
+    """Return a template of page/ filled with plain data; all text in it is escaped."""
     return _templates().get_template(template).render(values)
 
 
 @functools.cache
 def _templates() -> Environment:
-    # Imported here: only those who write a page wait for it.
+    # Imported here, so that only commands that write a page wait for it.
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     return Environment(
         loader=PackageLoader("asdf.report", "page"),
         autoescape=True,
-        # A name that a template spells otherwise ends in an error, not in a gap on the page.
+        # A misspelled name in a template raises an error instead of leaving a gap on the page.
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -254,14 +254,14 @@ def _results_of_all_sets(gathered: Gathered) -> dict[str, Any]:
 
 
 def script_of(names: Sequence[str]) -> str:
-    """Return scripts of page/ in one function, so that their names are seen by nothing else."""
+    """Return scripts of page/ wrapped in one function, so that their names stay local."""
     scripts = "\n".join(read_page_text(f"{name}.js") for name in names)
     return f"(() => {{\n'use strict';\n{scripts}}})();\n"
 
 
 def security_policy(style: str, script: str) -> str:
-    """Return the policy of a page that may use this style and this script only."""
-    # blob: a plot becomes a PNG by way of an image that the page has made itself.
+    """Return the policy of a page that may use only this style and this script."""
+    # blob: a plot is saved as a PNG through an image that the page itself makes.
     return (
         f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
         "img-src blob:; base-uri 'none'"

@@ -1,7 +1,7 @@
-"""What the literature has on a set, shown below what was measured on it.
+"""Published results on a set, shown below the measured ones.
 
-Invariant: a published number is shown only where everything measured is over the same trials, and
-next to something that was scored from as much of each recording.
+Invariant: a published number is shown only if all measurements are over the same trials, and next
+to one for which as much of each recording was scored.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class Literature:
     """Published results on a set.
 
     Attributes:
-        table: None where none can be compared.
-        others: a sentence about those that are left out; '' where none is.
-        why_not: the reason why there is no table.
+        table: Table of the results; None if none is comparable.
+        others: Sentence about results that are left out; '' if there are none.
+        why_not: Reason why there is no table.
     """
 
     table: PageTable | None = None
@@ -38,14 +38,14 @@ class Literature:
 
 
 def published_results(set_name: str, measured: Sequence[Measurement]) -> Literature | None:
-    """Return what was published on a set by the same protocol, or why it is not shown.
+    """Return the published results on a set with the same protocol, or why they are not shown.
 
-    None for a set that is not a public one.
+    The result is None for a set that is not public.
     """
     if set_name not in KNOWN_SETS:
         return None
     known = KNOWN_SETS[set_name]
-    # Next to a mixture of trials, a reader could not know which number is comparable.
+    # Next to measurements on different trials, readers could not know which number is comparable.
     results = each(measured, "summary.result")
     if not all(comparable(set_name, known.bona_fide, known.spoof) for known in results):
         return Literature(

@@ -1,6 +1,6 @@
-"""Pictures of likelihood ratios: Tippett, empirical cross-entropy and reliability.
+"""Plots of likelihood ratios: Tippett, empirical cross-entropy and reliability.
 
-Invariant: axes are in log10, as reports of cases have them; every curve is of all trials.
+Invariant: axes are in log10, as in forensic reports; every curve is over all trials.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from asdf.report.curves import interleaved, thinned
 from asdf.report.drawing import Figure, Legend
 from asdf.tables.panels import Axis, Line, Panel, Upright, nice_ticks
 
-# Steps of larger sets are finer than a pixel.
+# Steps of larger sets are smaller than a pixel.
 _MAX_STEPS = 1200
 _WIDTH = 500
 _HEIGHT = 340
@@ -33,14 +33,14 @@ _SHARES = [0, 20, 40, 60, 80, 100]
 
 @dataclass(frozen=True)
 class Drawn:
-    """A panel, with the name of each look in it."""
+    """A panel, with the name of each line style in it."""
 
     panel: Panel
     legend: dict[str, Line]
 
 
 def tippett_panel(systems: Mapping[str, DetCurve]) -> Drawn:
-    """Return for both classes of each system the share with at least a ratio."""
+    """Return, for both classes of each system, the proportion with at least a given ratio."""
     lines: list[Line] = []
     legend: dict[str, Line] = {}
     words = []
@@ -59,7 +59,7 @@ def tippett_panel(systems: Mapping[str, DetCurve]) -> Drawn:
         )
     room = 0.04 * (max(ends) - min(ends)) or 1.0
     low, high = min(ends) - room, max(ends) + room
-    # From one end of the frame to the other: all recordings have at least the lowest ratio.
+    # Curves cover the full frame: all recordings have at least the lowest ratio.
     for line in lines:
         points = list(line.points)
         whole = [low, 100.0, *points, high, 0.0]
@@ -78,7 +78,7 @@ def tippett_panel(systems: Mapping[str, DetCurve]) -> Drawn:
 
 
 def _steps(log10_ratios: Floats) -> list[float]:
-    """Return the falling stairs of shares in %, without what no page can show."""
+    """Return the falling steps of proportions in %, without invisible detail."""
     size = log10_ratios.size
     shares = 100 * np.arange(size, -1, -1) / size
     return thinned(
@@ -87,13 +87,13 @@ def _steps(log10_ratios: Floats) -> list[float]:
 
 
 def ece_panel(systems: Mapping[str, DetCurve]) -> Drawn:
-    """Return the cross-entropy of each system over the prior odds, as it is and after PAV."""
+    """Return the cross-entropy of each system over the prior odds, as measured and after PAV."""
     lines: list[Line] = []
     legend: dict[str, Line] = {}
     words = []
     entropies = {name: EmpiricalCrossEntropy.of(curve) for name, curve in systems.items()}
     first = next(iter(entropies.values()))
-    # Beyond the reference a ratio is worse than none; how much worse, a table says.
+    # Above the reference a ratio is worse than none; a table states by how much.
     top = 1.2 * float(first.reference.max())
     for name, entropy in entropies.items():
         prefix = f"{name}: " if len(systems) > 1 else ""
@@ -122,7 +122,7 @@ def ece_panel(systems: Mapping[str, DetCurve]) -> Drawn:
 
 
 def reliability_panel(systems: Mapping[str, DetCurve]) -> Drawn:
-    """Return how often recordings are bona fide, by the probability that ratios state."""
+    """Return the proportion of bona fide recordings, by the probability that ratios state."""
     lines = [Line([0, 0, 100, 100], css="diagonal")]
     legend: dict[str, Line] = {}
     words = []
@@ -151,7 +151,7 @@ def reliability_panel(systems: Mapping[str, DetCurve]) -> Drawn:
 
 
 def _bin_words(bins: list[ReliabilityBin]) -> Callable[[float, float], str]:
-    """Return what a mark says, with the number of recordings behind it."""
+    """Return the text of a mark, with the number of recordings in its bin."""
 
     def words(x: float, y: float) -> str:
         one = min(bins, key=lambda known: abs(100 * known.predicted - x))
@@ -164,7 +164,7 @@ def _bin_words(bins: list[ReliabilityBin]) -> Callable[[float, float], str]:
 
 
 def llr_figures(systems: Mapping[str, DetCurve]) -> list[Figure]:
-    """Return the three pictures for a page."""
+    """Return the three plots for a page."""
     parts = []
     for name, curve in systems.items():
         counts = [f"{one.trials:,}" for one in reliability(curve)]

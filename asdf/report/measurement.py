@@ -1,4 +1,4 @@
-"""What a report has of one network on one set."""
+"""The measurement of one network on one set, for a report."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from asdf.tasks.studies.measured import Measured
 
 @dataclass(frozen=True)
 class Measurement(Measured):
-    """One network on one set, with what is drawn of it.
+    """One network on one set, with the data for drawing.
 
     Attributes:
-        misses: miss rates (fractions) at the false alarm rates of `DET_TICKS`, over all spoofs.
-        curves: DET curves: '' is that of all spoofs, the others those of the attacks.
-        page_attacks: the attacks whose curves and histograms the page draws.
+        misses: Miss rates (fractions) at the false alarm rates of `DET_TICKS`, over all spoofs.
+        curves: DET curves: '' for all spoofs, the others for attacks.
+        page_attacks: Attacks whose curves and histograms are on the page.
     """
 
     misses: list[float]
@@ -25,5 +25,5 @@ class Measurement(Measured):
 
     @property
     def attacks(self) -> list[str]:
-        """The attacks that it has curves and histograms of."""
+        """The attacks that have curves and histograms."""
         return [name for name in self.curves if name]

@@ -1,7 +1,7 @@
 """Tables for papers: results of detection by metric, and configurations of runs by set.
 
-Invariant: as for all tables in LaTeX, see `asdf.tables.booktabs`; a mean is bold only where a test
-over seeds says that it is significantly the lowest.
+Invariant: as for all LaTeX tables, see `asdf.tables.booktabs`; a mean is bold only if a test over
+seeds shows that it is significantly the lowest.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _MEANS = "EER in per cent: mean and standard deviation over seeds"
 
 
 def to_latex(summaries: Sequence[Summary], leading: Mapping[str, int] | None = None) -> str:
-    """Return a table of systems by metric and, for each column, one of their EERs by condition.
+    """Return a table of systems by metric and, for each column, one of EERs by condition.
 
     Args:
-        leading: metric -> index of the system that is significantly the best by it (see
-            `several_systems.leaders`), whose value is bold.
+        leading: Index of the system that is significantly the best, by metric (see
+            `several_systems.leaders`); its value is bold.
     """
     leading = leading or {}
     names = labels_of(each(summaries, "name"), _LABEL)
@@ -68,16 +68,16 @@ def to_latex(summaries: Sequence[Summary], leading: Mapping[str, int] | None = N
 
 
 def runs_to_latex(gathered: Gathered) -> str:
-    """Return a table of all systems by set; seeds of one configuration are one row.
+    """Return a table of all systems by set, with the seeds of a configuration in one row.
 
-    Systems in no group have their interval over trials instead of a deviation. Sets of other
-    corpora than the training's have a second table, with averages. Tables of what was left out of
-    training, of source tracing and of localisation follow.
+    Systems outside of any group have an interval over trials instead of a deviation. A second table
+    shows sets of corpora not used in training, with averages. Tables of left-out values, source
+    tracing and localisation follow.
     """
     tables = _task_tables(gathered.tasks)
     if gathered.left_out:
         tables.insert(0, left_out_latex(gathered.left_out))
-    # Folds have a set each: by set, their table would be empty but for its diagonal.
+    # Each fold has its own set: a table by set would have values only on its diagonal.
     if tables and (gathered.has_folds_alone or not gathered.measurements):
         return PACKAGES + "\n".join(tables)
     latex = [PACKAGES + as_latex(_table_of_sets(gathered))]
@@ -88,7 +88,7 @@ def runs_to_latex(gathered: Gathered) -> str:
 
 
 def _table_of_sets(gathered: Gathered) -> Table:
-    """Return the EERs of configurations, or of systems without any, by set."""
+    """Return the EERs by set, of configurations, or of systems if there are none."""
     over = gathered.over_seeds
     lengths = dict.fromkeys(m.summary.scored.describe_computing() for m in gathered.measurements)
     sizes = []
@@ -120,7 +120,7 @@ def _table_of_sets(gathered: Gathered) -> Table:
 
 
 def _interval_notes(over: OverSeeds, sets: Sequence[str]) -> list[str]:
-    """Return the intervals of the means on each set, where they are known."""
+    """Return the intervals of the means on each set, if known."""
     notes = []
     for set_name in sets:
         intervals = []
@@ -134,7 +134,7 @@ def _interval_notes(over: OverSeeds, sets: Sequence[str]) -> list[str]:
 
 
 def _task_tables(results: TaskResults) -> list[str]:
-    """Return a table per task and set; none where nothing was measured."""
+    """Return a table per task and set; [] if nothing was measured."""
     tables = []
     for set_name in sets_of(results.traced):
         traced = [entry for entry in results.traced if entry.set == set_name]

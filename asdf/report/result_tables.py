@@ -1,8 +1,8 @@
-"""The results of the page: a sentence for each set, and tables of every set.
+"""Results on the page: a sentence for each set, and tables of every set.
 
-Invariant: numbers are shown as `summarise` gives them, rounded for the eye only: cells keep all
-digits for sorting and copying. The best of a column is named by a word, not by a colour alone, and
-only where a test says that it is the best.
+Invariant: numbers are those of `summarise`, rounded only for display: cells keep all digits for
+sorting and copying. The best of a column is named by a word, not only by a colour, and only if a
+test supports it.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _INTERVALS = {"trials": "95 % interval", "speakers": "over speakers"}
 
 @dataclass(frozen=True)
 class MainSentence:
-    """The result of the best system on a set, in the words that the page puts together.
+    """The result of the best system on a set, as parts of the sentence on the page.
 
     Attributes:
-        interval: Interval of the EER; '' where it says nothing.
-        rank: among the systems, with its comma; '' for a single one.
-        hardest: the attack with the highest EER; '' where that is not worth a sentence.
-        warnings: why the numbers are no test.
+        interval: Interval of the EER; '' if it is not meaningful.
+        rank: Rank among the systems, with its comma; '' for a single system.
+        hardest: Attack with the highest EER; '' if it is not worth a sentence.
+        warnings: Reasons why the results are not a test.
     """
 
     set: str
@@ -55,7 +55,7 @@ def main_sentences(gathered: Gathered) -> list[MainSentence]:
 
 
 def _main_sentence(gathered: Gathered, set_name: str) -> MainSentence:
-    # Sorted by EER, so the first is the lowest; whether by chance, its rank says.
+    # The first system has the lowest EER; its rank states whether this may be chance.
     best = gathered.on(set_name)[0]
     summary = best.summary
     system = best.system
@@ -78,8 +78,8 @@ def _main_sentence(gathered: Gathered, set_name: str) -> MainSentence:
 
 
 def _hardest_attack(summary: Summary) -> Condition | None:
-    """Return the attack with the highest EER; None where there is one only, or none with errors."""
-    # The EER of few trials is chance, and the highest of many such the more so.
+    """Return the attack with the highest EER; None if there is only one, or none has errors."""
+    # The EER of few trials is random, and the highest of many such EERs even more so.
     attacks = [attack for attack in summary.of_column("attack") if not attack.few]
     if len(attacks) < 2:
         return None
@@ -91,7 +91,7 @@ def _hardest_attack(summary: Summary) -> Condition | None:
 
 
 def _rank(gathered: Gathered, set_name: str) -> str:
-    """Say where the best system stands among the systems, beginning with a comma."""
+    """Return the rank of the best system among the systems, beginning with a comma."""
     eers = [summary.result.eer for summary in gathered.summaries_on(set_name)]
     if len(eers) < 2:
         return ""
@@ -113,7 +113,7 @@ def _rank(gathered: Gathered, set_name: str) -> str:
 
 
 def overview(gathered: Gathered) -> PageTable | None:
-    """Return the EER of every system on every set; None where nothing was measured."""
+    """Return the EER of every system on every set; None if nothing was measured."""
     if not gathered.measurements:
         return None
     networks = []
@@ -138,7 +138,7 @@ def _system_table(
 
 
 def system_columns(gathered: Gathered) -> Columns:
-    """Return the EER of each system by set, as the page and papers show it."""
+    """Return the EER of each system by set, for the page and papers."""
     columns: Columns = []
     for set_name in gathered.sets:
         by_system = {measured.system: measured for measured in gathered.on(set_name)}
@@ -156,7 +156,7 @@ def system_columns(gathered: Gathered) -> Columns:
 
 
 def set_column(gathered: Gathered, set_name: str) -> Column:
-    """Return the column of a set, with a mark where the numbers of a system on it are no test."""
+    """Return the column of a set, with a mark if results of a system on it are not a test."""
     mark = r"$^\ddagger$" if gathered.set_remarks(set_name) else ""
     return rate(set_name, paper_mark=mark)
 
@@ -168,11 +168,11 @@ def result_table(gathered: Gathered, set_name: str) -> PageTable:
     columns: Columns = []
     for metric in defined(summaries):
         values = [_marked(gathered, system, metric) for system in measured]
-        # Their intervals have columns of their own.
+        # Intervals have their own columns.
         columns.append((metric, [replace(value, intervals={}) for value in values]))
         drawn = [intervals_of(metric, summary) for summary in summaries]
         for kind, heading in _INTERVALS.items():
-            # Only where any system has them: an empty column would raise the question why.
+            # Only if any system has them: an empty column would be confusing.
             if any(kind in known for known in drawn):
                 cells = [_interval_words(metric, known.get(kind)) for known in drawn]
                 columns.append(Column(kind, heading).with_texts(cells))
@@ -188,7 +188,7 @@ def result_table(gathered: Gathered, set_name: str) -> PageTable:
 
 
 def det_table(gathered: Gathered, set_name: str) -> PageTable:
-    """Return the DET curves in numbers: miss rates at the false alarm rates of the ticks."""
+    """Return the DET curves as numbers: miss rates at the false alarm rates of the ticks."""
     measured = gathered.on(set_name)
     columns: Columns = []
     for index, tick in enumerate(DET_TICKS):
@@ -200,13 +200,13 @@ def det_table(gathered: Gathered, set_name: str) -> PageTable:
 
 
 def shows_several_networks_of_a_run(gathered: Gathered) -> bool:
-    """Whether a reader could choose a network by its result on the very set that is shown."""
+    """Whether readers could choose a network by its result on the set that is shown."""
     runs = {measured.system: measured.run for measured in gathered.measurements}
     return len(set(runs.values())) < len(runs)
 
 
 def _marked(gathered: Gathered, measured: Measurement, metric: Metric) -> Value:
-    """Return a value: 'best' where a test says so, 'lowest' where chance may have made it so."""
+    """Return a value: 'best' if a test supports it, 'lowest' if it may be chance."""
     summary = measured.summary
     number = metric.of(summary)
     bounds = {} if number is None else intervals_of(metric, summary)
@@ -215,13 +215,13 @@ def _marked(gathered: Gathered, measured: Measurement, metric: Metric) -> Value:
     is_best = gathered.leading.get(summary.set, {}).get(metric.key) == measured.system
     others = [metric.of(other) for other in gathered.summaries_on(summary.set)]
     known = [other for other in others if other is not None]
-    # A lowest value that is shared is nobody's.
+    # A lowest value that several systems share is not marked.
     is_lowest = len(known) > 1 and number == min(known) and known.count(min(known)) == 1
     return Value(number, bounds, is_best, is_lowest=is_lowest)
 
 
 def _interval_words(metric: Metric, interval: Interval | None) -> str | None:
-    """Return an interval as text, with the number of speakers where these are few."""
+    """Return an interval as text, with the number of speakers if they are few."""
     if interval is None:
         return None
     text = metric.format_bounds(interval, "–", paper=True)

@@ -1,7 +1,7 @@
-"""What the page shows of robustness: a table per system and set, of what its report measured.
+"""Results of robustness studies on the page: a table per system and set.
 
-Invariant: the numbers are those of the study's results.json in the run; nothing is computed here. A
-damaged file is a finding, and the rest is read.
+Invariant: the numbers are those in the study's results.json in the run; nothing is computed here. A
+damaged file becomes a finding, and the rest is read.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from asdf.trials.run_folder import RunFolder
 def robustness_tables(
     name: str, run: RunFolder, networks: Collection[str] | None
 ) -> tuple[list[PageTable], list[ReportFinding]]:
-    """Return a table per network and set of a run, and what could not be read.
+    """Return a table per network and set of a run, and findings on files that cannot be read.
 
     Args:
         name: Name of the run on the page.
-        networks: Networks to be shown; None: all of the last report.
+        networks: Networks to show; None: all networks of the last report.
     """
     tables: list[PageTable] = []
     findings = []

@@ -1,6 +1,6 @@
-"""The settings of the runs with where each value came from, and those in which the runs differ.
+"""Settings of the runs with the source of each value, and the settings in which runs differ.
 
-Invariant: no setting that a run recorded is left out; those with their default are folded away.
+Invariant: every recorded setting is shown; settings at their default are collapsed.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ class ShownSetting:
     """A setting of a run.
 
     Attributes:
-        name_parts: its name in parts, between which a line may break.
-        source_parts: where its value came from, in parts that stay whole.
+        name_parts: Parts of its name, between which a line may break.
+        source_parts: Parts of the source of its value, which are not broken.
     """
 
     name_parts: list[str]
@@ -28,7 +28,7 @@ class ShownSetting:
 
 @dataclass(frozen=True)
 class RunSettings:
-    """The settings of a run: those that were changed, and those that have their default."""
+    """The settings of a run: the changed ones, and those at their default."""
 
     name: str
     changed: list[ShownSetting]
@@ -37,7 +37,7 @@ class RunSettings:
 
 @dataclass(frozen=True)
 class DifferentSetting:
-    """A setting in which runs differ; it is None in a run that does not have it."""
+    """A setting in which runs differ; None for a run that does not have it."""
 
     name_parts: list[str]
     settings: list[KeptSetting | None]
@@ -74,9 +74,9 @@ def setting_differences(gathered: Gathered) -> SettingDifferences | None:
         names.update(dict.fromkeys(settings))
     rows = []
     for name in names:
-        # None in a run of a version that does not have the setting.
+        # None stands for a run of a version that does not have the setting.
         row = [settings.get(name) for settings in by_run]
-        # A setting that a run does not have differs from every value, also from None.
+        # A missing setting differs from every value, including None.
         texts = [setting.text for setting in row if setting]
         if len(set(texts)) > 1 or 0 < len(texts) < len(row):
             rows.append(DifferentSetting(_name_parts(name), row))
@@ -84,5 +84,5 @@ def setting_differences(gathered: Gathered) -> SettingDifferences | None:
 
 
 def _name_parts(name: str) -> list[str]:
-    """Split a name behind its dots and underscores."""
+    """Split a name after its dots and underscores."""
     return re.split(r"(?<=[._])", name)

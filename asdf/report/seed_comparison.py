@@ -1,4 +1,4 @@
-"""Two configurations compared over their seeds: what differs, and whether it is more than chance.
+"""Comparison of two configurations over their seeds: differences, and tests against chance.
 
 Invariant: both are measured on the same draws of the trials, and a difference comes with its tests.
 """
@@ -28,7 +28,7 @@ _SHOWN = 6
 
 @dataclass(frozen=True)
 class Side:
-    """The runs of a configuration, their seeds, and the network of each; no network: no scores."""
+    """The runs of a configuration, their seeds, and the network of each; None without scores."""
 
     name: str
     runs: tuple[RunFolder, ...]
@@ -52,7 +52,7 @@ class Side:
         return members
 
     def roles(self, set_name: str) -> list[tuple[str, SetRole | None]]:
-        """Return what a set was to each of its networks, by run and set."""
+        """Return the role of a set for each of its networks, by run and set."""
         roles = []
         for run, network in zip(self.runs, self.networks, strict=True):
             scored = how_scored(run.score_file(network or "", set_name))
@@ -69,10 +69,10 @@ def _member(run: RunFolder, seed: str, set_name: str, scores: Scores) -> Member:
 
 @dataclass(frozen=True)
 class SetDifference:
-    """Both configurations on a set, and how they differ: second - first.
+    """Two configurations on a set, and their difference second - first.
 
     Attributes:
-        remarks: why the numbers of a run are no test.
+        remarks: Reasons why the results of a run are not a test.
     """
 
     set: str
@@ -101,10 +101,10 @@ class SeedComparison:
 
 
 def two_sides(runs: Sequence[RunFolder], networks: tuple[str | None, str | None]) -> list[Side]:
-    """Return the two configurations of runs, that of the first run first.
+    """Return the two configurations of the runs, starting with that of the first run.
 
     Raises:
-        UsageError: they are not two; the message says what they are.
+        UsageError: there are not two; the message lists the configurations.
         AsdfError: a run has no scores of a requested network.
     """
     names = distinct_names(runs)
@@ -136,7 +136,7 @@ def compare_configurations(
     networks: tuple[str | None, str | None] = (None, None),
     replicates: int = 1000,
 ) -> SeedComparison:
-    """Compare the two configurations of runs on every set that all of them were scored on.
+    """Compare the two configurations of the runs on every set that all of them scored.
 
     Raises:
         UsageError, AsdfError: as `two_sides`.
@@ -144,7 +144,7 @@ def compare_configurations(
     first, second = two_sides(runs, networks)
     settings = []
     for difference in different_settings(first.runs[0], second.runs[0]):
-        # What differs within a configuration is no difference between two.
+        # Settings that vary within a configuration are not a difference between the two.
         if difference.name not in NO_EFFECT and difference.name != SEED:
             settings.append(difference)
     results: list[SetDifference] = []

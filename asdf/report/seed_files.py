@@ -1,8 +1,7 @@
-"""Score files put together over seeds: their configurations, and the results as text and files.
+"""Score files grouped over seeds: their configurations, and the results as text and files.
 
-Invariant: files inside the folders of runs are put together by what their runs recorded; loose
-files only where the command line says so. Without either nothing is put together, and every output
-is what it is without seeds.
+Invariant: files in the folders of runs are grouped by the recorded settings; other files only as
+the command line specifies. Without groups, every output is the same as without seeds.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ def _configurations(
         seeds = []
         for index in indices:
             run = runs[index]
-            # A file whose seed is not known has one of its own, which no other is paired with.
+            # A file with an unknown seed gets a unique one, so that no other is paired with it.
             seeds.append((run and recorded_seed(run)) or names[index])
         systems = tuple(names[index] for index in indices)
         configurations.append(Configuration(name, systems, tuple(seeds), indices[0]))
@@ -87,14 +86,14 @@ def over_seeds_of(
     trials: TrialList | None,
     replicates: int,
 ) -> OverSeeds:
-    """Return the results on one set of systems that differ by their seed alone, put together.
+    """Return the results over seeds on one set, for systems that differ only in their seed.
 
-    There are none where no configuration has several seeds.
+    The result is empty if no configuration has several seeds.
 
     Args:
-        summaries: Results of the systems; no two have the same name.
-        paths: Score file of each.
-        groups: Configuration that the command line puts each file into; '' for none.
+        summaries: Results of the systems, with distinct names.
+        paths: Score file of each system.
+        groups: Configuration of each file on the command line; '' for none.
     """
     names = each(summaries, "name")
     over = OverSeeds(_configurations(names, paths, groups))
@@ -125,7 +124,7 @@ def _member_of(summary: Summary, seed: str, path: Path, trials: TrialList | None
 
 
 def json_with_seeds(summaries: Sequence[Summary], over: OverSeeds) -> str:
-    """Return the JSON of score files with a record for each configuration of several seeds."""
+    """Return the JSON of score files, with a record for each configuration of several seeds."""
     grouped = [_record(result) for result in over.results() if len(result.seeds) > 1]
     return as_json([*map(record, summaries), *grouped])
 
@@ -153,7 +152,7 @@ def _record(result: SeedResult) -> dict[str, Any]:
 
 
 def csv_with_seeds(summaries: Sequence[Summary], over: OverSeeds) -> str:
-    """Return the CSV of score files with two rows for each configuration of several seeds.
+    """Return the CSV of score files, with two rows for each configuration of several seeds.
 
     Their `kind` is 'seed mean', with the interval of the mean, and 'seed deviation'.
     """
@@ -181,7 +180,7 @@ def latex_with_seeds(
     leading: Mapping[str, int],
     over: OverSeeds,
 ) -> str:
-    """Return the tables of systems, see `to_latex`, with one of configurations of several seeds."""
+    """Return the tables of `to_latex`, and one of the configurations with several seeds."""
     latex = to_latex(summaries, leading)
     return f"{latex}\n{_seeds_table(summaries, over)}" if over.by_set else latex
 
@@ -197,7 +196,7 @@ def _seeds_table(summaries: Sequence[Summary], over: OverSeeds) -> str:
             of_systems = [metric.of(by_name[name]) for name in result.configuration.systems]
             known = [value for value in of_systems if value is not None]
             spread = spread_of(known) if len(known) == len(of_systems) else None
-            # Of the other metrics no difference over seeds is tested.
+            # Differences over seeds are tested for the EER only.
             is_best = metric.key == "eer" and over.is_leading(result)
             values.append(Value.of_spread(spread, is_best=is_best))
         columns.append((metric, values))

@@ -1,7 +1,7 @@
-"""What runs measured beyond detection: traced sources, and where recordings are spoofed.
+"""Results of runs beyond detection: source tracing and localisation.
 
-Invariant: the numbers are those that stage 3 wrote to the results of the run; a network that has
-lost its scores since has no result. A damaged file is a finding, and the rest is read.
+Invariant: the numbers are those that stage 3 wrote to the results of the run; a network whose
+scores were removed has no result. A damaged file becomes a finding, and the rest is read.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class TaskResult(Generic[Value]):
     """A network of a run on a set.
 
     Attributes:
-        system: the name that it has in the report.
-        network: 'epoch.20'.
+        system: Name in the report.
+        network: Name of the network, such as 'epoch.20'.
     """
 
     system: str
@@ -42,7 +42,7 @@ class TaskResult(Generic[Value]):
 
 @dataclass
 class TaskResults:
-    """The results of all runs, in the order in which the runs were named."""
+    """The results of all runs, in the order of the runs."""
 
     traced: list[TaskResult[SourceResult]] = field(default_factory=list)
     located: list[TaskResult[LocatedResult]] = field(default_factory=list)
@@ -53,7 +53,7 @@ class TaskResults:
         """Add the results of a run.
 
         Args:
-            networks: those to be shown; None: all of the last report.
+            networks: Networks to show; None: all networks of the last report.
         """
         layout = run.layout
         tables, damaged = robustness_tables(name, run, networks)
@@ -61,7 +61,7 @@ class TaskResults:
         self.findings += damaged
         traced = self._read(name, layout.sources_json, "system", source_result)
         located = self._read(name, layout.localisation_json, "network", located_result)
-        # A network that has lost its scores since has no result.
+        # A network whose scores were removed has no result.
         files = [run.score_file(entry.network, entry.set) for entry in traced]
         pairs = zip(traced, files, strict=True)
         traced = [entry for entry, file in pairs if sources_file(file).exists()]
@@ -71,7 +71,7 @@ class TaskResults:
             traced = [entry for entry in traced if entry.network in networks]
             located = [entry for entry in located if entry.network in networks]
         shown = {entry.network for entry in traced} | {entry.network for entry in located}
-        # As in the tables of detection: several networks of a run need their own names.
+        # As in the tables of detection, several networks of a run need their own names.
         is_system = len(shown) < 2 and len(networks or ()) < 2
         self.traced += [_named(entry, name, is_system) for entry in traced]
         self.located += [_named(entry, name, is_system) for entry in located]
@@ -102,7 +102,7 @@ def sets_of(results: Sequence[TaskResult[Value]]) -> list[str]:
 
 
 def has_sources_alone(run: RunFolder, network: str, set_name: str) -> bool:
-    """Whether a set is of traced sources and has trials of one class, so that no EER exists.
+    """Whether sources were traced on a set whose trials are all of one class, so no EER exists.
 
     Raises:
         AsdfError: the score file is malformed.

@@ -1,7 +1,7 @@
-"""What the page shows of source tracing and of localisation: tables, and confusion matrices.
+"""Source tracing and localisation on the page: tables and confusion matrices.
 
-Invariant: as in `results`: numbers are rounded for the eye only. No value is called the best, as no
-test says so; systems are in the order of accuracy, or of the range EER.
+Invariant: numbers are rounded only for display. No value is marked as the best, because there is no
+test; systems are sorted by accuracy, or by range EER.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from asdf.tasks.tracing.source_tables import (
 )
 
 _LABEL = 28
-# A page of more and larger pictures is one that no browser shows quickly.
+# Maximum number of plots; a page with more or larger ones loads slowly.
 _MAX_PICTURES = 8
 _MAX_PICTURE_CLASSES = 40
 
@@ -35,8 +35,8 @@ class ConfusionSection:
     """The confusion matrix of a system on a set.
 
     Attributes:
-        svg: '' where it has too many classes.
-        matrix: None where it has too many columns to be read.
+        svg: Plot of the matrix; '' if it has too many classes.
+        matrix: Table of the matrix; None if it has too many columns.
     """
 
     name: str
@@ -47,10 +47,10 @@ class ConfusionSection:
 
 @dataclass(frozen=True)
 class SourceSection:
-    """A set whose sources were traced.
+    """A set on which sources were traced.
 
     Attributes:
-        left_out: the number of systems without a matrix.
+        left_out: Number of systems without a matrix.
     """
 
     name: str
@@ -60,7 +60,7 @@ class SourceSection:
 
 
 def source_sections(traced: Sequence[TaskResult[SourceResult]]) -> list[SourceSection]:
-    """Return a section per set, its systems by accuracy."""
+    """Return a section per set, with its systems sorted by accuracy."""
     labels = _labels(traced)
     sections = []
     for number, set_name in enumerate(sets_of(traced)):
@@ -76,7 +76,7 @@ def source_sections(traced: Sequence[TaskResult[SourceResult]]) -> list[SourceSe
 
 
 def localisation_tables(located: Sequence[TaskResult[LocatedResult]]) -> list[PageTable]:
-    """Return a table per set, its systems by range EER."""
+    """Return a table per set, with its systems sorted by range EER."""
     labels = _labels(located)
     tables = []
     for set_name in sets_of(located):
@@ -85,7 +85,7 @@ def localisation_tables(located: Sequence[TaskResult[LocatedResult]]) -> list[Pa
         columns: Columns = []
         for column, values in located_columns(each(on_set, "result")):
             columns.append((column, values))
-            # How long frames are stands behind the point EER, which is theirs.
+            # The frame length follows the point EER, to which it applies.
             if column is POINT_EER:
                 hops = [Value(e.result.hop_s, text=f"{1000 * e.result.hop_s:g} ms") for e in on_set]
                 columns.append((Column("hop_s", "Frames of"), hops))

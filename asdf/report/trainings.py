@@ -1,4 +1,4 @@
-"""How the runs were trained: how each training ended, its course, and its evaluations."""
+"""Trainings of the runs: how each one ended, its course, and its evaluations."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from asdf.tables.table import Column, Columns, Table, Value, counts, each, rate,
 from asdf.trials.how_scored import in_precision
 from asdf.trials.run_folder import RunFolder
 
-# More runs than this that ended alike are counted, and named where the reader asks for it.
+# If more runs ended alike, they are counted, and listed on request.
 _FEW_RUNS = 3
 
 
 @dataclass(frozen=True)
 class EndedAlike:
-    """The runs whose training ended for the same reason."""
+    """Runs whose training ended for the same reason."""
 
     reason: str
     names: list[str]
 
     @property
     def is_folded(self) -> bool:
-        """Whether they are too many to be named at once."""
+        """Whether there are too many runs to list at once."""
         return len(self.names) > _FEW_RUNS
 
 
 @dataclass(frozen=True)
 class TrainingSection:
-    """Everything that the page shows of the trainings."""
+    """The content of the page about the trainings."""
 
     ends: list[EndedAlike]
     plot: Figure
@@ -43,7 +43,7 @@ class TrainingSection:
 
 
 def training_section(gathered: Gathered) -> TrainingSection | None:
-    """Return how the trainings went; None where no run has a record of one."""
+    """Return the courses and ends of the trainings; None if no run recorded one."""
     records = list(map(RunFolder.training, gathered.runs))
     if not any(records):
         return None
@@ -81,7 +81,7 @@ def _evaluations_table(gathered: Gathered, records: Sequence[Sequence[Record]]) 
         stale = {known.step: known.stale for known in run.evaluations()}
         for evaluation in metrics_evaluations(training):
             names.append(name)
-            # Marked as they have been since.
+            # Evaluations are marked if they have become stale since.
             marked = replace(evaluation, stale=stale.get(evaluation.step, ()))
             evaluations.append(marked)
     columns: Columns = [
@@ -94,7 +94,7 @@ def _evaluations_table(gathered: Gathered, records: Sequence[Sequence[Record]]) 
 
 
 def _result_columns(evaluations: Sequence[Evaluation]) -> Columns:
-    """Return EERs, values of other metrics that networks were chosen by, and losses, by set."""
+    """Return EERs, values of other selection metrics, and losses, by set."""
     columns: Columns = []
     for set_name in dict.fromkeys(name for known in evaluations for name in known.eers):
         values = []
@@ -120,5 +120,5 @@ def _result_columns(evaluations: Sequence[Evaluation]) -> Columns:
 
 
 def _value(number: float | None, remark: str = "") -> Value:
-    """Return a number of a record; not every network has one on every set."""
+    """Return a number of a record as a value; not every network has one on every set."""
     return Value(number if is_finite_number(number) else None, remark=remark)

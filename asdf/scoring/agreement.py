@@ -1,6 +1,6 @@
-"""What all processes of a run score with, and what is logged of it.
+"""Agreement of all processes of a run on how they score, and what is logged of it.
 
-Invariant: a list is scored in one precision and by one engine on all processes, whose devices may
+Invariant: all processes score a list in one precision and with one engine, even if their devices
 differ.
 """
 
@@ -41,7 +41,7 @@ def agree_on_precision(requested: str, world: World) -> ScoringPrecision:
     """Choose one precision for all processes of `world`, which call it together.
 
     Raises:
-        UsageError: on every rank, where the device of one refuses it.
+        UsageError: the device of a rank does not support the precision. Raised on every rank.
     """
     refusal = ""
     local = ScoringPrecision("fp32", world.device)
@@ -58,8 +58,8 @@ def agree_on_precision(requested: str, world: World) -> ScoringPrecision:
         if requested == AUTO:
             has_tf32 = all(name == "tf32" for _, name, _ in every)
             return "tf32" if has_tf32 else "fp32", ""
-        # One process without it is enough: a list is not scored in two precisions. One that only
-        # emulates it does not decide before one that lacks it.
+        # One process without the precision is enough to change it, because a list is not scored in
+        # two precisions. A process that lacks it takes precedence over one that only emulates it.
         for _, name, reason in sorted(every, key=lambda choice: choice[1] == requested):
             if reason:
                 return name, reason
@@ -77,12 +77,12 @@ def agree_on_engine(requested: str, precision: ScoringPrecision, world: World) -
     """
     local = choose_engine(requested, precision)
     every = world.gather(local) or []
-    # One process that lacks it is enough: a list is not scored in two ways.
+    # One process without the engine is enough: a list is not scored with two engines.
     return world.run_on_main(lambda: PLAIN if PLAIN in every else local)
 
 
 def describe_scoring(settings: ScoringSettings, world: World) -> list[str]:
-    """Describe precision and batches for the log, where they are not what every CPU does.
+    """Describe precision and batches for the log, where they differ from the defaults of a CPU.
 
     All processes call it together.
 

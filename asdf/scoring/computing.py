@@ -1,17 +1,16 @@
-"""What scores are computed with: a device and its memory, threads, a precision, an engine.
+"""Device, memory, threads, precision and engine that scores are computed with.
 
-Invariant: a list, and with it validation and stage 2, and the Detector compute alike for one
-precision, whatever the program around them has chosen. What is recorded with scores is what they
-were computed in: where a device lacks the requested precision, that is logged, or refused. The
-score itself is a float32 number in any case; scores of both engines differ by 1e-5 at most
-(`asdf.networks.packed`).
+Invariant: lists (and thus validation and stage 2) and the Detector compute alike in one precision,
+whatever the surrounding program has chosen. Scores are recorded with the precision that was really
+used: a device that lacks the requested precision is logged, or refused. The score itself is always
+a float32 number; scores of the two engines differ by at most 1e-5 (`asdf.networks.packed`).
 
 The default precision, 'auto', is TF32 on GPUs that have it: fp32 takes several times as long there,
 and TF32 moved no error rate of the networks that were tried (benchmarks/RESULTS.md).
 
-A forked process never waits for threads that its parent had. A fork takes along the one
-thread that calls it; torch's others are gone, and it would wait for them without end. So there a
-detector computes with one thread, as torch's data loaders do.
+A forked process never waits for its parent's threads. A fork copies only the thread that calls it;
+torch's other threads are gone, and waiting for them would never end. A detector in a forked process
+therefore computes with one thread, as torch's data loaders do.
 """
 
 from __future__ import annotations
@@ -42,13 +41,14 @@ PACKED, PLAIN = "packed", "plain"
 ENGINES = (PACKED, PLAIN)
 
 _SMALL_NETWORK = 10_000_000
-# The first compute capability of NVIDIA's with tensor cores for bf16 and TF32. What torch calls
-# supported includes GPUs that only emulate bf16.
+# First compute capability of NVIDIA GPUs with tensor cores for bf16 and TF32. torch also reports
+# bf16 as supported on GPUs that only emulate it.
 _NEEDED = (8, 0)
 _EMULATED = (
     "this CPU has neither AVX512_BF16 nor AMX, so bf16 is emulated, slower than fp32 and coarser"
 )
-# What torch's allocator for the host says, in an error without a class of its own.
+# Name of torch's host allocator, which its out-of-memory error (without a class of its own)
+# contains.
 _HOST = "DefaultCPUAllocator"
 
 _choice = threading.RLock()
@@ -56,15 +56,15 @@ _choice = threading.RLock()
 
 @cache
 def _first_process() -> int:
-    """Return the process in which a detector was made first: this one, or one above its forks."""
+    """Return the process in which a detector was first made: this one or one of its parents."""
     return os.getpid()
 
 
 def set_threads(threads: int | None) -> int:
     """Let torch compute with `threads` threads.
 
-    None: as many as this process may use cores, or fewer if torch has them. A process that was
-    forked after a detector was made computes with 1.
+    None: as many threads as this process may use cores, or fewer if torch is set to fewer. A
+    process that was forked after a detector was made computes with 1.
 
     Returns:
         The number of threads.
@@ -89,13 +89,14 @@ def set_threads(threads: int | None) -> int:
 def choose_threads(requested: int | None, device: torch.device, parameters: int) -> int:
     """Choose the number of threads for a network.
 
-    By default it is 1 for a network of fewer than 10 million parameters on a CPU, whose operations
-    are so short that threads mostly wait for each other: on a busy machine several take ten times
-    as long as one. It does not depend on how busy the machine is: sums of other numbers of threads
-    have other last digits.
+    The default on a CPU is 1 for a network of fewer than 10 million parameters: its operations are
+    so short that threads mostly wait for each other, and on a busy machine several threads take ten
+    times as long as one. The choice does not depend on the load of the machine, because sums over
+    another number of threads differ in their last digits.
 
     Args:
-        requested: None: the default. Otherwise torch computes with it already (`set_threads`).
+        requested: Requested number of threads, which torch already uses (`set_threads`); None: the
+            default.
         parameters: Number in the network, or of all networks of a fused system.
     """
     if requested is None and device.type == "cpu" and parameters < _SMALL_NETWORK:
@@ -104,7 +105,7 @@ def choose_threads(requested: int | None, device: torch.device, parameters: int)
 
 
 def check_process(made_in: int) -> None:
-    """Raise a UsageError in another process than the one where a detector was made."""
+    """Raise a UsageError unless this is the process in which a detector was made."""
     if made_in != os.getpid():
         raise UsageError(
             f"this detector was made in process {made_in}, of which this process ({os.getpid()}) "
@@ -116,7 +117,7 @@ def check_process(made_in: int) -> None:
 
 
 def find_device(wanted: str | torch.device) -> torch.device:
-    """Return the device of that name; 'auto' is a GPU where there is one, else the CPU.
+    """Return the device with that name; 'auto' is a GPU if there is one, else the CPU.
 
     Raises:
         UsageError: there is no such device.
@@ -140,7 +141,7 @@ def find_device(wanted: str | torch.device) -> torch.device:
         )
     if device.type not in ("cpu", "cuda"):
         try:
-            # Of 'meta' a number cannot be read.
+            # The value of a tensor on 'meta' cannot be read.
             can_compute = torch.ones(1, device=device).item() == 1
         except (RuntimeError, AssertionError, ImportError):
             can_compute = False
@@ -160,11 +161,11 @@ def find_device(wanted: str | torch.device) -> torch.device:
 
 @dataclass(frozen=True)
 class ScoringPrecision:
-    """What scores are computed in on a device.
+    """The precision in which a device computes scores.
 
     Attributes:
-        name: 'fp32', 'tf32' or 'bf16': what is really computed in, never 'auto'.
-        reason: why it is not the requested one, or why that is slow; ''.
+        name: Precision that is really used: 'fp32', 'tf32' or 'bf16', never 'auto'.
+        reason: Why it is not the requested precision, or why it is slow; ''.
     """
 
     name: str
@@ -177,8 +178,8 @@ class ScoringPrecision:
         with ExitStack() as stack:
             stack.enter_context(torch.inference_mode())
             if self.device.type == "cuda":
-                # The arithmetic of a GPU is one choice of the whole process: two threads would
-                # otherwise restore each other's choice instead of the program's.
+                # The arithmetic of a GPU is a setting of the whole process: without the lock, two
+                # threads would restore each other's setting instead of the program's.
                 stack.enter_context(_choice)
                 stack.enter_context(arithmetic(tf32=self.name == "tf32"))
             is_bf16 = self.name == "bf16"
@@ -195,9 +196,9 @@ class ScoringPrecision:
 def choose_scoring_precision(requested: str, device: torch.device) -> ScoringPrecision:
     """Choose what 'auto', 'fp32', 'tf32' or 'bf16' means on `device`.
 
-    'auto' is TF32 on a GPU that has it, else fp32. Without TF32 scores are computed in fp32, which
-    is never further from them, and so are those of a CPU for which torch has no bf16. Emulated bf16
-    would be slower than fp32 and coarser: a GPU refuses it, and of a CPU it is logged.
+    'auto' is TF32 on a GPU that has it, else fp32. A device without TF32 falls back to fp32, which
+    is at least as accurate, and so does a CPU on which torch has no bf16. Emulated bf16 would be
+    slower and coarser than fp32: it is refused on a GPU and logged on a CPU.
 
     Raises:
         UsageError: bf16 on a GPU that has none, or no such precision.
@@ -207,7 +208,7 @@ def choose_scoring_precision(requested: str, device: torch.device) -> ScoringPre
             f"precision {requested!r}: scores are computed in {', '.join(PRECISIONS)}."
         )
     if requested == AUTO:
-        # What torch calls the compute capability of an AMD GPU says nothing of TF32.
+        # What torch reports as the compute capability of an AMD GPU says nothing about TF32.
         is_nvidia = device.type == "cuda" and torch.version.hip is None
         has_tf32 = is_nvidia and torch.cuda.get_device_capability(device) >= _NEEDED
         return ScoringPrecision("tf32" if has_tf32 else "fp32", device)
@@ -233,7 +234,7 @@ def choose_scoring_precision(requested: str, device: torch.device) -> ScoringPre
 
 
 def choose_engine(requested: str, precision: ScoringPrecision) -> str:
-    """Choose the engine for a device: 'packed' on a CPU that has what it needs, else 'plain'.
+    """Choose the engine for a device: 'packed' on a CPU that supports it, else 'plain'.
 
     Raises:
         UsageError: no such engine.
@@ -249,10 +250,10 @@ def choose_engine(requested: str, precision: ScoringPrecision) -> str:
 
 @contextmanager
 def memory_errors_as(describe: Callable[[str], AsdfError]) -> Iterator[None]:
-    """Raise one message where the block needs more memory than there is.
+    """Raise a single error message if the block runs out of memory.
 
     Args:
-        describe: Function that makes the error from torch's reason.
+        describe: Function that makes the error from torch's message.
 
     Raises:
         AsdfError: torch could not get memory.
@@ -262,6 +263,6 @@ def memory_errors_as(describe: Callable[[str], AsdfError]) -> Iterator[None]:
     except RuntimeError as error:
         if not isinstance(error, torch.OutOfMemoryError) and _HOST not in str(error):
             raise
-        # torch goes on with advice on its allocator, which is not what helps here.
+        # torch continues with advice on its allocator, which does not help here.
         reason = str(error).partition("\n")[0].partition(" Of the allocated memory")[0]
         raise describe(reason.rstrip(".")) from error

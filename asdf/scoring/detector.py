@@ -1,10 +1,10 @@
-"""`asdf.Detector`: scores of recordings, of any format, rate and length, from a network file alone.
+"""`asdf.Detector`: scores of recordings in any format, rate and length from a network file.
 
-Invariant: a recording's trial score is the one that it gets as a trial of a list (`asdf.scoring.
-score_list`): the same reading, speech activity detection and scorer, from the settings that the
-network was trained with. It does not depend on the recordings that it is scored with, up to
-rounding; so none is cut to share a batch (`network.max_cut_proportion`). The score of a whole
-recording is the mean of the trial scores of its windows, so that all of it counts.
+Invariant: the trial score of a recording equals its score as a trial of a list
+(`asdf.scoring.score_list`): reading, speech activity detection and scorer are the same, with the
+settings of the network's training. Up to rounding, it does not depend on the other recordings of
+its batch: no recording is cut to share a batch (`network.max_cut_proportion`). The score of a whole
+recording is the mean of the trial scores of its windows, so every part counts.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ from asdf.text import AnyPath
 from asdf.trials.how_scored import ScoredLength
 from asdf.watermarks import Watermark, WatermarkSearch, open_search, read_marks
 
-# Any other than the usual ones, so that resampling is warm too.
+# An unusual rate, so that the resampler is warm too.
 _WARMING_RATE = 8000
-# torch's compilers watch the first runs.
+# torch's compilers profile the first runs.
 _WARMING_PASSES = 2
 
 
@@ -70,32 +70,33 @@ class Detector:
         detector.score(samples, 44100)         # or an array
         detector.score_whole("hour.mp3")       # all of a long recording
 
-    The higher a score, the more bona fide. It is the network's bona fide logit, which is a cosine
-    for some losses (or the difference of its logits, or a natural-log likelihood ratio, where its
-    `network.score` says so); where the network is calibrated, the natural-log likelihood ratio.
+    A higher score means more bona fide. It is the network's bona fide logit, which is a cosine for
+    some losses (or the difference of its logits, or a natural-log likelihood ratio, according to
+    `network.score`); for a calibrated network it is the natural-log likelihood ratio.
 
-    A *trial score* is what the protocol of the network's corpus hears: short recordings are
-    repeated up to `length.min_samples`, long ones cut at `length.max_samples`. The *score of a
-    whole recording* that is longer is the mean over windows of that length.
+    A *trial score* covers the part of a recording that the corpus protocol of the network defines:
+    short recordings are repeated up to `length.min_samples`, long ones cut at `length.max_samples`.
+    The *score of a whole recording* that is longer is the mean over windows of that length.
 
     Attributes:
-        source: where the network is from: the path, or the repository of the hub with its commit.
-        settings: those that the network was trained with; of a fused system, its first network.
+        source: Path of the network, or its repository on the hub with the commit.
+        settings: Settings that the network was trained with; for a fused system, those of its first
+            network.
         calibration: Calibration of the network file, or None.
-        threshold: from which score on a recording is called bona fide; None: no verdicts.
-        device: the `torch.device` that it computes on.
-        precision: Precision that it computes in on that device: 'fp32', 'tf32' or 'bf16'.
-        engine: Way of computing: 'packed', with weights laid out for a CPU, or 'plain'.
-        threads: Number of threads that it computes with on a CPU.
-        speech_check: What looks for speech in recordings; 'off' without a threshold.
-        remark: Sentence on what limits all of its scores, as a training on the demo corpus; ''.
-        length: Part of a recording that a trial score is of.
-        window_samples: Length of a window of `score_whole`, in samples: `length.max_samples`; of a
-            fused system the smallest of its networks'.
-        source_classes: Classes that the network traces, as `sources` of its results has them; None:
-            none.
-        panel: Members of a panel of detectors, whose verdicts `agreement` of its results has; None:
-            it is no panel.
+        threshold: Lowest score of a recording that is called bona fide; None: no verdicts.
+        device: The `torch.device` that the network runs on.
+        precision: Precision of the network on that device: 'fp32', 'tf32' or 'bf16'.
+        engine: Engine of the network: 'packed', with weights laid out for a CPU, or 'plain'.
+        threads: Number of threads used on a CPU.
+        speech_check: Detector of speech in recordings; 'off' without a threshold.
+        remark: Sentence on a limitation of all scores, such as training on the demo corpus; ''.
+        length: Length of the part of a recording that a trial score covers.
+        window_samples: Length of a window of `score_whole`, in samples: `length.max_samples`; for a
+            fused system, the smallest of its networks.
+        source_classes: Classes that the network traces, listed in `sources` of its results; None
+            for a network that does not trace.
+        panel: Members of a panel of detectors, whose verdicts are in `agreement` of its results;
+            None for other systems.
 
     Examples:
         >>> from asdf import Detector
@@ -126,46 +127,48 @@ class Detector:
         parts: bool = True,
         speech_check: Literal["built-in", "silero", "off"] = "built-in",
     ) -> None:
-        """Build the network from its file; nothing in the file is run.
+        """Build the network from its file; no code in the file is executed.
 
         Args:
-            network_path: a file or folder of ASDF; the file of a fused system; a repository of the
-                hub, 'hub:ORG/NAME', 'hub:ORG/NAME@REVISION', which is downloaded once; or 'small',
-                the detector that is a part of the installation: weak, and no evidence by itself.
+            network_path: File or folder of ASDF; file of a fused system; repository on the hub,
+                'hub:ORG/NAME' or 'hub:ORG/NAME@REVISION', which is downloaded once; or 'small', the
+                detector that is part of the installation, which is weak and not evidence by itself.
                 `python -m asdf detectors` lists published ones.
-            device: 'auto': a GPU where there is one; or 'cpu', 'cuda', 'cuda:1'.
-            network_folder: where the module of your own network class lies. Its code is run.
-            threads: Threads of torch on the CPU, in this whole process; None: 1 for a
-                network of fewer than 10 million parameters, else as many as it may use cores, while
-                it scores. A service with several workers on one machine gives each of them 1.
-            full_length: trial scores of whole recordings up to 62.5 s (the defaults of
-                `network.*_evaluation_utterance_length_in_samples`), whatever the network's file
-                says.
-            precision: Precision of the network; scores are float32 numbers in any case.
-                'auto': 'tf32' on a GPU that has it, else 'fp32'. 'tf32' and 'bf16' are faster on
-                GPUs that have them, with about 3 and 2 digits; 'bf16' also on CPUs with AVX512_BF16
-                or AMX. A device without TF32 computes in fp32.
-            base: the pretrained weights of a file that holds only what was trained, as in
-                `front_end.weights`; None: where they were when it was trained.
-            threshold: a score is 'bona fide' from here on; None: the calibration's, if any.
-            max_seconds: longer recordings are refused, before they are decoded where their header
-                states it; None: any.
-            memory_limit: bytes of a recording's samples that are in memory together. One that
-                needs more is refused; long files are read in parts, and need less. None: any.
-            engine: 'packed': on a CPU the weights are laid out for it, which is faster, and in
-                fp32 keeps scores to 1e-5; 'plain': as in training.
-            parts: whether parts that sound spoofed are searched for in recordings that are scored
-                whole, where there is a threshold (see `score_whole`).
-            speech_check: detector of speech, where there is a threshold; without speech there is no
-                verdict. 'built-in': energy, modulation and voicing; 'silero': the network of the
-                package `silero-vad`; 'off': nothing. Trials of `score_many` are not checked: a
-                protocol judges each.
+            device: Device the network runs on: 'auto' (a GPU if there is one), 'cpu', 'cuda',
+                'cuda:1'.
+            network_folder: Folder with the module of your own network class. Its code is executed.
+            threads: Number of threads of torch on the CPU, in this whole process; None: while it
+                scores, 1 for a network of fewer than 10 million parameters, else the number of
+                available cores. A service with several workers on one machine gives each of them 1.
+            full_length: Whether trial scores cover whole recordings up to 62.5 s (the defaults of
+                `network.*_evaluation_utterance_length_in_samples`), overriding the network's file.
+            precision: Precision of the network; scores are float32 numbers in any case. 'auto':
+                'tf32' on a GPU that has it, else 'fp32'. 'tf32' and 'bf16' are faster on GPUs that
+                have them, with about 3 and 2 digits; 'bf16' also on CPUs with AVX512_BF16 or AMX. A
+                device without TF32 computes in fp32.
+            base: Pretrained weights for a file that holds only the trained weights, as in
+                `front_end.weights`; None: the location used in training.
+            threshold: Lowest score of the verdict 'bona fide'; None: the threshold of the
+                calibration, if any.
+            max_seconds: Maximum length of a recording, in seconds. Longer ones are refused, before
+                decoding if their header states the length; None: no limit.
+            memory_limit: Maximum size of the samples of a recording in memory, in bytes. A
+                recording that needs more is refused; long files are read in parts and need less.
+                None: no limit.
+            engine: Engine of the network. 'packed': weights laid out for a CPU, which is faster
+                and, in fp32, changes scores by at most 1e-5; 'plain': as in training.
+            parts: Whether recordings that are scored whole are searched for spoofed parts, if there
+                is a threshold (see `score_whole`).
+            speech_check: Detector of speech, used if there is a threshold; a recording without
+                speech gets no verdict. 'built-in': energy, modulation and voicing; 'silero': the
+                network of the package `silero-vad`; 'off': none. Trials of `score_many` are not
+                checked, because a protocol judges every trial.
 
         Raises:
             AsdfError: the file is not a network of ASDF.
-            UsageError: the device, folder or precision does not exist, the GPU has no bf16, the
-                network takes one length only and is to score at full length, or the threshold or a
-                limit is no such number.
+            UsageError: the device, folder or precision does not exist, the GPU has no bf16, a
+                network with a fixed input length is to score at full length, or the threshold or a
+                limit is not a valid number.
         """
         options = Options(
             device,
@@ -210,13 +213,13 @@ class Detector:
         if parts:
             learnt = None
             calibration = self.calibration
-            # Not beside a threshold of the user's.
+            # The learnt window threshold belongs to the calibration's threshold, not to the user's.
             if calibration is not None and self.threshold == calibration.threshold:
                 learnt = read_window_threshold(calibration.windows)
             search = make_search(self.length, self.window_samples, self.threshold, learnt)
         extras = opened.scorer.extras
         home = read_home(self.calibration.home) if self.calibration else None
-        # The pass of the score gives the embedding too.
+        # One forward pass gives both the score and the embedding.
         wanted = () if home is None else (EMBEDDING,)
         summary = Summary(
             self.calibration,
@@ -228,7 +231,7 @@ class Detector:
             wanted,
             self._scorer.audio.sample_rate,
         )
-        # Without verdicts nothing depends on it.
+        # Without verdicts nothing depends on speech.
         find_speech = None if self.threshold is None else speech_finder(speech_check)
         return Hearing(self._scorer, self.settings.sad, summary, wanted, find_speech)
 
@@ -239,7 +242,7 @@ class Detector:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """Arguments, besides the network, of a detector that scores the same bits."""
+        """Arguments, besides the network, of a detector that gives identical scores."""
         return dict(self._origin.options)
 
     def __repr__(self) -> str:
@@ -248,23 +251,23 @@ class Detector:
         return f"<Detector {self.source!r} on {self.device}, threshold {threshold}>"
 
     def __call__(self, recording: Any, sample_rate: int | None = None) -> Score:
-        """Return the trial score of one recording. Arguments and errors as of `score`."""
+        """Return the trial score of one recording. Arguments and errors are those of `score`."""
         return self.score(recording, sample_rate)
 
     def with_reference(self, reference: Any, sample_rate: int | None = None) -> Detector:
-        """Return a detector of the same network that compares all that it hears with a reference.
+        """Return a detector of the same network that compares every recording with a reference.
 
-        Whatever a detector scores is then compared with it: recordings, windows, streams, speakers.
-        The reference is embedded once, here, from as much of it as a trial score hears.
+        It compares everything it scores: recordings, windows, streams, speakers. The reference is
+        embedded once, here, from the part of it that a trial score covers.
 
         Args:
-            reference: Recording, as of `score`; or a list of several of one speaker, or generator,
-                the mean of whose embeddings counts.
+            reference: Recording, as in `score`; or a list of recordings of one speaker or
+                generator, whose mean embedding is used.
             sample_rate: Sampling rate of samples, in Hz; a file states its own.
 
         Raises:
-            UsageError: it is no recording, or the network takes no reference.
-            AsdfError: it cannot be read, is beyond the limits, or has no speech in it.
+            UsageError: it is not a recording, or the network does not take a reference.
+            AsdfError: it cannot be read, exceeds the limits, or contains no speech.
         """
         several = reference if isinstance(reference, list) else [reference]
         if not several:
@@ -274,17 +277,17 @@ class Detector:
             named = self._take(each, sample_rate)
             heard = named.read_beginning(self.settings.sad, self._trial_samples)
             waveforms.append(heard.waveform)
-        # Not by copy(), which reads the network's file again.
+        # copy() would read the network's file again.
         compared = object.__new__(type(self))
         compared.__dict__.update(self.__dict__)
         compared.__setstate__(waveforms)
         return compared
 
     def __setstate__(self, waveforms: list[np.ndarray]) -> None:
-        """Compare with a reference from now on; pickle calls this with what a copy needs of it.
+        """Set the reference; pickle calls this with the waveforms that a copy needs.
 
         Args:
-            waveforms: Waveforms of the reference at the network's rate, (T,) each.
+            waveforms: Waveforms of the reference at the network's rate, each (T,).
         """
         self._reference = waveforms
         self._scorer = self._scorer.with_reference(waveforms)
@@ -292,7 +295,7 @@ class Detector:
 
     @property
     def reference_s(self) -> float:
-        """Seconds that the network heard of the reference; 0 without one."""
+        """Seconds of the reference that the network heard; 0 without one."""
         lengths = map(len, self._reference or ())
         return sum(map(self._scorer.scored_samples, lengths)) / self.sample_rate
 
@@ -303,19 +306,19 @@ class Detector:
 
     @property
     def hearing(self) -> Hearing:
-        """What scores recordings that are in memory in whatever batches a service forms."""
+        """Scorer of recordings in memory, for services that form their own batches."""
         check_process(self._process)
         return self._hearing
 
     def for_fork(self) -> Detector:
-        """Return the detector for a process that was forked from the one where it was made.
+        """Return the detector for a process that was forked from the one in which it was made.
 
-        Its weights stay in memory that both processes share. The process above must have computed
-        with one thread since before the detector was made: of its threads a fork has none, and
-        would wait for them without end.
+        Both processes share the weights in memory. The parent must have computed with one thread
+        since before the detector was made: a fork has none of the parent's other threads and would
+        wait for them forever.
 
         Raises:
-            UsageError: it is on a GPU, or computes with several threads.
+            UsageError: the detector is on a GPU, or computes with several threads.
         """
         if self.device.type != "cpu" or self.threads != 1:
             raise UsageError(
@@ -333,14 +336,14 @@ class Detector:
         return made if self._reference is None else (*made, self._reference)
 
     def warm_up(self, seconds: float = 4.0) -> Detector:
-        """Score noise of so many seconds, as often as the first time costs more; return `self`.
+        """Score noise of `seconds` a few times, to pay one-off costs in advance; return `self`.
 
-        What the first recording of a length costs once (the resampler's tables, kernels that are
-        chosen or built for a size) is then paid.
+        The first recording of a length costs extra once: tables of the resampler, kernels that are
+        chosen or built for a size.
 
         Raises:
-            UsageError: `seconds` is no positive number.
-            AsdfError: it does not fit into memory.
+            UsageError: `seconds` is not a positive number.
+            AsdfError: the noise does not fit into memory.
         """
         check_process(self._process)
         if not 0 < seconds < math.inf:
@@ -358,15 +361,16 @@ class Detector:
         return self
 
     def stream(self, sample_rate: int, window_s: float = 4.0, hop_s: float = 1.0) -> Stream:
-        """Return a stream, which scores a recording while it comes in, in windows.
+        """Return a stream, which scores a recording in windows while it arrives.
 
         Args:
-            sample_rate: Sampling rate of what comes in, in Hz.
-            window_s, hop_s: seconds, as of `score_over_time`.
+            sample_rate: Sampling rate of the stream, in Hz.
+            window_s, hop_s: Length of a window and distance between window starts, in seconds, as
+                in `score_over_time`.
 
         Raises:
-            UsageError: no such rate; windows that the network does not hear whole, or hops that
-                leave parts out.
+            UsageError: the rate is not valid, the network does not hear such windows whole, or the
+                hops leave gaps.
         """
         check_process(self._process)
         window, hop = in_samples(window_s, hop_s, self.window_samples, self.sample_rate)
@@ -382,29 +386,29 @@ class Detector:
         rationale: bool = False,
         reference: Any = None,
     ) -> Score:
-        """Return the trial score of one recording: a number, with what is known of it.
+        """Return the trial score of one recording: a number with further attributes.
 
-        A warning is logged when it says little, or is of the recording's beginning only. Where no
-        speech is in what is scored there is no verdict, see `speech_check`.
+        A warning is logged if the score says little, or covers only the beginning of the recording.
+        If the scored part contains no speech there is no verdict, see `speech_check`.
 
         Args:
-            recording: a path; the content of a file as bytes, bytearray or memoryview; a file
-                object, opened for bytes, which is read from where it is to its end; samples, an
-                array or tensor (samples,), (samples, channels) or (channels, samples) with full
-                scale 1 if it is of floats, else int16 or int32; or a pair (samples, sample_rate).
-            sample_rate: Sampling rate of samples, in Hz; a file states its own.
-            embedding: the result has the network's embedding too.
-            frames: the result has the scores of the frames of all of the recording too
-                (`FrameScores`), of a network with a frame-level head.
-            rationale: the result has a text that the network generates, of an audio language model:
-                what a model says, and not evidence.
-            reference: Recording that it is compared with, or a list of several, for a network that
-                compares recordings (docs/pairs.md); see `with_reference`.
+            recording: Path; content of a file as bytes, bytearray or memoryview; file object opened
+                in binary mode, which is read from its position to its end; samples, as an array or
+                tensor (samples,), (samples, channels) or (channels, samples) with full scale 1 for
+                floats, else int16 or int32; or a pair (samples, sample_rate).
+            sample_rate: Sampling rate of samples, in Hz; not needed for files.
+            embedding: Whether the result includes the network's embedding.
+            frames: Whether the result includes the scores of the frames of the whole recording
+                (`FrameScores`); requires a frame-level head.
+            rationale: Whether the result includes a text that an audio language model generates:
+                the model's statement, not evidence.
+            reference: Recording to compare with, or a list of several, for a network that compares
+                recordings (docs/pairs.md); see `with_reference`.
 
         Raises:
-            UsageError: it is no recording, or the network returns no embeddings or frames; or it
-                takes no reference, or needs one.
-            AsdfError: the recording cannot be read, is beyond the limits, or its score is not a
+            UsageError: it is not a recording, the network returns no embeddings or frames, or the
+                network does not take a reference or lacks one.
+            AsdfError: the recording cannot be read or exceeds the limits, or its score is not a
                 finite number.
         """
         if reference is not None:
@@ -427,26 +431,27 @@ class Detector:
         frames: bool = False,
         rationale: bool = False,
     ) -> Scored:
-        """Return the score of all of a recording, however long, with what was heard of it.
+        """Return the score of a whole recording of any length, with what is known of it.
 
-        One that is longer than `length.max_samples` is scored in windows of that length, which
-        follow each other; the last one ends where the recording ends. Its score is their mean, so
-        that every part counts; windows of digital silence do not. `lowest` is the window with the
-        lowest score. A file is not held whole unless speech activity detection needs it.
+        A recording longer than `length.max_samples` is scored in consecutive windows of that
+        length; the last one ends where the recording ends. The score is their mean, so every part
+        counts, except windows of digital silence. `lowest` is the window with the lowest score. A
+        file is not held in memory as a whole unless speech activity detection needs it.
 
-        Of a detector with a threshold, recordings that are longer than two windows of 4 s, or of
-        the one length that the network takes, are searched for parts that sound spoofed by
-        themselves: such windows, half a window apart, are scored as well, and those below the
-        threshold are the result's `parts`. The score stays what it is; the verdict of a recording
-        that scores as bona fide speech, with such parts in it, is 'mixed'. One without speech in it
-        has no verdict, see `speech_check`.
+        A detector with a threshold also searches long recordings for parts that sound spoofed by
+        themselves. It scores windows of 4 s (or the fixed input length of the network), half a
+        window apart, in recordings longer than two of them; windows below the threshold form the
+        result's `parts`. The score does not change; the verdict of a recording that scores as bona
+        fide but contains such parts is 'mixed'. A recording without speech has no verdict, see
+        `speech_check`.
 
         Args:
-            recording, sample_rate: Recording and its rate, as of `score`.
-            embedding: the result has the mean of the windows' embeddings too.
-            frames: as in `score`; they are of windows that overlap, so that none is scored without
-                what surrounds it.
-            rationale: as in `score`; of the window with the lowest score.
+            recording, sample_rate: Recording and its rate, as in `score`.
+            embedding: Whether the result includes the mean embedding of the windows.
+            frames: Whether the result includes frame scores, as in `score`; the windows overlap, so
+                every frame is scored with its context.
+            rationale: Whether the result includes a generated text, as in `score`, for the window
+                with the lowest score.
 
         Raises:
             UsageError, AsdfError: as `score`.
@@ -465,26 +470,29 @@ class Detector:
         frames: bool = False,
         rationale: bool = False,
     ) -> Iterator[Scored]:
-        """Score recordings, those of equal length together; results come as they are ready.
+        """Score recordings, batched by equal length; yield results as they are ready.
 
-        `index` of a result is that of its recording. They come in portions of some dozens, in the
-        order of `recordings`, which may be any number. A recording that cannot be scored gives a
-        result with an `error`, and the rest go on.
+        `index` of a result is the index of its recording. Results come in portions of a few dozen,
+        in the order of `recordings`, which may be of any number. A recording that cannot be scored
+        gives a result with an `error`, and the others continue.
 
         Args:
-            recordings: paths, contents, file objects, or pairs (samples, sample_rate), mixed.
-            whole: return the score of the whole recording, as `score_whole`, not that of the trial.
-            progress: show how far a long recording is: a bar on a terminal, else lines in the log.
-            is_known: whether the recording at an index has a result already: it gives none. The
-                others' scores are then the same to the last bit as if nothing were known, which
-                they are not where such recordings are left out: in another batch a score has other
-                last digits.
-            embedding: results have the networks' embeddings too.
-            frames: results have the scores of frames too, as in `score`.
-            rationale: results have the text that the network generates, as in `score`.
+            recordings: Paths, contents, file objects, or pairs (samples, sample_rate), in any
+                mixture.
+            whole: Whether to return scores of whole recordings, as `score_whole`, instead of trial
+                scores.
+            progress: Whether to show the progress in a long recording: a bar on a terminal, else
+                lines in the log.
+            is_known: Function that returns whether the recording at an index already has a result,
+                and so yields none. The scores of the others are then identical to the last bit to
+                those of a full run; leaving known recordings out would change the batches, and with
+                them the last digits.
+            embedding: Whether results include the networks' embeddings.
+            frames: Whether results include frame scores, as in `score`.
+            rationale: Whether results include a generated text, as in `score`.
 
         Raises:
-            UsageError: one of them is nothing that can be scored; names its index and type.
+            UsageError: one of them cannot be scored at all; the message names its index and type.
         """
         check_process(self._process)
         hearing = self._hearing_for(embedding, frames, rationale)
@@ -499,18 +507,18 @@ class Detector:
     ) -> list[SpeakerScored]:
         """Return a score per speaker of a conversation.
 
-        Each is scored as `score_whole` scores a recording that holds, one after the other, the
-        stretches in which nobody else speaks. Stretches under a quarter of a second are left out;
-        less than 2 s in all gets no verdict.
+        Each speaker is scored as `score_whole` scores a recording that joins the stretches in which
+        nobody else speaks. Stretches under a quarter of a second are left out; less than 2 s in
+        total gets no verdict.
 
         Args:
-            recording, sample_rate: Recording and its rate, as of `score`.
+            recording, sample_rate: Recording and its rate, as in `score`.
             turns: Path of an RTTM with the turns of this recording, which it names without folder
                 and suffix; or the speakers (`asdf.segments.speakers_alone`).
 
         Returns:
-            Scores in the order of the speakers, with the times of the conversation; that of a
-            speaker who never speaks alone has an `error`.
+            Scores in the order of the speakers, with times in the conversation; a speaker who never
+            speaks alone gets an `error`.
 
         Raises:
             UsageError, AsdfError: as `score`; the RTTM cannot be read, or is of other recordings.
@@ -527,24 +535,24 @@ class Detector:
         return scored
 
     def find_watermarks(self, recording: Any, sample_rate: int | None = None) -> list[Watermark]:
-        """Return what each package that finds watermarks says of a recording, apart from its score.
+        """Return the result of each watermark package for a recording, independent of its score.
 
-        Those of audioseal, perth and silentcipher that are installed are opened at the first call,
-        on the detector's device. A mark that is found says that its maker's program made or marked
-        the recording; none that is found says nothing.
+        The installed packages among audioseal, perth and silentcipher are opened at the first call,
+        on the detector's device. A watermark that is found shows that the program of its maker
+        generated or marked the recording; no watermark found proves nothing.
 
         Args:
-            recording, sample_rate: Recording and its rate, as of `score`.
+            recording, sample_rate: Recording and its rate, as in `score`.
 
         Returns:
-            Results in the order of the packages; `found` of one that fails is None.
+            Results in the order of the packages; `found` is None for a package that fails.
 
         Raises:
             UsageError: as `score`; none of the packages can be opened, and why.
             AsdfError: as `score`.
         """
         named = self._take(recording, sample_rate)
-        # What cannot be read is no matter of a package.
+        # Report an unreadable recording before any package is opened.
         named.measure(NO_DETECTION)
         if self._watermarks is None:
             self._watermarks = open_search(str(self.device))
@@ -560,16 +568,16 @@ class Detector:
     ) -> list[WindowScore]:
         """Return scores of windows of `window_s` seconds that start every `hop_s`.
 
-        Each is scored as a recording by itself. The last window ends where the recording ends; a
-        recording that is shorter than a window is one window.
+        Each window is scored as a recording by itself. The last window ends where the recording
+        ends; a recording shorter than a window is one window.
 
         Args:
-            recording, sample_rate: Recording and its rate, as of `score`.
-            window_s, hop_s: seconds.
-            progress: show how far it is: a bar on a terminal, else lines in the log.
+            recording, sample_rate: Recording and its rate, as in `score`.
+            window_s, hop_s: Length of a window and distance between window starts, in seconds.
+            progress: Whether to show the progress: a bar on a terminal, else lines in the log.
 
         Raises:
-            UsageError, AsdfError: as `score`; windows or hops that leave parts out.
+            UsageError, AsdfError: as `score`; or the windows or hops leave gaps.
         """
         window, hop = in_samples(window_s, hop_s, self.window_samples, self.sample_rate)
         named = self._take(recording, sample_rate)

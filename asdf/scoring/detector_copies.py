@@ -1,7 +1,7 @@
 """Copies of a detector, by pickle or by `copy`, in this or another process.
 
 Invariant: a copy scores as its original does, to the last bit, or is refused. A pickle holds no
-weights: it names the network's file, by its path and its digest, and how the detector was made.
+weights: it holds the path and digest of the network's file, and the arguments of the detector.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ FileStates = list[tuple[str, int, int]]
 
 @dataclass(frozen=True)
 class Origin:
-    """From what a detector was made.
+    """The files and arguments that a detector was made from.
 
     Attributes:
         path: Path of the network, absolute.
-        state: State of its files when they were read, as of `read_state`.
-        options: the other arguments of the detector; plain values.
+        state: State of its files when they were read, see `read_state`.
+        options: Other arguments of the detector, as plain values.
         networks: Paths of a fused system's networks; their digests are in its file.
     """
 
@@ -34,7 +34,7 @@ class Origin:
     networks: tuple[Path, ...] = ()
 
     def pickled(self) -> Pickled:
-        """Return what a pickle holds.
+        """Return the content of a pickle.
 
         Raises:
             AsdfError: the network's file is gone or was changed since the detector was made.
@@ -49,7 +49,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class Pickled:
-    """What a pickle of a detector holds."""
+    """Content of a pickled detector."""
 
     path: str
     digest: str
@@ -57,10 +57,10 @@ class Pickled:
 
 
 def restore(make: Callable[..., Any], pickled: Pickled) -> Any:
-    """Return the detector of a pickle, by `make(path, **options)`.
+    """Return the detector of a pickle, made by `make(path, **options)`.
 
     Raises:
-        AsdfError: there is no such file, or it is not the one that the detector was made of.
+        AsdfError: the file is missing, or is not the one that the detector was made from.
     """
     path = Path(pickled.path)
     if not path.exists():
@@ -77,7 +77,7 @@ def restore(make: Callable[..., Any], pickled: Pickled) -> Any:
 
 
 def copy_with(detector: Any, **options: Any) -> Any:
-    """Return a detector of the same file that is made with other `options`.
+    """Return a detector of the same file, made with other `options`.
 
     Raises:
         AsdfError: the file is gone or was changed since the detector was made.
@@ -90,7 +90,7 @@ def copy_with(detector: Any, **options: Any) -> Any:
 
 
 def read_state(*paths: Path) -> FileStates:
-    """Return what changes when one of the files, or a file of a folder, is written again."""
+    """Return a state that changes if one of the files, or a file in a folder, is rewritten."""
     states: FileStates = []
     for path in paths:
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:

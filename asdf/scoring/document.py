@@ -1,6 +1,6 @@
-"""What is said of scores next to them: in words above a table, and as a document of one recording.
+"""Descriptions of scores: in words above a table, and as a JSON document per recording.
 
-Invariant: commands and the service say the same of a detector's scores.
+Invariant: commands and the service describe a detector's scores alike.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from asdf.trials.how_scored import in_precision
 
 @dataclass(frozen=True)
 class Heading:
-    """What the scores of a table are.
+    """Description of the scores in a table.
 
     Attributes:
         scores: Recordings that were scored, in words: trials or whole recordings, and their length.
-        network: path of the network file, or its name on the hub with the commit.
-        kind: 'score' or 'llr'.
-        threshold: bona fide from this score on; None: no verdicts.
-        decision: the threshold in words.
-        precision: the number format that the network computed in.
+        network: Path of the network file, or its name on the hub with the commit.
+        kind: Kind of the scores, 'score' or 'llr'.
+        threshold: Lowest score of the verdict 'bona fide'; None: no verdicts.
+        decision: Description of the threshold, in words.
+        precision: Number format that the network computed in.
         calibration: Origin and limits of LLRs (`Calibration.summary`); None: not known.
         source_column: Meaning of the classes of a network that traces sources; ''.
-        part_search: How recordings are searched for parts; None: they are not.
+        part_search: Description of the search for parts; None: no search.
         made_by: Versions, digest, date and options (`asdf.scoring.made_by`), for JSON; None:
-            left out.
+            omitted.
         remark: Sentence on what limits all scores of the network; ''.
-        panel: Members and candidates of a panel (`Panel.summary`); None: it is no panel.
-        watermarks: Packages that were asked for watermarks, and those that were not; None: none.
-        of_speakers: Whether a score is of a speaker of a conversation.
+        panel: Members and candidates of a panel (`Panel.summary`); None for other systems.
+        watermarks: Packages that searched for watermarks, and those that did not; None: no search.
+        of_speakers: Whether scores are of single speakers of a conversation.
         rationales: Sentence on the texts that the network generates; '' where it generates none.
     """
 
@@ -84,7 +84,7 @@ class Heading:
 
 def make_heading(detector: Detector, network: str, are_trials: bool) -> Heading:
     """Return what the scores of a detector are, in words, with the threshold."""
-    # The column is named by it, so that no reader takes raw scores for LLRs.
+    # The column is named by the kind, so that no reader takes raw scores for LLRs.
     kind = "score" if detector.calibration is None else "llr"
     decision = ""
     threshold = detector.threshold
@@ -128,17 +128,17 @@ def _describe_scores(detector: Detector, are_trials: bool) -> str:
 
 
 class Documents:
-    """Makes what `score --json` writes, of one recording.
+    """Makes the JSON documents of `score --json`, one per recording.
 
     Attributes:
         provenance: Provenance of the detector.
     """
 
     def __init__(self, detector: Detector, network: str) -> None:
-        """`network` is the path or the name that the detector was opened by."""
+        """Make documents for a detector that was opened by the path or name `network`."""
         self._detector = detector
         self.provenance = provenance_of(detector)
-        # Where it lies on a server is nobody's business; a name of the hub is, with its commit.
+        # The folder on a server is private; a name on the hub is not, and is given with its commit.
         name = detector.source if parse_name(detector.source) else Path(network).name
         self.of_trials = make_heading(detector, name, True)
         self.of_whole = make_heading(detector, name, False)

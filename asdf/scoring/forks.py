@@ -1,8 +1,8 @@
 """Forks of the process between the batches that its threads compute, never within one.
 
 Invariant: while the process forks, none of its threads computes a network. torch and the libraries
-below it have locks, and a forked process has those that another thread held, without that thread:
-it would wait for them without end. A batch that is to begin meanwhile waits for the fork.
+below it use locks. A forked process inherits a lock that another thread held, but not that thread,
+and would wait forever. A batch that is about to begin waits until the fork is done.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from weakref import WeakSet
 
 from asdf.runs.systems import call_around_forks
 
-# Whatever a thread is at: a fork that waited without end would be no better.
+# A fork that waited forever for a thread would be no better.
 _PATIENCE_S = 60.0
 
 _locks: WeakSet[Any] = WeakSet()
-# For changes of `_locks`. While a process forks it is the forking thread's.
+# Guards `_locks`. While a process forks, the forking thread holds it.
 _registry = threading.RLock()
-# Of the thread that forks, in the order in which it took them.
+# Locks of the thread that forks, in the order in which it acquired them.
 _forking = threading.local()
 
 
 def new_computing_lock() -> Any:
-    """Return a lock for a network's computing, which a fork waits for.
+    """Return a lock that a network holds while it computes, and that a fork waits for.
 
-    It is one that a thread may take again, as a network may fork while it computes.
+    It is reentrant, since a network may fork while it computes.
     """
     lock = threading.RLock()
     with _registry:
@@ -35,7 +35,7 @@ def new_computing_lock() -> Any:
 
 
 def _take_locks() -> None:
-    # Two threads that fork at once do so one after the other.
+    # Threads that fork at the same time do so one after the other.
     _registry.acquire()
     _forking.taken = [lock for lock in _locks if lock.acquire(timeout=_PATIENCE_S)]
 

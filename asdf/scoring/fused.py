@@ -1,7 +1,7 @@
 """Several networks as one scorer: each hears the same waveforms by its own rules of length.
 
-Invariant: a network gives a waveform the score that it gives by itself, in the same batches where
-the recordings of a portion fit into memory; the fused score follows from these alone.
+Invariant: a network scores a waveform as it does by itself, in the same batches if the recordings
+of a portion fit into memory. The fused score follows from these scores alone.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from asdf.scoring.scorer import Scorer
 from asdf.scoring.waveform_scorer import Outcomes, WaveformScorer
 from asdf.trials.how_scored import ScoredLength
 
-# Of the waveforms of a batch: 64 MiB.
+# Maximum number of samples in a batch: 64 MiB.
 _HELD_SAMPLES = 2**24
 
 
@@ -32,8 +32,8 @@ class FusedScorer(WaveformScorer):
 
     Attributes:
         length: Range from the shortest minimum to the longest maximum of the networks.
-        extras: Extras that one of the networks gives, and no other: they are the system's. Of a
-            panel, what each member says too.
+        extras: Extras of the system: those that exactly one of the networks gives, and for a panel
+            the verdict of each member.
     """
 
     name = "a fused system"

@@ -1,8 +1,8 @@
-"""The one orchestration of scoring: recordings become pieces, pieces outcomes, outcomes a score.
+"""The single orchestration of scoring: recordings to pieces, pieces to outcomes, then a score.
 
-Invariant: a recording's result does not depend on who reads it and who forms the batches, up to
-rounding. Files, arrays, streams and uploads are sources of pieces; what a piece is, and what is
-made of the network's outcomes, is decided here alone.
+Invariant: up to rounding, a recording's result does not depend on who reads it or forms the
+batches. Files, arrays, streams and uploads are sources of pieces; only this module decides what a
+piece is and what follows from the network's outcomes.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ FindSpeech = Callable[[np.ndarray], bool]
 
 NO_DETECTION = SpeechActivity(mode="off")
 
-# Windows that are in memory together, in samples: 64 MiB, so that batches are full and ten hours
-# take no more than an hour.
+# Samples of windows in memory together: 64 MiB, enough for full batches, and independent of the
+# length of the recording.
 _HELD_SAMPLES = 2**24
 
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """Samples `start <= i < end` of a recording, and what the network hears of them: (T,)."""
+    """Samples `start <= i < end` of a recording, and the part that the network hears, (T,)."""
 
     start: int
     end: int
@@ -66,11 +66,11 @@ def make_piece(
     find_speech: FindSpeech | None = None,
     rate: int = SAMPLE_RATE,
 ) -> Piece:
-    """Return a window of a recording as the network hears it: what `sad` leaves of it.
+    """Return a window of a recording as the network hears it, after speech activity detection.
 
     Args:
-        find_speech: Function that says whether there is speech in samples at 16 kHz; None: it is
-            supposed.
+        find_speech: Function that returns whether samples at 16 kHz contain speech; None: speech is
+            assumed.
         rate: Sampling rate of the window, in Hz.
     """
     end = cut.start + len(cut.waveform)
@@ -89,10 +89,10 @@ class Pieces:
     Attributes:
         total: Samples of the recording.
         speech: Samples of speech in it.
-        is_trial: Whether its score is of its beginning, as one piece.
-        scored: Pieces of its score.
-        over_time: Pieces that are its windows; empty where none were requested.
-        searched: Pieces in which parts are searched for; they may be among the others.
+        is_trial: Whether the score covers only the beginning of the recording, as one piece.
+        scored: Pieces that the score is computed from.
+        over_time: Pieces for scores over time; empty if none were requested.
+        searched: Pieces that are searched for spoofed parts; they may be among the others.
     """
 
     total: int
@@ -110,15 +110,15 @@ class Pieces:
 
 @dataclass(frozen=True)
 class Hearing:
-    """How recordings are heard.
+    """Rules by which recordings are heard.
 
     Attributes:
-        scorer: Network, or networks, that score.
+        scorer: Network, or networks, that compute the scores.
         sad: Settings of speech activity detection.
-        summary: What makes results of scores.
-        wanted: Keys of the extras that are computed on request, of this one or of the summary.
-        find_speech: Function that says whether there is speech in samples, for the verdicts of
-            whole recordings; None: it is supposed.
+        summary: Summary that turns scores into results.
+        wanted: Keys of the extras to compute on request, for the caller or for the summary.
+        find_speech: Function that returns whether samples contain speech, for verdicts on whole
+            recordings; None: speech is assumed.
     """
 
     scorer: WaveformScorer
@@ -139,7 +139,7 @@ class Hearing:
 
     @property
     def _of_pieces(self) -> list[str]:
-        """Keys of the wanted extras that each piece has a row of."""
+        """Keys of the wanted extras that have one row per piece."""
         return [key for key in self.wanted if self.scorer.extras[key].hop is None]
 
     @property
@@ -148,11 +148,11 @@ class Hearing:
         return [key for key in self.wanted if self.scorer.extras[key].hop is not None]
 
     def check(self) -> None:
-        """Refuse what cannot be given.
+        """Check that the network can give what is wanted.
 
         Raises:
-            UsageError: the network lacks a wanted extra, or does not hear whole recordings, and a
-                wanted extra follows their time.
+            UsageError: the network lacks a wanted extra, or a wanted extra follows time and the
+                network does not hear whole recordings.
         """
         self.scorer.require(self.wanted)
         for key in self._of_time:
@@ -160,7 +160,7 @@ class Hearing:
             OverTime(self.scorer, key, self.max_samples)
 
     def score_trial(self, recording: Recording) -> Score:
-        """Score a recording from its beginning. Raises as `score_whole`."""
+        """Score the beginning of a recording. Raises as `score_whole`."""
         self.check()
         heard = recording.read_beginning(self.sad, self.summary.max_samples)
         piece = self.make_piece(Cut(0, heard.waveform), find_speech=self.find_speech)
@@ -173,7 +173,7 @@ class Hearing:
         sad: SpeechActivity = NO_DETECTION,
         find_speech: FindSpeech | None = None,
     ) -> Piece:
-        """Return a window as the network hears it, see the function of that name."""
+        """Return a window as the network hears it, see the function `make_piece`."""
         return make_piece(cut, sad, find_speech, self.audio.sample_rate)
 
     def score(self, pieces: Sequence[Piece]) -> list[Outcome]:
@@ -192,14 +192,14 @@ class Hearing:
         outcome: Outcome,
         searched: Sequence[Window] = (),
     ) -> Score:
-        """Return the score of a recording that was heard from its beginning.
+        """Return the score of a recording whose beginning was heard.
 
         Args:
-            searched: Windows in which parts are searched for.
+            searched: Windows that were searched for spoofed parts.
 
         Raises:
-            AsdfError: it is not a finite number; the recording cannot be read for extras of all of
-                its time.
+            AsdfError: the score is not a finite number, or the recording cannot be read for extras
+                that follow time.
         """
         over_time = None
         if trial.speech > self.max_samples:
@@ -207,7 +207,7 @@ class Hearing:
         return self.summary.describe_trial(trial, outcome, over_time, searched)
 
     def score_over_time(self, recording: Recording) -> Mapping[str, Any]:
-        """Return the wanted extras that follow the time of all of a recording, by key."""
+        """Return, by key, the wanted extras that follow the time of the whole recording."""
         extras = {}
         for key in self._of_time:
             over_time = OverTime(self.scorer, key, self.max_samples)
@@ -216,11 +216,11 @@ class Hearing:
         return extras
 
     def score_whole(self, recording: Recording, shown_samples: int | None = None) -> Score:
-        """Score all of a recording, in windows.
+        """Score a whole recording, in windows.
 
         Args:
-            shown_samples: Samples of its speech, of which the scored part is shown; None: nothing
-                is shown.
+            shown_samples: Samples of speech in the recording, for the progress display; None:
+                nothing is displayed.
 
         Raises:
             UsageError: as `check`.
@@ -230,8 +230,8 @@ class Hearing:
         length = self.max_samples
         total = None
         if needs_whole_recording(self.sad):
-            # Whether a frame is speech depends on the loudest one, which may be the last. So speech
-            # is detected before the windows, and in none of them again.
+            # Whether a frame is speech depends on the loudest frame, which may be the last one.
+            # Speech is therefore detected once, before the recording is cut into windows.
             waveform = recording.read_whole()
             total = len(waveform)
             blocks: Iterable[np.ndarray] = [
@@ -245,7 +245,7 @@ class Hearing:
             windows = track_windows(windows, recording, count)
         heard = list(windows)
         tally = tally_windows(heard)
-        # Windows of the speech alone are at no known time of the recording.
+        # Windows of joined speech have no known time in the recording.
         known = heard if total is None else []
         samples = tally.end if total is None else total
         shown = shown_samples is not None
@@ -261,13 +261,14 @@ class Hearing:
         piece: Piece | None = None,
         shown: bool = False,
     ) -> list[Window]:
-        """Score the windows of a recording in which parts are searched for; [] of a short one.
+        """Score the windows of a recording that is searched for parts; [] for a short recording.
 
         Args:
             samples: Samples of the recording.
-            known: Windows of it that are scored already, and not scored again.
-            piece: Piece of it that was scored already; where it is all of it, nothing is decoded.
-            shown: Whether it is shown how far it is.
+            known: Windows that are scored already and are not scored again.
+            piece: Piece that was scored already; if it covers the whole recording, nothing is
+                decoded.
+            shown: Whether to show the progress.
         """
         search = self.summary.search
         if search is None or not search.applies(samples):
@@ -285,10 +286,10 @@ class Hearing:
     def search_windows(
         self, blocks: Iterable[np.ndarray], known: Sequence[Window] = ()
     ) -> Iterator[Window]:
-        """Yield the windows of a recording in blocks in which parts are searched for, in any order.
+        """Yield, in any order, the scored windows of a recording that arrives in blocks.
 
         Args:
-            known: as of `search_recording`.
+            known: Windows that are scored already, as in `search_recording`.
         """
         search = self.summary.search
         assert search is not None
@@ -309,10 +310,10 @@ class Hearing:
     def score_windows(
         self, cut: Iterator[Cut], length: int, sad: SpeechActivity
     ) -> Iterator[Window]:
-        """Score windows of up to `length` samples, some at a time.
+        """Score windows of up to `length` samples, a few at a time.
 
-        Memory holds a few windows, however long the recording is. The network hears what `sad`
-        leaves of each by itself.
+        Memory holds a few windows at a time, for recordings of any length. `sad` is applied to each
+        window by itself.
         """
         together = max(1, _HELD_SAMPLES // length)
         while group := list(islice(cut, together)):
@@ -325,11 +326,11 @@ class Hearing:
     def cut(
         self, waveform: np.ndarray, whole: bool = True, window: tuple[float, float] | None = None
     ) -> Pieces:
-        """Cut a recording that is in memory, (T,) float32 at the network's rate, T >= 1.
+        """Cut a recording in memory into pieces; (T,) float32 at the network's rate, T >= 1.
 
         Args:
-            whole: Whether all of a long recording is scored, not its beginning.
-            window: Seconds of a window and of the hop, for scores over time.
+            whole: Whether a long recording is scored as a whole instead of only its beginning.
+            window: Length and hop of the windows, in seconds, for scores over time.
 
         Raises:
             UsageError: windows or hops that leave parts out.
@@ -337,7 +338,7 @@ class Hearing:
         speech = cut_to_speech(waveform, self.sad, self.audio.sample_rate)
         is_trial = not whole or len(speech) <= self.max_samples
         if is_trial:
-            # Only whole recordings are checked for speech: a protocol judges each of its trials.
+            # Only whole recordings are checked for speech: a protocol judges every trial.
             find_speech = self.find_speech if whole else None
             beginning = Cut(0, speech[: self.summary.max_samples])
             scored = [self.make_piece(beginning, find_speech=find_speech)]
@@ -345,7 +346,7 @@ class Hearing:
             scored = []
             for cut in cut_windows([speech], self.max_samples, self.max_samples):
                 scored.append(self.make_piece(cut, find_speech=self.find_speech))
-        # The same samples are one piece, whatever it is for.
+        # Pieces with the same samples are scored once, whatever they are used for.
         known = {}
         if not needs_whole_recording(self.sad) and not is_trial:
             known = {(piece.start, piece.end): piece for piece in scored}
@@ -369,13 +370,13 @@ class Hearing:
         return Pieces(len(waveform), len(speech), is_trial, scored, over_time, searched)
 
     def batch_length(self, piece: Piece) -> int:
-        """Return how many samples a piece is scored from; those of a batch have the same."""
+        """Return the number of samples that a piece is scored from; equal within a batch."""
         return self.scorer.scored_samples(len(piece.waveform))
 
     def conclude(
         self, pieces: Pieces, outcomes: Sequence[Outcome], name: str
     ) -> tuple[Scored, list[WindowScore]]:
-        """Return the result of a recording in pieces, and those of its windows.
+        """Return the result of a recording that was cut into pieces, and those of its windows.
 
         Args:
             outcomes: Outcomes of `pieces.all`.
@@ -401,6 +402,6 @@ class Hearing:
 
 
 def track_windows(windows: Iterator[Window], recording: Recording, count: int) -> Iterator[Window]:
-    """Show how far the windows of a recording are: a bar on a terminal, else lines in the log."""
+    """Show the progress through the windows: a bar on a terminal, else lines in the log."""
     name = Path(recording.name).name
     return track(windows, count, f"scoring {printable(name)}", unit="windows")

@@ -1,8 +1,8 @@
-"""A list that is scored in parts by processes which do not know each other, and put together.
+"""Scoring a list in independent parts on separate processes, and joining the parts.
 
-Invariant: the batches of a part are those of the whole list, which any process plans alike; so the
-rows of all parts are those of one process, to the last bit. Rows change hands only when all parts
-are marked as done, and each mark says that it is of the same work.
+Invariant: the batches of a part are those of the whole list, which every process plans alike, so
+the joined rows equal those of one process to the last bit. Rows are joined only when all parts are
+marked as done, and all marks state the same work.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SHOWN = 8
 
 
 def rows_name(part: Part | None) -> str:
-    """Return what the files of a part's rows are called; None: those of all of the list."""
+    """Return the name of the files with a part's rows; None: the name for the whole list."""
     if part is None:
         return ROWS
     return f"{part.label()}-{ROWS}"
@@ -39,7 +39,7 @@ def timed_keys(scorer: Scorer, wanted: Collection[str], part: Part | None) -> li
     """Return the keys of the extras that follow time.
 
     Raises:
-        UsageError: there are some, and a part of the list is scored.
+        UsageError: such extras are wanted, and only a part of the list is scored.
     """
     keys = [key for key in wanted if scorer.extras[key].hop is not None]
     if keys and part is not None:
@@ -50,7 +50,7 @@ def timed_keys(scorer: Scorer, wanted: Collection[str], part: Part | None) -> li
 
 
 def mark_part(output: Path | None, part: Part, work: Work) -> None:
-    """Note that a part of an output is done.
+    """Mark a part of an output as done.
 
     Raises:
         AsdfError: it cannot be written.
@@ -67,10 +67,10 @@ def take_parts(
     wanted: Collection[str],
     output: Path,
 ) -> None:
-    """Put the rows of all parts of an output where `score_with_extras` takes them up.
+    """Join the rows of all parts of an output where `score_with_extras` reads them.
 
-    Args are those of `score_with_extras`. Where it was killed on its way, it goes on. The folder of
-    the output is to be removed when that is written, as this leaves a mark in it.
+    The arguments are those of `score_with_extras`. A call that was killed can be repeated. Remove
+    the folder of the output when the output is written, because this function leaves a mark in it.
 
     Raises:
         UsageError: a part is missing or of other work, or there are parts of two divisions.
@@ -83,7 +83,7 @@ def take_parts(
         if match is not None:
             marks[Part(int(match[1]), int(match[2]))] = path
     digest = _digest(work_of(scorer, utterances, scorer.plan_batches(lengths), settings, wanted))
-    # Rows alone could as well be those of one process that was stopped.
+    # Rows without this mark could also come from a single process that was stopped.
     begun = output.with_name(f".{output.name}.merging")
     if not begun.is_file() or begun.read_text(encoding="utf-8") != digest:
         _check_marks(marks, digest)
@@ -100,7 +100,7 @@ def _check_marks(marks: Mapping[Part, Path], digest: str) -> None:
     """Refuse parts that do not make up the work with this digest.
 
     Raises:
-        UsageError: names them.
+        UsageError: parts are missing or of other work; the message names them.
     """
     count = _division_of(marks)
     others = []
@@ -116,10 +116,10 @@ def _check_marks(marks: Mapping[Part, Path], digest: str) -> None:
 
 
 def _division_of(marks: Collection[Part]) -> int:
-    """Return into how many parts the work was divided.
+    """Return the number of parts that the work was divided into.
 
     Raises:
-        UsageError: there are no parts, not all, or those of two divisions.
+        UsageError: there are no parts, parts are missing, or there are parts of two divisions.
     """
     divisions = sorted({part.of for part in marks})
     if not divisions:

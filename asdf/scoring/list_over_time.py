@@ -1,8 +1,8 @@
-"""An extra that follows time, of the trials of a list, on any number of processes.
+"""An extra that follows time, for the trials of a list, on any number of processes.
 
-Invariant: a trial's frames are those that it has by itself (`asdf.scoring.over_time`), to the last
-bit the same on any number of processes. They leave the device one batch after they are computed, so
-that it need not wait for the host.
+Invariant: the frames of a trial are those it has by itself (`asdf.scoring.over_time`), identical to
+the last bit on any number of processes. Frames leave the device one batch after they are computed,
+so the device need not wait for the host.
 
 Shapes: B trials of a batch, F frames.
 """
@@ -27,18 +27,18 @@ from asdf.settings.sections import SpeechActivity
 from asdf.trials.trial_list import TrialList
 
 _Pending = tuple[ScoringBatch, Callable[[], Tensor]]
-# At least so much of a file is read at a time.
+# Minimum number of seconds of a file that are read at a time.
 _BLOCK_S = 30
 _TRIALS, _COUNTS, _SCORES, _DURATIONS = "trials", "counts", "scores", "durations_s"
 
 
 class ListOverTime:
-    """An extra of this rank's trials, added batch by batch.
+    """An extra for this rank's trials, added batch by batch.
 
     Args:
         key: Key of the extra, which has a hop.
         lengths: Lengths of all trials, in samples.
-        parts: Parts in which frames are saved from time to time; None: nowhere.
+        parts: Parts in which frames are saved from time to time; None: frames are not saved.
 
     Raises:
         UsageError: the network gives no such extra, or does not hear whole recordings.
@@ -68,10 +68,10 @@ class ListOverTime:
         self._known = np.zeros(len(utterances), bool)
 
     def take_up(self, what: str, world: World) -> np.ndarray:
-        """Take the frames of earlier starts, on the main rank; return of which trials (a mask).
+        """Restore the frames of earlier runs on the main rank; return a mask of these trials.
 
-        Trials that are longer than what is heard at once are in it too: their batches need not be
-        computed for their frames.
+        The mask includes trials that are longer than the input of the network; their batches need
+        not be computed for the frames.
         """
         self._known = world.run_on_main(lambda: self._read(what))
         is_long = np.zeros_like(self._known)
@@ -91,7 +91,7 @@ class ListOverTime:
         return known
 
     def save(self) -> None:
-        """Save the frames that are on the host and were not saved yet.
+        """Save the frames that have reached the host and are not saved yet.
 
         Raises:
             AsdfError: they cannot be written.
@@ -112,13 +112,13 @@ class ListOverTime:
         self._parts.save()
 
     def add(self, batch: ScoringBatch, frames_BF: Tensor) -> None:
-        """Add the frames of a batch, as they are on the device."""
+        """Add the frames of a batch, which are still on the device."""
         self._pending.append((batch, fetch_later(frames_BF)))
         if len(self._pending) > 1:
             self._take(self._pending.pop(0))
 
     def add_long(self, trials: np.ndarray, stop: StopRequest) -> None:
-        """Add the frames of trials that are longer than what is heard of them at once.
+        """Add the frames of trials that are longer than the input of the network.
 
         Raises:
             AsdfError: a recording cannot be read.
@@ -131,17 +131,17 @@ class ListOverTime:
             self._note(trial, self._over_time.of_blocks(read_blocks(path, block, self._audio)))
 
     def long_trials(self) -> np.ndarray:
-        """Return the trials, of all ranks, that are longer than what is heard at once."""
+        """Return the trials, on all ranks, that are longer than the input of the network."""
         return np.flatnonzero(self._lengths > self._over_time.max_samples)
 
     def remaining_long_trials(self, world: World) -> np.ndarray:
-        """Return this rank's share of those whose frames no earlier start has saved."""
+        """Return this rank's share of the long trials that are not saved yet."""
         trials = self.long_trials()
         remaining: np.ndarray = trials[~self._known[trials]]
         return remaining[world.rank :: world.size]
 
     def local_scores(self) -> dict[int, np.ndarray]:
-        """Return the scores of the trials that were added, each (frames,)."""
+        """Return the scores of the trials that were added, (frames,) each."""
         for pending in self._pending:
             self._take(pending)
         self._pending = []
@@ -171,11 +171,11 @@ class ListOverTime:
         )
 
     def _take(self, pending: _Pending) -> None:
-        """Note the frames of a batch, when they are on the host."""
+        """Store the frames of a batch once they have reached the host."""
         batch, fetch = pending
         for trial, row in zip(batch.trials.tolist(), fetch().numpy(), strict=True):
             samples = int(self._lengths[trial])
-            # What is longer is scored in windows.
+            # Longer recordings are scored in windows.
             if samples <= self._over_time.max_samples:
                 self._note(trial, Timed(self._over_time.extra.fit(row, samples), samples))
 

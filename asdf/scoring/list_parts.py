@@ -1,8 +1,8 @@
-"""The rows of a list that is being scored: of earlier starts, and of this process.
+"""Rows of a list that is being scored, from earlier runs and from this process.
 
-Invariant: rows of an earlier start count only where all that they depend on is the same (`work_of`)
-and where their whole batch is known, so that a list ends with the same bytes however often it was
-stopped, on any number of processes.
+Invariant: rows of an earlier run count only if everything they depend on is unchanged (`work_of`)
+and their whole batch is known. A list thus ends with the same bytes however often it was stopped,
+on any number of processes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def work_of(
     settings: ScoringSettings,
     wanted: Collection[str],
 ) -> Work:
-    """Return a function that describes all that scores depend on; it computes that once."""
+    """Return a function that describes everything scores depend on, computed once."""
 
     @cache
     def describe() -> dict[str, Any]:
@@ -56,7 +56,7 @@ def work_of(
             "list": [utterances.name, utterances.digest()],
             "set of recordings": sampled_sizes(utterances),
             "division into batches": division.hexdigest(),
-            # A row has its trial's loss, or has none.
+            # Rows with the loss of their trial differ from rows without.
             "loss": None if scorer.trial_loss is None else dict(scorer.trial_loss.depends_on),
             "way of scoring": {
                 **asdict(scorer.how_scored),
@@ -73,22 +73,22 @@ def work_of(
 
 
 def open_parts(output: Path | None, what: str, work: Work) -> Parts | None:
-    """Return the parts next to an output; None where nothing is to be saved."""
+    """Open the parts next to an output; return None if nothing is to be saved."""
     if output is None:
         return None
     return Parts(output.parent, f".{output.name}.{what}-", work)
 
 
 def remove_parts(output: Path) -> None:
-    """Remove all parts next to an output, whose work is done."""
+    """Remove all parts next to an output that is complete."""
     Parts(output.parent, f".{output.name}.", dict).remove()
 
 
 class ListRows:
-    """Numbers of each trial, by the names of columns, on the device until saved or needed.
+    """Columns of numbers per trial, on the device until they are saved or needed.
 
     Args:
-        parts: Parts in which rows are saved from time to time; None: nowhere.
+        parts: Parts in which rows are saved from time to time; None: rows are not saved.
     """
 
     def __init__(self, parts: Parts | None) -> None:
@@ -97,7 +97,7 @@ class ListRows:
         self._on_host: list[Columns] = []
 
     def take_up(self, what: str, count: int) -> np.ndarray:
-        """Take the rows of earlier starts, on the main process; return which trials they are of.
+        """Restore the rows of earlier runs on the main process; return a mask of their trials.
 
         Args:
             count: Number of trials of the list.
@@ -106,29 +106,29 @@ class ListRows:
         saved = self._parts.read(what) if self._parts is not None else []
         if saved:
             joined = join_columns(saved)
-            # A batch whose frames were not saved was computed again.
+            # A batch whose frames were not saved may have been computed twice.
             trials, first = np.unique(joined[TRIALS], return_index=True)
             known[trials] = True
             self._on_host = [{name: column[first] for name, column in joined.items()}]
         return known
 
     def leave_out(self, computed: np.ndarray) -> None:
-        """Forget the rows of trials that are computed again (a mask over all trials)."""
+        """Drop the rows of trials that are computed again (a mask over all trials)."""
         for columns in self._on_host:
             stays = ~computed[columns[TRIALS]]
             columns.update({name: column[stays] for name, column in columns.items()})
 
     def add(self, trials: np.ndarray, columns: dict[str, Tensor]) -> None:
-        """Add the columns of a batch, (batch, ...), as they are on the device."""
+        """Add the columns of a batch, (batch, ...), which are still on the device."""
         self._on_device.append((trials, columns))
         if self._parts is not None and self._parts.due:
             self.save()
 
     def save(self) -> None:
-        """Save what was added since the last time.
+        """Save the rows that were added since the last save.
 
         Raises:
-            AsdfError: it cannot be written.
+            AsdfError: the rows cannot be written.
         """
         fetched = self._fetch()
         if self._parts is not None:
@@ -137,7 +137,7 @@ class ListRows:
             self._parts.save()
 
     def save_the_rest(self) -> None:
-        """Save what was added if the whole took so long that it should not be computed again."""
+        """Save the remaining rows if scoring took long enough that repeating it would be costly."""
         if self._parts is not None and (self._parts.saved or self._parts.due):
             self.save()
 
@@ -147,9 +147,9 @@ class ListRows:
         return self._on_host
 
     def _fetch(self) -> list[Columns]:
-        """Bring the rows of all batches to the host at once.
+        """Copy the rows of all batches to the host at once.
 
-        Fetching each batch's would make the device wait for the host.
+        Copying them batch by batch would make the device wait for the host.
         """
         if not self._on_device:
             return []

@@ -1,7 +1,7 @@
-"""What made a score, so that it can be cited and made again: versions, digests, date and options.
+"""Provenance of a score, for citation and reproduction: versions, digests, date, options.
 
-Invariant: a digest is what `sha256sum` prints of the file that is named, so that anyone can check
-it with other tools; a date is in UTC.
+Invariant: a digest equals what `sha256sum` prints for the named file, so anyone can check it with
+other tools; dates are in UTC.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from asdf.scoring.detector import Detector
 
 _PIECE = 2**20
-# Of a folder as `export` and the hub write it.
+# File name in a folder that `export` or the hub writes.
 _WEIGHTS = "model.safetensors"
 
 
@@ -39,7 +39,7 @@ class Provenance:
     Attributes:
         asdf: Version of ASDF.
         torch: Version of torch.
-        network_sha256: Digest of the network, as of `network_digest`; None: unknown.
+        network_sha256: Digest of the network, see `network_digest`; None: unknown.
         date: UTC date and time in ISO 8601, to the second.
         options: Options that scores depend on, as plain values.
     """
@@ -55,16 +55,16 @@ class Provenance:
         return asdict(self)
 
     def now(self) -> Provenance:
-        """Return the same with the present date, for a result of a process that goes on."""
+        """Return the same provenance with the present date, for a process that keeps running."""
         return replace(self, date=_now())
 
 
 def describe(network: AnyPath, options: Mapping[str, Any]) -> Provenance:
-    """Describe the scores that a network gives from now on; its file is read for the digest.
+    """Describe the scores that a network gives from now on; read its file for the digest.
 
     Args:
-        network: Path of the network, or its name on the hub, as `Detector.source` has it.
-        options: Options that scores depend on, by name; what is no plain value becomes text.
+        network: Path of the network, or its name on the hub, as in `Detector.source`.
+        options: Options that scores depend on, by name; values that are not plain become text.
 
     Raises:
         AsdfError: as `network_digest`.
@@ -101,8 +101,8 @@ def made_by(
 
     Args:
         trial: Whether they are trial scores.
-        window: Seconds of a window and from one to the next; None without windows.
-        command: Command that gives the same again.
+        window: Length and hop of the windows, in seconds; None without windows.
+        command: Command that reproduces the scores.
     """
     entry = provenance.now().entry()
     window_s, hop_s = window or (None, None)
@@ -119,18 +119,18 @@ def score_command(
 ) -> str:
     """Return the command that scores a recording as a detector does.
 
-    Folders of the machine that the detector is on are left out: they mean nothing elsewhere.
+    Folders on the detector's machine are omitted, because they mean nothing elsewhere.
 
     Args:
         network: Name of the network's file, or its name on the hub.
         recording: Name of the recording's file.
-        trial, window: As in `made_by`.
+        trial, window: Kind of the score and its windows, as in `made_by`.
     """
     arguments = detector.arguments
     words = ["asdf-antispoofing", "score", network, recording]
     for name in ("device", "threads", "precision", "engine", "threshold"):
         if arguments.get(name) is not None:
-            # With '=', since a threshold may begin with a minus.
+            # The form with '=' is needed because a threshold may begin with a minus sign.
             words.append(f"--{name}={arguments[name]}")
     if arguments.get("full_length"):
         words.append("--full-length")
@@ -146,9 +146,9 @@ def score_command(
 def network_digest(network: AnyPath) -> str:
     """Digest a network's file with SHA-256.
 
-    Of a folder, which holds weights with their settings, it is the digest of its
-    `model.safetensors`. Of a fused system it is that of its own file, which states the digests of
-    all its networks; others are refused when it is opened.
+    For a folder with weights and settings, it is the digest of its `model.safetensors`. For a fused
+    system, it is the digest of its own file, which states the digests of all its networks; networks
+    with other digests are refused on opening.
 
     Args:
         network: Path, or name on the hub.
@@ -167,10 +167,10 @@ def network_digest(network: AnyPath) -> str:
 
 
 def recording_digest(recording: AnyPath | bytes) -> str:
-    """Digest the file of a recording with SHA-256, as it is before it is decoded.
+    """Digest the file of a recording with SHA-256, before decoding.
 
     Args:
-        recording: Path, also of a file in a tar; or the file's content.
+        recording: Path, possibly of a file in a tar; or the file's content.
 
     Raises:
         AsdfError: it cannot be read.
@@ -188,7 +188,7 @@ def recording_digest(recording: AnyPath | bytes) -> str:
 
 
 def _as_plain(value: Any) -> Any:
-    """Return a value as JSON can have it."""
+    """Return a value in a form that JSON can represent."""
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, list | tuple):

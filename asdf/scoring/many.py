@@ -1,9 +1,9 @@
-"""Many recordings: measured and read by threads while the network computes, equal lengths together.
+"""Scoring of many recordings: threads measure and read while the network computes.
 
-Invariant: results come in portions of the files, in the order in which they were named, so that the
-first comes soon and no more than a few portions are in memory, however long the list is. One bad
-file costs no other its score. Which files are a portion, and which of them a batch, does not depend
-on what is known already: a work that was stopped and goes on gives the same scores to the last bit.
+Invariant: results come in portions of the files, in their given order, so the first results come
+soon and only a few portions are in memory, for lists of any length. One bad file does not affect
+the scores of others. Portions and batches do not depend on which results are already known, so a
+run that is stopped and resumed gives the same scores to the last bit.
 """
 
 from __future__ import annotations
@@ -31,30 +31,30 @@ from asdf.scoring.waveform_scorer import Outcome
 from asdf.scoring.whole_recording import Trial, Window, as_result
 from asdf.scoring.windows import Cut
 
-# Decoders let other threads run, so that threads do as well as processes, and need no copies.
+# Decoders release the GIL, so threads work as well as processes and need no copies.
 _READERS = 4
 _NAMED = (str, os.PathLike)
-# Batches that are in memory.
+# Maximum number of batches in memory.
 _BATCHES = 3
-# Files that are sorted by length together: enough that batches are full, few enough that the first
-# result comes soon.
+# Number of files that are sorted by length together: enough for full batches, few enough for an
+# early first result.
 _PORTION = 48
 
 _UNKNOWN = SpeechLength(0, 0)
 
-# ValueError: a name that no file can have.
+# ValueError: the name is not valid for a file.
 _FAILURES = (AsdfError, OSError, MemoryError, ValueError)
 
 
 @dataclass(frozen=True)
 class File:
-    """A recording to be scored, be it a file or in memory.
+    """A recording to be scored, either a file or in memory.
 
     Attributes:
-        length: Samples of speech in it, and of the whole recording.
-        samples: Samples of its speech that are scored as a trial; None: it is scored in windows.
-        error: why it could not be measured; ''.
-        known: its result is known already; it is only read for the others of its batch.
+        length: Samples of speech in the recording, and of the whole recording.
+        samples: Samples of speech scored as a trial; None: the recording is scored in windows.
+        error: Reason why the recording could not be measured; ''.
+        known: Whether its result is already known; it is then read only to fill its batch.
     """
 
     recording: Recording
@@ -66,12 +66,12 @@ class File:
 
 @dataclass(frozen=True)
 class _Heard:
-    """What the network hears of a file.
+    """The part of a file that the network hears.
 
     Attributes:
-        piece: Beginning of it; None where it is scored in windows, which are read later, or cannot
-            be read.
-        error: Why it cannot be read; ''.
+        piece: Beginning of the file; None if it cannot be read, or is scored in windows, which are
+            read later.
+        error: Reason why the file cannot be read; ''.
     """
 
     piece: Piece | None = None
@@ -80,14 +80,15 @@ class _Heard:
 
 @dataclass(frozen=True)
 class ManyRecordings:
-    """Recordings as batches of what is heard of them.
+    """Recordings in batches of their heard parts.
 
     Attributes:
-        hearing: How each is heard.
+        hearing: Rules by which each recording is heard.
         whole: Whether recordings that are longer than a trial are scored in windows.
-        progress: Whether it is shown how far a long recording is.
-        limits: Limits of what a recording may take.
-        is_known: Whether the file at an index has a result; called before its portion is measured.
+        progress: Whether to show the progress in a long recording.
+        limits: Limits on the size of a recording.
+        is_known: Function that returns whether the file at an index has a result; called before its
+            portion is measured.
     """
 
     hearing: Hearing
@@ -97,7 +98,7 @@ class ManyRecordings:
     is_known: Callable[[int], bool]
 
     def score(self, recordings: Iterable[Any]) -> Iterator[Scored]:
-        """Yield a result for each recording that has none yet.
+        """Yield a result for each recording that does not have one yet.
 
         Raises:
             UsageError: one is nothing that can be scored, see `as_recording`.
@@ -119,7 +120,7 @@ class ManyRecordings:
         pieces = [part.piece for part in heard if part.piece is not None]
         outcomes = iter(self.hearing.score(pieces) if pieces else ())
         for file, part in zip(batch, heard, strict=True):
-            # Also a file that is known takes its outcome, or the others would get the wrong ones.
+            # A known file takes its outcome too; otherwise the others would get wrong ones.
             outcome = None if part.piece is None else next(outcomes)
             if file.known:
                 continue
@@ -133,12 +134,12 @@ class ManyRecordings:
                 yield self._make_result(file, self._describe, file, part.piece, outcome)
 
     def _describe(self, file: File, piece: Piece, outcome: Outcome) -> Score:
-        """Return the score of a file that was heard from its beginning, as one piece."""
+        """Return the score of a file whose beginning was heard as one piece."""
         length = file.length
         trial = Trial(length.speech, length.recording, piece.silent, piece.has_speech)
         searched: list[Window] = []
         if self.whole:
-            # Of this file alone: which others are known already must not change a last digit.
+            # Only this file is searched: known results of other files must not change a last digit.
             searched = self.hearing.search_recording(file.recording, trial.total, piece=piece)
         return self.hearing.describe_trial(file.recording, trial, outcome, searched)
 
@@ -161,7 +162,7 @@ class ManyRecordings:
                 yield failed
             batches = self._plan_portion([file for file in files if not file.error])
             wanted = [batch for batch in batches if _has_unknown(batch)]
-            # Longest first, as a list is scored, would keep the first of them waiting for all.
+            # Sorting by length, as for lists, would delay the first result until the end.
             yield from sorted(wanted, key=lambda batch: min(file.recording.index for file in batch))
 
     def _plan_portion(self, files: list[File]) -> list[list[File]]:
@@ -181,7 +182,7 @@ class ManyRecordings:
     def _measure_portion(
         self, pool: Threads, numbered: Iterator[tuple[int, Any]]
     ) -> list[Future[File]]:
-        """Begin to measure the next portion that has a file without a result; [] at the end."""
+        """Start to measure the next portion with a file to score; return [] at the end."""
         while portion := list(islice(numbered, _PORTION)):
             files = [self._make_file(index, value) for index, value in portion]
             if _has_unknown(files):
@@ -195,7 +196,7 @@ class ManyRecordings:
         try:
             recording = as_recording(value, None, index, self.limits, self.hearing.audio)
         except UsageError:
-            # A mistake in the program, not in a recording.
+            # This is an error in the program, not in a recording.
             raise
         except AsdfError as error:
             name = name_of(value, index)

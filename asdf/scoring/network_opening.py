@@ -1,7 +1,7 @@
-"""A network file opened for scoring: the network on its device, and all that its scores depend on.
+"""A network file opened for scoring: the network on its device and all scoring parameters.
 
-Invariant: nothing in the file is run, and what cannot be computed as requested is refused before
-anything is scored.
+Invariant: no code in the file is executed, and what cannot be computed as requested is refused
+before anything is scored.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ DEMO_REMARK = (
 
 @dataclass(frozen=True)
 class Options:
-    """How a network is opened; as the arguments of `Detector`."""
+    """Options for opening a network, as in the arguments of `Detector`."""
 
     device: str | torch.device
     network_folder: AnyPath | None
@@ -72,10 +72,10 @@ class Options:
         precision: ScoringPrecision,
         threads: int,
     ) -> dict[str, Any]:
-        """Return the arguments of a detector that scores the same bits elsewhere too.
+        """Return the arguments of a detector that gives identical scores elsewhere.
 
         Args:
-            device, precision, threads: What 'auto' and None stood for.
+            device, precision, threads: Values chosen for 'auto' and None.
         """
         folder = _network_folder(self)
         return {
@@ -96,15 +96,15 @@ class Options:
 
 @dataclass(frozen=True)
 class OpenedNetwork:
-    """A network that scores.
+    """A network that is ready to score.
 
     Attributes:
-        source: the path as it was named, or the repository of the hub with its commit.
-        settings: those that it was trained with.
+        source: Path as given, or the repository on the hub with its commit.
+        settings: Settings that the network was trained with.
         threshold: Threshold of verdicts; None: no verdicts.
         threads: Number of threads that the network computes with on a CPU.
-        remark: Sentence on what limits all of its scores; ''.
-        origin: from what it was opened, for copies.
+        remark: Sentence on a limitation of all its scores; ''.
+        origin: Origin of the network, for copies.
     """
 
     source: str
@@ -118,16 +118,16 @@ class OpenedNetwork:
 
 
 def open_network(named: AnyPath, options: Options) -> OpenedNetwork:
-    """Open what is named: a network by its path or as a repository of the hub, or a fused system.
+    """Open a network by its path or its repository on the hub, or a fused system.
 
     Raises:
-        AsdfError: it cannot be downloaded, or is no detector; a network of a fused system is
-            missing or was changed.
-        UsageError: an option cannot be meant, or not be done here.
+        AsdfError: the network cannot be downloaded, or is not a detector; a network of a fused
+            system is missing or was changed.
+        UsageError: an option is not valid, or not supported on this machine.
     """
     limits = {"max_seconds": options.limits.max_seconds, "memory_limit": options.limits.memory}
     for name, limit in limits.items():
-        # Not `limit <= 0`: of NaN that is False too.
+        # `limit <= 0` would let NaN pass.
         if limit is not None and not limit > 0:
             raise UsageError(f"{name} = {limit!r}: give a positive number, or leave it out.")
     set_threads(options.threads)
@@ -140,7 +140,7 @@ def open_network(named: AnyPath, options: Options) -> OpenedNetwork:
     if is_fused_file(path):
         opened = _open_fused(path, options, precision)
     else:
-        # Before it is read: a copy of what is written meanwhile is refused.
+        # The state is taken before reading, so that copies detect a file that changes meanwhile.
         state = read_state(path)
         scorer, settings, entry = _read_scorer(path, options, precision)
         source = describe_source(named, path)
@@ -169,12 +169,12 @@ def open_network(named: AnyPath, options: Options) -> OpenedNetwork:
 
 @dataclass(frozen=True)
 class _Opened:
-    """A network or a fused system that was read.
+    """A network or a fused system that has been read.
 
     Attributes:
         state: State of its files, before they were read.
         networks: Paths of a fused system's networks.
-        remark: as of `OpenedNetwork`.
+        remark: Sentence on a limitation of all scores, as in `OpenedNetwork`.
     """
 
     source: str
@@ -220,7 +220,7 @@ def _open_fused(path: Path, options: Options, precision: ScoringPrecision) -> _O
 
 
 def _remark_on_training(source: str, lists: Iterable[Sequence[str]]) -> str:
-    """Return, and log, what to know of scores of networks that know only computed voices; ''."""
+    """Return, and log, a caution on networks trained only on synthesised voices; ''."""
     for training_sets in lists:
         names = "+".join(training_sets).split("+")
         if all(name.startswith(DEMO_PREFIX) for name in names):
@@ -234,10 +234,10 @@ def _read_scorer(
     options: Options,
     precision: ScoringPrecision,
 ) -> tuple[Scorer, Sections, Any]:
-    """Read a network; return what scores, its settings, and the entry of its calibration."""
+    """Read a network; return its scorer, its settings, and the entry of its calibration."""
     folder = _network_folder(options)
     network, file = read_detector(path, folder, _base(options))
-    # Here, not only while it scores: threads may score at the same time.
+    # Set here and not only for each score, because threads may score at the same time.
     network.eval()
     settings = file.to_sections(folder=folder)
     rules = settings.network
@@ -266,7 +266,7 @@ def _base(options: Options) -> str | None:
 def _adapt_rules(
     rules: Network, sample_rate: int, network: torch.nn.Module, full_length: bool
 ) -> Network:
-    """Return the rules of scoring for a detector: nothing is cut, and the limits may be others."""
+    """Return the scoring rules of a detector: no cuts, and possibly other length limits."""
     rules = replace(rules, max_cut_proportion=0.0)
     if not full_length:
         return rules
@@ -278,7 +278,7 @@ def _adapt_rules(
             "windows."
         )
     defaults = Network()
-    # Of as many seconds at any rate.
+    # The limits stay the same in seconds at any rate.
     factor = sample_rate / USUAL_AUDIO.sample_rate
     shortest = round(defaults.min_evaluation_utterance_length_in_samples * factor)
     longest = round(defaults.max_evaluation_utterance_length_in_samples * factor)

@@ -1,10 +1,9 @@
 """Extras that follow the time of a recording, such as the scores of its frames.
 
-Invariant: every sample of a recording is in one frame, and a frame's value comes from the network
-hearing it with what surrounds it: a recording beyond the length of a trial is heard in windows that
-overlap, and each window gives the frames that lie further from its ends than in the other window.
-Such windows follow from the recording's length alone, so that its values are the same in a list and
-by itself, on any number of processes.
+Invariant: every sample of a recording is in exactly one frame, and each frame is computed with its
+context. A recording longer than a trial is heard in overlapping windows; each frame comes from the
+window whose ends are further away. The windows depend only on the recording's length, so the values
+are the same in a list and alone, on any number of processes.
 
 Shapes: F frames, T samples.
 """
@@ -24,14 +23,14 @@ from asdf.networks.extras import Extra
 from asdf.scoring.waveform_scorer import WaveformScorer
 from asdf.settings.sections import SpeechActivity
 
-# What two windows have in common, at most.
+# Maximum overlap of two windows.
 _OVERLAP_S = 4
-# Windows that are in memory together, in samples: 64 MiB.
+# Samples of windows in memory together: 64 MiB.
 _HELD_SAMPLES = 2**24
 
 
 class Timed(NamedTuple):
-    """An extra of a recording: its frames' values, (F,), and the samples of the recording."""
+    """An extra of a recording: the values of its frames, (F,), and the recording's samples."""
 
     row: np.ndarray
     samples: int
@@ -39,14 +38,14 @@ class Timed(NamedTuple):
 
 @dataclass(frozen=True)
 class OverTime:
-    """How an extra of long recordings is computed.
+    """Computation of an extra of long recordings.
 
     Attributes:
         key: Key of the extra, which has a hop.
-        max_samples: Samples that the network hears at once.
+        max_samples: Maximum number of samples that the network hears at once.
         hop: Samples per frame.
-        window: Samples of a window of a longer recording, whole frames.
-        overlap: Samples that two windows share, twice a number of whole frames.
+        window: Samples of a window of a longer recording, a multiple of the frame length.
+        overlap: Samples that two windows share, an even multiple of the frame length.
     """
 
     scorer: WaveformScorer
@@ -78,7 +77,7 @@ class OverTime:
         return self.scorer.extras[self.key]
 
     def of_blocks(self, blocks: Iterable[np.ndarray]) -> Timed:
-        """Return the extra of a recording that comes in blocks (T,).
+        """Return the extra of a recording that arrives in blocks (T,).
 
         Raises:
             AsdfError: as `WaveformScorer.score_waveforms`.
@@ -93,7 +92,7 @@ class OverTime:
             for (start, waveform), row in zip(group, outcomes.extras[self.key], strict=True):
                 values = row
                 if parts:
-                    # The window before has frames up to the middle of what the two share.
+                    # The previous window provides the frames up to the middle of the overlap.
                     parts[-1] = parts[-1][: len(parts[-1]) - half]
                     values = row[half:]
                 parts.append(values)
@@ -101,7 +100,7 @@ class OverTime:
         return Timed(np.concatenate(parts), end)
 
     def _cut(self, blocks: Iterable[np.ndarray]) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield first sample and waveform of each window; the last one ends with the recording."""
+        """Yield the first sample and waveform of each window; the last ends with the recording."""
         step = self.window - self.overlap
         held = np.zeros(0, np.float32)
         start = 0
@@ -113,13 +112,13 @@ class OverTime:
                 end = start + self.window
                 start += step
                 held = held[step:]
-        # Without more than the last window has, all of it is scored already.
+        # If nothing follows the last window, everything is scored already.
         if start + len(held) > end:
             yield start, held
 
 
 def check_whole_time(key: str, sad: SpeechActivity) -> None:
-    """Refuse to compute an extra of speech whose times in the recording are not known.
+    """Refuse to compute an extra of joined speech, whose times are not known.
 
     Raises:
         UsageError: speech activity detection is on.

@@ -1,8 +1,8 @@
-"""What each member of a panel says of a recording, and how many of them agree.
+"""The verdicts of the members of a panel on a recording, and how many of them agree.
 
-Invariant: a member's LLR is that of its own score by its own calibration, whatever the others and
-the fused score say, and its verdict is that of its own threshold. Of a long recording it is that of
-the mean over the same windows as the fused score.
+Invariant: a member's LLR follows from its own score and calibration, and its verdict from its own
+threshold, independent of the others and of the fused score. For a long recording, the score is the
+mean over the same windows as for the fused score.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SHOWN = 4
 
 @dataclass(frozen=True)
 class MemberVerdict:
-    """What a member of a panel says of a recording.
+    """The verdict of a member of a panel on a recording.
 
     Attributes:
         name: Name of the member.
@@ -43,7 +43,7 @@ class MemberVerdict:
 
 @dataclass(frozen=True)
 class Agreement:
-    """What the members of a panel say of a recording, in their order."""
+    """The verdicts of the members of a panel on a recording, in their order."""
 
     members: tuple[MemberVerdict, ...]
 
@@ -58,7 +58,7 @@ class Agreement:
         return len(self.members) - self.bona_fide
 
     def describe(self) -> str:
-        """Return in words how many say what, with the LLRs of those that are fewer."""
+        """Return the numbers of verdicts in words, with the LLRs of the minority."""
         count = len(self.members)
         fewer = _SPOOF if self.spoof <= self.bona_fide else _BONA_FIDE
         others = [member for member in self.members if member.verdict == fewer]
@@ -86,10 +86,10 @@ def read_agreement(entry: dict[str, Any] | None) -> Agreement | None:
 
 
 class Members(Extra):
-    """The scores of a panel's members, one row of them per recording.
+    """The scores of a panel's members, one row per recording.
 
     Attributes:
-        panel: Panel that the members are of.
+        panel: Panel of the members.
     """
 
     key = MEMBERS
@@ -98,7 +98,7 @@ class Members(Extra):
         self.panel = panel
 
     def of_outputs(self, outputs: Outputs) -> Tensor:
-        """Refuse: it takes several networks.
+        """Refuse, because this extra takes several networks.
 
         Raises:
             UsageError: always.
@@ -110,11 +110,11 @@ class Members(Extra):
         return list(np.stack(columns, axis=1))
 
     def describe(self, row: np.ndarray, samples: int) -> Agreement:
-        """Return what the members say."""
+        """Return the verdicts of the members."""
         verdicts = []
         for member, score in zip(self.panel.members, row.tolist(), strict=True):
             calibration = member.calibration
-            # Bounds limit what is claimed, and change no decision.
+            # The bounds limit what is claimed, and do not change decisions.
             decisive = float(calibration.unbounded_llr(score))
             verdict = _BONA_FIDE if decisive >= calibration.threshold else _SPOOF
             llr = float(calibration.llr(score))

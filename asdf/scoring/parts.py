@@ -1,7 +1,7 @@
-"""Parts of a recording that sound spoofed by themselves, found in the scores of short windows.
+"""Detection of spoofed parts of a recording from the scores of short windows.
 
-Invariant: parts follow from the windows' scores and a threshold alone, so that whoever has these
-finds the same. The score of the recording is never changed by them: they change its verdict.
+Invariant: the parts depend only on the scores of the windows and a threshold, so they can be
+recomputed from these. They never change the score of the recording, only its verdict.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from asdf.scoring.window_threshold import WindowThreshold
 from asdf.trials.how_scored import ScoredLength
 
 _WINDOW_S = 4.0
-# Of fewer windows the recording's own score says as much.
+# For fewer windows, the recording's own score says as much.
 _MIN_WINDOWS = 2
 
 OWN_THRESHOLD = (
@@ -26,10 +26,10 @@ OWN_THRESHOLD = (
 
 
 def part_window(length: ScoredLength, window_samples: int) -> int:
-    """Return the samples of a window in which parts are searched for.
+    """Return the window length in samples for the search for parts.
 
-    4 s, or what the network repeats shorter recordings to, as of a network of one length; and no
-    more than it hears at once.
+    It is 4 s, or the minimum input length of the network if that is longer, and at most the maximum
+    input length.
 
     Args:
         length: Part of a recording that a trial score is of.
@@ -41,13 +41,14 @@ def part_window(length: ScoredLength, window_samples: int) -> int:
 
 @dataclass(frozen=True)
 class PartSearch:
-    """How parts are searched for.
+    """Rules of the search for parts.
 
     Attributes:
         window: Samples of a window.
-        hop: Samples from the start of a window to that of the next.
-        threshold: Score below which a window is in a part.
-        learnt: Threshold for such windows that it is; None: it is that of whole recordings.
+        hop: Samples from the start of one window to the start of the next.
+        threshold: Score below which a window belongs to a part.
+        learnt: Learnt threshold for such windows that is used; None: the threshold of whole
+            recordings.
         sample_rate: Sampling rate of the samples, in Hz.
     """
 
@@ -62,25 +63,25 @@ class PartSearch:
         return samples > _MIN_WINDOWS * self.window
 
     def with_windows(self, window: int, hop: int) -> PartSearch:
-        """Return the search in other windows, in samples.
+        """Return the same search with other windows, in samples.
 
-        A learnt threshold is retained; rates of false alarms, of other windows, are not.
+        A learnt threshold is kept; false alarm rates are not, because they are of other windows.
         """
         learnt = self.learnt if (window, hop) == (self.window, self.hop) else None
         return replace(self, window=window, hop=hop, learnt=learnt)
 
     def is_below(self, window: WindowScore) -> bool:
-        """Return whether a window sounds spoofed; one that is not judged does not."""
+        """Return whether a window sounds spoofed; a window that is not judged does not."""
         return window.judged and window.compared < self.threshold
 
     def find(self, windows: Iterable[WindowScore]) -> tuple[WindowScore, ...]:
         """Join windows below the threshold that overlap or touch.
 
         Args:
-            windows: Windows in their order; those that are not judged are in no part.
+            windows: Windows in their order; those that are not judged belong to no part.
 
         Returns:
-            Parts from the first sample to the last of joined windows, with the lowest score.
+            Parts, from the first to the last sample of the joined windows, with the lowest score.
         """
         parts: list[WindowScore] = []
         for window in windows:
@@ -89,7 +90,7 @@ class PartSearch:
         return tuple(parts)
 
     def describe(self, windows: Sequence[WindowScore]) -> dict[str, Any]:
-        """Return the fields of `Known` on the parts of a recording; {} without windows."""
+        """Return the fields of `Known` about parts; {} without windows."""
         if not windows:
             return {}
         judged = sum(window.judged for window in windows)
@@ -100,7 +101,7 @@ class PartSearch:
         }
 
     def searched(self, windows: int) -> Searched:
-        """Return what is said of a search in so many windows that are judged."""
+        """Return the description of a search in `windows` judged windows."""
         false_alarms = None
         if self.learnt is not None and windows:
             false_alarms = self.learnt.false_alarms(windows)
@@ -121,7 +122,7 @@ class PartSearch:
         )
 
     def entry(self) -> dict[str, Any]:
-        """Return plain values for JSON: how all recordings were searched."""
+        """Return plain values for JSON: the rules of the search for all recordings."""
         return {
             "window_s": self.window / self.sample_rate,
             "hop_s": self.hop / self.sample_rate,
@@ -131,7 +132,7 @@ class PartSearch:
 
 
 def add_to_parts(parts: list[WindowScore], window: WindowScore) -> None:
-    """Join a window to the last of `parts` if they overlap or touch; else it is a new part."""
+    """Merge a window into the last of `parts` if they overlap or touch; else start a new part."""
     last = parts[-1] if parts else None
     if last is None or window.start_s > last.end_s:
         parts.append(replace(window, extras={}))
@@ -145,12 +146,13 @@ def make_search(
     threshold: float | None,
     learnt: WindowThreshold | None = None,
 ) -> PartSearch | None:
-    """Return how a detector searches for parts; None without a threshold, or without verdicts.
+    """Return a detector's search for parts; None without a threshold or verdicts.
 
     Args:
-        length, window_samples: as of `part_window`.
+        length, window_samples: Scored part and longest window, as in `part_window`.
         threshold: Threshold of whole recordings.
-        learnt: Threshold for windows that goes with it; one of other windows is not used.
+        learnt: Threshold for windows that belongs to `threshold`; ignored if it is for other
+            windows.
     """
     if threshold is None:
         return None

@@ -1,7 +1,7 @@
-"""What a program hands over to be scored: a path, content of a file, a file object, or samples.
+"""Recordings that a program passes to be scored: paths, file contents, file objects, samples.
 
-Invariant: the same samples get the same score whatever they come as. What is none of these is
-refused by its type, before anything is read; content is never taken for a path.
+Invariant: the same samples get the same score in any form. Other types are refused before anything
+is read, and content is never taken for a path.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from asdf.settings.sections import USUAL_AUDIO, Audio, SpeechActivity
 from asdf.text import from_here, is_address
 from asdf.watermarks import Samples
 
-# At least so much of a file is read at a time: a seek and a call for each short window would cost
-# more.
+# Minimum number of seconds of a file that are read at a time: a seek and a call for each short
+# window would cost more.
 _BLOCK_S = 30
 
 _CONTENT = bytes | bytearray | memoryview
-# What is a recording by itself, so that a list of it is several.
+# Types that are one recording; a list of them is several recordings.
 _NAMED = (str, bytes, bytearray, os.PathLike)
 _READ_AT_ONCE = 2**20
-# A stream need not end.
+# A stream may be endless.
 _MAX_CONTENT = 2**31
 
 
@@ -53,10 +53,10 @@ class Recording(ABC):
     """A recording to be scored.
 
     Attributes:
-        index: among those that are scored together.
-        name: its path; or what messages call it.
-        path: None for what is in memory.
-        audio: Rate and channels that it is read as.
+        index: Index of the recording among those that are scored together.
+        name: Path, or the name in messages.
+        path: Path of the recording; None for recordings in memory.
+        audio: Rate and channels that the recording is read with.
     """
 
     index: int
@@ -65,35 +65,35 @@ class Recording(ABC):
     audio: Audio
 
     def heard_as(self, audio: Audio) -> Recording:
-        """Return the recording, to be read at the rate and as the channels of a network."""
+        """Return the recording with the rate and channels that a network hears."""
         return self if audio == self.audio else replace(self, audio=audio)
 
     @abstractmethod
     def measure(self, sad: SpeechActivity) -> SpeechLength:
-        """Measure speech and recording. Raises an AsdfError where it cannot be read."""
+        """Measure the speech and the recording. Raises an AsdfError if it cannot be read."""
 
     @abstractmethod
     def read_speech(self, sad: SpeechActivity, samples: int) -> np.ndarray:
-        """Read up to `samples` of its speech: (T,) float32. Raises as `measure`."""
+        """Read up to `samples` of speech: (T,) float32. Raises as `measure`."""
 
     @abstractmethod
     def read_beginning(self, sad: SpeechActivity, samples: int) -> Beginning:
-        """Read as `read_speech`, and measure. Raises as `measure`."""
+        """Read speech as `read_speech`, and measure it. Raises as `measure`."""
 
     @abstractmethod
     def read_in_blocks(self, window: int) -> Iterable[np.ndarray]:
-        """Read all of it, in blocks of `window` samples or more; a file is decoded once.
+        """Read the whole recording in blocks of `window` samples or more, decoding a file once.
 
         Without speech activity detection. Raises as `measure`.
         """
 
     @abstractmethod
     def read_whole(self) -> np.ndarray:
-        """Read all of it, without speech activity detection. Raises as `measure`."""
+        """Read the whole recording without speech activity detection. Raises as `measure`."""
 
     @property
     def searched(self) -> Path | Source | Samples:
-        """What watermarks are searched for in, at its own rate. Raises as `measure`."""
+        """Audio, at its own rate, in which watermarks are searched for. Raises as `measure`."""
         whole = self.read_whole()
         mono = whole if whole.ndim == 1 else whole.mean(axis=1)
         return Samples(mono, self.audio.sample_rate)
@@ -126,13 +126,13 @@ class FileRecording(Recording):
         return self._checked()
 
     def _checked(self) -> Path | Source:
-        """Return the source, which exists.
+        """Return the source after checking that it exists.
 
         Raises:
             AsdfError: its path is neither a file nor a member of an archive.
         """
         path = self.path
-        # Of an object each look is a request.
+        # Every check of a remote object is a request.
         is_there = path is None or (not is_remote(path) and path.exists())
         if path is not None and not is_there and file_size(path) is None:
             if is_address(self.name) and not is_remote(self.name):
@@ -159,8 +159,9 @@ class ArrayRecording(Recording):
     @property
     def _waveform(self) -> np.ndarray:
         """The samples as the network hears them, computed once."""
-        # Not a cached_property, which before Python 3.12 has one lock for all recordings: threads
-        # would wait for each other, and a process that is forked meanwhile without end.
+        # cached_property is not used because before Python 3.12 it shares one lock between all
+        # recordings: threads would wait for each other, and a process that is forked meanwhile
+        # would wait forever.
         attributes = vars(self)
         if "waveform" not in attributes:
             attributes["waveform"] = as_waveform(
@@ -197,17 +198,18 @@ def as_recording(
     limits: Limits | None = None,
     audio: Audio = USUAL_AUDIO,
 ) -> Recording:
-    """Return what a program hands over as a recording; a file object is read to its end.
+    """Return the value that a program passes as a recording; read a file object to its end.
 
     Args:
-        value: a path; bytes, bytearray or memoryview of a file's content; a file object, opened for
-            bytes; samples, as of `as_waveform`; or a pair (samples, sample_rate).
+        value: Path; content of a file as bytes, bytearray or memoryview; file object opened in
+            binary mode; samples as in `as_waveform`; or a pair (samples, sample_rate).
         sample_rate: Sampling rate of samples, in Hz.
-        index: among several, for messages.
-        audio: Rate and channels that it is read as.
+        index: Index among several recordings, for messages.
+        audio: Rate and channels that the recording is read with.
 
     Raises:
-        UsageError: it is none of these, or samples have no rate; names index and type.
+        UsageError: it is none of these, or samples come without a rate; the message names index and
+            type.
         AsdfError: a file object cannot be read, or holds more than the limits allow.
     """
     if isinstance(value, list | tuple):
@@ -217,7 +219,7 @@ def as_recording(
                 "`score_many` scores several."
             )
         is_pair = isinstance(value, tuple) and len(value) == 2
-        # Not two samples.
+        # A pair of numbers is two samples.
         if sample_rate is None and is_pair and not isinstance(value[0], int | float):
             value, sample_rate = value
     limits = limits or Limits()
@@ -247,7 +249,7 @@ def as_recording(
 
 
 def name_of(value: Any, index: int | None) -> str:
-    """Return the path of a recording, or how messages name it."""
+    """Return the path of a recording, or its name in messages."""
     if isinstance(value, str | os.PathLike):
         return os.fsdecode(value)
     number = "the recording" if index is None else f"recording {index}"
@@ -262,7 +264,7 @@ def _refuse_rate(sample_rate: Any, name: str) -> None:
 
 
 def _read_to_end(file: Any, name: str, limits: Limits) -> bytes:
-    """Read a file object from where it is to its end."""
+    """Read a file object from its position to its end."""
     if isinstance(file, io.TextIOBase):
         raise UsageError(f"{name} is open for text: open it for bytes, as open(path, 'rb').")
     largest = _MAX_CONTENT if limits.memory is None else min(limits.memory, _MAX_CONTENT)
@@ -281,7 +283,7 @@ def _read_part(file: Any, name: str) -> bytes:
     try:
         part = file.read(_READ_AT_ONCE)
     except (OSError, ValueError) as error:
-        # ValueError: it is closed.
+        # ValueError: the file object is closed.
         raise AsdfError(f"{name} cannot be read: {error}.") from error
     if not isinstance(part, bytes | bytearray):
         kind = type(part).__name__

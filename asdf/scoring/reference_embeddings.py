@@ -1,8 +1,8 @@
-"""The embeddings of a list's references, each computed once.
+"""Embeddings of the references of a list, each computed once.
 
-Invariant: batches of references are formed from all of them before they are dealt out to processes,
-as those of trials are (`asdf.data.scoring_plan`), so that an embedding, hence each score that
-depends on it, is the same to the last bit on any number of processes.
+Invariant: batches of references are formed before they are divided among processes, as for trials
+(`asdf.data.scoring_plan`), so an embedding, and every score that depends on it, is the same to the
+last bit on any number of processes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ReferenceEmbeddings:
     embeddings: Tensor
 
     def of(self, trials: np.ndarray) -> Tensor:
-        """Return the means over the references of each of `trials`, (batch, ...)."""
+        """Return the mean embeddings of the references of each of `trials`, (batch, ...)."""
         means = []
         for trial in trials.tolist():
             rows = torch.from_numpy(self.distinct.of(trial))
@@ -54,7 +54,7 @@ def load_whole(
     world: World,
     stop: StopRequest,
 ) -> BatchLoader:
-    """Return the loader of what a scorer hears of recordings, from their beginnings on."""
+    """Return a loader of the beginnings of recordings, as a scorer hears them."""
     at_once = reading_threads(settings.computing.reading_threads, recordings)
     whole = WholeUtterances(recordings, settings.sad, settings.audio, scorer.channels, at_once)
     workers = settings.computing.network_dataloader_workers
@@ -70,13 +70,13 @@ def embed_references(
 ) -> ReferenceEmbeddings | None:
     """Embed each distinct reference of the scorer's list once, by all processes together.
 
-    Of a stopped list they are computed again: that takes less than the list, which goes on.
+    A list that was stopped computes them again on resuming; this is cheap next to the list.
 
     Args:
         are_needed: Whether trials are still to be scored.
 
     Returns:
-        None where none are needed, or the network takes none.
+        Embeddings of the references; None if they are not needed or the network takes none.
 
     Raises:
         UsageError: the network takes references, and the list has none.

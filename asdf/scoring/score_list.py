@@ -1,7 +1,7 @@
 """Score a trial list exactly once, on any number of processes.
 
-Invariant: each trial gets one score, finite, in list order; and it is the same to the last bit on
-any number of processes that use the same number of threads (see `asdf.data.scoring_plan`).
+Invariant: each trial gets one finite score, in list order, identical to the last bit on any number
+of processes with the same number of threads (see `asdf.data.scoring_plan`).
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ def build_list_scorer(
     world: World,
     loss: TrialLoss | None = None,
 ) -> Scorer:
-    """Return the scorer that all processes share; they come here together.
+    """Return the scorer that all processes share; all processes call this together.
 
-    Its batches are those that the smallest GPU holds, and it computes in the precision that all
-    devices have, so that a trial's score does not depend on the process that computes it.
+    Batches fit into the smallest GPU, and the precision is one that all devices have, so a trial's
+    score does not depend on the process that computes it.
 
     Args:
-        loss: is computed of each trial too; None: scores alone.
+        loss: Loss to compute for each trial too; None: scores alone.
 
     Raises:
         UsageError: a device does not have the requested precision.
@@ -78,13 +78,13 @@ def build_list_scorer(
 
 
 class ScoredList(NamedTuple):
-    """What a network gives for the trials of a list, in list order.
+    """The outputs of a network for the trials of a list, in list order.
 
     Attributes:
-        scores: (trials,) float32.
+        scores: Scores of the trials, (trials,) float32.
         extras: Rows of extras, (trials, numbers) float32, by key.
-        over_time: Tables of the extras that follow time, of all of each recording, by key.
-        losses: (trials,) float32, of the scorer's loss; None where it has none.
+        over_time: Tables of the extras that follow the time of each whole recording, by key.
+        losses: Losses of the trials, (trials,) float32; None if the scorer has no loss.
     """
 
     scores: np.ndarray
@@ -103,7 +103,7 @@ def score_list(
 ) -> np.ndarray | None:
     """Score all trials: float32, in list order, on the main rank; None on the others.
 
-    Args and errors are those of `score_with_extras`.
+    Arguments and errors are those of `score_with_extras`.
     """
     scored = score_with_extras(scorer, utterances, lengths, settings, world, stop)
     return None if scored is None else scored.scores
@@ -121,24 +121,24 @@ def score_with_extras(  # noqa: PLR0913
     *,
     part: Part | None = None,
 ) -> ScoredList | None:
-    """Score all trials, with what else the network gives, on the main rank; None on the others.
+    """Score all trials, with extras, on the main rank; return None on the others.
 
     Args:
-        scorer: as `build_list_scorer` makes it; of a network that takes references, with those of
-            the trials, each of which is embedded once.
+        scorer: Scorer of `build_list_scorer`; each reference of the trials is embedded once if its
+            network takes references.
         lengths: Lengths of the utterances, in samples (see `asdf.data.lengths`).
-        wanted: Keys of the extras on request that are computed too.
-        output: the file that the scores are for: what has been scored is saved next to it from time
-            to time, and a later call goes on from that (`asdf.scoring.list_parts.remove_parts` once
+        wanted: Keys of the extras to compute on request.
+        output: Path of the file for the scores. Intermediate results are saved next to it from time
+            to time, and a later call resumes from them (`asdf.scoring.list_parts.remove_parts` once
             the file is written); None: nothing is saved.
-        part: Part of the list that is scored and saved for `take_parts`, which needs an output;
-            None is returned then. Extras that follow time have no parts.
+        part: Part of the list to score and save for `take_parts`, which requires an output; the
+            result is then None. Extras that follow time cannot be divided.
 
     Raises:
         AsdfError: a recording cannot be read, a score is not a finite number, or a batch does not
             fit into the device's memory.
-        UsageError: the network gives no such extra, or does not hear whole recordings, and an extra
-            follows their time.
+        UsageError: the network gives no such extra, or the extra follows time and the network does
+            not hear whole recordings.
         Stopped: a stop was requested; what was scored is saved next to `output`.
     """
     scorer.require(wanted)
@@ -170,10 +170,10 @@ def score_with_extras(  # noqa: PLR0913
 
 @dataclass(frozen=True)
 class _Progress:
-    """What is known of a list that is being scored.
+    """The results so far of a list that is being scored.
 
     Attributes:
-        rows: Numbers of each trial.
+        rows: Columns of numbers per trial.
         over_time: Extras that follow time, by key.
     """
 
@@ -183,7 +183,7 @@ class _Progress:
     def take_up(
         self, batches: list[ScoringBatch], part: Part | None, world: World, what: str
     ) -> list[ScoringBatch]:
-        """Take what earlier starts have saved, on the main rank; return what remains of a part."""
+        """Restore what earlier runs saved, on the main rank; return the remaining batches."""
         count = sum(len(batch.trials) for batch in batches)
         known = world.run_on_main(lambda: self.rows.take_up(what, count))
         for timed in self.over_time.values():
@@ -201,7 +201,7 @@ class _Progress:
     def add(
         self, batch: ScoringBatch, computed: Computed, scorer: Scorer, utterances: TrialList
     ) -> None:
-        """Add what was computed of a batch, and the scorer's loss of it."""
+        """Add the outputs of a batch, and the scorer's loss."""
         columns = {SCORES: computed.scores_B}
         if scorer.trial_loss is not None:
             columns[LOSSES] = scorer.trial_loss.of_trials(computed, utterances, batch.trials)
@@ -213,14 +213,14 @@ class _Progress:
         self.rows.add(batch.trials, columns)
 
     def add_long(self, world: World, stop: StopRequest) -> None:
-        """Add what follows the time of recordings that are longer than the network's input."""
+        """Add the extras that follow time, for recordings longer than the network's input."""
         for timed in self.over_time.values():
             timed.add_long(timed.remaining_long_trials(world), stop)
 
     def end(
         self, part: Part | None, output: Path | None, work: Work, world: World, trials: TrialList
     ) -> ScoredList | None:
-        """Return what `gather` does; of a part, save the rows of all ranks and mark it as done."""
+        """Return the result of `gather`; for a part, save the rows of all ranks and mark it."""
         if part is None:
             return self.gather(world, trials)
         self.rows.save()
@@ -228,7 +228,7 @@ class _Progress:
         return None
 
     def gather(self, world: World, utterances: TrialList) -> ScoredList | None:
-        """Return what is known of all trials, on the main rank; None on the others.
+        """Return the results of all trials on the main rank; None on the others.
 
         All ranks call this together.
 
@@ -236,7 +236,8 @@ class _Progress:
             AsdfError: a score is not a finite number.
         """
         gathered = world.gather(self.rows.of_all())
-        # A failure reaches all ranks; the scores stay on the main one, which alone needs them.
+        # A failure reaches all ranks; the scores stay on the main one, the only one that needs
+        # them.
         assembled: list[Columns] = []
         world.run_on_main(lambda: assembled.append(_assemble(gathered or [], utterances)))
         self.rows.save_the_rest()
@@ -250,11 +251,11 @@ class _Progress:
 
     @contextmanager
     def saved_after_failures(self) -> Iterator[None]:
-        """Save what was scored if the block ends with an error, or a stop."""
+        """Save what has been scored if the block ends with an error, or a stop."""
         try:
             yield
         except BaseException:
-            # Whatever it was: when it is fixed, the same command goes on from here.
+            # Once the cause of the error is fixed, the same command resumes from here.
             self.rows.save()
             for timed in self.over_time.values():
                 timed.save()
@@ -268,7 +269,7 @@ def _track_batches(
     world: World,
     what: str,
 ) -> Iterator[Tensor]:
-    """Read the waveforms of batches, and show how far they are."""
+    """Read the waveforms of the batches, and show the progress."""
     return track(
         loader.batches(list(map(keys_of, batches))),
         len(batches),
@@ -286,7 +287,7 @@ def keys_of(batch: ScoringBatch) -> list[tuple[int, int]]:
 
 def _assemble(parts: list[list[Columns]], utterances: TrialList) -> Columns:
     """Put the columns of all ranks into list order, and check them."""
-    # A rank without trials knows no columns.
+    # A rank without trials has no columns.
     joined = join_columns([columns for part in parts for columns in part if len(columns[TRIALS])])
     trials = joined.pop(TRIALS)
     if not np.array_equal(np.sort(trials), np.arange(len(utterances))):
@@ -295,7 +296,7 @@ def _assemble(parts: list[list[Columns]], utterances: TrialList) -> Columns:
     for name, column in joined.items():
         ordered[name] = np.empty_like(column)
         ordered[name][trials] = column
-        # A loss that is no number spoils no score.
+        # A loss that is not finite does not invalidate the score.
         if name != LOSSES:
             _check_finite(name, ordered[name], utterances)
     return ordered

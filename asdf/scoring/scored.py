@@ -1,7 +1,7 @@
-"""The score of a recording, and what is known of it.
+"""The score of a recording, with further information.
 
-Invariant: a verdict is made by `decide_verdict` alone, and both kinds of result have the same
-fields of `Known`.
+Invariant: only `decide_verdict` makes verdicts, and both kinds of result have the same fields of
+`Known`.
 """
 
 from __future__ import annotations
@@ -29,17 +29,18 @@ about -85 dB."""
 BONA_FIDE = "bona fide"
 SPOOF = "spoof"
 MIXED = "mixed"
-"""The recording as a whole scores as bona fide does, and a part of it as a spoof."""
+"""Verdict if the whole recording scores as bona fide, but a part of it as a spoof."""
 
 
 @dataclass(frozen=True)
 class WindowScore:
-    """The score of a part of a recording, as of a recording by itself.
+    """The score of a part of a recording, computed as for a recording by itself.
 
     Attributes:
-        judged: False where the score says nothing about the part, as of silence.
-        unbounded_llr: LLR before the bounds of the calibration, where these cut it off; else None.
-        extras: What else the network gives for it, such as its 'sources', by key.
+        judged: Whether the score says anything about the part; False for silence, for example.
+        unbounded_llr: LLR before clipping to the bounds of the calibration, if it was clipped; else
+            None.
+        extras: Further outputs of the network for the part, such as its 'sources', by key.
 
     Examples:
         >>> from asdf import Detector
@@ -58,7 +59,7 @@ class WindowScore:
 
     @property
     def compared(self) -> float:
-        """Value that is compared with thresholds: bounds limit what is claimed, not decisions."""
+        """Value that is compared with thresholds: bounds limit claims, not decisions."""
         return self.score if self.unbounded_llr is None else self.unbounded_llr
 
     def entry(self) -> dict[str, float]:
@@ -71,14 +72,14 @@ class WindowScore:
 
 @dataclass(frozen=True, kw_only=True)
 class Searched:
-    """How a recording was searched for parts that sound spoofed.
+    """Parameters of the search of a recording for spoofed parts.
 
     Attributes:
         windows: Number of windows that were compared with the threshold.
-        window_s, hop_s: Seconds of a window, and from the start of one to that of the next.
-        threshold: Score below which a window is in a part.
-        false_alarms: How often genuine recordings of as many windows have one below it; None: not
-            known, as of a threshold that was not learnt for windows.
+        window_s, hop_s: Length of a window and distance between window starts, in seconds.
+        threshold: Score below which a window belongs to a part.
+        false_alarms: Rate of genuine recordings with as many windows that have one below the
+            threshold; None if unknown, as for a threshold that was not learnt for windows.
     """
 
     windows: int
@@ -88,7 +89,7 @@ class Searched:
     false_alarms: FalseAlarms | None = None
 
     def describe(self) -> str:
-        """Return in words what the windows were compared with, and how often that errs."""
+        """Return in words the threshold of the windows, and its error rate."""
         windows = f"{self.windows} windows of {self.window_s:.4g} s"
         compared = f"{windows} were compared with {self.threshold:.4g}"
         if self.false_alarms is None:
@@ -102,42 +103,38 @@ class Searched:
 
 @dataclass(frozen=True, kw_only=True)
 class Known:
-    """What is known of a score.
+    """Information about a score.
 
     Attributes:
-        verdict: 'bona fide'; 'mixed', where the score is that of bona fide speech and `parts` are
-            not; or 'spoof'. None without a threshold, or where `judged` is False.
-        threshold: from which score on the verdict is 'bona fide'; None: no verdicts.
-        llr: the score, where it is a natural-log likelihood ratio, as of a calibrated network; else
-            None.
-        llr_interval: Interval of the LLR, (low, high), from the bootstrap of the calibration's set;
-            None where the calibration has none.
-        unbounded_llr: LLR of the calibration's map, where it claims more than the set supports and
-            `llr` is its bound; else None. Verdicts are by it.
-        unlike: Whether the recording is unlike those that the calibration was learnt from, so that
-            its LLR does not stand for it; None where the calibration cannot tell, or `judged` is
-            False.
-        distance: Distance of its embedding from those recordings, where `unlike` is known; it is
-            unlike them above 1.
-        raw: the network's own score, which a calibrated detector maps to the score; None when the
-            recording could not be scored.
-        seconds: Seconds of the recording.
-        seconds_scored: Seconds of it that the score is of, without what speech activity detection
-            leaves out.
-        windows: Number of windows that the score is the mean of; 1 when the recording was heard at
-            once.
-        lowest: the window with the lowest score, where there are several. Its times are those of
-            the recording, or of its speech where speech activity detection is on.
-        parts: Parts whose windows score below the threshold by themselves, in their order, each
-            with its lowest score.
-        searched: How parts were searched for; None: they were not.
-        windows_scores: Windows in which parts were searched for; empty where they were not, and of
-            a stream.
-        remark: Sentence that one should know of the score; ''.
-        judged: False where the score says nothing about the recording, as of silence; `remark` says
-            why.
-        extras: What else the network gives, by key: 'embedding', 'frames', 'sources', 'rationale',
-            or that of a task of your own.
+        verdict: 'bona fide'; 'mixed' if the score is bona fide but `parts` are not; or 'spoof'.
+            None without a threshold, or if `judged` is False.
+        threshold: Lowest score of the verdict 'bona fide'; None: no verdicts.
+        llr: Score, if it is a natural-log likelihood ratio, as for a calibrated network; else None.
+        llr_interval: Interval of the LLR, (low, high), from the bootstrap of the calibration set;
+            None if the calibration has none.
+        unbounded_llr: LLR before clipping, if it exceeds what the calibration set supports and
+            `llr` is the bound; else None. Verdicts use it.
+        unlike: Whether the recording differs from those of the calibration set, so that its LLR is
+            not valid for it; None if the calibration cannot determine this, or `judged` is False.
+        distance: Distance of its embedding from the calibration set, if `unlike` is known; above 1
+            the recording is unlike the set.
+        raw: Score of the network before calibration; None if the recording could not be scored.
+        seconds: Length of the recording, in seconds.
+        seconds_scored: Length of the audio that the score covers, in seconds, excluding what speech
+            activity detection removes.
+        windows: Number of windows whose scores are averaged; 1 if the recording was heard at once.
+        lowest: Window with the lowest score, if there are several. Its times are those of the
+            recording, or of its speech if speech activity detection is on.
+        parts: Parts whose windows score below the threshold, in their order, each with its lowest
+            score.
+        searched: Parameters of the search for parts; None: no search.
+        windows_scores: Windows that were searched for parts; empty without a search, and for a
+            stream.
+        remark: Sentence of caution about the score; ''.
+        judged: Whether the score says anything about the recording; False for silence, for example.
+            `remark` then states the reason.
+        extras: Further outputs of the network, by key: 'embedding', 'frames', 'sources',
+            'rationale', or the key of a task of your own.
     """
 
     verdict: str | None = None
@@ -161,8 +158,8 @@ class Known:
 
     @property
     def llr_words(self) -> str:
-        """LLR in the words of the ENFSI guideline; '' without one, or where it does not stand for
-        the recording, as of one that is not judged.
+        """LLR in the words of the ENFSI guideline; '' without an LLR, or if it is not valid for the
+        recording, for example because the recording is not judged.
         """
         if self.llr is None or not self.judged or self.unlike:
             return ""
@@ -170,30 +167,31 @@ class Known:
 
     @property
     def embedding(self) -> np.ndarray | None:
-        """Embedding, (dimension,) float32, if requested; of several windows the mean."""
+        """Embedding, (dimension,) float32, if requested; the mean over several windows."""
         return self.extras.get("embedding")
 
     @property
     def frames(self) -> Any:
-        """Scores of its frames (`FrameScores`), if requested; None otherwise.
+        """Scores of the frames (`FrameScores`), if requested; None otherwise.
 
-        They are of all of the recording, also where the score is of its beginning.
+        They cover the whole recording, even if the score covers only its beginning.
         """
         return self.extras.get("frames")
 
     @property
     def sources(self) -> Any:
-        """Classes with their probabilities (`Sources`), where the network traces sources."""
+        """Classes with their probabilities (`Sources`), if the network traces sources."""
         return self.extras.get("sources")
 
     @property
     def rationale(self) -> Any:
-        """Text that an audio language model generated (`Rationale`), if requested: no evidence."""
+        """Text generated by an audio language model (`Rationale`), if requested; not evidence."""
         return self.extras.get("rationale")
 
     @property
     def agreement(self) -> Agreement | None:
-        """What each member of a panel says (`Agreement`); None without one, and where `judged` is
+        """Verdict of each member of a panel (`Agreement`); None for other systems, and if `judged`
+        is
         False.
         """
         return self.extras.get(MEMBERS) if self.judged else None
@@ -201,14 +199,14 @@ class Known:
 
 @dataclass(frozen=True, eq=False)
 class Scored(Known):
-    """The score of a recording among others, and how much of it was heard.
+    """The result of one recording among several.
 
     Attributes:
-        index: Index of the recording among those that were to be scored, from 0.
-        path: its file; None for content or an array in memory.
-        score: the higher, the more bona fide; None when the recording could not be scored.
-        error: why it could not be scored, one line; '' when it could.
-        name: its path; or what messages call it.
+        index: Index of the recording in the input, from 0.
+        path: Path of the recording; None for contents or arrays in memory.
+        score: Score, higher for bona fide speech; None if the recording could not be scored.
+        error: Reason why it could not be scored, in one line; '' if it could.
+        name: Path, or the name in messages.
 
     Examples:
         >>> from asdf import Detector
@@ -227,8 +225,8 @@ class Scored(Known):
     name: str = ""
 
     def entry(self) -> dict[str, Any]:
-        """Return the result as plain values, for JSON; what does not apply is null or left out."""
-        # These are always there, so that a reader need not ask for each key.
+        """Return the result as plain values, for JSON; what does not apply is null or omitted."""
+        # These keys are always present, so that a reader need not check for each.
         entry: dict[str, Any] = {
             "path": self.name,
             "score": self.score,
@@ -256,8 +254,8 @@ class Scored(Known):
         return entry
 
     def _llr_entries(self, llr: float) -> dict[str, Any]:
-        """Return the LLR, to the base of ten too, its words, interval and unbounded value, and
-        whether it stands for the recording.
+        """Return the LLR, also to the base of ten, its words, interval and unbounded value, and
+        whether it is valid for the recording.
         """
         entries: dict[str, Any] = {"llr": llr, "log10_llr": log10_llr(llr)}
         if self.llr_words:
@@ -273,7 +271,7 @@ class Scored(Known):
 
 
 class Score(float, Known):
-    """The score of a recording as a number, and what is known of it as attributes."""
+    """The score of a recording as a float, with further information as attributes."""
 
     def __new__(cls, score: float, **known: Any) -> Score:
         return float.__new__(cls, score)
@@ -289,11 +287,11 @@ def decide_verdict(
     has_parts: bool = False,
     unbounded_llr: float | None = None,
 ) -> str | None:
-    """Return 'bona fide', 'mixed' or 'spoof'; None where there is no verdict.
+    """Return 'bona fide', 'mixed' or 'spoof'; None if there is no verdict.
 
     Args:
         has_parts: Whether a part of the recording sounds spoofed by itself.
-        unbounded_llr: LLR of which the score is the bound: bounds change no decision.
+        unbounded_llr: LLR before clipping to the score: bounds do not change decisions.
     """
     if score is None or threshold is None or not judged:
         return None

@@ -1,8 +1,8 @@
-"""The one way from waveforms to scores, for lists, single recordings and windows alike.
+"""The single path from waveforms to scores, for lists, recordings and windows alike.
 
-Invariant: how much of a recording counts, which recordings share a batch, the arithmetic, and what
-of the network's output is the score are decided here alone. A list and the Detector that are given
-the same network and settings score alike, and `how_scored` is what was really done.
+Invariant: only this module decides how much of a recording counts, which recordings share a batch,
+the arithmetic, and which output of the network is the score. A list and the Detector give the same
+scores for the same network and settings, and `how_scored` states what was really done.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _CPU_ADVICE = "on a GPU that other programs use as well, free its memory or comp
 def scored_length_of(
     network: nn.Module, settings: Network, audio: Audio = USUAL_AUDIO
 ) -> ScoredLength:
-    """Return how much of each recording `network` scores: its only length, or the settings'."""
+    """Return how much of each recording is scored: the network's fixed length, or the settings'."""
     fixed = fixed_samples(network)
     if fixed is not None:
         return ScoredLength(fixed, fixed, audio.sample_rate)
@@ -61,12 +61,12 @@ def scored_length_of(
 
 
 class Computed(NamedTuple):
-    """What a network gives for a batch, on the device.
+    """The outputs of a network for a batch, on the device.
 
     Attributes:
-        embeddings: Whatever it returns first.
-        logits_B2: (batch, 2) float32, column 1 for bona fide.
-        scores_B: (batch,) float32.
+        embeddings: First output of the network.
+        logits_B2: Logits, (batch, 2) float32, column 1 for bona fide.
+        scores_B: Scores, (batch,) float32.
         extras: Rows of the extras, by key: (batch, numbers), or (batch, frames), float32.
     """
 
@@ -77,10 +77,10 @@ class Computed(NamedTuple):
 
 
 class TrialLoss(Protocol):
-    """A loss of each trial of a list, from the outputs that its score is computed from.
+    """A loss per trial of a list, from the outputs that the score is computed from.
 
     Attributes:
-        depends_on: whatever its values depend on besides the network, as plain values.
+        depends_on: Parameters that its values depend on besides the network, as plain values.
     """
 
     depends_on: Mapping[str, Any]
@@ -89,7 +89,7 @@ class TrialLoss(Protocol):
         """Return the losses of a batch, (batch,) float32, on the device of the outputs.
 
         Args:
-            trials: (batch,) indices into the list; none twice in a list.
+            trials: Indices into the list, (batch,), without repetition.
         """
         ...
 
@@ -98,10 +98,10 @@ class Scorer(WaveformScorer):
     """A network that scores waveforms at its rate, in batches of equal lengths.
 
     Attributes:
-        trial_loss: Loss of the trials of lists, next to their scores; None: no loss is computed.
+        trial_loss: Loss of the trials of lists, computed with their scores; None: no loss.
         takes_references: Whether the network compares each recording with a reference.
-        list_references: References of the list that is scored next; None: it has none, or the
-            network takes none.
+        list_references: References of the next list to score; None if it has none or the network
+            takes none.
     """
 
     trial_loss: TrialLoss | None = None
@@ -123,13 +123,14 @@ class Scorer(WaveformScorer):
         owns_network: bool = False,
         audio: Audio = USUAL_AUDIO,
     ) -> None:
-        """Score with `network`, which is moved to the precision's device.
+        """Score with `network`, and move it to the precision's device.
 
         Args:
-            gpu_bytes: the whole memory of the GPU, which the size of a batch follows; 0 on a CPU.
-            engine: 'packed' or 'plain'; the former is used where it can be.
-            owns_network: nobody else uses the network, so that packed weights may replace its
-                weights instead of standing in memory next to them.
+            gpu_bytes: Total memory of the GPU, in bytes, which determines the batch size; 0 on a
+                CPU.
+            engine: Engine to use, 'packed' or 'plain'; 'packed' is used where it is supported.
+            owns_network: Whether only this scorer uses the network, so that packed weights may
+                replace the weights instead of adding to them in memory.
             audio: Rate and channels of the waveforms.
         """
         self.device = precision.device
@@ -137,7 +138,7 @@ class Scorer(WaveformScorer):
         self.audio = audio
         self.channels = waveform_channels(network)
         self.length = scored_length_of(network, settings, audio)
-        # Before its weights are laid out otherwise.
+        # The parameters are counted before packing changes their layout.
         self.parameters = sum(weights.numel() for weights in network.parameters())
         self._network = network.to(self.device)
         self.engine = choose_engine(engine, precision)
@@ -149,7 +150,7 @@ class Scorer(WaveformScorer):
         self.name = type(network).__name__
         self.takes_references = takes_references(network)
         self._reference_E: Tensor | None = None
-        # Networks may hold what they are computing: hooks of transformers' loops do.
+        # Networks may store intermediate results, as hooks in transformers do.
         self._lock = new_computing_lock()
         self._threads: int | None = None
         self._settings = settings
@@ -163,7 +164,7 @@ class Scorer(WaveformScorer):
 
     @property
     def how_scored(self) -> HowScored:
-        """How the scores come about, to be saved with them."""
+        """Parameters of scoring that are saved with the scores."""
         return HowScored(self.length, self.precision.name, self.engine)
 
     @property
@@ -176,7 +177,7 @@ class Scorer(WaveformScorer):
     @contextmanager
     def _computing_threads(self) -> Iterator[None]:
         """Let torch compute with this scorer's number of threads in the block, on a CPU."""
-        # Of this thread: one that has computed before goes on with its number of then.
+        # The number is per thread: a thread that has computed before keeps its own.
         before = torch.get_num_threads()
         if self._threads is None or self._threads == before:
             yield
@@ -185,12 +186,12 @@ class Scorer(WaveformScorer):
         try:
             yield
         finally:
-            # The program's other work, and other detectors, go on as they were.
+            # Restore the number for the program's other work and other detectors.
             torch.set_num_threads(before)
 
     def network_state(self) -> list[str]:
-        """Return what identifies the network: its structure and the digest of its state."""
-        # The structure has what the state does not, such as the strides of convolutions.
+        """Return the identity of the network: its structure and the digest of its state."""
+        # The structure includes what the state lacks, such as the strides of convolutions.
         return [repr(self._network), state_digest(self._network)]
 
     def plan_batches(self, lengths: np.ndarray) -> list[ScoringBatch]:
@@ -212,19 +213,19 @@ class Scorer(WaveformScorer):
         wanted: Collection[str] = (),
         references: Tensor | None = None,
     ) -> Computed:
-        """Compute what the network gives for one batch, on the device; the host does not wait.
+        """Compute the network's outputs for one batch, on the device, without waiting for them.
 
-        The network is in evaluation mode for it, and as it was afterwards, also after a failure.
+        The network is in evaluation mode meanwhile; its mode is restored, also after a failure.
 
         Args:
-            waveforms_BT: Waveforms on the device, or on the host, from where they are sent.
-            wanted: Keys of the extras on request that are computed too.
-            references: (batch, ...), embeddings of the references of the waveforms, of a network
-                that takes references; None: that of `with_reference`.
+            waveforms_BT: Waveforms on the device, or on the host, from which they are copied.
+            wanted: Keys of the extras to compute on request.
+            references: Embeddings of the references of the waveforms, (batch, ...), for a network
+                that takes references; None: the reference of `with_reference`.
 
         Raises:
             AsdfError: the batch does not fit into the device's memory.
-            UsageError: the network gives no such extra, or takes references, and there is none.
+            UsageError: the network gives no such extra, or takes references and none is set.
         """
         self.require(wanted)
         with self._computing(waveforms_BT):
@@ -243,7 +244,7 @@ class Scorer(WaveformScorer):
 
     @contextmanager
     def _computing(self, waveforms_BT: Tensor) -> Iterator[None]:
-        """Let the network compute in the block as scores are computed."""
+        """Set up the network and torch in the block for computing scores."""
         with (
             self._lock,
             self._computing_threads(),
@@ -289,7 +290,7 @@ class Scorer(WaveformScorer):
         return bound
 
     def _reference_inputs(self, count: int, references: Tensor | None = None) -> dict[str, Tensor]:
-        """Return what the network gets besides `count` waveforms."""
+        """Return the inputs of the network besides `count` waveforms."""
         if not self.takes_references:
             return {}
         if references is None:
@@ -300,7 +301,7 @@ class Scorer(WaveformScorer):
 
     @contextmanager
     def _requested(self, wanted: Collection[str]) -> Iterator[None]:
-        """Let the network compute what the `wanted` extras are made of in the block."""
+        """Let the network compute the sources of the `wanted` extras in the block."""
         with ExitStack() as blocks:
             for key in wanted:
                 blocks.enter_context(self.extras[key].requested(self._network))
@@ -309,7 +310,7 @@ class Scorer(WaveformScorer):
     def _score_of(self, logits_B2: Tensor) -> Tensor:
         if self._settings.score == "bona_fide":
             return logits_B2[:, 1]
-        # 'llr' as well: such a network subtracts the training priors from its logits.
+        # This includes 'llr': such a network subtracts the training priors from its logits.
         return logits_B2[:, 1] - logits_B2[:, 0]
 
     def score_with_gradients(self, waveforms_BT: Tensor) -> Tensor:
@@ -363,7 +364,7 @@ class Scorer(WaveformScorer):
         return Outcomes(scores, extras)
 
     def _explain_no_memory(self, waveforms_BT: Tensor, reason: str) -> AsdfError:
-        """Return the error of a batch that does not fit, with the setting that makes it smaller."""
+        """Return the error for a batch that does not fit, naming the setting that reduces it."""
         count, samples = len(waveforms_BT), waveforms_BT.shape[-1]
         settings = self._settings
         if count == 1:
@@ -399,8 +400,8 @@ def _check_score(network: nn.Module, settings: Network) -> None:
 
 @contextmanager
 def _in_evaluation_mode(network: nn.Module) -> Iterator[None]:
-    """Put `network` into evaluation mode for the block, and back however the block ends."""
-    # Changing the mode of a small network takes a twentieth of the time of a score.
+    """Put `network` into evaluation mode for the block, and restore its mode in any case."""
+    # For a small network, changing the mode takes a twentieth of the time of a score.
     if not _has_training_mode(network):
         yield
         return

@@ -1,8 +1,7 @@
-"""One verdict per speaker of a conversation, from the stretches in which nobody else speaks.
+"""A verdict per speaker of a conversation, from the stretches in which nobody else speaks.
 
-Invariant: a speaker is scored as a recording that holds these stretches one after the other, by
-the same windows, calibration and threshold as any recording; times in results are those of the
-conversation.
+Invariant: a speaker is scored like a recording that joins these stretches, with the same windows,
+calibration and threshold as any recording; times in results are times in the conversation.
 """
 
 from __future__ import annotations
@@ -26,22 +25,22 @@ from asdf.text import AnyPath, quoted_and_more
 from asdf.trials.trial_list import bare_name
 
 MIN_SPEAKER_S = 2.0
-"""Less speech of a speaker alone is scored, and not judged."""
+"""Minimum speech of a single speaker for a verdict; less is scored, but not judged."""
 
 SPEAKERS_NOTE = (
     "one score per speaker, of the stretches in which nobody else speaks, joined; stretches under "
     f"{MIN_STRETCH_S:g} s are left out, and less than {MIN_SPEAKER_S:g} s in all gets no verdict"
 )
-"""What scores of speakers are of, in words."""
+"""Description of the scores of speakers, in words."""
 
-# Turns are rounded, and so are lengths of recordings.
+# Turns and lengths of recordings are rounded.
 _TOLERANCE_S = 0.1
 _SHOWN = 5
 
 
 @dataclass(frozen=True)
 class SpeakerRecording(Recording):
-    """What a speaker of a recording says alone, as a recording.
+    """The stretches of a recording in which only one speaker speaks, as a recording.
 
     Attributes:
         whole: Recording of the conversation.
@@ -86,7 +85,7 @@ class SpeakerRecording(Recording):
         """Return the stretches in samples.
 
         Raises:
-            AsdfError: they are not of this recording, or the speaker never speaks alone.
+            AsdfError: the stretches are not of this recording, or the speaker never speaks alone.
         """
         samples = self.whole.measure(NO_DETECTION).recording
         end_s = samples / self.audio.sample_rate
@@ -120,8 +119,8 @@ class SpeakerScored:
     """The score of a speaker of a conversation.
 
     Attributes:
-        speaker: Speaker, with the stretches that the score is of.
-        result: Score of these stretches; its times are those of the conversation.
+        speaker: Speaker, with the scored stretches.
+        result: Score of these stretches, with times in the conversation.
     """
 
     speaker: Speaker
@@ -133,7 +132,7 @@ class SpeakerScored:
 
 
 def speaker_entry(entry: dict[str, Any], speaker: Speaker) -> dict[str, Any]:
-    """Return the plain values of a result with those of its speaker, who comes first."""
+    """Return the plain values of a result, preceded by those of its speaker."""
     return {
         "path": entry["path"],
         "speaker": speaker.name,
@@ -159,7 +158,7 @@ def find_speakers(turns: AnyPath, recording: AnyPath | None = None) -> list[Spea
 def choose_speakers(
     known: Mapping[str, list[Speaker]], turns: AnyPath, recording: AnyPath | None = None
 ) -> list[Speaker]:
-    """Return the speakers of a recording among those of an RTTM; as `find_speakers`."""
+    """Return the speakers of a recording from those of an RTTM, as `find_speakers`."""
     names = quoted_and_more(list(known), _SHOWN)
     if recording is None:
         if len(known) > 1:
@@ -167,7 +166,7 @@ def choose_speakers(
                 f"{turns} has turns of {len(known)} recordings, {names}: name the recording's file."
             )
         return next(iter(known.values()))
-    # An RTTM has columns, and no spaces in names.
+    # An RTTM separates columns by spaces, so names contain none.
     name = "_".join(bare_name(os.fspath(recording)).split())
     if name not in known:
         raise AsdfError(
@@ -178,7 +177,7 @@ def choose_speakers(
 
 
 def speaker_recordings(whole: Recording, speakers: Sequence[Speaker]) -> list[SpeakerRecording]:
-    """Return what each speaker of a recording says alone."""
+    """Return one recording per speaker, of the stretches in which only this speaker speaks."""
     recordings = []
     for index, speaker in enumerate(speakers):
         name = f"{whole.name} [{speaker.name}]"
@@ -187,9 +186,9 @@ def speaker_recordings(whole: Recording, speakers: Sequence[Speaker]) -> list[Sp
 
 
 def conclude_speaker(result: Scored, speaker: Speaker) -> Scored:
-    """Return the result of a speaker's stretches with the times of the conversation.
+    """Return the result of a speaker's stretches with times in the conversation.
 
-    What is less than `MIN_SPEAKER_S` is not judged.
+    A result from less than `MIN_SPEAKER_S` is not judged.
     """
     if result.error:
         return result
@@ -210,7 +209,7 @@ def conclude_speaker(result: Scored, speaker: Speaker) -> Scored:
 
 
 def _on_conversation(windows: tuple[WindowScore, ...], speaker: Speaker) -> tuple[WindowScore, ...]:
-    """Return windows of the joined stretches with the times that they have in the conversation."""
+    """Return windows of the joined stretches with their times in the conversation."""
     mapped = []
     for window in windows:
         start_s = _time_of(window.start_s, speaker, is_end=False)
@@ -220,7 +219,7 @@ def _on_conversation(windows: tuple[WindowScore, ...], speaker: Speaker) -> tupl
 
 
 def _time_of(seconds: float, speaker: Speaker, *, is_end: bool) -> float:
-    """Return where a time of the joined stretches is; at a join, the end of the one before."""
+    """Convert a time in the joined stretches; at a join, return the end of the previous one."""
     passed_s = 0.0
     for start_s, end_s in speaker.alone:
         duration_s = end_s - start_s

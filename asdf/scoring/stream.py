@@ -1,8 +1,8 @@
-"""A recording that is scored while it comes in.
+"""Scoring of a recording while it arrives.
 
-Invariant: scores do not depend on how the recording is divided into chunks, to the last bit, and
-after its end they are those of the same windows of the whole recording, up to rounding. Memory
-holds a window and what the next one needs, however long the recording is.
+Invariant: scores do not depend, to the last bit, on how the recording is divided into chunks, and
+after its end they equal, up to rounding, those of the same windows of the whole recording. Memory
+holds one window and what the next one needs, for recordings of any length.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from asdf.scoring.windows import Cut, WindowCutter
 
 
 class Stream:
-    """Scores of windows of a recording as soon as their samples are there; `Detector.stream` is it.
+    """Scores of windows as soon as their samples arrive; `Detector.stream` returns one.
 
         stream = detector.stream(8000, window_s=4, hop_s=1)
         for chunk in call:
@@ -31,13 +31,14 @@ class Stream:
                 print(window.start_s, window.end_s, window.score, stream.score)
         stream.finish()
 
-    A window's score is known when its last sample has come, and those after it that the resampling
-    filter reaches: 6 samples of the lower rate, less than a millisecond at 8 kHz and more; none at
-    the network's own. A stream is for a single thread; its detector serves any number of streams.
+    A window's score is known once its last sample has arrived, and the samples after it within
+    reach of the resampling filter: 6 samples of the lower rate, less than a millisecond at 8 kHz or
+    more; none at the network's own rate. A stream is for a single thread; its detector serves any
+    number of streams.
     """
 
     def __init__(self, hearing: Hearing, rate: int, window: int, hop: int) -> None:
-        """Score windows of `window` samples at the network's rate every `hop` of them."""
+        """Score windows of `window` samples every `hop` samples, at the network's rate."""
         self._hearing = hearing
         self._resampler = StreamResampler(rate, hearing.audio.sample_rate)
         self._cutter = WindowCutter(window, hop)
@@ -51,11 +52,11 @@ class Stream:
         self._finished = False
 
     def add(self, chunk: Any) -> list[WindowScore]:
-        """Take the next samples; return the scores of the windows that are complete now.
+        """Add the next samples; return the scores of the windows that are now complete.
 
         Args:
-            chunk: (samples,) or (samples, channels), any number of them; floats with full scale 1,
-                int16 or int32.
+            chunk: Samples, (samples,) or (samples, channels) of any length; floats with full scale
+                1, int16 or int32.
 
         Raises:
             UsageError: it is no such array, its samples are not finite, or the stream is finished.
@@ -67,9 +68,10 @@ class Stream:
         return scores
 
     def cut(self, chunk: Any) -> Iterator[Cut]:
-        """Take the next samples; yield the windows that are complete now, for who scores them.
+        """Add the next samples; yield the windows that are now complete, for the caller to score.
 
-        Each of them is then counted (`count`), in this order. Arguments and errors as of `add`.
+        The caller then counts each of them in this order (`count`). Arguments and errors are those
+        of `add`.
         """
         if self._finished:
             raise UsageError("this stream is finished: begin another one with detector.stream.")
@@ -80,7 +82,7 @@ class Stream:
             missing = self._hop
 
     def finish(self) -> list[WindowScore]:
-        """End the recording; return the scores of the windows that were not complete before.
+        """End the recording; return the scores of the remaining windows.
 
         The last window ends where the recording ends; a shorter recording is one window.
 
@@ -93,7 +95,7 @@ class Stream:
         return scores
 
     def cut_rest(self) -> Iterator[Cut]:
-        """End the recording; yield the windows that were not complete before, as `cut`."""
+        """End the recording; yield the remaining windows, as `cut`."""
         if self._finished:
             return
         self._finished = True
@@ -102,11 +104,11 @@ class Stream:
 
     @property
     def score(self) -> Score | None:
-        """The mean of the windows so far, those of silence left out; None before the first.
+        """The mean of the windows so far, without silent ones; None before the first window.
 
-        With what is known of it, as of `Detector.score_whole`, whose score it is in the end where
-        windows and hop are `length.max_samples` and speech activity detection is off. Its parts are
-        those of the stream's windows.
+        It has the attributes of `Detector.score_whole`, and ends with the same score if windows and
+        hop are `length.max_samples` and speech activity detection is off. Its parts are those of
+        the stream's windows.
         """
         if not self._running.windows:
             return None
@@ -114,7 +116,7 @@ class Stream:
         return self._hearing.summary.describe_whole(tally, parts=self._describe_parts(tally))
 
     def _describe_parts(self, tally: Tally) -> dict[str, Any]:
-        """Return the fields of `Known` on the parts so far."""
+        """Return the fields of `Known` about the parts so far."""
         if self._search is None or not self._search.applies(tally.end):
             return {}
         searched = self._search.searched(self._judged)
@@ -125,7 +127,7 @@ class Stream:
         return self._hearing.make_piece(cut, self._hearing.sad, self._hearing.find_speech)
 
     def count(self, window: Window) -> WindowScore:
-        """Return the score of the next window, and count it for the score of all so far."""
+        """Return the score of the next window, and count it in the overall score."""
         self._running.add(window)
         score = self._hearing.summary.describe_window(window)
         self._judged += score.judged
@@ -139,7 +141,7 @@ class Stream:
 
 
 class _Counts:
-    """Sums over windows that were heard in their order."""
+    """Sums over windows, in their order."""
 
     def __init__(self) -> None:
         self.windows = 0
@@ -173,7 +175,7 @@ class _Counts:
 
 
 class _Running:
-    """What `tally_windows` counts, a window at a time."""
+    """The running counts of `tally_windows`, one window at a time."""
 
     def __init__(self) -> None:
         self._end = 0

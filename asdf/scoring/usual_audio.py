@@ -1,4 +1,4 @@
-"""Refusal of networks that hear recordings otherwise than tools that know one way alone."""
+"""Rejection of networks with another audio format than some tools support."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from asdf.settings.sections import Audio
 
 
 def check_usual(audio: Audio, what: str) -> None:
-    """Refuse a network that does not hear 16 kHz and the mean of the channels.
+    """Raise an error unless a network hears 16 kHz and the mean of the channels.
 
     Args:
-        what: Name of what knows this alone, with which a sentence begins.
+        what: Name of the tool with this limitation, which begins the message.
 
     Raises:
-        UsageError: the network hears otherwise.
+        UsageError: the network hears another format.
     """
     if not audio.is_usual:
         raise UsageError(

@@ -1,6 +1,6 @@
-"""What scores waveforms at its rate, a network or several that are fused, and what it gives.
+"""Interface of what scores waveforms, a single network or fused ones, and its outputs.
 
-Invariant: whoever reads recordings needs to know no more than this of what scores them.
+Invariant: code that reads recordings needs to know no more than this about their scorer.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from asdf.trials.how_scored import ScoredLength
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a network gives for one piece of a recording.
+    """The outputs of a network for one piece of a recording.
 
     Attributes:
         raw: Score of the network itself, before a calibration.
-        extras: Rows of its extras, by key.
+        extras: Rows of the extras, by key.
     """
 
     raw: float
@@ -38,10 +38,10 @@ class Outcome:
 
 @dataclass(frozen=True, eq=False)
 class Outcomes:
-    """What a network gives for several pieces, in their order.
+    """The outputs of a network for several pieces, in their order.
 
     Attributes:
-        scores: (pieces,) float32; of networks that are fused float64.
+        scores: Scores of the pieces, (pieces,) float32; float64 for fused networks.
         extras: Rows of each piece, by key.
     """
 
@@ -58,16 +58,16 @@ class WaveformScorer(ABC):
 
     Attributes:
         device: Device that the networks run on.
-        precision: Precision that scores are computed in, and why.
-        engine: Way in which networks are computed: 'packed' or 'plain'.
-        length: Part of a recording that counts; shorter ones are repeated, longer ones cut.
-        audio: Rate and channels that its networks hear; lengths count at this rate.
-        channels: Number of channels that its networks take; None: they take (batch, samples).
+        precision: Precision of the scores, with the reason for it.
+        engine: Engine of the networks: 'packed' or 'plain'.
+        length: Length of a recording that counts; shorter recordings are repeated, longer ones cut.
+        audio: Rate and channels that the networks hear; lengths count at this rate.
+        channels: Number of channels that the networks take; None: they take (batch, samples).
         parameters: Number of parameters of all networks.
-        extras: What is given besides scores, by key.
-        name: Name of what scores, in messages.
-        absent: Rest of the message on an extra that is not given, by key.
-        needs_reference: Whether it compares recordings with a reference, and has none.
+        extras: Further outputs besides scores, by key.
+        name: Name of the scorer in messages.
+        absent: End of the message about an extra that is not available, by key.
+        needs_reference: Whether it compares recordings with a reference and has none yet.
     """
 
     device: torch.device
@@ -86,10 +86,10 @@ class WaveformScorer(ABC):
         return False
 
     def with_reference(self, waveforms: Sequence[np.ndarray]) -> WaveformScorer:
-        """Return a scorer of the same networks that compares all that it scores with a reference.
+        """Return a scorer of the same networks that compares every waveform with a reference.
 
         Args:
-            waveforms: Waveforms of the reference, (T,) each; the mean of their embeddings counts.
+            waveforms: Waveforms of the reference, (T,) each, whose mean embedding is used.
 
         Raises:
             UsageError: no network takes references.
@@ -104,7 +104,7 @@ class WaveformScorer(ABC):
         return self.length.max_samples
 
     def as_heard(self, mono: np.ndarray) -> np.ndarray:
-        """Return (T,) at the networks' rate as they hear it: of several channels each is it."""
+        """Return a waveform (T,) as the networks hear it, repeated for several channels."""
         return mono if self.channels is None else np.stack([mono] * self.channels, axis=1)
 
     @property
@@ -114,20 +114,20 @@ class WaveformScorer(ABC):
 
     @abstractmethod
     def score_with_gradients(self, waveforms_BT: Tensor) -> Tensor:
-        """Score waveforms of one length so that gradients of the scores reach the samples.
+        """Score waveforms of equal length so that gradients of the scores reach the samples.
 
-        They are heard as by `score_waveforms`, computed in float32 with the weights of `networks`.
+        They are processed as in `score_waveforms`, in float32 with the weights of `networks`.
 
         Args:
-            waveforms_BT: (batch, samples) float32 on the device.
+            waveforms_BT: Waveforms, (batch, samples) float32 on the device.
 
         Returns:
             Scores, (batch,) float32.
 
         Raises:
-            UsageError: the engine is 'packed', or the scores are fused by their ranks.
-            AsdfError: a batch does not fit into the device's memory, or the network cuts the
-                gradients off.
+            UsageError: the engine is 'packed', or the scores are fused by rank.
+            AsdfError: a batch does not fit into the device's memory, or the network detaches the
+                gradients.
         """
 
     @abstractmethod
@@ -138,18 +138,18 @@ class WaveformScorer(ABC):
     def plan_batches(self, lengths: np.ndarray) -> list[ScoringBatch]:
         """Cut recordings of `lengths` (samples, after speech activity detection) into batches.
 
-        `samples` of a batch is how many samples of each recording are needed at most.
+        `samples` of a batch is the maximum number of samples needed of each recording.
         """
 
     @abstractmethod
     def score_waveforms(
         self, waveforms: Sequence[np.ndarray], wanted: Collection[str] = ()
     ) -> Outcomes:
-        """Score waveforms of any lengths, none of them empty: (T,), or (T, channels) of all.
+        """Score non-empty waveforms of any lengths: (T,) each, or (T, channels) each.
 
         Args:
-            wanted: Keys of the extras on request that are computed too. Those of frames have a row
-                for each frame of a waveform.
+            wanted: Keys of the extras to compute on request. Extras of frames have a row for each
+                frame of a waveform.
 
         Raises:
             AsdfError: a batch does not fit into the device's memory.
@@ -157,10 +157,10 @@ class WaveformScorer(ABC):
         """
 
     def require(self, wanted: Collection[str]) -> None:
-        """Refuse extras that are not given.
+        """Raise an error unless all these extras are available.
 
         Raises:
-            UsageError: names the first one.
+            UsageError: an extra is missing; the message names the first one.
         """
         for key in wanted:
             if key not in self.extras:
@@ -169,8 +169,8 @@ class WaveformScorer(ABC):
 
     @abstractmethod
     def scored_samples(self, samples: int) -> int:
-        """Return how many samples a recording of `samples` is scored from; a batch has one such."""
+        """Return the number of samples scored of a recording of `samples`; equal within a batch."""
 
     @abstractmethod
     def batch_size(self, scored_samples: int) -> int:
-        """Return how many recordings that are scored from so many samples fill a batch."""
+        """Return the number of recordings of this scored length that fill a batch."""

@@ -1,8 +1,7 @@
-"""Arrays of samples, as users have them in memory, brought to what `read_audio` returns.
+"""Conversion of arrays of samples in memory to what `read_audio` returns.
 
-Invariant: an array scores as a file of the same samples does. What cannot be meant (no sampling
-rate, NaN, a batch of utterances) is refused instead of guessed at, because a network gives a score
-for anything.
+Invariant: an array scores like a file of the same samples. Ambiguous or invalid input (no sampling
+rate, NaN, a batch of utterances) is refused, because a network gives a score for anything.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ from asdf.errors import UsageError
 from asdf.settings.sections import USUAL_AUDIO, Audio
 
 MAX_CHANNELS = 16
-# Those of `asdf.audio.recording_files`: at a rate of 1 Hz a second of memory becomes hours.
+# Same limit as in `asdf.audio.recording_files`: at 1 Hz, a second of samples becomes hours.
 _LOWEST_RATE = 1000
 _HIGHEST_RATE = 1_000_000
-# Of floats, whose full scale is 1.
+# Maximum level of floats, whose full scale is 1.
 _MAX_LEVEL = 100.0
 _INTEGERS = {"int16": 2.0**15, "int32": 2.0**31}
 
@@ -29,19 +28,20 @@ _INTEGERS = {"int16": 2.0**15, "int32": 2.0**31}
 def as_waveform(
     array: Any, sample_rate: Any, limits: Limits | None = None, audio: Audio = USUAL_AUDIO
 ) -> np.ndarray:
-    """Return samples of any rate as `asdf.audio.read_audio` returns those of a file.
+    """Return samples of any rate in the format that `asdf.audio.read_audio` returns.
 
     Args:
-        array: (samples,), (samples, channels) or (channels, samples), the longer axis being that of
-            the samples; an array or tensor of floats with full scale 1, of int16 or of int32.
+        array: Samples, (samples,), (samples, channels) or (channels, samples), where the longer
+            axis is that of the samples; an array or tensor of floats with full scale 1, of int16 or
+            of int32.
         sample_rate: Sampling rate of the array, in Hz.
-        limits: Limits of what is computed from the array.
+        limits: Limits on what is computed from the array.
         audio: Rate and channels that the network hears.
 
     Raises:
-        UsageError: no or no whole rate, another type or shape, no samples, samples that are not
-            finite, or floats on an integer scale.
-        AsdfError: it is longer than the limits allow, or lacks the chosen channel.
+        UsageError: the rate is missing or not a whole number, the type or shape is not supported,
+            there are no samples, samples are not finite, or floats are on an integer scale.
+        AsdfError: the array is longer than the limits allow, or lacks the chosen channel.
     """
     rate = check_rate(sample_rate)
     heard = _heard_channels(array, rate, limits, audio)
@@ -49,14 +49,14 @@ def as_waveform(
 
 
 def heard_again(waveform: np.ndarray, audio: Audio) -> np.ndarray:
-    """Return what was read as `audio` says as an array of which the same is heard again."""
+    """Return an array that is heard again as this waveform, which was read in format `audio`."""
     if isinstance(audio.channels, int):
         return np.stack([waveform] * (audio.channels + 1), axis=1)
     return waveform
 
 
 def as_mono(array: Any, rate: int, limits: Limits | None = None) -> np.ndarray:
-    """Return samples as (T,) float32 at their rate, the channels averaged; as `as_waveform`."""
+    """Return samples as (T,) float32 at their rate, channels averaged; see `as_waveform`."""
     return _heard_channels(array, rate, limits, USUAL_AUDIO)
 
 
@@ -73,10 +73,11 @@ def _heard_channels(array: Any, rate: int, limits: Limits | None, audio: Audio) 
 
 
 def as_chunk(array: Any, channels: int | str = "mean") -> np.ndarray:
-    """Return the next samples of a recording as float32 at their rate, of the chosen channels.
+    """Return the next samples of a recording as float32 at their rate, for the chosen channels.
 
     Args:
-        array: (samples,) or (samples, channels), of the types of `as_waveform`; may be empty.
+        array: Samples, (samples,) or (samples, channels), of the types of `as_waveform`; may be
+            empty.
 
     Raises:
         UsageError: as `as_waveform`.
@@ -96,13 +97,13 @@ def as_chunk(array: Any, channels: int | str = "mean") -> np.ndarray:
         _check_levels(samples)
     if channels != "mean":
         samples = _of_channels(samples if samples.ndim == 2 else samples[:, None], channels)
-    # A copy: the program may fill its buffer again.
+    # Copy the samples, because the program may refill its buffer.
     return np.array(samples)
 
 
 def _as_floats(array: Any) -> np.ndarray:
     """Return an array or tensor as float32 with full scale 1."""
-    # A tensor that learns, or of a GPU, is none that numpy reads.
+    # numpy cannot read a tensor that requires gradients or is on a GPU.
     if hasattr(array, "detach"):
         array = array.detach().cpu()
     samples = np.asarray(array)
@@ -117,7 +118,7 @@ def _as_floats(array: Any) -> np.ndarray:
 
 
 def _check_levels(samples: np.ndarray) -> None:
-    """Refuse samples, one or more, that are not finite or not on the scale of floats."""
+    """Refuse samples that are not finite or not on the scale of floats."""
     if not np.isfinite(samples).all():
         raise UsageError(
             "the array holds samples that are not finite (NaN or infinity): a score would mean "
@@ -132,7 +133,7 @@ def _check_levels(samples: np.ndarray) -> None:
 
 
 def _of_channels(samples: np.ndarray, channels: int | str) -> np.ndarray:
-    """Return of (T, channels) the chosen ones."""
+    """Return the chosen channels of (T, channels)."""
     check_channel("the array", samples.shape[1], channels)
     return choose_channels(samples, channels)
 
@@ -159,7 +160,7 @@ def check_rate(sample_rate: Any, name: str = "an array") -> int:
     """Return a sampling rate as a whole number.
 
     Raises:
-        UsageError: it is none, or one at which no one records speech.
+        UsageError: it is not a whole number, or not a rate at which speech is recorded.
     """
     try:
         rate = int(sample_rate)

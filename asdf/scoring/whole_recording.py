@@ -1,7 +1,7 @@
-"""What is reported of a recording, from the network's own scores of its beginning or its windows.
+"""Results of a recording, from the network's scores of its beginning or of its windows.
 
-Invariant: a result never looks like that of the whole recording when less was heard:
-`seconds_scored` is then below `seconds`, and `remark` says what was left out.
+Invariant: a result never looks like that of the whole recording if less was heard: `seconds_scored`
+is then below `seconds`, and `remark` states what was left out.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from asdf.scoring.waveform_scorer import Outcome
 
 @dataclass(frozen=True)
 class Trial:
-    """A recording that is heard from its beginning, as one trial.
+    """A recording whose beginning is heard as one trial.
 
     Attributes:
         speech: Samples of speech in the whole recording.
         total: Samples of the recording.
-        silent: Whether what is heard is digital silence.
-        has_speech: False where speech was looked for in what is heard, and is not in it.
+        silent: Whether the heard part is digital silence.
+        has_speech: Whether the heard part contains speech; True if it was not checked.
     """
 
     speech: int
@@ -56,8 +56,8 @@ class Window:
     Attributes:
         start, end: Samples `start <= i < end`.
         silent: Whether the window is digital silence.
-        outcome: What the network gives for it.
-        has_speech: False where speech was looked for and is not in it.
+        outcome: Outputs of the network for the window.
+        has_speech: Whether the window contains speech; True if it was not checked.
     """
 
     start: int
@@ -72,9 +72,9 @@ class Window:
 
 
 def is_silent(waveform: np.ndarray) -> bool:
-    """Return whether (T,) samples are all equal, or hardly move.
+    """Return whether (T,) samples are all equal, or nearly so.
 
-    An offset of the converter is no sound.
+    A constant offset of the converter is silence too.
     """
     swing = (float(waveform.max()) - float(waveform.min())) / 2
     return swing < 10 ** (SILENCE_DB / 20)
@@ -82,17 +82,17 @@ def is_silent(waveform: np.ndarray) -> bool:
 
 @dataclass(frozen=True)
 class Tally:
-    """What the windows of a recording have in common, so that they need not be held.
+    """Statistics of the windows of a recording, so that the windows need not be held.
 
     Attributes:
         raw: Mean of the network's scores of the windows that count.
         end: Sample at which the last window ends.
         windows: Number of windows.
-        silent: Number of those that are digital silence. These do not count, unless all are silent.
+        silent: Number of windows of digital silence. These do not count, unless all are silent.
         covered: Samples that lie in a window that counts.
-        lowest: Window with the lowest score, of those that count.
+        lowest: Window with the lowest score among those that count.
         extras: Means of the extras' rows over the windows that count, by key.
-        has_speech: Whether there is speech in any window.
+        has_speech: Whether any window contains speech.
     """
 
     raw: float
@@ -110,8 +110,8 @@ class Tally:
 
 
 def tally_windows(windows: Sequence[Window]) -> Tally:
-    """Count the windows of a recording, one or more, in their order."""
-    # Of nothing but silence, every window counts: a trial of a list must have a score.
+    """Compute the statistics of the windows of a recording, one or more, in their order."""
+    # If all windows are silent, every window counts: a trial of a list must have a score.
     counted = [window for window in windows if not window.silent] or windows
     means = {}
     for key in counted[0].outcome.extras:
@@ -131,16 +131,16 @@ def tally_windows(windows: Sequence[Window]) -> Tally:
 
 @dataclass(frozen=True)
 class Summary:
-    """Makes results of scores.
+    """Turns scores into results.
 
     Attributes:
-        calibration: Map from the network's score to the one that is shown; None: they are equal.
-        threshold: Score from which on the verdict is 'bona fide'; None: no verdicts.
-        max_samples: Samples beyond which a trial is not heard.
-        extras: What is given besides scores, by key.
-        search: How parts of long recordings are searched for; None: they are not.
-        home: Model of the recordings that the calibration was learnt from; None: not known.
-        hidden: Keys of extras that are computed for `home` alone, and are not in results.
+        calibration: Map from the network's score to the reported score; None: they are equal.
+        threshold: Lowest score of the verdict 'bona fide'; None: no verdicts.
+        max_samples: Number of samples of a trial that are heard.
+        extras: Further outputs besides scores, by key.
+        search: Rules of the search for parts of long recordings; None: no search.
+        home: Model of the recordings of the calibration set; None: unknown.
+        hidden: Keys of extras that are computed only for `home`, and are not in results.
         sample_rate: Sampling rate of the samples, in Hz.
     """
 
@@ -154,10 +154,10 @@ class Summary:
     sample_rate: int = SAMPLE_RATE
 
     def score_of(self, raw: float, **known: Any) -> Score:
-        """Return the score that is shown for the network's, with what is `known` of it.
+        """Return the reported score for the network's score, with the `known` attributes.
 
         Raises:
-            AsdfError: it is not a finite number.
+            AsdfError: the score is not a finite number.
         """
         if not np.isfinite(raw):
             raise AsdfError(
@@ -177,7 +177,7 @@ class Summary:
         return Score(score, verdict=verdict, threshold=self.threshold, raw=raw, **known)
 
     def _describe_llr(self, raw: float, known: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what is known of a score with its LLR, its interval, and whether it is bounded."""
+        """Return the LLR attributes of a score: LLR, interval, and whether it is bounded."""
         assert self.calibration is not None
         llr = float(self.calibration.llr(raw))
         unbounded: float | None = float(self.calibration.unbounded_llr(raw))
@@ -187,7 +187,7 @@ class Summary:
         if known.get("unlike"):
             assert self.home is not None
             unlike = self.home.describe_unlike(known["distance"])
-        # Where nothing is said, no limit of what may be said matters.
+        # If the score is not judged, the limit of the calibration does not matter.
         limit = self.calibration.describe_limit(raw) if known.get("judged", True) else ""
         remarks = [known.get("remark", ""), unlike, limit]
         return {
@@ -205,12 +205,12 @@ class Summary:
         over_time: Mapping[str, Any] | None = None,
         searched: Sequence[Window] = (),
     ) -> Score:
-        """Return the score of a recording that was heard from its beginning.
+        """Return the score of a recording whose beginning was heard.
 
         Args:
-            over_time: Extras of all of the recording that follow its time, where they are not those
-                of the outcome.
-            searched: Windows in which parts are searched for.
+            over_time: Extras that follow the time of the whole recording, if they are not those of
+                the outcome.
+            searched: Windows that were searched for parts.
 
         Raises:
             AsdfError: as `score_of`.
@@ -243,12 +243,12 @@ class Summary:
         over_time: Mapping[str, Any] | None = None,
         parts: Mapping[str, Any] | None = None,
     ) -> Score:
-        """Return the score of a recording that was heard in windows, from its start to its end.
+        """Return the score of a recording that was heard in windows, from start to end.
 
         Args:
-            total: Samples of the recording, where the windows are of its speech alone.
-            over_time: Extras of all of the recording that follow its time.
-            parts: What is known of its parts, as of `describe_parts`.
+            total: Samples of the recording, if the windows cover only its speech.
+            over_time: Extras that follow the time of the whole recording.
+            parts: Fields about its parts, as returned by `describe_parts`.
 
         Raises:
             AsdfError: as `score_of`.
@@ -280,21 +280,21 @@ class Summary:
         )
 
     def compare_with_home(self, rows: Mapping[str, np.ndarray], judged: bool) -> dict[str, Any]:
-        """Return the fields of `Known` on the set of the calibration, from the rows of extras."""
+        """Return the fields of `Known` about the calibration set, from the rows of extras."""
         if self.home is None or not judged:
             return {}
         distance = self.home.distance(rows[EMBEDDING])
         return {"distance": distance, "unlike": not distance <= 1}
 
     def describe_parts(self, windows: Sequence[Window]) -> dict[str, Any]:
-        """Return the fields of `Known` on parts, from the windows that were searched."""
+        """Return the fields of `Known` about parts, from the windows that were searched."""
         if self.search is None or not windows:
             return {}
         scores = tuple(map(self.describe_window, windows))
         return self.search.describe(scores)
 
     def describe_extras(self, rows: Mapping[str, np.ndarray], samples: int) -> dict[str, Any]:
-        """Return what results have of the extras of `samples` samples."""
+        """Return the extras of `samples` samples in the form that results have."""
         described = {}
         for key, row in rows.items():
             if key in self.hidden:
@@ -317,7 +317,7 @@ class Summary:
         )
 
     def _explain_no_verdict(self, samples: int, silent: bool, has_speech: bool) -> str:
-        """Return why a score of `samples` of speech says nothing; '' where it says something."""
+        """Return why a score of `samples` of speech is not meaningful; '' if it is."""
         if silent:
             return f"not judged: digital silence (nothing above {SILENCE_DB:g} dB of full scale)"
         if samples < MIN_SPEECH_S * self.sample_rate:

@@ -1,9 +1,9 @@
-"""A threshold for the windows of long recordings, learnt from windows of genuine ones.
+"""A threshold for windows of long recordings, learnt from windows of genuine recordings.
 
-Invariant: the rate of false alarms is that of recordings, not of windows: of genuine recordings
-like those that it was learnt from, at most `rate` have any window below the threshold, however many
-windows each has. It is a rank of their lowest windows, so that this holds of any distribution
-(Vovk, Gammerman and Shafer, Algorithmic Learning in a Random World, Springer, 2005).
+Invariant: the false alarm rate is per recording, not per window: of genuine recordings like those
+of the training set, at most `rate` have any window below the threshold, for any number of windows.
+The threshold is a rank of the lowest windows, so this holds for any distribution (Vovk, Gammerman
+and Shafer, Algorithmic Learning in a Random World, Springer, 2005).
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _LEVEL = 0.95
 
 @dataclass(frozen=True)
 class WindowThreshold:
-    """A threshold for windows, and what it was learnt from.
+    """A threshold for windows, and the data it was learnt from.
 
     Attributes:
-        threshold: Score, as it is shown, below which a window is in a part.
+        threshold: Reported score below which a window belongs to a part.
         rate: Proportion of genuine recordings that may have a window below it.
-        window, hop: Samples of a window, and from the start of one to that of the next.
+        window, hop: Length of a window, and distance between window starts, in samples.
         counts: Number of windows of each genuine recording.
-        first_below: Index of its first window below the threshold; -1 where there is none.
+        first_below: Index of the first window below the threshold of each recording; -1 if none.
     """
 
     threshold: float
@@ -43,11 +43,11 @@ class WindowThreshold:
     first_below: tuple[int, ...]
 
     def false_alarms(self, windows: int) -> FalseAlarms:
-        """Return the rate at which genuine recordings of so many windows have one below it.
+        """Return the rate of genuine recordings with so many windows that have one below it.
 
-        It is counted in the first windows of those that have as many. Where none has, it is that of
-        the longest, and the bound is as many times higher as the recording is longer: the chance of
-        any of several events is at most the sum of their chances.
+        It is counted in the first windows of recordings that have as many. If there are none, the
+        rate is that of the longest recordings, and the bound is scaled by the ratio of the lengths:
+        the probability of any of several events is at most the sum of their probabilities.
         """
         counts = np.array(self.counts)
         counted = min(windows, int(counts.max()))
@@ -61,7 +61,7 @@ class WindowThreshold:
         return FalseAlarms(rate, bound, len(first))
 
     def describe(self) -> str:
-        """Return in words what it was learnt from."""
+        """Return in words the data it was learnt from."""
         fewest, most = min(self.counts), max(self.counts)
         windows = f"{most}" if fewest == most else f"{fewest} to {most}"
         return (
@@ -78,12 +78,12 @@ class WindowThreshold:
 
 @dataclass(frozen=True)
 class FalseAlarms:
-    """How often a genuine recording of some number of windows has one below the threshold.
+    """Rate at which a genuine recording of a given number of windows has one below the threshold.
 
     Attributes:
-        rate: Proportion of those that were counted; None where none was as long.
-        at_most: One-sided upper bound at 95 %, of Clopper and Pearson.
-        recordings: Number of genuine recordings that it was counted in.
+        rate: Proportion among the counted recordings; None if none was long enough.
+        at_most: One-sided upper bound at 95 % (Clopper and Pearson).
+        recordings: Number of genuine recordings that were counted.
     """
 
     rate: float | None
@@ -115,17 +115,17 @@ def learn_window_threshold(
 ) -> WindowThreshold:
     """Learn a threshold from the windows of genuine recordings.
 
-    It is the r-th smallest of their lowest windows, r = floor(rate (n + 1)): that of another
-    recording of the same kind is below it with a probability of at most r / (n + 1).
+    It is the r-th smallest of the lowest windows, r = floor(rate (n + 1)): the lowest window of
+    another recording of the same kind is below it with a probability of at most r / (n + 1).
 
     Args:
-        scores: Scores of the windows of each recording, as they are shown.
-        window, hop: Samples of a window and of the hop.
-        highest: Threshold of recordings, which the learnt one does not exceed.
+        scores: Reported scores of the windows of each recording.
+        window, hop: Length of a window and of the hop, in samples.
+        highest: Threshold of recordings, which the learnt threshold does not exceed.
         sample_rate: Sampling rate of the samples, in Hz.
 
     Raises:
-        AsdfError: the recordings are too few for the rate.
+        AsdfError: there are too few recordings for the rate.
     """
     searched = [row for row in scores if len(row)]
     rank = math.floor(rate * (len(searched) + 1))
@@ -147,7 +147,7 @@ def learn_window_threshold(
 
 
 def read_window_threshold(entry: Any) -> WindowThreshold | None:
-    """Return the threshold of an entry of `WindowThreshold.content`; None where it is no such."""
+    """Return the threshold of an entry of `WindowThreshold.content`; None if it is not valid."""
     if not isinstance(entry, Mapping):
         return None
     try:

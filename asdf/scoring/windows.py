@@ -1,7 +1,7 @@
 """How a recording is cut into windows.
 
-Invariant: every sample is in a window, and every window has its full length; only a recording that
-is shorter than a window is one short window by itself.
+Invariant: every sample is in a window, and every window has its full length; only a recording
+shorter than a window is one short window.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ class Cut(NamedTuple):
 def in_samples(
     window_s: float, hop_s: float, max_samples: int | None = None, rate: int = SAMPLE_RATE
 ) -> tuple[int, int]:
-    """Return window and hop in samples.
+    """Return the window and the hop in samples.
 
     Args:
-        max_samples: Samples that the network hears of a window; None: any number.
+        max_samples: Maximum number of samples of a window that the network hears; None: any number.
         rate: Sampling rate of what the network hears, in Hz.
 
     Raises:
-        UsageError: one of them is not a positive number, the hop leaves samples out, or windows are
-            not heard whole.
+        UsageError: one of them is not a positive number, the hop leaves gaps, or the network does
+            not hear windows whole.
     """
     hop = _count_samples(hop_s, rate) if math.isfinite(hop_s) else 0
     if not (0 < hop_s <= window_s < math.inf) or hop < 1:
@@ -56,19 +56,19 @@ def in_samples(
 
 
 def _count_samples(seconds: float, rate: int) -> int:
-    # A finite number of seconds may have more samples than a float can say.
+    # A finite number of seconds may be an infinite number of samples.
     return round(min(seconds * rate, _MAX_SAMPLES))
 
 
 def count_windows(samples: int, window: int, hop: int) -> int:
-    """Return how many windows `cut_windows` cuts a recording of `samples` into."""
+    """Return the number of windows that `cut_windows` cuts from a recording of `samples`."""
     return 1 + max(0, math.ceil((samples - window) / hop))
 
 
 class WindowCutter:
-    """Windows of a recording that comes in blocks; no more than a window and a block are held.
+    """Windows of a recording that arrives in blocks; holds at most a window and a block.
 
-    They start at 0, hop, 2 hop, ..., and one last window ends where the recording ends.
+    Windows start at 0, hop, 2 hop, ...; one last window ends where the recording ends.
     """
 
     def __init__(self, window: int, hop: int) -> None:
@@ -80,7 +80,7 @@ class WindowCutter:
         self._start = 0
 
     def add(self, block: np.ndarray) -> Iterator[Cut]:
-        """Yield the windows that end in a block (T,), the next of the recording."""
+        """Yield the windows that end in the next block (T,) of the recording."""
         # A recording that is whole in memory is not copied.
         self._held = np.concatenate([self._held, block]) if len(self._held) else block
         end = self._held_from + len(self._held)
@@ -93,7 +93,7 @@ class WindowCutter:
         self._held_from = retained_from
 
     def finish(self) -> Iterator[Cut]:
-        """Yield the last window, unless a window has ended where the recording ends."""
+        """Yield the last window, unless another window ends where the recording ends."""
         end = self._held_from + len(self._held)
         last_end = self._start - self._hop + self._window
         if len(self._held) and (self._start == 0 or last_end < end):
@@ -101,7 +101,7 @@ class WindowCutter:
 
 
 def cut_windows(blocks: Iterable[np.ndarray], window: int, hop: int) -> Iterator[Cut]:
-    """Yield the windows of a recording that comes in blocks, see `WindowCutter`."""
+    """Yield the windows of a recording that arrives in blocks, see `WindowCutter`."""
     cutter = WindowCutter(window, hop)
     for block in blocks:
         yield from cutter.add(block)

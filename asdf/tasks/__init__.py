@@ -1,4 +1,4 @@
-"""What a network can give besides a score: each task is one folder, from labels to tables.
+"""Tasks, the outputs of a network besides a score: one folder each, from labels to tables.
 
 A task of your own is a class derived from `Task`, named by `network.tasks` (docs/your_own.md).
 """

@@ -1,6 +1,6 @@
 """Plots for papers (extra `report`): DET curves, histograms, likelihood ratios, training ...
 
-They draw what pages draw, and are written as PDF, PNG or SVG.
+They draw the panels of pages, and are written as PDF, PNG or SVG.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Embeddings as points for papers: the groups, colours and shapes of the report's picture."""
+"""Plots of embeddings for papers, with the groups, colours and shapes of the report's plot."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MARKERS = {
 
 @styled
 def embedding_plot(picture: Picture) -> Figure:
-    """Draw a picture of embeddings.
+    """Draw a plot of embeddings.
 
     Raises:
         UsageError: matplotlib is not installed.
@@ -52,5 +52,5 @@ def embedding_plot(picture: Picture) -> Figure:
 
 
 def write_embedding_plot(path: Path, picture: Picture) -> None:
-    """Write a picture of embeddings as PNG or PDF. Raises as `save_figure`."""
+    """Write a plot of embeddings as PNG or PDF. Raises as `save_figure`."""
     save_figure(embedding_plot(picture), path)

@@ -21,7 +21,7 @@ from asdf.trials.how_scored import in_precision, role_words
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# A heat map of fewer conditions than this shows nothing that a table would not.
+# A heat map of fewer conditions shows no more than a table.
 _MIN_CONDITIONS = 2
 
 
@@ -40,14 +40,15 @@ def write_plots(
 ) -> list[Path]:
     """Write the plots of what was gathered `for_plots` into `folder`.
 
-    For each set: DET curves of its systems, and a heat map of EERs for each column with conditions.
-    For each system on it: DET curves and histograms by attack. For all runs: their training.
+    The plots are, for each set: DET curves of its systems, and a heat map of EERs for each column
+    with conditions; for each system on it: DET curves and histograms by attack; for all runs: their
+    training courses.
 
     Returns:
-        The files written.
+        Paths of the files written.
 
     Raises:
-        UsageError: matplotlib is not installed, or a format is none of `FORMATS`.
+        UsageError: matplotlib is not installed, or a format is not one of `FORMATS`.
         AsdfError: a file cannot be written.
     """
     written = []
@@ -69,7 +70,7 @@ def _draw_all(gathered: Gathered) -> Iterator[NamedFigure]:
             threshold = system.summary.result.eer_threshold
             histograms = score_histograms(system.histogram, threshold, title)
             yield NamedFigure(f"scores_{files}", histograms)
-            # Without known attacks the curve of all spoofs is in the plot of the set.
+            # Without known attacks, the plot of the set shows the curve of all spoofs.
             if system.attacks:
                 curves = {attack: system.curves[attack] for attack in system.attacks}
                 yield NamedFigure(f"det_by_attack_{files}", det_plot(curves, title))
@@ -80,7 +81,7 @@ def _draw_all(gathered: Gathered) -> Iterator[NamedFigure]:
 
 
 def _draw_effects(gathered: Gathered) -> Iterator[NamedFigure]:
-    """Draw what one setting does on all sets, or two on each; of more there is a table."""
+    """Draw the effect of one setting on all sets, or of two on each; tables show more."""
     effects = find_effects(gathered)
     if effects is None or len(effects.settings) > 2:
         return

@@ -1,8 +1,8 @@
-"""What all plots share: matplotlib where it is needed, colours, sizes, and whole files.
+"""Common parts of all plots: lazy import of matplotlib, colours, sizes, and atomic writing.
 
 Invariant: the same numbers give the same file, byte for byte (no date, no random ids), so that a
-figure in a paper's repository changes only when a number does. Systems differ by dashes as well as
-by colour: plots are printed in grey and seen by colour-blind eyes.
+figure in a paper's repository changes only when a number does. Systems differ in dashes as well as
+in colour, for grey prints and colour-blind readers.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 FORMATS = ("pdf", "png", "svg")
 
-# Okabe and Ito, "Color Universal Design", 2008, without the yellow, which vanishes on white; then
-# two more, so that the curves of all spoofs and of eight attacks have nine colours.
+# Okabe and Ito, "Color Universal Design", 2008, without the yellow, which is invisible on white,
+# plus two more: the curves of all spoofs and of eight attacks need nine colours.
 COLOURS = (
     "#0072b2",
     "#d55e00",
@@ -50,7 +50,7 @@ MARKS = ("o", "s", "^", "D", "v")
 Plot = TypeVar("Plot", bound=Callable[..., Any])
 
 COLUMN_INCHES = 3.5
-"""The width of a column of a paper of two columns."""
+"""Width of a column in a two-column paper, in inches."""
 
 _LOOK: dict[Any, Any] = {
     "font.size": 8,
@@ -70,12 +70,12 @@ _LOOK: dict[Any, Any] = {
 }
 
 
-# What keeps the date out of a file; matplotlib writes none into a PNG.
+# Metadata that removes the date from a file; matplotlib writes no date into a PNG.
 _UNDATED: dict[str, dict[str, Any]] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}
 
 
 def styled(plot: Plot) -> Plot:
-    """Return `plot` in the look of the project, whatever the user's own matplotlibrc says."""
+    """Return `plot` in the project's style, independent of the user's own matplotlibrc."""
 
     @functools.wraps(plot)
     def drawn(*arguments: Any, **options: Any) -> Any:
@@ -100,7 +100,7 @@ def new_figure(
     **grid: Any,
 ) -> tuple[Figure, Any]:
     """Return a figure of that size in inches and its axes; `grid` goes to `Figure.subplots`."""
-    # Not pyplot, which holds on to every figure and may look for a display.
+    # pyplot would keep every figure and may look for a display.
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
@@ -108,7 +108,7 @@ def new_figure(
 
 
 def draw_panel(axes: Any, panel: Panel) -> None:
-    """Draw a panel of the page onto axes of matplotlib, in positions of its own scales."""
+    """Draw a panel of the page onto axes of matplotlib, in the positions of the panel's scales."""
     x, y = panel.x, panel.y
     for line in panel.lines:
         if line.css == "diagonal":
@@ -118,11 +118,11 @@ def draw_panel(axes: Any, panel: Panel) -> None:
         xs = x.scale(line.points[::2])
         ys = y.scale(line.points[1::2])
         if line.is_area:
-            # Hatched, so that classes differ in grey too.
+            # Hatching distinguishes the classes in grey too.
             hatch = "//" if line.index % 2 else ""
             axes.fill(xs, ys, alpha=0.3, color=style["color"], hatch=hatch)
             continue
-        # A single point may lie beyond the axes: its mark stands at their ends.
+        # A single point may lie beyond the axes: its mark is then drawn at their ends.
         if len(xs) == 1:
             xs = np.clip(xs, *x.scale([x.low, x.high]))
             ys = np.clip(ys, *y.scale([y.low, y.high]))
@@ -141,7 +141,7 @@ def draw_panel(axes: Any, panel: Panel) -> None:
 
 
 def line_style(line: Line) -> dict[str, Any]:
-    """Return colour, dashes and mark of a line; no two of 45 numbers share colour and dashes."""
+    """Return colour, dashes and marker of a line; 45 numbers have distinct colours and dashes."""
     index = line.index
     style: dict[str, Any] = {"color": COLOURS[index % len(COLOURS)], "linestyle": "none"}
     if line.is_linked:
@@ -151,14 +151,14 @@ def line_style(line: Line) -> dict[str, Any]:
     if line.css == "noise":
         style["alpha"] = 0.3
     if line.mark_words is not None:
-        # Shapes differ, so that marks on each other can be distinguished.
+        # Shapes differ, so that overlapping marks can be distinguished.
         style["marker"] = MARKS[index % len(MARKS)]
         style |= {"markersize": 3, "markerfacecolor": "white"}
     return style
 
 
 def add_legend(figure: Figure, entries: Mapping[str, Line], columns: int = 1) -> None:
-    """Add a legend below the axes: names, each with the look of a line."""
+    """Add a legend below the axes: names, each with the style of a line."""
     from matplotlib.lines import Line2D
 
     handles = [Line2D([], [], label=name, **line_style(line)) for name, line in entries.items()]

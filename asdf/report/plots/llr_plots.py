@@ -1,6 +1,6 @@
 """Plots of likelihood ratios for papers: Tippett, empirical cross-entropy and reliability.
 
-What is drawn are the panels of pages, see `asdf.report.llr_pictures`.
+They draw the panels of pages, see `asdf.report.llr_pictures`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def tippett_plot(systems: Mapping[str, DetCurve], title: str = "") -> Figure:
 
 @styled
 def ece_plot(systems: Mapping[str, DetCurve], title: str = "") -> Figure:
-    """Draw the empirical cross-entropy of each system, as it is and after PAV.
+    """Draw the empirical cross-entropy of each system, as measured and after PAV.
 
     Raises:
         UsageError: matplotlib is not installed.

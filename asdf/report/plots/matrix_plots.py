@@ -1,4 +1,4 @@
-"""Matrices for papers: numbers in cells, the darker the higher."""
+"""Matrix plots for papers: numbers in cells, darker for higher values."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from asdf.tasks.tracing.source_tables import confusion_matrix
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Small numbers of more classes cannot be read.
+# The small numbers of larger matrices are not readable.
 _MOST_NUMBERED = 30
 _SMALL = 6
 
 
 @styled
 def confusion_plot(result: SourceResult, title: str = "") -> Figure:
-    """Draw the proportions of each class (row) that are called each class (column).
+    """Draw the proportion of each class (row) that is predicted as each class (column).
 
     Raises:
         UsageError: matplotlib is not installed.
@@ -35,7 +35,7 @@ def confusion_plot(result: SourceResult, title: str = "") -> Figure:
     figure, axes = _draw(matrix, (side, side - 0.4), 6)
     axes.tick_params(labelsize=6)
     axes.set(aspect="equal")
-    # Names below each other's columns have no room to lie flat.
+    # Rotated, because names of adjacent columns would overlap.
     for label in axes.get_xticklabels():
         label.set(rotation=60, ha="right")
     return figure
@@ -43,7 +43,7 @@ def confusion_plot(result: SourceResult, title: str = "") -> Figure:
 
 @styled
 def heat_map(conditions: ConditionTable, systems: Sequence[str], title: str = "") -> Figure:
-    """Draw the EERs of `systems`, one column each, by condition: the darker, the higher.
+    """Draw the EERs of `systems`, one column each, by condition; darker for higher EERs.
 
     Raises:
         UsageError: matplotlib is not installed.
@@ -52,14 +52,14 @@ def heat_map(conditions: ConditionTable, systems: Sequence[str], title: str = ""
     percents = 100 * np.array(list(map(conditions.eers, conditions.values)), dtype=np.float64)
     size = (max(COLUMN_INCHES, 1.2 + 0.7 * len(systems)), 0.9 + 0.24 * len(conditions.values))
     figure, axes = _draw(_eers(percents, conditions.values, systems, title), size, 7)
-    # Many names next to each other have no room to lie flat.
+    # Many horizontal names would overlap.
     axes.tick_params(axis="x", rotation=20 if len(systems) > 3 else 0)
     return figure
 
 
 @styled
 def effect_map(effects: Effects, set_name: str, title: str = "") -> Figure:
-    """Draw the mean EERs on a set by the values of two settings: the darker, the higher.
+    """Draw the mean EERs on a set by the values of two settings; darker for higher EERs.
 
     Raises:
         UsageError: matplotlib is not installed.
@@ -84,7 +84,7 @@ def _eers(
     headings: Sequence[str] = ("", ""),
 ) -> Matrix:
     texts = np.where(np.isnan(percents), "", np.char.mod("%.2f", percents)).tolist()
-    # At least 1 %: among systems without errors, 0.02 % should not look like the worst of all.
+    # At least 1 %: among systems without errors, 0.02 % should not look like the worst.
     highest = float(np.nanmax(percents, initial=1.0))
     row_heading, column_heading = headings
     return Matrix(
@@ -100,7 +100,7 @@ def _eers(
 
 
 def _draw(matrix: Matrix, size: tuple[float, float], font_size: float) -> tuple[Figure, Any]:
-    """Draw a matrix of this size in inches, with the bar of its colours."""
+    """Draw a matrix of this size in inches, with a colour bar."""
     figure, axes = new_figure(*size)
     options: dict[str, Any] = {"cmap": "Blues", "vmin": 0, "vmax": matrix.highest}
     image = axes.imshow(matrix.values, aspect="auto", **options)

@@ -1,6 +1,6 @@
 """Panels for papers: DET curves, histograms of scores, trainings, effects and OSCR curves.
 
-What is drawn are the panels of the report's page, see `asdf.report.drawing`.
+They draw the panels of the report's page, see `asdf.report.drawing`.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ if TYPE_CHECKING:
 
 _LABEL = 34
 _RUN_LABEL = 30
-# Two such labels stand next to each other below a plot of one column.
+# Maximum length of labels that fit side by side below a plot of one column.
 _NARROW_LABEL = 24
 _FEW_SYSTEMS = 3
 
 
 @styled
 def det_plot(systems: Mapping[str, ThinnedCurve], title: str = "") -> Figure:
-    """Draw the DET curve of each system; a mark shows where its EER is taken.
+    """Draw the DET curve of each system, with a mark at its EER.
 
     The axes have the range of the report's page.
 
@@ -75,9 +75,9 @@ def _no_words(x: float, y: float) -> str:
 
 @styled
 def score_histograms(counts: Histogram, threshold: float | None = None, title: str = "") -> Figure:
-    """Draw a row for each attack with the same bona fide trials behind it, as shares.
+    """Draw proportions of scores in a row per attack, each with the same bona fide trials.
 
-    Without attacks there is one row, of all spoofs. `threshold`, that of the EER say, is marked.
+    Without attacks, a single row shows all spoofs. `threshold`, such as that of the EER, is marked.
 
     Raises:
         UsageError: matplotlib is not installed.
@@ -85,7 +85,7 @@ def score_histograms(counts: Histogram, threshold: float | None = None, title: s
     spoofs = {name: attack for name, attack in counts.spoof.items() if name}
     spoofs = spoofs or {"spoof": counts.spoof[""]}
     rows = len(spoofs)
-    # squeeze=False: one row, too, is an array of axes.
+    # squeeze=False: a single row is an array of axes too.
     figure, grid = new_figure(
         COLUMN_INCHES,
         0.9 + 0.6 * rows,
@@ -98,7 +98,7 @@ def score_histograms(counts: Histogram, threshold: float | None = None, title: s
         axes.set_ylabel(f"{name}\n{sum(attack):,}", rotation=0, ha="right", va="center")
         axes.set_yticks([])
         axes.spines["left"].set_visible(False)
-        # The value of a threshold stands once, above all rows.
+        # The value of the threshold is written once, above all rows.
         for text in axes.texts if axes is not grid[0, 0] else ():
             text.remove()
         if axes is not grid[-1, 0]:
@@ -125,7 +125,7 @@ def training_curves(courses: Sequence[TrainingCourse], title: str = "") -> Figur
     looks = 0
     for name, course in zip(names, courses, strict=True):
         for set_name in sets_of_courses([course]):
-            # Each set has a look of its own, next to that of its run; its losses have the same.
+            # Each set has its own style besides that of its run; its losses share it.
             eers += set_lines([course], set_name, "eers", first=looks)
             losses += set_lines([course], set_name, "losses", first=looks)
             sets[f"{name}, {set_name}"] = Line((), looks, mark_words=_no_words)
@@ -141,7 +141,7 @@ def training_curves(courses: Sequence[TrainingCourse], title: str = "") -> Figur
         if axes is not grid[-1]:
             axes.set_xlabel("")
     grid[0].set_title(title)
-    # Of a single run the losses need no name. Inside the axes, a legend would lie on some points.
+    # The losses of a single run need no name. Inside the axes, a legend would cover some points.
     add_legend(figure, sets if len(courses) == 1 else runs | sets)
     return figure
 

@@ -1,12 +1,12 @@
-"""The EER of each set of spoofs against each set of genuine speech, with maxima and means.
+"""EERs of each set of spoofs against each set of genuine speech, with maxima and means.
 
-Invariant: each pair of sets has an EER of its own, with its own threshold, so that no set counts
-more because it is larger. All numbers of a replicate come from one draw of the sets: two pairs that
-share a set share its draw.
+Invariant: each pair of sets has its own EER with its own threshold, so larger sets do not count
+more. All numbers of a replicate come from one draw of the sets: two pairs that share a set share
+its draw.
 
 Source: Kwok, Yip, Qiu, Chi and Lam, "Bona fide cross testing reveals weak spot in audio deepfake
-detection systems", Interspeech 2025. There the EERs of all synthesizers against one kind of genuine
-speech are summed up by their maximum and their mean.
+detection systems", Interspeech 2025. They summarise the EERs of all synthesizers against one kind
+of genuine speech by their maximum and mean.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ _ALL = slice(None)
 
 @dataclass(frozen=True)
 class TrialSet:
-    """Trials of one class that are compared with each set of the other class.
+    """Trials of one class that are paired with each set of the other class.
 
     Attributes:
-        index: (trials,), indices among all trials.
-        speakers: Number of speakers; None where not all are known.
+        index: Indices among all trials, (trials,).
+        speakers: Number of speakers; None if some are unknown.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Pair:
 
     @property
     def few(self) -> bool:
-        """Whether a class has too few trials for the EER to say anything of the pair."""
+        """Whether a class has too few trials for a meaningful EER."""
         return min(self.spoof.trials, self.genuine.trials) < FEW
 
 
@@ -84,13 +84,13 @@ class CrossTest:
     """All pairs of one system.
 
     Attributes:
-        by: Columns that the sets of spoofs and of genuine speech are the values of.
+        by: Columns whose values define the sets of spoofs and of genuine speech.
         pairs: Pairs by set of spoofs, then by set of genuine speech.
         by_spoof: Highest EER and mean over the sets of genuine speech, by set of spoofs.
         by_genuine: Highest EER and mean over the sets of spoofs, by set of genuine speech.
         overall: Highest EER and mean of all pairs.
         mean_of_highest: Mean over the sets of genuine speech of their highest EERs.
-        over: What was drawn for the intervals, 'speakers' or 'trials'; '' without intervals.
+        over: Unit of the bootstrap for the intervals, 'speakers' or 'trials'; '' without intervals.
         left_out: Numbers of spoofs and of bona fide trials without a value.
     """
 
@@ -124,9 +124,9 @@ def cross_test(
 
     Args:
         columns: Columns with a value per trial, in the order of `scores`.
-        by: Columns that tell the sets of spoofs and those of genuine speech apart.
-        replicates: Replicates of the bootstrap; 0: intervals are the values alone. Speakers are
-            drawn where every set has at least ten, else trials.
+        by: Columns whose values define the sets of spoofs and those of genuine speech.
+        replicates: Number of bootstrap replicates; 0: intervals are the values alone. Speakers are
+            drawn if every set has at least ten, else trials.
 
     Raises:
         AsdfError: a class has no set, or there is a single set of genuine speech.
@@ -162,7 +162,7 @@ def _count_others(
     label: int,
     sets: Sequence[TrialSet],
 ) -> int:
-    """Count the trials of a class that are in none of its sets."""
+    """Count the trials of a class that belong to none of its sets."""
     of_class = int(np.count_nonzero(scores.labels == label))
     for known in sets:
         of_class -= known.trials
@@ -175,7 +175,7 @@ def _sets(
     label: int,
     speakers: Sequence[str],
 ) -> list[TrialSet]:
-    """Return the sets of a class, in the order in which their names are sorted."""
+    """Return the sets of a class, sorted by name."""
     column = np.asarray(values, str)
     of_class = scores.labels == label
     sets = []
@@ -211,7 +211,7 @@ def _measure(
     spoofs: Sequence[TrialSet],
     genuine: Sequence[TrialSet],
 ) -> tuple[Floats, list[list[Blocks]]]:
-    """Return the EER, (spoofs, genuine), and the blocks of each pair."""
+    """Return the EERs, (spoofs, genuine), and the blocks of each pair."""
     eers = np.empty((len(spoofs), len(genuine)))
     blocks: list[list[Blocks]] = []
     for row, spoof in enumerate(spoofs):
@@ -231,7 +231,7 @@ def _draws(
 ) -> Iterator[list[Integers]]:
     """Yield how often each trial of each set is drawn, a (some replicates, trials) array per set.
 
-    Without speakers, the trials of each set are drawn by themselves.
+    Without speakers, the trials of each set are drawn independently.
     """
     rng = np.random.default_rng(seed)
     step = max(1, _NUMBERS_AT_ONCE // sum(each(sets, "size")))
@@ -267,7 +267,8 @@ def _draw_speakers(
     drawn: list[Integers] = []
     while len(drawn) < replicates:
         of_trials = times_drawn(count, rng)[speakers]
-        # A set without a trial has no EER: drawn again, which sets of ten speakers rarely need.
+        # A set without a trial has no EER. Such draws are repeated, which is rare with ten
+        # speakers.
         if all(of_trials[index].any() for index in sets):
             drawn.append(of_trials)
     weights = np.stack(drawn)
@@ -301,10 +302,11 @@ class _Matrix:
     """The EERs of all pairs, measured and on replicates.
 
     Attributes:
-        eers: (spoofs, genuine).
-        drawn: (replicates, spoofs, genuine); without replicates intervals are the values alone.
-        groups: Speakers of the set with the fewest, where speakers were drawn.
-        fewest: Trials of the smallest set.
+        eers: Measured EERs, (spoofs, genuine).
+        drawn: EERs on replicates, (replicates, spoofs, genuine); without replicates, intervals are
+            the values alone.
+        groups: Number of speakers of the set with the fewest, if speakers were drawn.
+        fewest: Number of trials of the smallest set.
     """
 
     eers: Floats
@@ -340,11 +342,11 @@ class _Matrix:
         *,
         is_highest: bool = False,
     ) -> Interval:
-        """Return an EER, or a mean or maximum of several, with its interval.
+        """Return an EER, or the mean or maximum of several, with its interval.
 
         Args:
-            drawn: (replicates,).
-            trials: Trials of the smaller class; 0: of the smallest set.
+            drawn: Values on replicates, (replicates,).
+            trials: Number of trials of the smaller class; 0: that of the smallest set.
         """
         if not drawn.size:
             return Interval(value, value, value)

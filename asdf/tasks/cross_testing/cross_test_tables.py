@@ -1,7 +1,7 @@
 """Cross-tests as text, LaTeX, CSV and JSON.
 
-Invariant: one matrix is behind all of them, a row per set of spoofs and a column per set of genuine
-speech, with the maximum and the mean of each row and column at its ends.
+Invariant: all formats show one matrix, with a row per set of spoofs and a column per set of genuine
+speech, followed by the maximum and the mean of each row and column.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ def cross_test_table(
     *,
     all_intervals: bool = True,
 ) -> Table:
-    """Return the matrix of EERs, its maxima and means last.
+    """Return the matrix of EERs, followed by its maxima and means.
 
     Args:
-        all_intervals: Whether pairs have their intervals too; False: maxima and means alone.
+        all_intervals: Whether all pairs have intervals; False: only maxima and means have them.
     """
     columns: Columns = []
     names = each(result.genuine, "name")
@@ -79,7 +79,7 @@ def cross_test_text(
     name: str,
     result: CrossTest,
 ) -> str:
-    """Return everything of one system; it ends without a line break."""
+    """Return all results of one system, without a final line break."""
     worst = max(result.all_pairs, key=lambda pair: pair.eer.value)
     percent = rate("eer")
     rows = {"spoofs": _sets_words(result.by[0], result.spoofs)}
@@ -112,7 +112,7 @@ def _sets_words(
 
 
 def remarks(result: CrossTest) -> list[str]:
-    """Return sentences on what the numbers do not say; none where there is nothing to add."""
+    """Return sentences on the limitations of the numbers; [] if there are none."""
     sentences = []
     pairs = result.all_pairs
     few = sum(each(pairs, "few"))
@@ -141,7 +141,7 @@ def cross_test_latex(
     ]
     if result.over:
         notes.append(f"in brackets: 95 % intervals over {result.over}")
-    # Those of all pairs would make a table of three columns wider than a page.
+    # The intervals of all pairs would make a table of three columns wider than a page.
     table = cross_test_table(result, [*notes, *remarks(result)], all_intervals=False)
     return PACKAGES + as_latex(table)
 

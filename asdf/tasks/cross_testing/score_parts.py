@@ -1,7 +1,7 @@
 """The scores of one system from several files.
 
-Invariant: with a protocol the files are joined before they are matched with it, so that each part
-may hold some of its trials; without one, each file has its labels, and may hold one class alone.
+Invariant: with a protocol, the files are joined before they are matched with it, so each file may
+hold some of its trials; without one, each file has its own labels and may hold a single class.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def read_parts(
         files: Path of each file, by its name.
         trials: Trials of the protocol that are evaluated; None without a protocol.
         whole: All trials of the protocol.
-        ignore_others: Whether scored trials that are not among them are left out.
+        ignore_others: Whether scored trials that are not in the protocol are left out.
 
     Raises:
         AsdfError: a file cannot be read or does not fit the protocol.
@@ -44,7 +44,7 @@ def read_parts(
             scores = read_score_file(path).labelled(path, both_classes=False)
             parts.append(ScoreFile(scores.ids, scores.scores, scores.labels, scores.attacks))
         else:
-            # The first line, which the format is known by, may be of another subset.
+            # The first line, from which the format is detected, may belong to another subset.
             known = partial(_is_trial, whole or trials)
             parts.append(read_score_file(path, known))
         names += [name] * len(parts[-1].ids)
@@ -74,7 +74,7 @@ def _join(parts: Sequence[ScoreFile]) -> ScoreFile:
         ids += part.ids
         if part.labels is not None:
             labels.append(part.labels)
-        # A file without attacks has trials of no known attack.
+        # A file without attacks has trials whose attack is unknown.
         attacks += part.attacks or [""] * len(part.ids)
     return ScoreFile(
         ids,

@@ -1,1 +1,1 @@
-"""Learning from another detector: a teacher's scores and embeddings as targets of a student."""
+"""Distillation: a teacher's scores and embeddings are the targets of a student."""

@@ -1,11 +1,11 @@
-"""Distillation: a small network learns what a large one makes of the same clips.
+"""Distillation: a small network learns a large one's outputs for the same clips.
 
     distillation.teacher = 'large.pt'
 
-Invariant: the teacher never learns, draws no random numbers and is no part of the student, whose
-file is an ordinary network file. It hears what the student hears, augmented and cut alike, in eval
-mode. So a step follows from the clips and the weights, and a resumed run is the run that was not
-interrupted.
+Invariant: the teacher never learns, draws no random numbers and is not part of the student, whose
+file is an ordinary network file. It hears the same clips as the student, with the same augmentation
+and cuts, in eval mode. A step therefore depends only on the clips and the weights, and a resumed
+run equals an uninterrupted one.
 
 Source: Hinton et al., "Distilling the Knowledge in a Neural Network", NIPS workshop 2014, for the
 scores.
@@ -44,7 +44,7 @@ class Distillation(Task):
         return self.settings.distillation.teacher is not None
 
     def check(self) -> None:
-        """Find the teacher, unless it may have to be downloaded.
+        """Check that the teacher exists, unless it may have to be downloaded.
 
         Raises:
             UsageError: there is no such file or folder.
@@ -62,7 +62,7 @@ class Distillation(Task):
     def build_term(
         self, network: nn.Module, utterances: TrialList, frames: ClipFrames | None
     ) -> TeacherTerm | None:
-        """Let the teacher hear what `network` hears in training; return the term of the loss."""
+        """Let the teacher hear `network`'s training input; return the term of the loss."""
         if not self.is_requested:
             return None
         self.check()
@@ -88,16 +88,17 @@ class Distillation(Task):
         return TeacherTerm(options.score_weight, options.embedding_weight, options.temperature)
 
     def _teacher_name(self) -> str:
-        """Return the teacher's name; a path is one in the recipe's folder, if it is there."""
+        """Return the teacher's name; a path in the recipe's folder takes precedence."""
         name = str(self.settings.distillation.teacher)
         in_recipe = (self.folder or Path()) / name
         return str(in_recipe) if in_recipe.exists() else name
 
 
 def _hearing(teacher: nn.Module, with_embeddings: bool) -> Any:
-    """Return the hook by which the outputs of the student have those of `teacher`, in training.
+    """Return the hook that adds the outputs of `teacher` to those of the student in training.
 
-    A function: a copy of the student, as of averaged weights, makes no copy of the teacher.
+    It is a function so that copying the student, as for averaged weights, does not copy the
+    teacher.
     """
 
     def add_targets(student: nn.Module, inputs: Any, outputs: Any) -> Any:
@@ -109,12 +110,12 @@ def _hearing(teacher: nn.Module, with_embeddings: bool) -> Any:
 
 
 def _targets(teacher: nn.Module, waveforms_BT: Tensor, with_embeddings: bool) -> Tensor:
-    """Return the difference of the teacher's logits, and its embeddings if asked for, (B, 1 + E).
+    """Return the teacher's logit differences, and its embeddings if requested, (B, 1 + E).
 
     Raises:
         UsageError: its embeddings are not (batch, numbers).
     """
-    # What trains the whole network in training mode may have changed it.
+    # Code that sets the whole network to training mode may have changed the teacher's mode.
     teacher.eval()
     with torch.no_grad():
         outputs = as_outputs(teacher(waveforms_BT))

@@ -1,6 +1,6 @@
-"""The term of the loss by which a student learns a teacher's scores and embeddings.
+"""Loss term by which a student learns a teacher's scores and embeddings.
 
-Invariant: the value of an utterance follows from that utterance and the weights alone, so it is the
+Invariant: the value of an utterance depends only on that utterance and the weights, so it is the
 same in any division of a step into minibatches and processes.
 
 Source: Hinton et al., "Distilling the Knowledge in a Neural Network", NIPS workshop 2014, equation
@@ -22,17 +22,17 @@ from asdf.networks.interface import Outputs
 from asdf.training.terms import ClipKey, Term
 
 KEY = "distillation"
-# Of the fixed projection of embeddings.
+# Seed of the fixed projection of embeddings.
 _SEED = 20141217
 
 
 class TeacherTerm(Term):
-    """Cross-entropy of softened scores, and 1 less the cosine of embeddings.
+    """Cross-entropy of softened scores, plus 1 minus the cosine of embeddings.
 
     Args:
-        score_weight, embedding_weight: Weights of both in the value of an utterance.
-        temperature: What both differences of logits are divided by. The cross-entropy is multiplied
-            by its square, so that gradients keep their size at any temperature.
+        score_weight, embedding_weight: Weights of the two parts in the value of an utterance.
+        temperature: Divisor of both differences of logits. The cross-entropy is multiplied by its
+            square, so that the scale of gradients does not depend on it.
     """
 
     name = KEY
@@ -44,7 +44,7 @@ class TeacherTerm(Term):
         self.temperature = temperature
 
     def targets_of(self, keys: Sequence[ClipKey]) -> Tensor:
-        """Return nothing of use: the teacher hears the clips in the forward pass."""
+        """Return an empty target: the teacher hears the clips in the forward pass."""
         return torch.zeros(len(keys))
 
     def counts(self, targets: Tensor) -> Tensor:
@@ -82,11 +82,11 @@ class TeacherTerm(Term):
 
 
 def projected(embeddings_BE: Tensor, size: int) -> Tensor:
-    """Return embeddings of a teacher as ones of `size` numbers, (B, S).
+    """Return a teacher's embeddings in `size` dimensions, (B, S).
 
-    They are as they are where the sizes agree. Otherwise they are projected by a matrix with
-    orthonormal rows or columns, always the same: angles between embeddings stay about what they
-    are, and a projection that learnt could learn to say nothing.
+    They are unchanged if the sizes agree. Otherwise a fixed matrix with orthonormal rows or columns
+    projects them: it roughly preserves angles between embeddings, while a trained projection could
+    learn to be uninformative.
     """
     dimension = embeddings_BE.shape[1]
     if dimension == size:

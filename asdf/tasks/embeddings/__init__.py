@@ -1,1 +1,1 @@
-"""Embeddings of recordings: their files, how far sets are apart, and pictures of them."""
+"""Embeddings of recordings: files, distances between sets, and plots."""

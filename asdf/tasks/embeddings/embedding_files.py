@@ -1,10 +1,10 @@
-"""Files of embeddings: a vector per recording, with what the list says of it.
+"""Files of embeddings: a vector per recording, with the columns of the list.
 
 Invariant: the same list, network and options give the same bytes; nothing in a file is executed.
 
 An npz file holds `embeddings` (N, E) float32, `scores` (N,) float32, `ids`, `labels` (1 bona fide,
-0 spoof, -1 not known), `column_NAME` for each column of the list, and `how`, JSON on how they were
-computed.
+0 spoof, -1 unknown), `column_NAME` for each column of the list, and `how`, JSON that describes how
+they were computed.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class Embeddings:
     """The embeddings of a list.
 
     Attributes:
-        embeddings_NE: float32.
-        scores_N: the network's own scores, float32.
-        how: Way in which they were computed; plain values.
+        embeddings_NE: Embeddings of the trials, (N, E) float32.
+        scores_N: Scores of the network itself, (N,) float32.
+        how: Description of how they were computed, as plain values.
     """
 
     trials: TrialList
@@ -84,8 +84,8 @@ def write_embeddings(path: Path, embeddings: Embeddings) -> None:
     }
     for name, values in trials.columns.items():
         arrays[_COLUMN + name] = np.array(list(values), np.str_)
-    # The entries of a zip file that numpy writes have no time of theirs: equal bytes.
-    # Its types of keywords differ between versions of numpy.
+    # numpy does not store a time in the entries of a zip file, so equal content gives equal bytes.
+    # The type annotations of its keywords differ between versions of numpy.
     save: Any = np.savez
     with atomic_write(path, "wb") as file:
         save(file, **arrays)
@@ -95,7 +95,7 @@ def read_embeddings(path: Path) -> Embeddings:
     """Read a file of embeddings.
 
     Raises:
-        AsdfError: it cannot be read, or is no such file.
+        AsdfError: it cannot be read, or is not a file of embeddings.
     """
     try:
         with np.load(path, allow_pickle=False) as file:

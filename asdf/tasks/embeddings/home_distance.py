@@ -1,13 +1,13 @@
-"""How far a set of recordings is from a network's training set, by its embeddings.
+"""Distance of a set of recordings from a network's training set, by embeddings.
 
-Invariant: the distance of a new set stands next to those that the training set has from itself:
-parts of it that were held out, of the same number of recordings, whole speakers where they are
-known. A distance alone says nothing, since it grows with the noise of small sets.
+Invariant: the distance of a new set is reported next to distances within the training set: held-out
+parts of it, with the same number of recordings, and whole speakers if they are known. A distance
+alone is not meaningful, because it grows with the noise of small sets.
 
-The distance is that of Fréchet between two normal distributions,
-|m1 - m2|^2 + tr(C1 + C2 - 2 (C1 C2)^(1/2)) (Dowson and Landau, Journal of Multivariate Analysis,
-1982), as of FID and FAD. It is taken on coordinates along the principal axes of the training set,
-and the distance from these axes, so that what the training set never showed counts as well.
+The distance is the Fréchet distance between two normal distributions, |m1 - m2|^2 + tr(C1 + C2 - 2
+(C1 C2)^(1/2)) (Dowson and Landau, Journal of Multivariate Analysis, 1982), as in FID and FAD. Its
+coordinates are those along the principal axes of the training set, plus the distance from these
+axes, so that directions absent from the training set count too.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from asdf.runs.seeds import generator
 
 MIN_RECORDINGS = 20
 _MAX_AXES = 32
-# Of recordings for each axis: a covariance of fewer is noise.
+# Minimum number of recordings per axis: a covariance of fewer is noise.
 _PER_AXIS = 4
 
 
 @dataclass(frozen=True)
 class HomeDistance:
-    """The distance of a new set, and what held-out training recordings give.
+    """The distance of a new set, next to distances of held-out training recordings.
 
     Attributes:
-        value: the mean over the draws.
-        low, high: its 95 % interval over the recordings, or speakers, of both sets.
-        home: the mean distance of held-out training recordings.
-        home_high: the distance that 97.5 % of their draws stay below.
-        recordings: Number of recordings in each part that is compared.
-        axes: principal axes of the training set that were used.
-        by_speakers: True if whole speakers were held out and drawn.
+        value: Mean distance over the draws.
+        low, high: Bounds of its 95 % interval over the recordings, or speakers, of both sets.
+        home: Mean distance of held-out training recordings.
+        home_high: Distance above 97.5 % of the draws of held-out training recordings.
+        recordings: Number of recordings in each compared part.
+        axes: Number of principal axes of the training set that were used.
+        by_speakers: Whether whole speakers were held out and drawn.
     """
 
     value: float
@@ -53,11 +53,11 @@ class HomeDistance:
 
     @property
     def is_far(self) -> bool:
-        """Whether the whole interval lies beyond what held-out training recordings give."""
+        """Whether the whole interval exceeds the distances of held-out training recordings."""
         return self.low > self.home_high
 
     def describe(self) -> str:
-        """Return it in a sentence."""
+        """Return the distance in a sentence."""
         if self.is_far:
             return (
                 "far from home: these recordings differ from the training set by more than its "
@@ -92,17 +92,17 @@ def measure_distance(
     draws: int = 200,
     seed: int = 0,
 ) -> HomeDistance:
-    """Compare a new set with the training set, and that with itself.
+    """Compare a new set with the training set, and the training set with itself.
 
     Each draw holds out half of the training set (of its speakers), and compares the other half with
-    a sample of it and with a sample of the new set, both of the same size and drawn with
-    replacement (by speakers).
+    a sample of the held-out half and a sample of the new set. Both samples have the same size and
+    are drawn with replacement (by speakers).
 
     Args:
-        training_speakers, new_speakers: Speaker of each recording; None where not all are known.
+        training_speakers, new_speakers: Speaker of each recording; None if some are unknown.
 
     Raises:
-        AsdfError: the embeddings are of different networks, or of too few recordings.
+        AsdfError: the embeddings are of different networks, or there are too few recordings.
     """
     _check(training_NE, new_ME)
     by_speakers = training_speakers is not None and new_speakers is not None
@@ -151,7 +151,7 @@ class _Axes(NamedTuple):
         return cls(centre_E, axes_RE[:count])
 
     def coordinates(self, values_NE: Floats) -> Floats:
-        """Return coordinates along the axes, and the distance from all of them: (N, A + 1)."""
+        """Return coordinates along the axes, and the distance from their span: (N, A + 1)."""
         centred_NE = values_NE - self.centre_E
         along_NA = centred_NE @ self.axes_AE.T
         rest_NE = centred_NE - along_NA @ self.axes_AE
@@ -159,11 +159,11 @@ class _Axes(NamedTuple):
 
 
 def _group(count: int, speakers: Sequence[str] | None) -> list[Integers]:
-    """Return the indices of each speaker's recordings; without speakers each by itself."""
+    """Return the indices of each speaker's recordings; one group per recording without speakers."""
     if speakers is None:
         return list(np.arange(count)[:, None])
     names, index = np.unique(np.asarray(speakers), return_inverse=True)
-    # Half of them are held out, and a single speaker has no spread over speakers.
+    # Half of the speakers are held out, and a single speaker shows no variation between speakers.
     if len(names) < 4:
         raise AsdfError(f"{len(names)} speakers are too few for an interval over speakers.")
     return [np.flatnonzero(index == number) for number in range(len(names))]

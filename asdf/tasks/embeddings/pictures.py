@@ -1,7 +1,7 @@
-"""A picture of embeddings: points that differ by shape as well as by colour.
+"""A plot of embeddings: points that differ in shape as well as in colour.
 
-Invariant: the same file of embeddings gives the same picture, which needs no colours to be read.
-Nothing here knows where it is drawn: asdf.report writes it as SVG and by matplotlib.
+Invariant: the same file of embeddings gives the same plot, which is readable without colours. This
+module does not draw: asdf.report writes the plot as SVG and with matplotlib.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from asdf.tasks.embeddings.projection import (
 )
 from asdf.text import printable, shorten
 
-# Colours that people with any colour vision tell apart (Okabe and Ito, 2008), on light and dark.
+# Colours that people with any colour vision can distinguish (Okabe and Ito, 2008), on light and
+# dark.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#b0a000")
 SHAPES = ("circle", "square", "triangle", "diamond", "plus", "cross", "bar", "hollow circle")
 _OTHER = "other"
@@ -35,8 +36,8 @@ class PointGroup:
     """The points of one value of a column.
 
     Attributes:
-        count: Count of all recordings of it.
-        points: (M, 2), of those that are drawn.
+        count: Number of all recordings with this value.
+        points: Coordinates of the points that are drawn, (M, 2).
     """
 
     name: str
@@ -52,7 +53,7 @@ class Picture:
 
     Attributes:
         title: Title of the picture.
-        note: Sentence that a reader must know.
+        note: Sentence that readers of the plot need.
     """
 
     title: str
@@ -61,11 +62,11 @@ class Picture:
 
 
 def embedding_picture(embeddings: Embeddings, by: str = "label", method: str = "pca") -> Picture:
-    """Return the picture of a file of embeddings.
+    """Return the plot of a file of embeddings.
 
     Args:
-        by: a column of the list, or 'label'.
-        method: Method of `asdf.tasks.embeddings.projection`.
+        by: Column of the list, or 'label'.
+        method: Projection method, see `asdf.tasks.embeddings.projection`.
 
     Raises:
         AsdfError: there is no such column, or there are too few embeddings.
@@ -86,7 +87,7 @@ def embedding_picture(embeddings: Embeddings, by: str = "label", method: str = "
 
 
 def _group_names(values: Sequence[str]) -> dict[str, str]:
-    """Return the name of the group of each value that has one of its own."""
+    """Return the group name of each value that forms its own group."""
     counts = Counter(values)
     most = len(COLOURS)
     if len(counts) > most:

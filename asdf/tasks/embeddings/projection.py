@@ -1,7 +1,7 @@
-"""Embeddings in two dimensions, for pictures: principal components, t-SNE, UMAP.
+"""Projection of embeddings to two dimensions: principal components, t-SNE, UMAP.
 
-Invariant: the same embeddings give the same points. Only principal components keep distances, as
-far as two dimensions can; the others show neighbours, and exaggerate clusters.
+Invariant: the same embeddings give the same points. Only principal components preserve distances,
+as far as two dimensions allow; the others show neighbours and exaggerate clusters.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from asdf.errors import AsdfError, UsageError
 METHODS = ("pca", "tsne", "umap")
 SEED = 0
 MAX_POINTS = 5000
-"""More points hide each other, and t-SNE takes minutes for them."""
+"""Maximum number of points: more hide each other, and t-SNE takes minutes for them."""
 
 _PERPLEXITY = 30
 _NEIGHBOURS = 15
@@ -45,9 +45,9 @@ def project(embeddings_NE: np.ndarray, method: str = "pca") -> Points:
 
 
 def principal_components(values_NE: Points, count: int = 2) -> tuple[Points, Floats]:
-    """Return coordinates (N, count) along the axes of the largest variance, and its proportions.
+    """Return coordinates (N, count) along the axes of largest variance, with their proportions.
 
-    An axis points to where its largest weight is positive. Axes that do not exist are zeros.
+    The sign of an axis makes its largest weight positive. Missing axes are zeros.
     """
     centred_NE = values_NE - values_NE.mean(axis=0)
     _, sizes, axes_RE = np.linalg.svd(centred_NE, full_matrices=False)
@@ -65,7 +65,7 @@ def principal_components(values_NE: Points, count: int = 2) -> tuple[Points, Flo
 
 
 def choose_points(ids: Sequence[str], limit: int = MAX_POINTS) -> Integers:
-    """Return the indices of up to `limit` trials, which follow from their ids alone."""
+    """Return the indices of up to `limit` trials, chosen by their ids alone."""
     if len(ids) <= limit:
         return np.arange(len(ids))
     digests = []
@@ -92,7 +92,7 @@ def _umap(values_NE: Points) -> Points:
     except ImportError:
         raise _missing("umap-learn") from None
     neighbours = min(_NEIGHBOURS, len(values_NE) - 1)
-    # With few points its spectral start fails; with a seed it computes in one thread anyway.
+    # The spectral start fails with few points; with a seed, UMAP computes in one thread anyway.
     start = "spectral" if len(values_NE) > 2 * _NEIGHBOURS else "random"
     model = UMAP(n_neighbors=neighbours, random_state=SEED, n_jobs=1, init=start)
     return np.asarray(model.fit_transform(values_NE), np.float64)

@@ -1,1 +1,1 @@
-"""Fused systems: what fusing gains, by folds of the development set."""
+"""Fused systems: the gain from fusing, by folds of the development set."""

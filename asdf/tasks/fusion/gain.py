@@ -1,7 +1,7 @@
-"""What a fusion is worth: cross-validated scores of the fusion and of each system alone.
+"""The gain from a fusion: cross-validated scores of the fusion and of each system alone.
 
-Invariant: no trial is scored with weights that were fitted to it, nor to another trial of its
-speaker where speakers are known; and the fusion and its systems are compared on the same folds.
+Invariant: no trial is scored with weights that were fitted to it, or to another trial of its
+speaker if speakers are known. The fusion and its systems are compared on the same folds.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ Fit = Callable[[Floats, Labels], Callable[[Floats], Floats]]
 
 @dataclass(frozen=True)
 class Member:
-    """A system of a fusion, by itself.
+    """A single system of a fusion.
 
     Attributes:
-        result: Result of its scores.
-        cllr: Cllr of its LLRs, calibrated on the other folds; None where it cannot be calibrated.
-        weight: Weight that it has in the fusion of all trials.
-        fold_weights: Weights in the fusions without each fold.
+        result: Result of its scores alone.
+        cllr: Cllr of its LLRs, calibrated on the other folds; None if it cannot be calibrated.
+        weight: Weight in the fusion that is fitted to all trials.
+        fold_weights: Weights in the fusions that leave out each fold.
     """
 
     name: str
@@ -49,12 +49,12 @@ class FusionGain:
     """A fusion, its systems and its gain.
 
     Attributes:
-        fusion: fitted to all trials.
-        llrs: LLRs of the trials by the fusions that were fitted without them.
-        result: Result of these.
+        fusion: Fusion that is fitted to all trials.
+        llrs: LLRs of the trials, from the fusions that were fitted without them.
+        result: Result of these LLRs.
         members: Systems in the order of the fusion.
-        best: the index of the system with the lowest EER.
-        gain: fused less best; below zero the fusion is better. None without replicates.
+        best: Index of the system with the lowest EER.
+        gain: Difference fused minus best; the fusion is better below zero. None without replicates.
     """
 
     fusion: Fusion
@@ -78,7 +78,7 @@ def measure_gain(
     """Fit a fusion and test its gain over the best single system by a paired bootstrap.
 
     Args:
-        systems: Systems of the same trials in one order.
+        systems: Scores of the systems, for the same trials in one order.
         folds: Fold of each trial.
         speakers: Speaker of each trial; None: the bootstrap draws trials.
 
@@ -87,7 +87,7 @@ def measure_gain(
     """
     first = systems[0]
     scores_NS = np.stack([system.scores for system in systems], axis=1)
-    # One per fold, in their order: `_out_of_fold` calls `fit` once for each.
+    # One fusion per fold, in their order: `_out_of_fold` calls `fit` once for each.
     fusions: list[Fusion] = []
 
     def fit(scores_MS: Floats, labels: Labels) -> Callable[[Floats], Floats]:
@@ -95,7 +95,7 @@ def measure_gain(
         fusions.append(fusion)
         if fusion.is_llr:
             return fusion.fuse
-        # As a map to LLRs: fused scores of different folds need one scale.
+        # Fused scores are mapped to LLRs, because those of different folds need one scale.
         fused = fusion.fuse(scores_MS)
         scale, offset = fit_llr(fused[labels == 1], fused[labels == 0])
         return lambda scores: scale * fusion.fuse(scores) + offset
@@ -117,7 +117,7 @@ def measure_gain(
 
 
 def _out_of_fold(fit: Fit, scores_NS: Floats, labels: Labels, folds: Folds) -> Floats:
-    """Return the LLR of each trial by the map that was fitted to the other folds."""
+    """Return the LLR of each trial from the map that was fitted to the other folds."""
     llrs = np.empty(len(labels))
     for fold in np.unique(folds):
         held_out = folds == fold
@@ -136,11 +136,12 @@ def calibrated_cllr(
 
     Args:
         folds: Fold of each trial (`make_folds`).
-        method: Method of `llr_maps.METHODS` that fits the maps.
-        units: Number of independent units of all folds (`fit_map`).
+        method: Method that fits the maps, one of `llr_maps.METHODS`.
+        units: Number of independent units in all folds (`fit_map`).
 
     Returns:
-        None where they cannot be calibrated without some fold, as scores that are all alike.
+        Cllr in bits; None if calibration fails without some fold, for example if all scores are
+        equal.
     """
 
     def fit(scores_N1: Floats, labels: Labels) -> Callable[[Floats], Floats]:
@@ -151,6 +152,7 @@ def calibrated_cllr(
     try:
         llrs = _out_of_fold(fit, system.scores[:, None], system.labels, folds)
     except AsdfError:
-        # Turned round, or all alike: a fusion may still use it, or refuses it by its name.
+        # The scores are reversed or all equal: a fusion may still use the system, or refuse it by
+        # name.
         return None
     return cllr(llrs[system.labels == 1], llrs[system.labels == 0])

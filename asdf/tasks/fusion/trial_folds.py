@@ -1,7 +1,7 @@
-"""Folds for cross-validation: which trials are held out together.
+"""Folds for cross-validation: groups of trials that are held out together.
 
-Invariant: trials of one speaker are in one fold, each fold has about the same share of both
-classes, and a trial's fold depends on the seed and on the trials, not on the order of a file.
+Invariant: all trials of a speaker are in one fold, each fold has about the same share of both
+classes, and a trial's fold depends on the seed and the trials, not on the order of a file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Folds = Integers
 
 @dataclass
 class _Group:
-    """Trials that stay together; `digest` orders groups of one size by chance."""
+    """Trials that stay together; `digest` gives groups of equal size a random order."""
 
     trials: list[int]
     counts: Floats
@@ -37,11 +37,11 @@ def make_folds(
 ) -> Folds:
     """Return the fold of each trial, (trials,), from 0 to at most `count` - 1.
 
-    Groups, the largest first, go to the fold in which the classes they have are rarest. Without
-    `speakers` each trial is a group.
+    Groups are assigned from the largest to the smallest, each to the fold in which its classes are
+    rarest. Without `speakers`, each trial is a group.
 
     Raises:
-        AsdfError: without one of the folds a class is missing, as of a single speaker.
+        AsdfError: a class is missing if one of the folds is left out, for example with one speaker.
     """
     groups = _groups(ids, labels, speakers, seed)
     # With fewer groups than folds, each group is a fold.
@@ -52,7 +52,7 @@ def make_folds(
     folds = np.zeros(len(ids), np.int64)
     for group in groups:
         shares = group.counts / np.maximum(totals, 1)
-        # The sum of squared loads grows least there, which evens out both classes.
+        # The sum of squared loads grows least with this fold, which balances both classes.
         fold = int(np.argmin(loads @ shares))
         loads[fold] += shares
         folds[group.trials] = fold

@@ -1,6 +1,6 @@
-"""The scores of a recording's frames, and which frames a recording has.
+"""The scores of the frames of a recording.
 
-Invariant: every sample of a recording is in one frame; the last one may be shorter.
+Invariant: every sample of a recording is in exactly one frame; the last frame may be shorter.
 
 Shapes: F frames.
 """
@@ -23,10 +23,10 @@ class FrameScores:
     """The scores of a recording's frames.
 
     Attributes:
-        scores: (F,) float32, the network's natural-log odds that all of a frame is bona fide, with
-            the class weights of its training; the higher, the more bona fide.
-        hop_s: seconds per frame; frame f begins at f * hop_s.
-        seconds: Seconds of the recording, where the last frame ends.
+        scores: Scores of the frames, (F,) float32: the network's natural-log odds that the whole
+            frame is bona fide, given the class weights of its training; higher for bona fide.
+        hop_s: Length of a frame in seconds; frame f begins at f * hop_s.
+        seconds: Length of the recording in seconds, where the last frame ends.
     """
 
     scores: np.ndarray
@@ -37,7 +37,7 @@ class FrameScores:
         return len(self.scores)
 
     def segments(self, threshold: float = 0.0, min_s: float = 0.0) -> tuple[Segment, ...]:
-        """Return the parts whose frames are below `threshold`; shorter ones than `min_s` are not.
+        """Return the parts of at least `min_s` seconds whose frames score below `threshold`.
 
         Raises:
             AsdfError: a score is NaN.
@@ -48,7 +48,7 @@ class FrameScores:
 
 
 class Frames(Extra):
-    """Scores of frames: the bona fide minus the spoof logit, by a frame-level head."""
+    """Scores of frames: the bona fide minus the spoof logit of a frame-level head."""
 
     key = "frames"
     on_request = True
@@ -62,5 +62,5 @@ class Frames(Extra):
         return logits_BF2[:, :, 1] - logits_BF2[:, :, 0]
 
     def describe(self, row: np.ndarray, samples: int) -> FrameScores:
-        """Return them with their times."""
+        """Return the scores with their times."""
         return FrameScores(row, self.hop / SAMPLE_RATE, samples / SAMPLE_RATE)

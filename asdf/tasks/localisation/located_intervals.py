@@ -1,9 +1,8 @@
 """Bootstrap intervals of range EER, F1 and intersection over union, over whole recordings.
 
-Invariant: a replicate has exactly the metrics of the recordings that are drawn for it, but nothing
-is cut or sorted again: a recording that is drawn twice has twice its seconds. Stretches of one
-recording depend on each other, as recordings of one speaker do: where speakers are known, whole
-speakers are drawn.
+Invariant: a replicate has exactly the metrics of its drawn recordings, without cutting or sorting
+again: a recording that is drawn twice counts twice. Stretches of one recording are dependent, as
+are recordings of one speaker: if speakers are known, whole speakers are drawn.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ class LocalisationIntervals:
     """The intervals of the three range metrics, as fractions.
 
     Attributes:
-        groups: Number of recordings, or speakers, that were drawn from.
+        groups: Number of recordings, or speakers, to draw from.
     """
 
     range_eer: Interval
@@ -44,7 +43,7 @@ def localisation_intervals(
     seed: int = 0,
     progress: Callable[[int], None] | None = None,
 ) -> LocalisationIntervals:
-    """Return intervals over recordings or speakers; the same seed gives the same.
+    """Return intervals over recordings or speakers; they depend only on the data and the seed.
 
     Args:
         threshold: Threshold of F1 and intersection over union.
@@ -52,7 +51,7 @@ def localisation_intervals(
         progress: Function called with the number of replicates drawn since its last call.
 
     Raises:
-        AsdfError: too few recordings or speakers are spoofed, or are bona fide.
+        AsdfError: there are too few spoofed, or too few bona fide, recordings or speakers.
     """
     group_of = _groups(stretches, speakers)
     count = int(group_of.max()) + 1
@@ -69,7 +68,7 @@ def localisation_intervals(
             agreements.append(times @ hits)
         if progress is not None:
             progress(1)
-    # Draws that lack a class have no EER; where most do, the others are no fair sample.
+    # Draws without one of the classes have no EER; if most lack one, the rest are a biased sample.
     if len(rates) < replicates / 2 or count < 2:
         raise AsdfError(
             f"of {count} recordings or speakers that are drawn, too few are spoofed or bona fide "
@@ -87,7 +86,7 @@ def localisation_intervals(
 
 
 def _groups(stretches: Stretches, speakers: Sequence[str] | None) -> Indices:
-    """Return the number of the recording or speaker of each stretch, from 0 on."""
+    """Return the index of the recording or speaker of each stretch."""
     values = stretches.recording
     if speakers is not None:
         values = np.unique(np.asarray(speakers), return_inverse=True)[1][values]
@@ -95,7 +94,7 @@ def _groups(stretches: Stretches, speakers: Sequence[str] | None) -> Indices:
 
 
 class _SortedStretches:
-    """Stretches in the order of their scores, for the EER of any number of replicates."""
+    """Stretches sorted by score, for the EERs of any number of replicates."""
 
     def __init__(self, stretches: Stretches, group_of: Indices) -> None:
         order = np.argsort(stretches.scores, kind="stable")
@@ -109,7 +108,7 @@ class _SortedStretches:
         self._spoof_s = np.where(is_bona_fide, 0.0, seconds)
 
     def eer(self, times: AnyIntegers) -> float | None:
-        """Return the EER where each group counts so many times; None where a class is missing."""
+        """Return the EER with the given count of each group; None if a class is missing."""
         weights = times[self._group]
         missed = np.cumsum(weights * self._bona_fide_s)
         rejected = np.cumsum(weights * self._spoof_s)

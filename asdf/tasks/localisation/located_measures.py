@@ -1,12 +1,12 @@
-"""How well scores per frame show which parts of recordings are spoofed.
+"""Metrics of how well scores per frame locate the spoofed parts of recordings.
 
-Invariant: recordings are pooled, and nothing is counted twice. Point metrics count frames, whose
-labels follow the one rule of `asdf.segments`; range metrics count seconds: every frame is
-cut where a spoofed part begins or ends, and the last one is cut, or stretched, to the recording's
-end, so that each moment has one score and one label (Zhang et al., Range-based equal error rate
-for spoof localization, Interspeech 2023, computed exactly instead of by bisection or in bins).
+Invariant: recordings are pooled, and nothing is counted twice. Point metrics count frames, labelled
+by the single rule of `asdf.segments`. Range metrics count seconds: frames are split where a spoofed
+part begins or ends, and the last frame is cut or stretched to the recording's end, so each moment
+has one score and one label (Zhang et al., Range-based equal error rate for spoof localization,
+Interspeech 2023, computed exactly instead of by bisection or in bins).
 
-As everywhere, the higher score means bona fide, and a score that equals a threshold is bona fide.
+As everywhere, higher scores mean bona fide, and a score equal to a threshold is bona fide.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from asdf.metrics.detection import DetCurve, as_scores
 from asdf.segments import Segment, clipped, frame_count, frame_labels
 
 _MAX_TIMES = 100_000
-"""Frames of the scores in one of a coarser resolution: more than any recording has."""
+"""Maximum number of score frames in one frame of a coarser resolution."""
 
 _MAX_GAP_S = 1e-6
-"""How far two lengths of frames may differ that are the same."""
+"""Tolerance of the length of a frame, in seconds."""
 
 
 @dataclass(frozen=True, eq=False)
 class LocatedRecording:
-    """The frame scores of a recording, and which parts of it are spoofed.
+    """The frame scores of a recording, with its spoofed parts.
 
     Attributes:
-        scores: (frames,), of frames that follow each other without gaps.
-        hop_s: the length of a frame in seconds.
-        spoofed: the spoofed parts; none for bona fide.
-        duration_s: Duration of the recording.
+        scores: Scores of consecutive frames, (frames,).
+        hop_s: Length of a frame, in seconds.
+        spoofed: Spoofed parts; empty for a bona fide recording.
+        duration_s: Length of the recording, in seconds.
     """
 
     scores: Floats
@@ -51,7 +51,7 @@ class RangeEer:
     """The range-based equal error rate, as a fraction, and its threshold.
 
     Attributes:
-        threshold: the highest score that is rejected there.
+        threshold: Highest score that is rejected at the EER.
     """
 
     rate: float
@@ -60,12 +60,12 @@ class RangeEer:
 
 @dataclass(frozen=True)
 class Agreement:
-    """What marked and spoofed parts have in common, in frames or in seconds.
+    """Agreement of marked and spoofed parts, in frames or in seconds.
 
     Attributes:
-        hits: spoofed and marked.
-        false_alarms: bona fide, but marked.
-        misses: spoofed, but not marked.
+        hits: Amount that is spoofed and marked.
+        false_alarms: Amount that is bona fide, but marked.
+        misses: Amount that is spoofed, but not marked.
     """
 
     hits: float
@@ -74,12 +74,12 @@ class Agreement:
 
     @property
     def precision(self) -> float:
-        """How much of what is marked is spoofed; 0 where nothing is marked."""
+        """Proportion of the marked parts that is spoofed; 0 if nothing is marked."""
         return _share(self.hits, self.hits + self.false_alarms)
 
     @property
     def recall(self) -> float:
-        """How much of what is spoofed is marked."""
+        """Proportion of the spoofed parts that is marked."""
         return _share(self.hits, self.hits + self.misses)
 
     @property
@@ -89,7 +89,7 @@ class Agreement:
 
     @property
     def iou(self) -> float:
-        """Intersection over union of what is marked and what is spoofed."""
+        """Intersection over union of marked and spoofed parts."""
         return _share(self.hits, self.hits + self.false_alarms + self.misses)
 
 
@@ -98,9 +98,9 @@ class PointResult:
     """Point metrics at one resolution.
 
     Attributes:
-        hop_s: the length of a frame.
-        eer, eer_threshold: over frames; the threshold is the highest score that is rejected.
-        bona_fide, spoof: Number of frames.
+        hop_s: Length of a frame, in seconds.
+        eer, eer_threshold: EER over frames, and the highest score that is rejected at it.
+        bona_fide, spoof: Numbers of frames.
         threshold: Lowest score of a frame that counts as bona fide.
         agreement: Agreement at that threshold.
     """
@@ -121,7 +121,7 @@ class Localisation:
     Attributes:
         threshold: Lowest score of a frame that counts as bona fide.
         agreement: Agreement in seconds, at the threshold.
-        points: a result per resolution.
+        points: Point metrics at each resolution.
     """
 
     recordings: int
@@ -138,7 +138,7 @@ class Stretches:
     """Stretches of time with one score and one label each, all (stretches,).
 
     Attributes:
-        recording: the index of the recording that each is of.
+        recording: Index of the recording of each stretch.
     """
 
     scores: Floats
@@ -155,17 +155,18 @@ def localisation(
     """Return the metrics of frame scores over pooled recordings.
 
     Args:
-        resolutions: lengths of frames in seconds for the point metrics, each a multiple of that of
-            the scores: the score of a longer frame is the lowest of those in it, as its label is;
-            () means that of the scores.
-        threshold: Lowest score of a frame that is bona fide, for all, or one per resolution, the
-            first also for the range metrics; None: those of the EERs here. The score of a coarser
-            frame is the lowest of several and thus lower, so it has a threshold of its own, that
-            of the EER over such frames; frames of the scores have that of the range EER.
+        resolutions: Frame lengths for the point metrics, in seconds, each a multiple of the frame
+            length of the scores. A longer frame takes the lowest score and label of its frames. ():
+            the frame length of the scores.
+        threshold: Lowest score of a bona fide frame, one for all or one per resolution, of which
+            the first applies to the range metrics too; None: the thresholds of the EERs on these
+            recordings. The score of a longer frame is the lowest of several, so longer frames have
+            their own threshold, that of the EER over such frames; frames of the scores have the
+            threshold of the range EER.
 
     Raises:
         AsdfError: there is no bona fide or no spoofed time, a score is not finite, or a resolution
-            is not a multiple of that of the scores.
+            is not a multiple of the frame length of the scores.
         ValueError: there is not one threshold per resolution.
 
     Examples:
@@ -208,10 +209,10 @@ def localisation(
 
 
 def pooled_stretches(recordings: Sequence[LocatedRecording]) -> Stretches:
-    """Cut the frames of all recordings where spoofed parts begin and end.
+    """Split the frames of all recordings where spoofed parts begin and end.
 
     Raises:
-        AsdfError: there is no recording with a frame.
+        AsdfError: no recording has a frame.
     """
     parts = []
     for index, recording in enumerate(recordings):
@@ -230,14 +231,14 @@ def pooled_stretches(recordings: Sequence[LocatedRecording]) -> Stretches:
 def _stretches_of(recording: LocatedRecording, index: int) -> Stretches:
     """Return the stretches of one recording, in order."""
     starts = np.arange(len(recording.scores)) * recording.hop_s
-    # The first frame stays, however short the recording; the last one reaches to its end.
+    # The first frame is kept in any recording; the last one extends to the end of the recording.
     starts = starts[: max(1, int(np.searchsorted(starts, recording.duration_s)))]
     spoofed = clipped(recording.spoofed, recording.duration_s)
     bounds = np.array(spoofed, np.float64).reshape(-1)
     edges = np.unique(np.concatenate([starts, bounds, [recording.duration_s]]))
     middles = (edges[:-1] + edges[1:]) / 2
     frames = np.searchsorted(starts, middles, side="right") - 1
-    # Behind an odd number of bounds lies a spoofed part.
+    # A time after an odd number of bounds is in a spoofed part.
     is_spoofed = np.searchsorted(bounds, middles) % 2 == 1
     scores = recording.scores[frames]
     owner = np.full(len(scores), index, np.intp)
@@ -245,10 +246,10 @@ def _stretches_of(recording: LocatedRecording, index: int) -> Stretches:
 
 
 def range_eer(stretches: Stretches) -> RangeEer:
-    """Return the equal error rate in which every stretch counts with its duration.
+    """Return the equal error rate in which every stretch is weighted by its duration.
 
-    It is taken where the miss rate and the false alarm rate are nearest to each other among all
-    thresholds; stretches with the same score are on the same side of each.
+    It is taken at the threshold where the miss rate and the false alarm rate are closest; stretches
+    with equal scores are on the same side of any threshold.
 
     Raises:
         AsdfError: there is no bona fide or no spoofed time, or a score is not finite.
@@ -261,7 +262,7 @@ def range_eer(stretches: Stretches) -> RangeEer:
     seconds = stretches.seconds[order]
     bona_fide_s = np.where(is_bona_fide[order], seconds, 0.0)
     spoof_s = np.where(is_bona_fide[order], 0.0, seconds)
-    # Equal scores are rejected together: only the last of them is an operating point.
+    # Equal scores are rejected together, so only the last of them is an operating point.
     last = np.append(scores[1:] != scores[:-1], True)
     missed = np.cumsum(bona_fide_s)[last] / bona_fide_s.sum()
     accepted = 1 - np.cumsum(spoof_s)[last] / spoof_s.sum()
@@ -274,7 +275,7 @@ def range_eer(stretches: Stretches) -> RangeEer:
 
 
 def agreement_of(stretches: Stretches, threshold: float) -> Agreement:
-    """Return what is marked and spoofed of stretches, in seconds."""
+    """Return the agreement of marked and spoofed stretches, in seconds."""
     return _agreement(stretches.scores, stretches.is_bona_fide, stretches.seconds, threshold)
 
 
@@ -283,7 +284,7 @@ def _point_result(
     hop_s: float,
     threshold: float | None,
 ) -> PointResult:
-    """Return the metrics of frames of `hop_s`; at None, with the threshold of their EER."""
+    """Return the metrics of frames of `hop_s`; None: at the threshold of their EER."""
     scores = []
     labels = []
     for recording in recordings:
@@ -307,7 +308,7 @@ def _point_result(
 
 
 def _just_above(rejected: float) -> float:
-    """Return the threshold by which a score that an EER rejects is marked, and no higher one."""
+    """Return the lowest threshold that marks a score which is rejected at an EER."""
     return float(np.nextafter(rejected, np.inf))
 
 
@@ -325,7 +326,7 @@ def _frames_of(recording: LocatedRecording, hop_s: float) -> tuple[Floats, Label
         raise AsdfError(f"frames of {hop_s:g} s are not of whole samples at {SAMPLE_RATE} Hz.")
     samples = round(recording.duration_s * SAMPLE_RATE)
     labels = frame_labels(recording.spoofed, samples, hop_samples)
-    # Networks score a frame less than there is, or one that begins behind the end.
+    # Networks may score one frame less than the recording has, or one that begins after its end.
     fine = recording.scores[: frame_count(samples, round(recording.hop_s * SAMPLE_RATE))]
     scores = np.minimum.reduceat(fine, np.arange(0, len(fine), times)) if len(fine) else fine
     count = min(len(scores), len(labels))

@@ -1,6 +1,6 @@
-"""How well a network locates what is spoofed: the record of stage 3, written and read here alone.
+"""Localisation metrics of a network: the record of stage 3, written and read only here.
 
-Invariant: reading a record gives the numbers that were written, with all digits.
+Invariant: a record that is read has the numbers that were written, with all digits.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _NUMBERS = ("range_eer", "point_eer", "hop_s", "threshold", *_AGREEMENT)
 
 @dataclass(frozen=True)
 class LocatedResult:
-    """The results of a network's frame scores on a set, as fractions.
+    """The localisation results of a network on a set, as fractions.
 
     Attributes:
-        hop_s: the length of the frames of the point EER.
-        threshold_of: the set that the threshold was chosen on.
-        f1, iou, precision, recall: Rates of seconds, at the threshold.
-        intervals: Intervals of 'range_eer', 'f1' and 'iou'; empty where none were drawn.
-        drawn: Units that the intervals are over, such as '6 speakers'.
+        hop_s: Length of the frames of the point EER, in seconds.
+        threshold_of: Set on which the threshold was chosen.
+        f1, iou, precision, recall: Rates over seconds, at the threshold.
+        intervals: Intervals of 'range_eer', 'f1' and 'iou'; empty if none were drawn.
+        drawn: Bootstrap units of the intervals, such as '6 speakers'.
     """
 
     range_eer: float
@@ -59,7 +59,7 @@ class LocatedResult:
 
 
 def located_columns(results: Sequence[LocatedResult]) -> Columns:
-    """Return the columns of some results, as pages and papers have them."""
+    """Return the columns of some results for pages and papers."""
     columns: Columns = []
     for column in COLUMNS:
         drawn = [result.intervals.get(column.key) for result in results]
@@ -89,10 +89,10 @@ def located_record(
     intervals: LocalisationIntervals | None = None,
     drawn: str = "",
 ) -> dict[str, Any]:
-    """Return everything as plain values, for JSON.
+    """Return all results as plain values, for JSON.
 
     Args:
-        drawn: Units that the intervals are over: 'speakers' or 'recordings'.
+        drawn: Bootstrap unit of the intervals: 'speakers' or 'recordings'.
     """
     point = result.points[0]
     record: dict[str, Any] = {
@@ -117,10 +117,10 @@ def located_record(
 
 
 def located_result(record: Mapping[str, Any]) -> LocatedResult:
-    """Return the result of a record; those of earlier versions have no intervals.
+    """Return the result of a record; records of earlier versions have no intervals.
 
     Raises:
-        ValueError, TypeError, KeyError: it is not what `located_record` writes.
+        ValueError, TypeError, KeyError: the record was not written by `located_record`.
     """
     return LocatedResult(
         threshold_of=str(record["threshold_of"]),

@@ -1,7 +1,7 @@
-"""Localisation as a task: `localisation.enabled` asks for it.
+"""Localisation as a task, enabled by `localisation.enabled`.
 
-Invariant: what is reported is computed from the files, as of score files; the threshold for F1 and
-intersection over union is chosen on the first validation set that has frame scores, and stated.
+Invariant: results are computed from the files, as for score files. The threshold for F1 and
+intersection over union is chosen on the first validation set with frame scores, and is reported.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ from asdf.training.task import ScoredSet, Task
 from asdf.trials.table import read_trials
 from asdf.trials.trial_list import TrialList
 
-# Of intervals that a run reports by itself; `python -m asdf localise` draws more.
+# Replicates for the intervals that a run reports; `python -m asdf localise` draws more.
 _REPLICATES = 200
 
 
 class FramesByClass(NamedTuple):
-    """The scores of the frames of a set, pooled: (frames,) of each class."""
+    """The scores of the frames of a set, pooled by class, (frames,) each."""
 
     bona_fide: np.ndarray
     spoof: np.ndarray
@@ -57,7 +57,7 @@ class FramesByClass(NamedTuple):
 
 @dataclass(frozen=True)
 class FramesOfSet:
-    """The scores of the frames of a set, and its trials."""
+    """The frame scores of a set, with its trials."""
 
     table: FrameTable
     trials: TrialList
@@ -66,7 +66,7 @@ class FramesOfSet:
         """Divide the frames by their labels.
 
         Raises:
-            AsdfError: the spoofed parts of a trial are malformed or not known.
+            AsdfError: the spoofed parts of a trial are malformed or unknown.
         """
         hop = round(self.table.hop_s * SAMPLE_RATE)
         labels = []
@@ -117,7 +117,7 @@ class Localisation(Task):
         validated: Sequence[ScoredSet],
         results: Path,
     ) -> str:
-        """Write how well frame scores locate what is spoofed, where a set's parts are known."""
+        """Write the localisation metrics of each set whose spoofed parts are known."""
         entries: list[dict[str, Any]] = []
         for network, sets in groupby(scored, key=attrgetter("network")):
             of_network = [entry for entry in validated if entry.network == network]
@@ -140,7 +140,7 @@ class Localisation(Task):
         return f"localisation, of seconds but for the point EER, which is of frames:\n{text}"
 
     def _choose_threshold(self, validated: Sequence[ScoredSet]) -> tuple[float | None, str]:
-        """Return a threshold and the set that it is chosen on; None, '': each set's of itself."""
+        """Return a threshold and its validation set; None, '': each set uses its own."""
         for entry in validated:
             result = _measure(self._read_set(entry), None)
             if result is not None:
@@ -148,7 +148,7 @@ class Localisation(Task):
         return None, ""
 
     def _read_set(self, entry: ScoredSet) -> _LocatedSet | None:
-        """Return a set; None where it has no frame scores, or its parts are not known."""
+        """Return a set; None if it has no frame scores or its spoofed parts are unknown."""
         table = self.read(entry.score_file)
         if table is None or not entry.trials_file.exists():
             return None
@@ -171,7 +171,7 @@ class Localisation(Task):
 
 
 class _LocatedSet(NamedTuple):
-    """The frame scores of a set with its spoofed parts; `speakers` is None where one is unknown."""
+    """The frame scores of a set with its spoofed parts; `speakers` is None if any is unknown."""
 
     corpus: str
     recordings: list[LocatedRecording]
@@ -179,12 +179,12 @@ class _LocatedSet(NamedTuple):
 
     @property
     def drawn(self) -> str:
-        """What intervals are over."""
+        """Bootstrap unit of the intervals."""
         return "speakers" if self.speakers else "recordings"
 
 
 def _measure(located: _LocatedSet | None, threshold: float | None) -> Measured | None:
-    """Return the result on a set; None where there is none."""
+    """Return the result on a set; None without a set."""
 
     if located is None:
         return None
@@ -200,7 +200,7 @@ def _warn(corpus: str, error: AsdfError) -> None:
 
 
 def _intervals(located: _LocatedSet, threshold: float) -> LocalisationIntervals | None:
-    """Return the intervals of a set; None where it is too small for them."""
+    """Return the intervals of a set; None if it is too small for them."""
 
     stretches = pooled_stretches(located.recordings)
     try:

@@ -1,7 +1,7 @@
-"""The frames' term of the loss: cross-entropy of a frame-level head with the frames' labels.
+"""Loss term of frames: cross-entropy of a frame-level head with the labels of the frames.
 
-Invariant: every frame of a clip counts equally, and every clip has as many frames. So the mean over
-the clips of a step is that over their frames, however the step is divided.
+Invariant: every frame of a clip counts equally, and all clips have the same number of frames. The
+mean over the clips of a step is thus the mean over frames, however the step is divided.
 
 Shapes: B utterances, F frames, 2 classes (spoof, bona fide).
 """
@@ -23,7 +23,7 @@ from asdf.training.terms import ClipKey, Term
 
 
 class FrameTerm(Term):
-    """The mean over a clip's frames of their cross-entropies, weighted by their classes."""
+    """The mean cross-entropy over a clip's frames, weighted by class."""
 
     name = "frames"
 
@@ -44,7 +44,7 @@ class FrameTerm(Term):
         """Return the means, (B,).
 
         Raises:
-            AsdfError: the network returns no logits of frames, or of more than a clip has.
+            AsdfError: the network returns no frame logits, or more than a clip has frames.
         """
         logits_BF2 = outputs.extras.get("frames")
         count = 0 if logits_BF2 is None else logits_BF2.shape[1]
@@ -55,11 +55,12 @@ class FrameTerm(Term):
                 "asdf.networks.DetectorNetwork."
             )
         kind = torch.promote_types(logits_BF2.dtype, torch.float32)
-        # The last frames of a clip may have no window of the front end.
+        # The last frames of a clip may lie beyond the front end's last window.
         labels_BF = targets[:, :count].long()
         values_BF = cross_entropy(logits_BF2.to(kind).transpose(1, 2), labels_BF, reduction="none")
         spoofed, bona_fide = self._class_weights
-        # Of numbers, not of tensors made here: a captured pass may send none to the device.
+        # Plain numbers avoid creating tensors here: a captured graph may not copy any to the
+        # device.
         weights_BF = spoofed + (bona_fide - spoofed) * labels_BF.to(kind)
         return (weights_BF * values_BF).mean(dim=1)
 
@@ -72,10 +73,10 @@ def build_frame_term(
     """Return the term for a network with a frame-level head; None for one without.
 
     Args:
-        frames: the labels of the frames of training clips.
+        frames: Labels of the frames of training clips.
 
     Raises:
-        UsageError: the network has such a head, and nothing trains it.
+        UsageError: the network has a frame-level head, but nothing trains it.
     """
     if frame_hop(network) is None:
         return None

@@ -1,4 +1,4 @@
-"""The metric of frames, by which networks are chosen: `network.validation_metric`."""
+"""The frame EER as a metric for choosing networks: `network.validation_metric`."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Sets of one class: recall and errors at a threshold that other trials have set."""
+"""Sets of one class: recall and errors at a threshold from other trials."""

@@ -1,9 +1,9 @@
-"""Recall and errors of a set of genuine speech alone, or of spoofs alone, at a threshold.
+"""Recall and errors of a set of only genuine speech, or only spoofs, at a threshold.
 
-Invariant: the threshold comes from elsewhere, so that decisions are independent of each other given
-the network, and intervals are exact: Clopper and Pearson, "The use of confidence or fiducial limits
-illustrated in the case of the binomial", Biometrika 26, 1934, for shares of trials; Garwood,
-"Fiducial limits for the Poisson distribution", Biometrika 28, 1936, for false alarms per hour.
+Invariant: the threshold comes from other data, so decisions are independent given the network, and
+the intervals are exact: Clopper and Pearson, "The use of confidence or fiducial limits illustrated
+in the case of the binomial", Biometrika 26, 1934, for proportions of trials; Garwood, "Fiducial
+limits for the Poisson distribution", Biometrika 28, 1936, for false alarms per hour.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ class Extent:
     """Errors among some trials of one class.
 
     Attributes:
-        name: Value of the column that these trials share; '' for all of them.
-        label: 1 bona fide, 0 spoof.
-        errors: Trials that were taken for the other class.
-        hours: Hours of speech in these trials; None where their durations are not known.
+        name: Common value of the column in these trials; '' for all trials.
+        label: Label of the class, 1 for bona fide and 0 for spoof.
+        errors: Number of trials that were assigned to the other class.
+        hours: Hours of speech in these trials; None if their durations are unknown.
     """
 
     name: str
@@ -43,19 +43,19 @@ class Extent:
 
     @property
     def error_rate(self) -> Interval:
-        """Share of errors: of genuine speech the false alarms, of spoofs 1 - SRR."""
+        """Error rate: false alarms for genuine speech, 1 - SRR for spoofs."""
         low, high = exact_bounds(self.errors, self.trials)
         return Interval(self.errors / self.trials, low, high)
 
     @property
     def recall(self) -> Interval:
-        """Share of trials that were decided right: of spoofs the spoof rejection rate, SRR."""
+        """Proportion of correct decisions; for spoofs the spoof rejection rate, SRR."""
         wrong = self.error_rate
         return Interval(1 - wrong.value, 1 - wrong.high, 1 - wrong.low)
 
     @property
     def hours_until_alarm(self) -> Interval | None:
-        """Hours of genuine speech per false alarm; infinite without one. None: not known."""
+        """Hours of genuine speech per false alarm; infinite without one; None if unknown."""
         if self.label == 0 or not self.hours:
             return None
         low, high = poisson_bounds(self.errors)
@@ -71,7 +71,7 @@ class OneClassSet:
     Attributes:
         name: Name of the system or set.
         whole: All trials.
-        parts: Trials by the values of columns.
+        parts: Trials grouped by the values of columns.
     """
 
     name: str
@@ -90,8 +90,8 @@ def decide_one_class(
     """Decide the trials of a set of one class.
 
     Args:
-        columns: Columns that the set is broken down by, a value per trial.
-        seconds: (trials,), how long each recording is; None where it is not known.
+        columns: Columns by which the set is broken down, with a value per trial.
+        seconds: Length of each recording in seconds, (trials,); None if unknown.
     """
     label = int(scores.labels[0])
     is_accepted = scores.scores >= threshold.value
@@ -120,7 +120,7 @@ def exact_bounds(
     trials: int,
     level: float = LEVEL,
 ) -> tuple[float, float]:
-    """Return the two-sided interval of Clopper and Pearson of a share."""
+    """Return the two-sided Clopper-Pearson interval of a proportion."""
     tail = (1 - level) / 2
     low = 0.0
     high = 1.0
@@ -137,7 +137,8 @@ def poisson_bounds(
 ) -> tuple[float, float]:
     """Return Garwood's two-sided interval of the mean of a Poisson variable."""
     tail = (1 - level) / 2
-    # The mean at which so many events or more, and so many or fewer, have the chance of a tail.
+    # The bounds are the means at which this many events or more, or this many or fewer, have the
+    # probability of one tail.
     low = _poisson_mean(events - 1, 1 - tail) if events else 0.0
     return low, _poisson_mean(events, tail)
 
@@ -146,7 +147,7 @@ def _poisson_mean(
     events: int,
     chance: float,
 ) -> float:
-    """Return the mean at which at most `events` events have this chance."""
+    """Return the mean at which at most `events` events have this probability."""
     counts = np.arange(events + 1)
     factorials = np.concatenate([[0.0], np.cumsum(np.log(counts[1:]))])
     low = 0.0
@@ -156,7 +157,7 @@ def _poisson_mean(
         if high - low < _PRECISION * high:
             break
         at_most = np.exp(counts * math.log(middle) - middle - factorials).sum()
-        # The more are expected, the rarer so few are.
+        # The probability of so few events falls as the mean rises.
         if at_most > chance:
             low = middle
         else:

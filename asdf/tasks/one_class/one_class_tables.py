@@ -27,7 +27,7 @@ _HOURS = Column("hours_until_alarm", "h/alarm", digits=2, lower_is_better=False)
 
 
 def one_class_text(found: OneClassSet) -> str:
-    """Return everything of one set; it ends without a line break."""
+    """Return all results of one set, without a final line break."""
     whole = found.whole
     threshold = found.threshold
     rows = {
@@ -106,7 +106,7 @@ def one_class_csv(sets: Sequence[OneClassSet]) -> str:
 
 
 def one_class_json(sets: Sequence[OneClassSet]) -> str:
-    """Return all numbers with all digits; what is infinite is null."""
+    """Return all numbers with all digits; infinite values are null."""
     records = []
     for found in sets:
         parts: dict[str, dict[str, Any]] = {}

@@ -1,1 +1,1 @@
-"""Panels of detectors: which of them are competent on the recordings of a case, by test."""
+"""Panels of detectors: a test of which detectors are competent on the recordings of a case."""

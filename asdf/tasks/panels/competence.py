@@ -1,12 +1,13 @@
 """The competence of detectors on a control set: error rates, and a test against chance.
 
-Invariant: a detector is competent only where the test says for all detectors together that bona
-fide recordings rank higher than spoofs by more than chance; none is called competent by its error
-rate alone, whose luck is the larger the more detectors are tried.
+Invariant: a detector is competent only if the test, corrected for all detectors, shows that bona
+fide recordings rank higher than spoofs by more than chance. The error rate alone does not make a
+detector competent, because the best of many detectors may be lucky.
 
-Recordings of one speaker resemble each other. Where speakers are known, the test ranks one number
-per speaker and class, the mean of the scores: Matthews, Altman, Campbell and Royston, "Analysis of
-serial measurements in medical research", BMJ 300, 1990. Few speakers then show little, as they do.
+Recordings of one speaker resemble each other. If speakers are known, the test ranks one number per
+speaker and class, the mean of the scores (Matthews, Altman, Campbell and Royston, "Analysis of
+serial measurements in medical research", BMJ 300, 1990). Few speakers then give little evidence, as
+they should.
 """
 
 from __future__ import annotations
@@ -24,19 +25,19 @@ from asdf.metrics.score_checks import rank_test
 from asdf.trials.score_file import Scores
 
 LEVEL = 0.05
-"""Probability of calling one competent or more, where all of the detectors are at chance."""
+"""Probability of calling any detector competent if all are at chance level."""
 
 
 @dataclass(frozen=True)
 class Competence:
-    """How a detector did on the control set.
+    """The performance of a detector on the control set.
 
     Attributes:
-        eer: Equal error rate, a fraction, with its 95 % interval.
-        p_value: Probability that a detector at chance, the luckiest of them, ranks the classes so
-            well.
-        is_member: Whether it is competent, and so a member of the panel.
-        is_turned: Whether it ranks spoofs higher than bona fide recordings by more than chance.
+        eer: Equal error rate, as a fraction, with its 95 % interval.
+        p_value: Probability that the best of as many detectors at chance level ranks the classes
+            this well.
+        is_member: Whether the detector is competent, and so a member of the panel.
+        is_turned: Whether the detector ranks spoofs above bona fide recordings by more than chance.
     """
 
     name: str
@@ -47,7 +48,7 @@ class Competence:
 
     @property
     def verdict(self) -> str:
-        """What follows, in words."""
+        """Conclusion in words."""
         if self.is_member:
             return "competent"
         if self.is_turned:
@@ -70,7 +71,7 @@ def measure_competence(
     the number of detectors.
 
     Args:
-        systems: Scores of the same trials in one order.
+        systems: Scores of the detectors, for the same trials in one order.
         speakers: Speaker of each trial; None: trials are independent.
         level: Level of the test.
 
@@ -96,7 +97,7 @@ def measure_competence(
 
 
 def _independent(system: Scores, speakers: Sequence[str] | None) -> tuple[Floats, Floats]:
-    """Return bona fide and spoof scores; where speakers are known, the mean of each speaker."""
+    """Return bona fide and spoof scores, averaged per speaker if speakers are known."""
     if speakers is None:
         return system.bona_fide, system.spoof
     means = []

@@ -16,10 +16,10 @@ from asdf.text import p_value_text
 def competence_lines(
     known: Sequence[Competence], level: float, speakers: int | None = None
 ) -> list[str]:
-    """Return the table of competence, with what its columns mean.
+    """Return the table of competence, with an explanation of its columns.
 
     Args:
-        speakers: Number of speakers, which intervals and test are over; None: over trials.
+        speakers: Number of speakers that intervals and test are over; None: they are over trials.
     """
     rates = replace(EER, marked=False).with_values([one.eer.value for one in known])
     bounds = [EER.format_bounds(one.eer, " .. ") for one in known]
@@ -41,7 +41,7 @@ def competence_lines(
 
 
 def competence_record(known: Sequence[Competence]) -> list[dict[str, Any]]:
-    """Return the same as plain values; error rates are fractions."""
+    """Return competence as plain values, with error rates as fractions."""
     rows = []
     for one in known:
         eer = one.eer

@@ -1,1 +1,1 @@
-"""Texts that an audio language model learns to say besides its answer."""
+"""Rationales: texts that an audio language model learns besides its answer."""

@@ -1,9 +1,9 @@
-"""The task of saying why: texts of a column are learnt next to the answer.
+"""Rationales as a task: the network learns texts of a column besides the answer.
 
     language_model.text_column = 'rationale'
 
-Invariant: the network computes the loss of a text in the pass of its score, so the text has no part
-in the score, and an utterance without one learns its answer alone.
+Invariant: the network computes the loss of a text in the forward pass of the score, but the text
+does not affect the score, and an utterance without a text learns its answer alone.
 
 Shapes: B utterances.
 """
@@ -26,7 +26,7 @@ from asdf.trials.trial_list import TrialList
 
 
 class Rationales(Task):
-    """The task of texts; the network itself has the head, which generates on request."""
+    """The task of texts; the network itself contains the head, which generates on request."""
 
     key = KEY
 
@@ -40,8 +40,8 @@ class Rationales(Task):
         """Return the term of the texts of the training list.
 
         Raises:
-            UsageError: the network is no audio language model, or the list has no such column, or
-                no text in it.
+            UsageError: the network is not an audio language model, or the list lacks the column or
+                has no text in it.
         """
         column = self.settings.language_model.text_column
         if column is None:
@@ -57,10 +57,10 @@ class Rationales(Task):
         return TextTerm(self.settings.language_model.text_weight, texts)
 
     def try_on_noise(self, network: nn.Module) -> None:
-        """Refuse networks that say nothing.
+        """Refuse networks that generate no text.
 
         Raises:
-            UsageError: the network is no audio language model.
+            UsageError: the network is not an audio language model.
         """
         if not isinstance(network, AudioLanguageModel):
             raise UsageError(
@@ -71,11 +71,11 @@ class Rationales(Task):
 
 
 class TextTerm(Term):
-    """The mean cross-entropy of the tokens of texts, over the utterances that have one.
+    """The mean cross-entropy of the tokens of texts, for the utterances that have one.
 
     Args:
         weight: Weight of the term.
-        texts: Texts of the training list; '' of an utterance without one.
+        texts: Texts of the training list; '' for an utterance without one.
     """
 
     name = KEY
@@ -85,7 +85,7 @@ class TextTerm(Term):
         self._has_text = torch.tensor([bool(text) for text in texts])
 
     def targets_of(self, keys: Sequence[ClipKey]) -> Tensor:
-        """Return whether the utterances have a text, (clips,) bool; the network gets the texts."""
+        """Return whether the utterances have texts, (clips,) bool; the network gets the texts."""
         return self._has_text[[index for _, index in keys]]
 
     def counts(self, targets: Tensor) -> Tensor:

@@ -1,1 +1,1 @@
-"""Speaker verification that resists spoofing: the three trials of SASV, their metrics and files."""
+"""Spoofing-robust speaker verification: SASV trials, their metrics and files."""

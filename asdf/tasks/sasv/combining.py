@@ -1,6 +1,6 @@
 """One SASV score from the scores of a countermeasure (CM) and of speaker verification (ASV).
 
-Invariant: what is fitted is fitted on a development set, never on the scores that are fused.
+Invariant: parameters are fitted on a development set, never on the scores that are fused.
 
     nonlinear   -log((1 - r) exp(-ASV LLR) + r exp(-CM LLR)): the log-likelihood ratio of a target
                 against impostors of which the share r are spoofs. Wang et al., "Revisiting and
@@ -9,8 +9,8 @@ Invariant: what is fitted is fitted on a development set, never on the scores th
     linear      ASV LLR + CM LLR
     sum         of the scores as they are, as baseline 1 of SASV 2022; nothing is fitted
 
-The LLRs are affine maps of the scores (see `asdf.metrics.calibration`): of the ASV scores fitted on
-targets against nontargets, of the CM scores on targets and nontargets against spoofs.
+The LLRs are affine maps of the scores (see `asdf.metrics.calibration`). The map of ASV scores is
+fitted on targets against nontargets, that of CM scores on targets and nontargets against spoofs.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ FUSIONS = ("nonlinear", "linear", "sum")
 
 @dataclass(frozen=True)
 class SasvFusion:
-    """A fusion with what was fitted: LLR = scale * score + offset of either system.
+    """A fusion with its fitted parameters: LLR = scale * score + offset for each system.
 
     Attributes:
         kind: Name in `FUSIONS`.
-        spoof_share: the share r of spoofs among impostors, of the nonlinear fusion.
+        spoof_share: Share r of spoofs among impostors, for the nonlinear fusion.
     """
 
     kind: str
@@ -56,7 +56,7 @@ class SasvFusion:
         if self.spoof_share is None:
             total: Floats = asv_llr + cm_llr
             return total
-        # The logarithm of a share of 0 is minus infinity: that kind of impostor does not occur.
+        # The logarithm of a share of 0 is minus infinity: there are no impostors of that kind.
         with np.errstate(divide="ignore"):
             nontargets = np.log1p(-self.spoof_share) - asv_llr
             spoofs = np.log(self.spoof_share) - cm_llr
@@ -91,7 +91,7 @@ class SasvFusion:
 
 
 def spoof_share_of(cost: TandemCost) -> float:
-    """Return the share of spoofs among impostors, each weighed by what accepting it costs."""
+    """Return the share of spoofs among impostors, weighted by the cost of accepting each."""
     return cost.spoof_weight / (cost.nontarget_weight + cost.spoof_weight)
 
 
@@ -106,12 +106,12 @@ def fit_fusion(
     Args:
         kind: Name in `FUSIONS`.
         development: Scores of a development set; not needed for the sum.
-        cost: sets the share of spoofs where `spoof_share` does not, so that the fused score has
-            the lowest expected a-DCF if the LLRs are right.
+        cost: Costs and priors that determine the share of spoofs if `spoof_share` does not. The
+            fused score then has the lowest expected a-DCF if the LLRs are correct.
 
     Raises:
         UsageError: no development set, or a share outside 0 to 1.
-        AsdfError: a system has no scores there, or higher scores do not mean targets.
+        AsdfError: a system has no scores in the set, or higher scores do not mean targets.
     """
     if kind not in FUSIONS:
         raise ValueError(f"{kind!r} is not one of {FUSIONS}")

@@ -1,8 +1,8 @@
-"""Scores of joint networks: SASV of lists whose trials name enrolment recordings.
+"""Scores of joint networks: SASV for lists whose trials name enrolment recordings.
 
-Invariant: a trial is one of the list, whose line says its enrolment (`reference`) and its kind
-(`asv_label`: target, nontarget or spoof); the score that a network gives the pair is its SASV
-score. A kind that contradicts the label of its trial is refused.
+Invariant: the lines of the list state the enrolment (`reference`) and the kind (`asv_label`:
+target, nontarget or spoof) of each trial; the network's score of the pair is the SASV score. A kind
+that contradicts the label of its trial is refused.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SHOWN = 5
 
 
 def is_pair_list(path: Path) -> bool:
-    """Whether a file is a list of trials, whose columns have enrolments and kinds."""
+    """Whether a file is a list of trials with columns for enrolments and kinds."""
     first, _ = peek(numbered_lines(path, strip="\r\n"))
     if not (is_trials_file(first) or is_csv_list(first)):
         return False
@@ -39,14 +39,15 @@ def is_pair_list(path: Path) -> bool:
 
 
 def read_pair_scores(path: Path, trials_path: Path) -> SasvScores:
-    """Read the score file of a network that compares, with the kinds that the list states.
+    """Read the score file of a network that compares recordings, with kinds from the list.
 
     Args:
-        path: ASDF's score file of the list.
-        trials_path: List of the trials, or the table of them that a run writes next to its scores.
+        path: ASDF score file of the list.
+        trials_path: List of the trials, or the table of trials that a run writes next to its
+            scores.
 
     Raises:
-        AsdfError: the files are of other trials; a kind is missing, or is none, or contradicts the
+        AsdfError: the files are of other trials, or a kind is missing, unknown, or contradicts the
             label of its trial.
     """
     trials = read_list(trials_path, trials_path.parent)
@@ -87,7 +88,7 @@ def _kinds(trials: TrialList, path: Path) -> np.ndarray:
 
 
 def _words(trials: TrialList, path: Path) -> Sequence[str]:
-    """Return the kinds in lower case, all of which are known, and each of which occurs."""
+    """Return the kinds in lower case, after checking that all are known and each occurs."""
     words = [word.strip().lower() for word in trials.columns.get(KIND, ())]
     unknown = sorted(set(words).difference(KEYS))
     stated = {KEYS[word] for word in words if word in KEYS}

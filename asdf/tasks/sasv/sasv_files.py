@@ -1,9 +1,9 @@
-"""Trials and scores of spoofing-robust speaker verification (SASV): a claimed speaker, a recording.
+"""Files of trials and scores of spoofing-robust speaker verification (SASV).
 
-Invariant: a trial is a pair of a claimed speaker and an utterance, stands in a file once, and has
-each of its scores in whole or in no trial: scores of the countermeasure (CM), of the verification
-(ASV), and of both together (SASV), the higher, the more a bona fide target. Columns are known by
-their header, or without one by their number and by where the key stands.
+Invariant: a trial is a pair of a claimed speaker and an utterance and occurs once in a file. Each
+score is given for all trials or for none: scores of the countermeasure (CM), of speaker
+verification (ASV), and of both together (SASV); higher scores mean a bona fide target. Columns are
+identified by their header, or without one by their number and the position of the key.
 
     keys     spk TAB filename TAB cm-label TAB asv-label     the package of ASVspoof 5, with header
              tar_spk_anon trial_anon ... asv-label ...       its full table of keys, with header
@@ -38,13 +38,13 @@ TARGET = 0
 NONTARGET = 1
 SPOOF = 2
 KINDS = ("target", "nontarget", "spoof")
-"""The kinds of trials, by their numbers."""
+"""The kinds of trials; the index is their number."""
 
 SYSTEMS = ("cm", "asv", "sasv")
 """The scores that a trial may have."""
 
 KEYS = {"target": TARGET, "nontarget": NONTARGET, "non": NONTARGET, "spoof": SPOOF}
-# Other names that columns of headers have.
+# Alternative names of columns in headers.
 _ALIASES = {
     "tar_spk_anon": "spk",
     "speaker": "spk",
@@ -58,7 +58,7 @@ _ALIASES = {
     "sasv_score": "sasv-score",
 }
 _HEADER = ("spk", "filename", "cm-score", "asv-score", "sasv-score")
-# Without a header: by the number of columns and the position of the key, how columns are called.
+# Names of columns without a header, by the number of columns and the position of the key.
 _LAYOUTS: Mapping[tuple[int, int], tuple[str, ...]] = {
     (3, 2): ("spk", "filename", "asv-label"),
     (4, 2): ("spk", "filename", "asv-label", "source"),
@@ -72,13 +72,15 @@ _FilePath = AnyPath
 
 @dataclass(frozen=True, eq=False)
 class SasvTrials:
-    """Trials with what is known of them.
+    """Trials with their speakers, utterances and conditions.
 
     Attributes:
-        speakers: the claimed speaker of each trial.
-        utterances: the recording of each trial, without folder and suffix.
-        kinds: (trials,) int8, `TARGET`, `NONTARGET` or `SPOOF`; None where they are not known.
-        columns: conditions such as 'attack' ('-' for bona fide) and 'codec', a value per trial.
+        speakers: Claimed speaker of each trial.
+        utterances: Recording of each trial, without folder and suffix.
+        kinds: Kinds of the trials, (trials,) int8, `TARGET`, `NONTARGET` or `SPOOF`; None if
+            unknown.
+        columns: Conditions such as 'attack' ('-' for bona fide) and 'codec', with a value per
+            trial.
     """
 
     speakers: Sequence[str]
@@ -96,7 +98,7 @@ class SasvTrials:
 
 @dataclass(frozen=True, eq=False)
 class SasvScores:
-    """Trials with their scores, (trials,) each; None where a system has none."""
+    """Trials with their scores, (trials,) each; None for a system without scores."""
 
     trials: SasvTrials
     cm: Floats | None = None
@@ -112,8 +114,8 @@ class SasvScores:
         """Return the scores of target, nontarget and spoof trials.
 
         Args:
-            system: one of `SYSTEMS`, which must have scores.
-            chosen: (trials,), which of them; None: all.
+            system: Name of the system, one of `SYSTEMS`; it must have scores.
+            chosen: Mask of the trials to use, (trials,); None: all.
         """
         scores = self.of(system)
         kinds = self.trials.kinds
@@ -127,11 +129,11 @@ class SasvScores:
 
 
 def read_sasv_keys(path: _FilePath) -> SasvTrials:
-    """Read the kind of each trial, and what else a file of keys says.
+    """Read the kind of each trial, and its other columns, from a file of keys.
 
     Raises:
-        AsdfError: names file and line of a line that does not fit or repeats a trial; or a kind
-            of trials is missing.
+        AsdfError: a line does not fit or repeats a trial (the message names file and line), or a
+            kind of trials is missing.
     """
     rows = _read_rows(path)
     if "asv-label" not in rows.columns:
@@ -151,11 +153,11 @@ def read_sasv_keys(path: _FilePath) -> SasvTrials:
 
 
 def read_sasv_scores(path: _FilePath) -> SasvScores:
-    """Read scores of trials; their kinds are known only where the file has keys too.
+    """Read scores of trials; their kinds are known only if the file contains keys.
 
     Raises:
-        AsdfError: names file and line of a line that does not fit or repeats a trial, or of a
-            score that is no finite number; or a system has scores of some trials only.
+        AsdfError: a line does not fit, repeats a trial or has a score that is not a finite number
+            (the message names file and line), or a system has scores for only some trials.
     """
     rows = _read_rows(path)
     scores = {}
@@ -176,7 +178,7 @@ def with_keys(scores: SasvScores, keys: SasvTrials, path: _FilePath) -> SasvScor
         path: Path of the scores, for messages.
 
     Raises:
-        AsdfError: a trial of the keys has no score, or a scored one no key.
+        AsdfError: a trial of the keys has no score, or a scored trial has no key.
     """
     positions = {name: index for index, name in enumerate(scores.trials.names())}
     wanted = keys.names()
@@ -206,11 +208,11 @@ def join_systems(
     asv: SasvScores,
     paths: tuple[_FilePath, _FilePath],
 ) -> SasvScores:
-    """Return the scores of two systems in files of their own, in the order of the keys.
+    """Return the scores of two systems in separate files, in the order of the keys.
 
     Args:
-        cm: bare name of an utterance -> its CM score.
-        asv: the scores of 'SPK UTT SCORE', which are read as those of one system.
+        cm: CM scores by the bare name of the utterance.
+        asv: ASV scores from a file 'SPK UTT SCORE', read as those of a single system.
         paths: Paths of the CM and of the ASV scores, for messages.
 
     Raises:
@@ -229,12 +231,12 @@ def join_systems(
 
 
 def write_sasv_scores(path: _FilePath, scores: SasvScores) -> None:
-    """Write scores as ASVspoof 5 wants them for track 2, atomically, in the order of the trials.
+    """Write scores in the format of ASVspoof 5 track 2, atomically, in the order of the trials.
 
-    Where the path ends in .zip, they are the member score.tsv of a zip.
+    If the path ends in .zip, the scores are the member score.tsv of a zip file.
 
     Raises:
-        AsdfError: a name cannot stand in the file.
+        AsdfError: a name cannot be written to the file.
     """
     trials = scores.trials
     torn = []
@@ -256,7 +258,7 @@ def write_sasv_scores(path: _FilePath, scores: SasvScores) -> None:
 
 
 class _Rows:
-    """The cells of a file, column by column, and the number of each line."""
+    """The cells of a file, column by column, and the line numbers."""
 
     def __init__(self, path: _FilePath, names: Sequence[str]) -> None:
         self.path = path
@@ -269,7 +271,7 @@ class _Rows:
             values.append(cell)
 
     def trials(self) -> SasvTrials:
-        """Return the trials, each once, with known kinds where there is a column of keys."""
+        """Return the trials without duplicates, with kinds if there is a column of keys."""
         speakers = self.columns["spk"]
         utterances = list(map(bare_name, self.columns["filename"]))
         self._refuse_repeated(speakers, utterances)
@@ -323,12 +325,12 @@ def _read_rows(path: _FilePath) -> _Rows:
 
 
 def _find_layout(path: _FilePath, cells: Sequence[str]) -> Sequence[str]:
-    """Return the names of the columns of a file without a header, by its first line."""
+    """Return the names of the columns of a file without a header, from its first line."""
     for position, cell in enumerate(cells):
         layout = _LAYOUTS.get((len(cells), position))
         if cell.lower() not in KEYS or layout is None:
             continue
-        # A number before the key is a score, and not an attack.
+        # A number before the key is a score, not an attack.
         if position == 3 and _is_number(cells[2]):
             return ("spk", "filename", "sasv-score", "asv-label")
         return layout
@@ -357,7 +359,7 @@ def _collect(
                 f"{path}, line {number}: expected {len(names)} columns ({', '.join(names)}), found "
                 f"'{line[:120]}'."
             )
-        # The package of ASVspoof 5 leaves these lines of its table of keys out, too.
+        # The package of ASVspoof 5 also skips these lines of its table of keys.
         if tag is not None and cells[tag] == "dummy":
             continue
         rows.add(number, cells)

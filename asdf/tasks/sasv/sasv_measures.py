@@ -1,8 +1,8 @@
-"""Spoofing-robust speaker verification (SASV): a-DCF, its EERs, tandem metrics, by condition.
+"""Metrics of spoofing-robust speaker verification (SASV): a-DCF, EERs, tandem metrics.
 
-Invariant: a metric of one score per trial reads the SASV scores, a tandem metric the scores of
-both systems, and what has no scores is None. The values are those of the package of ASVspoof 5
-(`a_dcf.py`, `compute_teer`, `compute_tDCF`); rates are fractions.
+Invariant: metrics of a single score per trial use the SASV scores, tandem metrics the scores of
+both systems, and metrics without scores are None. The values equal those of the package of ASVspoof
+5 (`a_dcf.py`, `compute_teer`, `compute_tDCF`); rates are fractions.
 
     a-DCF      see `asdf.metrics.tandem.min_a_dcf`
     SASV-EER   targets against nontargets and spoofs, SV-EER against nontargets, SPF-EER against
@@ -46,10 +46,10 @@ Kinds = tuple[Floats, Floats, Floats]
 
 @dataclass(frozen=True)
 class SasvResult:
-    """The metrics of one system on some trials; None where it has no scores for them.
+    """The metrics of one system on some trials; None for metrics without scores.
 
     Attributes:
-        act_a_dcf: the normalised a-DCF at the Bayes threshold of log-likelihood ratios.
+        act_a_dcf: Normalised a-DCF at the Bayes threshold of log-likelihood ratios.
     """
 
     target: int
@@ -71,7 +71,7 @@ class SasvResult:
 
 @dataclass(frozen=True)
 class SasvCondition:
-    """The result of one value of one column."""
+    """The result for one value of one column."""
 
     column: str
     value: str
@@ -84,10 +84,10 @@ class SasvSummary:
 
     Attributes:
         intervals, speaker_intervals: Intervals of the metrics in `DRAWN`, over trials and over
-            claimed speakers; empty where not requested, or where there is a single speaker.
-        left_out: column -> the values of it that lack a kind of trials.
-        are_llrs: True if the SASV scores are log-likelihood ratios, so that act_a_dcf means
-            something.
+            claimed speakers; empty if not requested, or with a single speaker.
+        left_out: Values that lack a kind of trials, by column.
+        are_llrs: Whether the SASV scores are log-likelihood ratios, so that act_a_dcf is
+            meaningful.
     """
 
     name: str
@@ -101,7 +101,7 @@ class SasvSummary:
 
 
 def bayes_threshold(cost: TandemCost) -> float:
-    """Return the threshold of the log-likelihood ratio of targets against all impostors."""
+    """Return the threshold on the log-likelihood ratio of targets against all impostors."""
     return float(np.log((cost.nontarget_weight + cost.spoof_weight) / cost.target_weight))
 
 
@@ -125,7 +125,7 @@ def sasv_result(
     """Return the metrics of scored trials with known kinds.
 
     Args:
-        chosen: (trials,), which of them; None: all. Each kind must be among them.
+        chosen: Mask of the trials to use, (trials,), with each kind among them; None: all.
 
     Examples:
         >>> import numpy as np
@@ -195,7 +195,7 @@ def _concurrent(scores: SasvScores, chosen: Flags | None) -> dict[str, float]:
     try:
         point: ConcurrentPoint = tandem_path(scores, chosen).concurrent()
     except AsdfError:
-        # No pair of thresholds has equal rates; the other metrics are defined all the same.
+        # No pair of thresholds has equal rates; the other metrics are defined nevertheless.
         return {}
     return {
         "t_eer": point.rate,
@@ -218,10 +218,11 @@ def summarise_sasv(
     """Return the metrics of a system, by condition and with intervals.
 
     Args:
-        by: columns of the trials; in 'attack', and others that only spoofs have values of, the
-            spoofs of each value meet all targets and nontargets.
-        replicates: Replicates of each bootstrap; 0: no intervals.
-        progress: Function called after each replicate.
+        by: Columns of the trials to break the results down by. In 'attack', and other columns with
+            values only for spoofs, the spoofs of each value are combined with all targets and
+            nontargets.
+        replicates: Number of replicates of each bootstrap; 0: no intervals.
+        progress: Function that is called after each replicate.
     """
     intervals: dict[str, Interval] = {}
     speaker_intervals: dict[str, Interval] = {}
@@ -279,10 +280,11 @@ def _conditions(
 
 
 class _Bootstrap:
-    """Replicates of the trials of one system.
+    """Bootstrap replicates of the trials of one system.
 
-    A replicate is how often each trial is drawn. As in `asdf.metrics.detection`, sorted trials are
-    put into blocks, first targets and then impostors: the lowest a-DCF lies between two of them.
+    A replicate is the number of times each trial is drawn. As in `asdf.metrics.detection`, sorted
+    trials are grouped into blocks, first targets and then impostors: the lowest a-DCF lies between
+    two blocks.
     """
 
     def __init__(
@@ -325,7 +327,7 @@ class _Bootstrap:
                 self._progress(1)
         groups = None
         if over_speakers:
-            # The kind of trials with the fewest speakers bounds what is known of others.
+            # The kind with the fewest speakers limits what is known about other speakers.
             groups = max(2, min(np.unique(speakers).size for speakers in self._speaker_of))
         a_dcfs, *eers = np.array(drawn).T
         of_best = Rates(
@@ -343,18 +345,18 @@ class _Bootstrap:
         return intervals
 
     def _draw(self, rng: np.random.Generator, *, over_speakers: bool) -> list[Counts]:
-        """Return how often each trial is drawn, by its kind."""
+        """Return the number of times each trial is drawn, by kind."""
         if not over_speakers:
             return [times_drawn(size, rng) for size in self._sizes]
         while True:
             times = times_drawn(self._speakers, rng)
             weights = [times[speakers] for speakers in self._speaker_of]
-            # A draw that lacks a kind of trials has no a-DCF and is drawn again.
+            # A draw that lacks a kind of trials has no a-DCF and is repeated.
             if all(counts.any() for counts in weights):
                 return weights
 
     def _eers(self, target: Counts, nontarget: Counts, spoof: Counts) -> list[float]:
-        """Return the EERs of `DRAWN` of one replicate, from how often each trial is drawn."""
+        """Return the EERs of `DRAWN` for one replicate, from the counts of its trials."""
         impostors = np.concatenate([nontarget, spoof])
         return [
             replicate_eer(self._all.sums(target, impostors)),
@@ -363,9 +365,9 @@ class _Bootstrap:
         ]
 
     def _rates(self, target: Counts, nontarget: Counts, spoof: Counts) -> Floats:
-        """Return miss, false alarm and spoof false alarm rate of a replicate, (3, blocks + 1)."""
+        """Return miss, false alarm and spoof false alarm rates of a replicate, (3, blocks + 1)."""
         blocks = self._all
-        # Among the impostors of all blocks nontargets come first.
+        # Among the impostors of all blocks, nontargets come first.
         of_nontarget = blocks.of_spoof[: nontarget.size]
         of_spoof = blocks.of_spoof[nontarget.size :]
         return np.stack(

@@ -1,7 +1,7 @@
 """Results of spoofing-robust speaker verification as text, JSON, CSV and LaTeX.
 
-Invariant: all of them draw on one table of metrics; JSON and CSV have all digits and rates as
-fractions, text and LaTeX rates in per cent.
+Invariant: all formats use one table of metrics. JSON and CSV have all digits, with rates as
+fractions; text and LaTeX have rates in per cent.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from asdf.text import as_facts
 
 @dataclass(frozen=True, kw_only=True)
 class _Metric(Column):
-    """A metric of `SasvResult`, by the field that has its key."""
+    """A metric of `SasvResult`, in the field named by its key."""
 
     lower_is_better: bool | None = True
 
     def of(self, result: SasvResult) -> float | None:
-        """Return the value; None where it is not defined."""
+        """Return the value; None if it is not defined."""
         value: float | None = getattr(result, self.key)
         return value
 
@@ -54,12 +54,12 @@ _METRICS = (
     _rate("asv_eer", "ASV EER"),
     _rate("cm_eer", "CM EER"),
 )
-# A row of 80 characters holds six metrics.
+# Number of metrics in a row of 80 characters.
 _IN_A_ROW = 6
 
 
 def sasv_text(summary: SasvSummary) -> str:
-    """Return everything of one system; it ends without a line break."""
+    """Return all results of one system, without a final line break."""
     known = summary.result
     total = known.target + known.nontarget + known.spoof
     drawn_of = {"trials": summary.intervals, "claimed speakers": summary.speaker_intervals}
@@ -68,7 +68,7 @@ def sasv_text(summary: SasvSummary) -> str:
     for metric in _METRICS:
         number = metric.of(summary.result)
         if number is not None:
-            # The unit stands behind the value here, as in tables of detection.
+            # The unit follows the value here, as in tables of detection.
             unit = " %" if metric.percent else ""
             intervals = {}
             for kind, drawn in drawn_of.items():
@@ -84,9 +84,9 @@ def sasv_text(summary: SasvSummary) -> str:
 
 
 def sasv_systems_text(summaries: Sequence[SasvSummary]) -> str:
-    """Return systems one below the other."""
+    """Return systems in rows."""
     columns = _columns([summary.result for summary in summaries], summaries)[:_IN_A_ROW]
-    # They are one block, however wide.
+    # They form one block of any width.
     return "\n".join(as_lines(Table([summary.name for summary in summaries], columns)))
 
 

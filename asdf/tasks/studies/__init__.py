@@ -1,1 +1,1 @@
-"""Studies over runs: seeds, values left out of training, other corpora, settings that differ."""
+"""Studies over runs: seeds, values left out of training, other corpora, varied settings."""

@@ -1,7 +1,7 @@
-"""Configurations: the systems of a report that differ by their seed alone, and all others.
+"""Configurations: groups of systems that differ only in their seed, and single systems.
 
-Invariant: each system is in one configuration; a system that shares its settings with no other is
-one by itself, with a single seed.
+Invariant: each system belongs to one configuration; a system with unique settings is a
+configuration with a single seed.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from asdf.trials.run_folder import RunFolder
 
 @dataclass(frozen=True)
 class Configuration:
-    """Systems that differ by their seed alone, or a single one.
+    """Systems that differ only in their seed, or a single system.
 
     Attributes:
-        systems: their names in the report, in the order of their seeds.
-        seeds: the seed of each; '' where it is not known.
-        run: the index of the run of the first one, whose settings stand for all.
+        systems: Names of the systems in the report, in the order of their seeds.
+        seeds: Seed of each system; '' if unknown.
+        run: Index of the run of the first system, whose settings represent all.
     """
 
     name: str
@@ -37,13 +37,13 @@ def find_configurations(
     names: Sequence[str],
     measurements: Sequence[Measured],
 ) -> list[Configuration]:
-    """Return the configurations of all systems; those of several seeds come first."""
+    """Return the configurations of all systems, those with several seeds first."""
     systems: dict[int, dict[str, str]] = {}
     for measured in measurements:
         systems.setdefault(measured.run, {})[measured.network] = measured.system
     configurations: list[Configuration] = []
     grouped: set[str] = set()
-    # Systems of several seeds first: a run that is in no group is its own configuration below.
+    # Groups with several seeds come first: a run outside of any group is its own configuration.
     for group in group_runs(runs, names):
         for configuration in _of_group(group, runs, systems):
             configurations.append(configuration)
@@ -65,10 +65,10 @@ def _of_group(
     runs: Sequence[RunFolder],
     systems: dict[int, dict[str, str]],
 ) -> list[Configuration]:
-    """Return the configurations of a group of runs: which network of each belongs to which."""
+    """Return the configurations of a group of runs, with the matching networks of each run."""
     members = []
     for index, seed in zip(group.runs, group.seeds, strict=True):
-        # A run without results has no part in it.
+        # A run without results is skipped.
         if index in systems:
             members.append((index, seed, systems[index]))
     if len(members) < 2:
@@ -79,7 +79,7 @@ def _of_group(
     first = networks_of_runs[0]
     if all(set(names) == set(first) for names in networks_of_runs):
         return [_one_each(f"{group.name} {name}", members, [name] * len(members)) for name in first]
-    # Of several networks that have other names in each run, the best ones correspond.
+    # If the networks of the runs have different names, the best ones are matched.
     best = []
     for index, _, networks in members:
         best.append(best_network(runs[index].training(), list(networks)) or "")

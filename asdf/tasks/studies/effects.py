@@ -1,8 +1,8 @@
-"""What settings do to the error rates: the configurations of a sweep by the values that differ.
+"""Effects of settings on error rates: the configurations of a sweep by their varied settings.
 
-Invariant: only settings that can change a result count, and every point is a configuration that was
-measured; nothing is fitted between points. Settings that changed together are one: no comparison of
-these configurations can separate their effects.
+Invariant: only settings that can change a result count, and every point is a measured
+configuration; nothing is interpolated. Settings that always changed together count as one, because
+these configurations cannot separate their effects.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from asdf.tasks.studies.over_seeds import Spread, spread_of
 from asdf.tasks.studies.seed_results import OverSeeds
 from asdf.trials.run_folder import RunFolder
 
-# Systems that differ in more settings than their number are no sweep.
+# Minimum number of configurations of a sweep.
 _MIN_POINTS = 2
 _MIN_FOR_RANKS = 4
-# From this ratio on values are spread out by their logarithm.
+# Ratio of the largest to the smallest value from which an axis is logarithmic.
 _LOG_RATIO = 8.0
-# Numbers of two values go together in any case; of more, where one rises or falls with the other.
+# Number of values from which the order of two settings is compared; two values always agree.
 _MIN_FOR_ORDER = 3
 TOGETHER = " + "
-"""What stands between settings that changed together, and between their values."""
+"""Separator of settings that changed together, and of their values."""
 
 
 class Gathered(Protocol):
-    """What a report has gathered of runs, as far as a sweep goes."""
+    """The part of a report's data about runs that a sweep needs."""
 
     @property
     def runs(self) -> Sequence[RunFolder]: ...
@@ -56,7 +56,7 @@ class Gathered(Protocol):
 
 @dataclass(frozen=True)
 class Point:
-    """A configuration of a sweep: the texts of its settings, and its EER on each set."""
+    """A configuration of a sweep: its settings as text, and its EER on each set."""
 
     name: str
     values: tuple[str, ...]
@@ -65,11 +65,12 @@ class Point:
 
 @dataclass(frozen=True)
 class Effects:
-    """The configurations of a sweep, in the order of their values, and the settings that differ.
+    """The configurations of a sweep, ordered by their values, and the varied settings.
 
     Attributes:
-        settings: names; those that changed together are one, as 'a + b', and so are their values.
-        together: the names of each group of settings that changed together.
+        settings: Names of the settings; those that changed together are joined as 'a + b', and so
+            are their values.
+        together: Names of the settings in each group that changed together.
     """
 
     settings: tuple[str, ...]
@@ -78,19 +79,19 @@ class Effects:
     together: tuple[tuple[str, ...], ...] = ()
 
     def values(self, index: int) -> list[str]:
-        """Return the different values of a setting in their order."""
+        """Return the distinct values of a setting in their order."""
         texts = dict.fromkeys(point.values[index] for point in self.points)
         return sorted(texts, key=value_order)
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Where the values of a setting lie on an axis.
+    """Positions of the values of a setting on an axis.
 
     Attributes:
-        positions: Positions of each value's text.
-        is_log: the positions are on a logarithmic axis.
-        is_number: they are numbers; else they stand one next to the other.
+        positions: Position of each value, by its text.
+        is_log: Whether the axis is logarithmic.
+        is_number: Whether the values are numbers; otherwise they are evenly spaced.
     """
 
     positions: dict[str, float]
@@ -99,7 +100,7 @@ class Scale:
 
 
 def number_of(text: str) -> float | None:
-    """Return the number that a setting's text is; None for any other value."""
+    """Return the number that the text of a setting represents; None for any other value."""
     try:
         value = parse_literal(text)
     except Complaint:
@@ -110,13 +111,13 @@ def number_of(text: str) -> float | None:
 
 
 def value_order(text: str) -> tuple[float, str]:
-    """Return what sorts values: numbers by size, other texts after them by name."""
+    """Return a sort key for values: numbers by size, then other texts by name."""
     number = number_of(text)
     return (math.inf if number is None else number, text)
 
 
 def scale_of(texts: Sequence[str]) -> Scale:
-    """Return where values lie: as numbers, by their logarithm where that suits, or in a row."""
+    """Return positions of values: linear, logarithmic if that suits, or evenly spaced."""
     numbers = [number_of(text) for text in texts]
     known = [number for number in numbers if number is not None]
     if len(known) < len(texts):
@@ -126,16 +127,16 @@ def scale_of(texts: Sequence[str]) -> Scale:
 
 
 def find_effects(gathered: Gathered) -> Effects | None:
-    """Return the sweep that configurations are; None where they differ in nothing, or too much."""
+    """Return the sweep of the configurations; None if they differ in nothing, or in too much."""
     configurations = gathered.over_seeds.configurations or find_configurations(
         gathered.runs, gathered.names, gathered.measurements
     )
     runs = [known.run for known in configurations]
-    # Several networks of one run do not differ in settings.
+    # Several networks of one run have the same settings.
     if len(set(runs)) < len(runs) or len(runs) < _MIN_POINTS:
         return None
     recorded = [effective_settings(gathered.runs[run]) for run in runs]
-    # In the order of the settings, which versions may have others of.
+    # The settings keep their order; other versions may have additional ones.
     names: dict[str, None] = {}
     for settings in recorded:
         names.update(dict.fromkeys(settings))
@@ -160,7 +161,7 @@ def find_effects(gathered: Gathered) -> Effects | None:
 def _group_settings(
     names: Sequence[str], recorded: Sequence[Mapping[str, str]]
 ) -> list[tuple[str, ...]]:
-    """Return the names in groups that changed together, each in the order of the names."""
+    """Return the names in groups that changed together, each group in the order of the names."""
     groups: list[tuple[str, ...]] = []
     for name in names:
         texts = [settings.get(name, "-") for settings in recorded]
@@ -175,7 +176,7 @@ def _group_settings(
 
 
 def _changed_together(first: Sequence[str], second: Sequence[str]) -> bool:
-    """Whether each value of a setting goes with a single value of another, and the reverse."""
+    """Whether each value of a setting occurs with only one value of another, and vice versa."""
     pairs = set(zip(first, second, strict=True))
     if not len(pairs) == len(set(first)) == len(set(second)):
         return False
@@ -183,13 +184,13 @@ def _changed_together(first: Sequence[str], second: Sequence[str]) -> bool:
     known = [(one, other) for one, other in numbers if one is not None and other is not None]
     if len(known) < len(pairs) or len(pairs) < _MIN_FOR_ORDER:
         return True
-    # Of a random search all values differ, yet their orders separate the effects.
+    # In a random search all values differ, but their orders separate the effects.
     correlation = rank_correlation([one for one, _ in known], [other for _, other in known])
     return correlation is not None and math.isclose(abs(correlation), 1)
 
 
 def _eers_of(gathered: Gathered, known: Configuration) -> dict[str, Spread]:
-    """Return the EERs of a configuration by set, with the intervals that the report has."""
+    """Return the EERs of a configuration by set, with the intervals in the report."""
     eers = {}
     for set_name in gathered.sets:
         for result in gathered.over_seeds.by_set.get(set_name, []):

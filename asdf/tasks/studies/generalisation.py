@@ -1,12 +1,12 @@
-"""Training on one corpus, scores on others: error rates per set, averaged and pooled.
+"""Generalisation to other corpora: error rates per set, averaged and pooled.
 
-Invariant: a configuration has an average and a pooled result only over sets that all of its
-networks were scored on, and sets of the corpus that was trained on are marked and never hidden in
-an average over other corpora.
+Invariant: a configuration has an average and a pooled result only over sets on which all of its
+networks were scored. Sets of the training corpus are marked and never included in an average over
+other corpora.
 
-The average counts every set the same, whatever its size, each at a threshold of its own. The pooled
-EER is that of all trials in one DET curve, so at one threshold for all sets: it also shows whether
-scores mean the same from corpus to corpus. Trials of the pool are drawn as those of one set.
+The average weights every set equally, each at its own threshold. The pooled EER uses all trials in
+one DET curve, with one threshold for all sets, so it also shows whether scores are comparable
+between corpora. The pooled trials are drawn like those of a single set.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from asdf.trials.score_file import Scores
 from asdf.trials.trial_list import TrialList, join
 
 _TRAINING_SETS = "recipe.training_sets"
-# What the names of a corpus's sets end with.
+# Suffixes of the names of a corpus's sets.
 _SUBSET = re.compile(
     r"[-_:](train|training|dev|development|validation|val|test|testing|eval|evaluation|progress)$"
 )
@@ -42,12 +42,12 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class SetRow:
-    """A set: its trials, and the EER of each configuration by its name.
+    """A set: its numbers of trials, and the EER of each configuration by name.
 
     Attributes:
-        is_own: it is a set of a corpus that was trained on.
-        published: the lowest published EERs by the same protocol, in words; '' where none is known.
-        remark: ', chose the network' and the like, of any of the systems; '' for a new set.
+        is_own: Whether the set is of a corpus used in training.
+        published: Lowest published EERs with the same protocol, in words; '' if none is known.
+        remark: Remark such as ', chose the network', for any of the systems; '' for an unused set.
     """
 
     name: str
@@ -59,16 +59,16 @@ class SetRow:
     remark: str = ""
 
     def corpus_words(self) -> str:
-        """Return whether its corpus is that of the training, and what else the set was."""
+        """Return whether its corpus was used in training, and how else the set was used."""
         return ("trained on" if self.is_own else "other") + self.remark
 
 
 @dataclass(frozen=True)
 class TotalRow:
-    """The EERs over several sets: their average, or that of all trials together.
+    """The EERs over several sets: their average, or the EER of all trials together.
 
     Attributes:
-        leader: the configuration that is significantly the best; '' where none is.
+        leader: Configuration that is significantly the best; '' if there is none.
     """
 
     name: str
@@ -81,7 +81,7 @@ class TotalRow:
 
 @dataclass(frozen=True)
 class Generalisation:
-    """How configurations do on the sets of other corpora than they were trained on."""
+    """The performance of configurations on sets of corpora not used in training."""
 
     trained_on: tuple[str, ...]
     configurations: tuple[str, ...]
@@ -90,7 +90,7 @@ class Generalisation:
 
     @property
     def rows(self) -> list[SetRow | TotalRow]:
-        """The sets, then what is over several of them."""
+        """The rows of single sets, followed by those over several sets."""
         return [*self.sets, *self.totals]
 
 
@@ -106,11 +106,11 @@ def measure_generalisation(
     over: OverSeeds,
     replicates: int,
 ) -> Generalisation | None:
-    """Return the results over several sets; None where none is of a corpus not trained on.
+    """Return the results over several sets; None if all are of corpora used in training.
 
     Args:
         names: Names of the runs.
-        over: Results over seeds that were measured already.
+        over: Results over seeds that are already measured.
     """
     set_names = list(dict.fromkeys(measured.summary.set for measured in measurements))
     trained = _training_sets(runs)
@@ -134,7 +134,7 @@ def measure_generalisation(
 
 
 def _training_sets(runs: Sequence[RunFolder]) -> tuple[str, ...]:
-    """Return the sets that the runs were trained on, as they recorded them."""
+    """Return the sets that the runs were trained on, as recorded by the runs."""
     names: dict[str, None] = {}
     for run in runs:
         setting = run.settings().get(_TRAINING_SETS)
@@ -148,7 +148,7 @@ def _training_sets(runs: Sequence[RunFolder]) -> tuple[str, ...]:
 
 
 class _Table:
-    """The measurements by configuration and set, and their draws."""
+    """The measurements by configuration and set, and their bootstrap draws."""
 
     def __init__(
         self,
@@ -162,11 +162,11 @@ class _Table:
         self._replicates = replicates
         self._by_key = {(m.system, m.summary.set): m for m in measurements}
         self._draws: dict[tuple[str, str], SeedDraws] = {}
-        # Only what is compared needs draws that others share, which take longer.
+        # Draws shared between configurations take longer and are needed only for comparisons.
         self._is_compared = len(configurations) > 1
 
     def use(self, over: OverSeeds) -> None:
-        """Take over what was drawn already."""
+        """Reuse draws that exist already."""
         for set_name, results in over.by_set.items():
             for result in results:
                 if result.draws is not None:
@@ -193,7 +193,7 @@ class _Table:
         for known in self._configurations:
             draws = [self._draws_on(known, name) for name in set_names]
             of_sets = [part for part in draws if part is not None]
-            # With other seeds on some sets, an average would be of different networks.
+            # With other seeds on some sets, an average would mix different networks.
             have_same_seeds = len({part.seeds for part in of_sets}) == 1
             if len(of_sets) == len(set_names) and have_same_seeds:
                 averages[known.name] = average_of_sets(of_sets)
@@ -210,7 +210,7 @@ class _Table:
         spoof = sum(result.spoof for result in sizes)
         rows = []
         for kind, by_name in (("Average", averages), ("Pooled", pools)):
-            # No configuration was scored on all of them.
+            # No configuration was scored on all sets.
             if not by_name:
                 continue
             eers = {name: spreads(draws)[0] for name, draws in by_name.items()}
@@ -220,7 +220,7 @@ class _Table:
         return rows
 
     def _draws_on(self, known: Configuration, set_name: str) -> SeedDraws | None:
-        """Return the draws of a configuration's networks on a set; None without any."""
+        """Return the draws of a configuration's networks on a set; None if there are none."""
         key = (known.name, set_name)
         if key not in self._draws:
             scores = self._scores_on(known, set_name)
@@ -231,7 +231,8 @@ class _Table:
             try:
                 self._draws[key] = self._draw(seeds, scores, trials)
             except AsdfError:
-                # Seeds of other trials have no interval; that is a finding already.
+                # Networks that were scored on different trials have no interval; a finding states
+                # it already.
                 return None
         return self._draws[key]
 
@@ -259,7 +260,7 @@ class _Table:
 
 
 def pool(by_set: Mapping[str, Scores]) -> Scores:
-    """Return the scores of several sets as those of one; a trial's id becomes `set:id`."""
+    """Return the scores of several sets as one set; a trial's id becomes `set:id`."""
     named = []
     for name, scores in by_set.items():
         named.append(Scores(scores.ids, scores.labels, scores.scores, name=name))
@@ -269,7 +270,7 @@ def pool(by_set: Mapping[str, Scores]) -> Scores:
 
 
 def _leader(by_name: Mapping[str, SeedDraws]) -> str:
-    """Return the configuration that is significantly better than the next one; '' for none."""
+    """Return the configuration that is significantly better than the second; '' if none is."""
     ranked = sorted(by_name, key=lambda name: float(by_name[name].measured[:, 0].mean()))
     if len(ranked) < 2:
         return ""
@@ -281,7 +282,7 @@ def _leader(by_name: Mapping[str, SeedDraws]) -> str:
 
 
 def _published_words(set_name: str, measured: Sequence[Measured]) -> str:
-    """Return the lowest published EERs by the same trials and scored length, with that length."""
+    """Return the lowest published EERs with the same trials and scored length, and that length."""
     if set_name not in KNOWN_SETS:
         return ""
     known = KNOWN_SETS[set_name]

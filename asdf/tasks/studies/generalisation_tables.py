@@ -1,4 +1,4 @@
-"""The table of generalisation: on the page, as text and JSON of a run, and in LaTeX."""
+"""The table of generalisation: on the page, as text and JSON of a run, and as LaTeX."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def generalisation_text(known: Generalisation) -> str:
 
 
 def _trial_columns(known: Generalisation, headings: tuple[str, str, str]) -> Columns:
-    """Return whose corpus each set is of, and its numbers of trials."""
+    """Return the corpus of each set, and its numbers of trials."""
     corpus, bona_fide, spoof = headings
     words = [*(row.corpus_words() for row in known.sets), *("" for _ in known.totals)]
     return [
@@ -61,7 +61,7 @@ def _trial_columns(known: Generalisation, headings: tuple[str, str, str]) -> Col
 
 
 def _values(known: Generalisation, name: str) -> list[Value]:
-    """Return the EERs of a configuration by row; averages and pooled ones are tested."""
+    """Return the EERs of a configuration by row; averages and pooled EERs are tested."""
     values = [Value.of_spread(row.eers.get(name)) for row in known.sets]
     for total in known.totals:
         values.append(Value.of_spread(total.eers.get(name), is_best=total.leader == name))

@@ -1,8 +1,8 @@
-"""Runs that differ by their seed alone, known by the settings that they recorded.
+"""Grouping of runs that differ only in their seed, by their recorded settings.
 
-Invariant: runs are put together only if every setting that can change a result is the same in all
-of them, and each seed counts once. Where runs recorded no seed, the names of their folders decide:
-those that differ only in the number behind 'seed' are put together.
+Invariant: runs are grouped only if they agree in every setting that can change a result, and each
+seed counts once. Runs without a recorded seed are grouped by folder name, if the names differ only
+in the number after 'seed'.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SEED = "recipe.seed"
 
 NO_EFFECT = frozenset(
     {
-        # Where things lie, and what is done now. A corpus may be copied to the disk of each node.
+        # Paths, and actions of this call. A corpus may be copied to the disk of each node.
         "paths.output_folder",
         "paths.database_folder",
         "paths.system_folder",
@@ -27,7 +27,7 @@ NO_EFFECT = frozenset(
         "recipe.start_stage",
         "recipe.end_stage",
         "recipe.check_recordings",
-        # On what, and how quickly; results change by rounding at most.
+        # Hardware and speed, which change results by rounding at most.
         "computing.gpu_ids",
         "computing.backend",
         "computing.timeout_s",
@@ -38,7 +38,7 @@ NO_EFFECT = frozenset(
         "computing.reading_threads",
         "computing.cache_gb",
         "computing.profile_steps",
-        # What is logged and saved on the way.
+        # Logging and saving during a run.
         "network.print_interval",
         "network.scoring_print_interval",
         "network.checkpoint_interval_s",
@@ -51,7 +51,7 @@ NO_EFFECT = frozenset(
         "tracking.mlflow_uri",
     }
 )
-"""Settings that change no result: runs that differ in these and in the seed alone are a group."""
+"""Settings that change no result: runs that differ only in these and the seed form a group."""
 
 _SEED_IN_NAME = re.compile(r"(?i)(seed)[-_=]?\d+")
 _FEW = 3
@@ -59,11 +59,11 @@ _FEW = 3
 
 @dataclass(frozen=True)
 class RunGroup:
-    """Runs that differ by their seed alone, in the order of their seeds.
+    """Runs that differ only in their seed, in the order of their seeds.
 
     Attributes:
-        runs: the indices of the runs.
-        seeds: the seed of each, as its run recorded it, or as its folder's name says.
+        runs: Indices of the runs.
+        seeds: Seed of each run, as recorded, or from the name of its folder.
     """
 
     name: str
@@ -72,7 +72,7 @@ class RunGroup:
 
 
 def group_runs(runs: Sequence[RunFolder], names: Sequence[str]) -> list[RunGroup]:
-    """Return the groups of at least two runs, in the order in which the first of each is named.
+    """Return the groups of at least two runs, ordered by the first run of each.
 
     Args:
         names: Names of the runs, which the groups are named after.
@@ -88,13 +88,13 @@ def group_runs(runs: Sequence[RunFolder], names: Sequence[str]) -> list[RunGroup
             seed = re.sub(r"\D", "", match.group())
         else:
             continue
-        # A second run with this seed is no other draw: the first one counts.
+        # A second run with the same seed is not another sample: only the first one counts.
         by_configuration.setdefault(configuration, {}).setdefault(seed, index)
     groups = []
     for by_seed in by_configuration.values():
         if len(by_seed) < 2:
             continue
-        # Sorted as numbers.
+        # The seeds are sorted as numbers.
         seeds = sorted(by_seed, key=lambda seed: (int(seed) if seed.isdecimal() else 0, seed))
         members = tuple(by_seed[seed] for seed in seeds)
         name = group_name([names[index] for index in members])
@@ -106,20 +106,20 @@ def group_runs(runs: Sequence[RunFolder], names: Sequence[str]) -> list[RunGroup
 
 
 def effective_settings(run: RunFolder) -> dict[str, str]:
-    """Return the recorded settings that can change a result, without the seed, as their texts."""
+    """Return the recorded settings that can change a result, without the seed, as text."""
     settings = run.settings()
     texts = {}
     for name, setting in settings.items():
         if name not in NO_EFFECT and name != SEED:
             texts[name] = setting.text
-    # Where other sets choose the network, those that are only scored change nothing on each other.
+    # If other sets choose the network, scoring additional sets changes nothing on the others.
     if settings.get("recipe.validation_sets", KeptSetting("None", "")).text != "None":
         texts.pop("recipe.evaluation_sets", None)
     return texts
 
 
 def recorded_seed(run: RunFolder) -> str | None:
-    """Return the seed that a run recorded; None where it recorded none."""
+    """Return the seed that a run recorded; None if it recorded none."""
     setting = run.settings().get(SEED)
     return None if setting is None else setting.text
 
@@ -130,7 +130,7 @@ def name_without_seed(name: str) -> str:
 
 
 def group_name(names: Sequence[str]) -> str:
-    """Return a name for systems that differ by their seed: what they have in common, or all."""
+    """Return a name for systems that differ in their seed: their common part, or all names."""
     common = dict.fromkeys(map(name_without_seed, names))
     if len(common) == 1:
         return next(iter(common))

@@ -1,8 +1,8 @@
-"""Runs that are folds of one protocol, put together: EERs on what each left out of training.
+"""Runs as folds of one protocol: EERs on the values that each run left out of training.
 
-Invariant: runs are folds of one system only if every setting that can change a result is the same
-in all of them, but for what they leave out and the seed. Each value that is left out counts once
-per seed; a mean over values is over all of them or is not there.
+Invariant: runs are folds of one system only if they agree in every setting that can change a
+result, except the left-out values and the seed. Each left-out value counts once per seed; a mean
+over values is given only if it covers all of them.
 """
 
 from __future__ import annotations
@@ -53,8 +53,9 @@ class LeftOutSystem:
     Attributes:
         column: Column whose values are left out.
         network: Network of each run that was scored, in words.
-        results: value -> seed -> the result of its spoofs against its fold's bona fide trials.
-        folds: Value that each fold leaves out -> the number of its bona fide trials.
+        results: Results of a left-out value's spoofs against its fold's bona fide trials, by value
+            and seed.
+        folds: Number of bona fide trials of each fold, by the left-out value.
     """
 
     name: str
@@ -70,7 +71,7 @@ class LeftOutSystem:
 
     @cached_property
     def seeds(self) -> list[str]:
-        """The seeds in the order of their numbers."""
+        """The seeds in numerical order."""
         seeds: dict[str, None] = {}
         for by_seed in self.results.values():
             seeds.update(dict.fromkeys(by_seed))
@@ -78,7 +79,7 @@ class LeftOutSystem:
 
     @cached_property
     def whole_seeds(self) -> list[str]:
-        """The seeds of which every value was left out by a run."""
+        """The seeds for which every value was left out by some run."""
         whole = set(self.seeds)
         for by_seed in self.results.values():
             whole &= by_seed.keys()
@@ -91,7 +92,7 @@ class LeftOutSystem:
 
     @cached_property
     def mean(self) -> Spread | None:
-        """The mean over values of each whole seed, over seeds; None without a whole one."""
+        """The mean over values for each whole seed, over seeds; None without a whole seed."""
         means = []
         for seed in self.whole_seeds:
             of_seed = [by_seed[seed].eer for by_seed in self.results.values()]
@@ -100,7 +101,7 @@ class LeftOutSystem:
 
     @property
     def worst(self) -> Worst:
-        """The value that is detected worst; of equal ones the first."""
+        """The value with the highest EER; the first one of equal values."""
         value = max(self.values, key=self.eer)
         return Worst(value, self.eer(value))
 
@@ -110,7 +111,7 @@ def measure_left_out(
     names: Sequence[str],
     measurements: Sequence[Measured],
 ) -> list[LeftOutSystem]:
-    """Return the systems of the runs that evaluated what they left out.
+    """Return the systems of runs that evaluated the values they left out.
 
     Args:
         names: Names of the runs.
@@ -122,7 +123,7 @@ def measure_left_out(
         words = tuple(map(str, setting)) if isinstance(setting, tuple) else ()
         of_run = [m for m in measurements if m.run == index]
         by_key = {(m.network, m.summary.set): m for m in of_run}
-        # Of the first network and set that the run reported.
+        # Only the first network and set that the run reported are used.
         reported = (by_key[pair] for pair in run.reported() if pair in by_key)
         measured = next(reported, of_run[0] if of_run else None)
         if len(words) < 2 or measured is None:
@@ -166,11 +167,11 @@ def _value_of(run: RunFolder, setting: str) -> object:
 
 
 def _add(system: LeftOutSystem, values: tuple[str, ...], seed: str, measured: Measured) -> None:
-    """Add the results of a run; of two that left out the same with one seed the first counts."""
+    """Add the results of a run; of runs with the same left-out values and seed the first counts."""
     summary = measured.summary
     results = {known.value: known.result for known in summary.of_column(system.column)}
     if not results and len(values) == 1:
-        # A single value makes no conditions: all spoofs are its.
+        # With a single value there are no conditions: all spoofs have it.
         results = {values[0]: summary.result}
     for value in values:
         if value in results:

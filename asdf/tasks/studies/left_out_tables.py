@@ -1,7 +1,7 @@
-"""Tables of what was left out of training: on a terminal, on the page, in LaTeX.
+"""Tables of results on values left out of training: on a terminal, on the page, in LaTeX.
 
-Invariant: all three have the same cells, means before the values that they are of, since wide
-tables go on below; and below them stands what the numbers are of: trials, folds, networks.
+Invariant: all three have the same cells, with means before their values, because wide tables wrap.
+Below each table stand its numbers of trials, folds and networks.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _LABEL = 28
 
 @dataclass(frozen=True)
 class LeftOutSection:
-    """A section of the page: a table per column that was left out, with its sentences."""
+    """A section of the page: a table and sentences for each left-out column."""
 
     table: PageTable
     sentences: list[str]
 
 
 def left_out_text(systems: Sequence[LeftOutSystem]) -> str:
-    """Return the tables as text, each with its sentences below it; '' without a system."""
+    """Return the tables as text, each followed by its sentences; '' without a system."""
     parts = []
     for column, of_column in _by_column(systems).items():
         table = _table(of_column, ["seeds", "mean", "worst"])
@@ -57,11 +57,11 @@ def left_out_latex(systems: Sequence[LeftOutSystem]) -> str:
 
 
 def _table(systems: Sequence[LeftOutSystem], headings: list[str], worst_of: str = "") -> Table:
-    """Return the EERs of the systems that left out one column.
+    """Return the EERs of systems that left out values of the same column.
 
     Args:
         headings: Names of the columns before those of the values.
-        worst_of: Column whose worst value has a column of its own; '' for one next to its EER.
+        worst_of: Column whose worst value has its own column; '': the value stands next to its EER.
     """
     seeds, mean, worst = headings
     columns: Columns = [
@@ -86,7 +86,7 @@ def _table(systems: Sequence[LeftOutSystem], headings: list[str], worst_of: str 
 
 
 def left_out_sentences(systems: Sequence[LeftOutSystem]) -> list[str]:
-    """Return what the numbers are of; once where it is the same of all systems."""
+    """Return sentences on the trials and networks, given once if they hold for all systems."""
     by_sentence: dict[str, list[str]] = {}
     for system in systems:
         by_sentence.setdefault(_sentence(system), []).append(system.name)

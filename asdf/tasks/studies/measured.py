@@ -1,4 +1,4 @@
-"""What a study knows of a network on a set, and what it finds."""
+"""A network's measurement on a set, and findings about it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class Measured:
 
     Attributes:
         run: Index of its run.
-        system: Name that it has in the report, the same on every set.
+        system: Name in the report, the same on every set.
         network: Name of the network, such as 'epoch.20'.
-        summary: Summary without its scores, of which there may be more than fit into memory.
+        summary: Summary without scores, because the scores of all systems may not fit into memory.
     """
 
     run: int
@@ -26,11 +26,11 @@ class Measured:
 
 @dataclass(frozen=True)
 class ReportFinding:
-    """One thing that looks wrong, and where.
+    """A finding that something looks wrong, and where.
 
     Attributes:
-        where: System and set, or either.
-        level: 'error', 'warning' or 'note'.
+        where: System, set, or both.
+        level: Severity: 'error', 'warning' or 'note'.
     """
 
     where: str

@@ -1,17 +1,17 @@
-"""Results over seeds: mean, deviation, interval, and tests between two configurations.
+"""Statistics over seeds: mean, deviation, interval, and tests between two configurations.
 
 Invariant: both sides of a difference are measured on the same draws of the trials (see
-`seed_draws`), so that what they share cancels out, and the same files give the same numbers.
+`seed_draws`), so that shared variation cancels, and the same files give the same numbers.
 
-The interval of a mean covers what another training of the same settings and other trials of the
-same kind would change; not other corpora. It has two parts, whose squares are added: the interval
-of the mean over draws of the trials, or of whole speakers, on which all networks are measured; and
-that over seeds, Student's t times the deviation over the square root of the number of seeds. With
-two seeds t is 12.7, with three 4.3: so little is known of other seeds from so few. Of one seed
-nothing is known, and its interval is over the trials alone.
+The interval of a mean covers the variation due to retraining with the same settings and to other
+trials of the same kind, but not other corpora. It adds the squares of two parts: the interval of
+the mean over draws of the trials, or of whole speakers, shared by all networks; and the interval
+over seeds, Student's t times the deviation divided by the square root of the number of seeds. t is
+12.7 for two seeds and 4.3 for three, because so few seeds say little about others. With one seed,
+the interval is over the trials alone.
 
-Sources: for adding squares Zou and Donner, Statistics in Medicine 27, 2008; for the degrees of
-freedom of a difference Satterthwaite, Biometrics Bulletin 2, 1946.
+Sources: Zou and Donner, Statistics in Medicine 27, 2008, for adding squares; Satterthwaite,
+Biometrics Bulletin 2, 1946, for the degrees of freedom of a difference.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from asdf.metrics.intervals import Interval, lowest_interval, rate_interval, t_q
 from asdf.tasks.studies.seed_draws import SeedDraws
 
 MIN_SEEDS = 3
-"""Fewer seeds than this per side say too little for a test over seeds alone."""
+"""Minimum number of seeds per side for a test over seeds alone."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class Spread:
     """The values of a metric over seeds.
 
     Attributes:
-        deviation: the standard deviation with n - 1; None for a single seed.
-        interval: Interval of the mean, see above; None where nothing was drawn.
+        deviation: Standard deviation with n - 1; None for a single seed.
+        interval: Interval of the mean, see above; None if nothing was drawn.
     """
 
     values: tuple[float, ...]
@@ -49,12 +49,12 @@ class Spread:
 
 @dataclass(frozen=True)
 class SeedDifference:
-    """The difference second - first of two means over seeds; below zero the second is better.
+    """The difference second - first of two means over seeds; the second is better below zero.
 
     Attributes:
         difference: Difference with intervals and p-values over seeds and trials.
-        is_paired: both have the same seeds, whose differences are taken.
-        seeds: Number that each has.
+        is_paired: Whether both have the same seeds, whose differences are then used.
+        seeds: Number of seeds of each side.
         eer_welch_p: p-value of Welch's test of the EERs over seeds alone; None with fewer than
             three seeds on a side.
     """
@@ -65,7 +65,7 @@ class SeedDifference:
     eer_welch_p: float | None = None
 
     def reverse(self) -> SeedDifference:
-        """Return the same test as first - second."""
+        """Return the same test with the sides exchanged."""
         difference = Intervals(
             eer=_negative(self.difference.eer), min_dcf=_negative(self.difference.min_dcf)
         )
@@ -79,13 +79,13 @@ def _negative(interval: Interval) -> Interval:
 def spread_of(values: Sequence[float] | Floats) -> Spread:
     """Return mean and standard deviation of the values of a metric, one per seed."""
     array = np.asarray(values, np.float64)
-    # ddof=1: these seeds are a sample of all that might have been drawn.
+    # ddof=1: these seeds are a sample of all possible seeds.
     deviation = float(array.std(ddof=1)) if array.size > 1 else None
     return Spread(tuple(array.tolist()), float(array.mean()), deviation)
 
 
 def spreads(draws: SeedDraws, *, level: float = 0.95) -> tuple[Spread, Spread]:
-    """Return EER and minDCF over seeds, with the intervals of their means if anything was drawn."""
+    """Return EER and minDCF over seeds, with intervals of their means if there are draws."""
     eers = spread_of(draws.measured[:, 0])
     min_dcfs = spread_of(draws.measured[:, 1])
     if not draws.replicates:
@@ -101,7 +101,7 @@ def spreads(draws: SeedDraws, *, level: float = 0.95) -> tuple[Spread, Spread]:
 
 
 def _add_seeds(over_trials: Interval, spread: Spread, level: float) -> Interval:
-    """Return an interval over trials, widened by what the mean varies over seeds."""
+    """Return an interval over trials, widened by the variation of the mean over seeds."""
     count = len(spread.values)
     if spread.deviation is None:
         return over_trials
@@ -116,9 +116,9 @@ def _add_seeds(over_trials: Interval, spread: Spread, level: float) -> Interval:
 def compare_seeds(first: SeedDraws, second: SeedDraws, *, level: float = 0.95) -> SeedDifference:
     """Test the difference of the means of two configurations over seeds and trials.
 
-    Seeds are paired if both have the same. The two-sided p-value is that of Student's t of the
-    difference over its standard deviation, whose square is the variance over draws of the trials
-    plus that over seeds; Welch's test over seeds alone knows nothing of the trials.
+    Seeds are paired if both sides have the same ones. The two-sided p-value is that of Student's t
+    for the difference divided by its standard deviation. The variance is the sum of those over
+    draws of the trials and over seeds; Welch's test over seeds alone ignores the trials.
 
     Raises:
         AsdfError: the two were not scored on the same trials, or nothing was drawn.
@@ -129,7 +129,7 @@ def compare_seeds(first: SeedDraws, second: SeedDraws, *, level: float = 0.95) -
         )
     if not first.replicates:
         raise AsdfError("a test needs replicates of the bootstrap: --replicates 1000.")
-    # A single seed shows nothing of how seeds vary, so there is nothing to pair.
+    # A single seed shows no variation between seeds, so there is nothing to pair.
     is_paired = len(first.seeds) > 1 and set(first.seeds) == set(second.seeds)
     if is_paired:
         order = [second.seeds.index(name) for name in first.seeds]
@@ -163,7 +163,7 @@ def compare_seeds(first: SeedDraws, second: SeedDraws, *, level: float = 0.95) -
 def _seed_variance(first: Floats, second: Floats, *, is_paired: bool) -> tuple[float, float]:
     """Return the variance of the difference of two means over seeds, and its degrees of freedom.
 
-    A single seed adds nothing, since nothing is known of others.
+    A single seed adds nothing, because nothing is known about other seeds.
     """
     if is_paired:
         return float((second - first).var(ddof=1)) / first.size, first.size - 1
@@ -179,22 +179,22 @@ def _seed_variance(first: Floats, second: Floats, *, is_paired: bool) -> tuple[f
 
 
 def welch_test(first: Sequence[float] | Floats, second: Sequence[float] | Floats) -> float | None:
-    """Return the two-sided p-value of equal means, the variances not assumed to be equal.
+    """Return the two-sided p-value of equal means, without assuming equal variances.
 
-    None with fewer than three values on a side. Source: Welch, Biometrika 34, 1947, with the
-    degrees of freedom of Satterthwaite, 1946.
+    The result is None with fewer than three values on a side. Source: Welch, Biometrika 34, 1947,
+    with the degrees of freedom of Satterthwaite, 1946.
     """
     a = np.asarray(first, np.float64)
     b = np.asarray(second, np.float64)
     if min(a.size, b.size) < MIN_SEEDS:
         return None
-    # The variance of each mean.
+    # Variance of each mean.
     of_a = float(a.var(ddof=1)) / a.size
     of_b = float(b.var(ddof=1)) / b.size
     difference = float(b.mean() - a.mean())
     variance = of_a + of_b
     if variance == 0:
-        # Seeds that all agree: the means differ for sure, or not at all.
+        # All seeds agree: the means either differ for certain, or not at all.
         return float(difference == 0)
     degrees = variance**2 / (of_a**2 / (a.size - 1) + of_b**2 / (b.size - 1))
     return two_sided_p(difference / math.sqrt(variance), degrees)

@@ -1,14 +1,14 @@
-"""Results of the literature, to be shown next to measured ones: same set, trials and scored length.
+"""Published results, shown next to measured ones for the same set, trials and scored length.
 
-Invariant: a published result is shown for a set only if the set has its known name, has exactly the
-published numbers of trials, and was scored from as much of each recording. Results over another
-subset are not comparable (over all trials of ASVspoof 2021 LA, EERs are several times those over
-its subset eval), nor are those of other lengths.
+Invariant: a published result is shown for a set only if the set has its known name and exactly the
+published numbers of trials, and as much of each recording was scored. Results on another subset are
+not comparable (on all trials of ASVspoof 2021 LA, EERs are several times those on its subset eval),
+nor are results with other lengths.
 
-The scored lengths are those of the evaluation code that the authors published: AASIST,
-SSL_Anti-spoofing and SLS take 64,600 samples, Conformer-TCM and XLSR-Mamba 66,800 on ASVspoof 2021
-and 64,600 on In-the-Wild, Nes2Net-X 64,600 on ASVspoof 2021 and whole recordings on In-the-Wild.
-The lengths of results that later papers report for other systems are not known.
+The scored lengths are those of the authors' published evaluation code: AASIST, SSL_Anti-spoofing
+and SLS use 64,600 samples, Conformer-TCM and XLSR-Mamba 66,800 on ASVspoof 2021 and 64,600 on
+In-the-Wild, Nes2Net-X 64,600 on ASVspoof 2021 and whole recordings on In-the-Wild. The lengths
+behind results that later papers report for other systems are unknown.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class Reference:
     """A published result.
 
     Attributes:
-        eer: in %.
-        min_tdcf: the minimum of the normalised t-DCF, if it was published.
+        eer: Equal error rate, in %.
+        min_tdcf: Minimum of the normalised t-DCF; None if it was not published.
         note: Remark on it.
-        scored: Part of each recording that was scored; None where it is not known.
+        scored: Part of each recording that was scored; None if unknown.
     """
 
     system: str
@@ -41,7 +41,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class KnownSet:
-    """A public evaluation set: its numbers of trials, and what was published on it."""
+    """A public evaluation set: its numbers of trials, and the results published on it."""
 
     title: str
     trials: Published
@@ -130,11 +130,11 @@ KNOWN_SETS = {
     "in-the-wild": _IN_THE_WILD,
     "itw": _IN_THE_WILD,
 }
-"""The sets by the names that recipes give them; ':eval' is the subset."""
+"""Known sets, by their names in recipes; ':eval' is the subset."""
 
 
 def comparable(name: str, bona_fide: int, spoof: int) -> KnownSet | None:
-    """Return the known set with this name, if these are its numbers of trials; else None."""
+    """Return the known set with this name and these numbers of trials; else None."""
     known = KNOWN_SETS.get(name)
     if known is None or (known.trials.bona_fide, known.trials.spoof) != (bona_fide, spoof):
         return None
@@ -142,9 +142,9 @@ def comparable(name: str, bona_fide: int, spoof: int) -> KnownSet | None:
 
 
 def of_the_same_length(known: KnownSet, scored: ScoredLength | None) -> list[Reference]:
-    """Return the published results that were scored from as much of each recording.
+    """Return the published results for which as much of each recording was scored.
 
-    None agrees with a length that is not known.
+    None matches an unknown length.
     """
     if scored is None:
         return []

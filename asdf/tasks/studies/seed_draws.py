@@ -1,8 +1,8 @@
-"""The networks of one configuration, one per seed, measured on the same draws of the trials.
+"""Bootstrap draws shared by the networks of one configuration, one network per seed.
 
-Invariant: a draw follows from the seed of the bootstrap and the trials alone, so all networks that
-were scored on the same trials are measured on the same draws, whatever else is compared, and the
-order of a score file does not count. Different sets are drawn independently.
+Invariant: a draw depends only on the bootstrap's seed and the trials, so all networks that were
+scored on the same trials are measured on the same draws, whatever else is compared and in whatever
+order a score file is. Different sets are drawn independently.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from asdf.trials.score_file import Scores
 from asdf.trials.trial_list import TrialList
 
 _METRICS = 2
-"""EER and minDCF, in this order, along an axis."""
+"""Number of metrics along an axis: EER and minDCF, in this order."""
 _MANY = 1_000
 _DRAWN = 4
-"""What is drawn: the metrics, then miss and false alarm rate at the best threshold of the set."""
+"""Number of drawn values: the metrics, then miss and false alarm rate at the best threshold."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,13 +44,12 @@ class SeedDraws:
     """EER and minDCF of a configuration's networks, one per seed, on a set and on draws of it.
 
     Attributes:
-        seeds: the name of each network's seed.
-        measured: (seeds, 2).
-        drawn: (seeds, 2, replicates).
-        trials: State that draws of the same trials have in common.
-        at_best: the rates at the best threshold of each network, averaged over seeds.
-        groups: Number of speakers that were drawn, those of the class with fewer; None where trials
-            were.
+        seeds: Seed of each network, by name.
+        measured: Metrics on the set, (seeds, 2).
+        drawn: Metrics on the draws, (seeds, 2, replicates).
+        trials: Key that draws of the same trials share.
+        at_best: Rates at the best threshold of each network, averaged over seeds.
+        groups: Number of drawn speakers, for the class with fewer; None if trials were drawn.
     """
 
     seeds: tuple[str, ...]
@@ -67,11 +66,11 @@ class SeedDraws:
 
     @property
     def by_speakers(self) -> bool:
-        """Whether whole speakers were drawn, not trials."""
+        """Whether whole speakers were drawn instead of trials."""
         return self.groups is not None
 
 
-# Options with defaults, by keyword.
+# Options with defaults are passed by keyword.
 def draw_seeds(
     seeds: Sequence[str],
     scores: Sequence[Scores],
@@ -86,17 +85,16 @@ def draw_seeds(
 
     Args:
         scores: Scores of each seed's network.
-        trials: Columns of the corpus about the trials; where it knows all speakers, these are
-            drawn.
-        is_compared: draw so that other networks on the same trials get the same draws; a single
-            network that is not compared is drawn in far less time.
+        trials: Columns of the corpus for the trials; if all speakers are known, speakers are drawn.
+        is_compared: Whether other networks on the same trials need the same draws; drawing for a
+            single network that is not compared is much faster.
 
     Raises:
-        AsdfError: the networks were not scored on the same trials, or as `confidence_intervals`.
+        AsdfError: the networks were not scored on the same trials; or as `confidence_intervals`.
     """
     ordered = []
     for part in scores:
-        # Sorted by name: the draws do not depend on the order of a file.
+        # The trials are sorted by name, so draws do not depend on the order of a file.
         order = sorted(range(len(part)), key=part.ids.__getitem__)
         ordered.append(part.select(np.array(order, np.intp)))
     first = ordered[0]
@@ -110,9 +108,9 @@ def draw_seeds(
             )
     curves = list(map(DetCurve.of_scores, ordered))
     speakers = speakers_of(first, trials)
-    # From the trials: sets are drawn independently of each other, whatever their order.
+    # The generator depends on the trials: sets are drawn independently, in any order.
     rng = generator(seed, "trials", trials_key)
-    # Draws of blocks are those of one network alone, and far quicker than draws of trials.
+    # Draws of blocks work for a single network only, and are much faster than draws of trials.
     if is_compared or len(curves) > 1:
         drawn = _shared_draws(curves, first, speakers, replicates, rng, cost)
     else:
@@ -127,7 +125,7 @@ def _rates_at_best(curves: Sequence[DetCurve], drawn: Floats, cost: DetectionCos
     """Average the rates at the best threshold of each network.
 
     Args:
-        drawn: (curves, 2, replicates), these rates on draws.
+        drawn: Rates on the draws, (curves, 2, replicates).
     """
     points = [BestPoint.of(into_blocks(curve), cost) for curve in curves]
     return Rates(
@@ -148,10 +146,11 @@ def average_of_sets(sets: Sequence[SeedDraws]) -> SeedDraws:
     at_best = Rates(
         values=np.mean([each.values for each in rates], axis=0),
         weights=rates[0].weights,
-        # The mean of no error in each set is bounded as that of sets of the fewest trials.
+        # A mean of zero errors over sets is bounded as if all sets had as many trials as the
+        # smallest.
         trials=len(sets) * np.min([each.trials for each in rates], axis=0),
         drawn=np.mean([each.drawn for each in rates if each.drawn is not None], axis=0),
-        # Their mean varies as the draws do, whose number of independent trials is not known.
+        # Their mean varies as the draws do, whose number of independent trials is unknown.
         networks=_MANY * len(sets[0].seeds),
     )
     groups = [draws.groups for draws in sets if draws.groups is not None]
@@ -161,7 +160,7 @@ def average_of_sets(sets: Sequence[SeedDraws]) -> SeedDraws:
 
 
 def _trials_key(scores: Scores) -> str:
-    """Return what the same trials with the same labels have in common."""
+    """Return a key that is equal for the same trials with the same labels."""
     labels = hashlib.sha256(scores.labels.tobytes()).hexdigest()[:16]
     return f"{scores.digest()}-{labels}"
 
@@ -174,7 +173,7 @@ def _shared_draws(
     rng: np.random.Generator,
     cost: DetectionCost,
 ) -> Floats:
-    """Return what is drawn of all curves, (curves, 4, replicates), each replicate on one draw."""
+    """Return the draws of all curves, (curves, 4, replicates), with shared replicates."""
     blocks = list(map(into_blocks, curves))
     points = [BestPoint.of(of_curve, cost) for of_curve in blocks]
     if speakers is None:
@@ -191,7 +190,7 @@ def _shared_draws(
 
 
 def _drawn_of(counts: Weights, point: BestPoint, cost: DetectionCost) -> Floats:
-    """Return the metrics and the rates at a point, (4, replicates), of counts of each block."""
+    """Return metrics and rates at a point, (4, replicates), from the counts of each block."""
     metrics = weighted_metrics(counts.bona_fide, counts.spoof, cost)
     return np.concatenate([metrics, point.rates_of(counts)])
 
@@ -204,7 +203,7 @@ def _draws_of_one(
     rng: np.random.Generator,
     cost: DetectionCost,
 ) -> Floats:
-    """Return what is drawn of a single curve, (1, 4, replicates)."""
+    """Return the draws of a single curve, (1, 4, replicates)."""
     blocks = into_blocks(curve)
     point = BestPoint.of(blocks, cost)
     if speakers is None:

@@ -1,6 +1,6 @@
-"""Results over seeds: configurations, each with a network per seed, on every set.
+"""Results over seeds: configurations with one network per seed, on every set.
 
-Invariant: what cannot be computed is a finding, and the mean and deviation are still shown.
+Invariant: a statistic that cannot be computed is a finding; mean and deviation are still shown.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from asdf.trials.trial_list import TrialList
 
 @dataclass(frozen=True)
 class BestSeed:
-    """The system with the best seed: on its validation set, if that is known.
+    """The system with the best seed, by its validation set if known.
 
     Attributes:
-        chosen_by: 'eer on dev', by which it is the best; '' if by its EER on the very set.
+        chosen_by: Criterion in words, such as 'eer on dev'; '' for the EER on the same set.
     """
 
     system: str
@@ -36,7 +36,7 @@ class BestSeed:
 
     @property
     def chosen_words(self) -> str:
-        """What it was chosen by, in words."""
+        """The criterion of the choice, in words."""
         return self.chosen_by or "this set itself"
 
 
@@ -45,9 +45,9 @@ class SeedResult:
     """A configuration on a set.
 
     Attributes:
-        seeds: those that were scored on the set.
-        best: None for a single seed.
-        draws: None where nothing was drawn.
+        seeds: Seeds that were scored on the set.
+        best: Best seed; None for a single seed.
+        draws: Bootstrap draws; None if nothing was drawn.
     """
 
     configuration: Configuration
@@ -66,11 +66,11 @@ class SeedResult:
 
 @dataclass
 class OverSeeds:
-    """The results of all configurations; empty where no two systems differ by their seed alone.
+    """The results of all configurations; empty if no two systems differ only in their seed.
 
     Attributes:
-        by_set: set -> results, the lowest mean EER first.
-        next_tested: set -> how the first of them differs from the second; only where it is tested.
+        by_set: Results of each set, lowest mean EER first.
+        next_tested: Difference between the first and second result of each set, if it was tested.
     """
 
     configurations: list[Configuration] = field(default_factory=list)
@@ -88,7 +88,7 @@ class OverSeeds:
         return [result for results in self.by_set.values() for result in results]
 
     def is_leading(self, result: SeedResult) -> bool:
-        """Whether a result is the lowest of its set, and significantly so."""
+        """Whether a result is significantly the lowest of its set."""
         tested = self.next_tested.get(result.set)
         return tested is not None and result is self.by_set[result.set][0] and is_worse(tested)
 
@@ -96,7 +96,7 @@ class OverSeeds:
 def is_worse(tested: SeedDifference) -> bool:
     """Whether the second is significantly worse by EER.
 
-    Where Welch's test can be made, it has to agree: with few seeds the bootstrap's p-value is too
+    Welch's test must agree if it is possible, because with few seeds the bootstrap's p-value is too
     small.
     """
     eer = tested.difference.eer
@@ -110,9 +110,8 @@ class Member:
     """A system of a configuration on a set.
 
     Attributes:
-        read: returns its scores, and what the corpus says of the trials.
-        validated: its value on the validation set, lower for better, and that value's name; None
-            where it is not known.
+        read: Function that returns its scores, and the columns of the corpus for the trials.
+        validated: Value on the validation set, lower for better, with its name; None if unknown.
     """
 
     system: str
@@ -128,10 +127,10 @@ def measure_over_seeds(
     measurements: Sequence[Measured],
     replicates: int,
 ) -> OverSeeds:
-    """Return the results over seeds on every set; nothing where no group of runs exists.
+    """Return the results over seeds on every set; empty if there is no group of runs.
 
     Args:
-        replicates: Replicates of the bootstrap; 0: means and deviations alone.
+        replicates: Number of bootstrap replicates; 0: means and deviations alone.
     """
     over = OverSeeds(find_configurations(runs, names, measurements))
     if not over.has_groups:
@@ -152,7 +151,7 @@ def _member_of(measured: Measured, seed: str, runs: Sequence[RunFolder]) -> Memb
     run = runs[measured.run]
     set_name = measured.summary.set
 
-    # Scores are read again where they are needed: those of all systems may not fit into memory.
+    # Scores are read again when they are needed: those of all systems may not fit into memory.
     def read() -> tuple[Scores, TrialList | None]:
         return run.scores(measured.network, set_name), run.trials(set_name)
 
@@ -166,10 +165,10 @@ def measure_set(
     members: Mapping[str, Sequence[Member]],
     replicates: int,
 ) -> None:
-    """Add the results of all configurations on a set, by the configurations' names, and test them.
+    """Add the results of all configurations on a set, by configuration name, and test them.
 
     Args:
-        members: configuration -> those of its systems that were scored on the set.
+        members: Systems of each configuration that were scored on the set, by configuration name.
     """
     results = []
     for configuration in over.configurations:
@@ -188,7 +187,7 @@ def _measure(
     members: Sequence[Member],
     replicates: int,
 ) -> SeedResult:
-    """Measure a configuration on a set; why it has no interval is a finding."""
+    """Measure a configuration on a set; add a finding if it has no interval."""
     seeds = tuple(member.seed for member in members)
     eer = spread_of([member.result.eer for member in members])
     min_dcf = spread_of([member.result.min_dcf for member in members])
@@ -205,23 +204,23 @@ def _measure(
 
 
 def draw_members(members: Sequence[Member], replicates: int) -> SeedDraws:
-    """Measure the systems of a configuration on draws of a set; errors as for `draw_seeds`."""
+    """Measure the systems of a configuration on draws of a set; errors as in `draw_seeds`."""
     scores = []
     trials = None
     for member in members:
         of_member, known = member.read()
         scores.append(of_member)
-        # A run may have been made by a version that saved no columns.
+        # An earlier version may have made a run without saving columns.
         trials = trials or known
     return draw_seeds([member.seed for member in members], scores, trials, replicates=replicates)
 
 
 def _best_seed(members: Sequence[Member]) -> BestSeed:
-    """Return the best seed by what networks were validated on, or else by the set itself."""
+    """Return the best seed by the networks' validation, or else by the set itself."""
     validated = [member.validated for member in members if member.validated is not None]
     names = {name for _, name in validated}
     eers = [member.result.eer for member in members]
-    # Values of other metrics, sets or only some of the seeds cannot be compared.
+    # Values of other metrics or sets, or of only some seeds, cannot be compared.
     is_validated = len(validated) == len(members) and len(names) == 1
     costs = [cost for cost, _ in validated] if is_validated else eers
     index = min(range(len(members)), key=costs.__getitem__)
@@ -249,5 +248,5 @@ def _test_first(over: OverSeeds, set_name: str) -> None:
     try:
         over.next_tested[set_name] = compare_seeds(results[0].draws, results[1].draws)
     except AsdfError:
-        # That the trials differ is a finding already.
+        # A finding already states that the trials differ.
         return

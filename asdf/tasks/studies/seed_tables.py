@@ -1,7 +1,7 @@
-"""Systems that differ in their seed only: tables of their means, deviations, intervals and tests.
+"""Tables of systems that differ only in their seed: means, deviations, intervals and tests.
 
-Invariant: the numbers are those of `seed_results`; the best is named only where a test over seeds
-says so.
+Invariant: the numbers are those of `seed_results`; a system is marked as the best only if a test
+over seeds supports it.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ SEEDS_LEAD = (
 _LABEL = 28
 _SHORT_LABEL = 20
 _SEEDS = "EER in % over seeds: mean ± standard deviation"
-# The same columns have shorter names on a terminal.
+# Short headings of the same columns, for a terminal.
 _HEADINGS = ("Seeds", "Mean EER", "Deviation", "95 % interval", "Best seed", "Mean minDCF")
 _SHORT = ("seeds", "EER", "deviation", "95 %", "best", "minDCF")
 
 
 def seeds_table(over: OverSeeds, sets: Sequence[str]) -> PageTable | None:
-    """Return a row for each group of systems that differ by their seed alone.
+    """Return a row for each group of systems that differ only in their seed.
 
-    None without such a group.
+    The result is None without such a group.
     """
     groups = [known for known in over.configurations if len(known.systems) > 1]
     if not groups:
@@ -41,7 +41,7 @@ def seeds_table(over: OverSeeds, sets: Sequence[str]) -> PageTable | None:
     columns: Columns = [counts("Seeds", [len(group.systems) for group in groups])]
     for set_name in sets:
         values = seed_values(over, names, set_name)
-        # One value has no deviation.
+        # A single value has no deviation.
         shown = [value if value.deviation is not None else Value() for value in values]
         columns.append((rate(set_name), shown))
     labels = labels_of(names, _LABEL)
@@ -49,7 +49,7 @@ def seeds_table(over: OverSeeds, sets: Sequence[str]) -> PageTable | None:
 
 
 def seed_values(over: OverSeeds, names: Sequence[str], set_name: str) -> list[Value]:
-    """Return the EERs of configurations on a set, with what their tests say; 'best' by a test."""
+    """Return the EERs of configurations on a set, with test results; 'best' follows from a test."""
     results = over.by_set.get(set_name, [])
     by_name = {result.name: result for result in results}
     values = []
@@ -60,14 +60,14 @@ def seed_values(over: OverSeeds, names: Sequence[str], set_name: str) -> list[Va
         value = mean_value(over, by_name[name])
         seeds = len(by_name[name].seeds)
         if seeds < len(by_name[name].configuration.systems):
-            # The column of seeds has the number of all.
+            # The column of seeds states the number of all seeds.
             value = replace(value, remark=f" ({seeds} seeds)", paper_remark=f" [{seeds}]")
         values.append(value)
     return values
 
 
 def mean_value(over: OverSeeds, result: SeedResult) -> Value:
-    """Return the EER of a configuration with the mark that its test allows."""
+    """Return the EER of a configuration, with a mark if its test supports it."""
     results = over.by_set[result.set]
     is_lowest = result is results[0] and len(results) > 1
     return Value.of_spread(
@@ -78,7 +78,7 @@ def mean_value(over: OverSeeds, result: SeedResult) -> Value:
 
 
 def seed_results_table(over: OverSeeds, set_name: str) -> PageTable | None:
-    """Return all that is known over seeds on a set; None without a group on it."""
+    """Return all results over seeds on a set; None without a group on it."""
     results = over.by_set.get(set_name, [])
     if not any(len(result.seeds) > 1 for result in results):
         return None
@@ -99,7 +99,7 @@ def over_seeds_columns(
     """Return means, deviations, intervals and best seeds of configurations.
 
     Args:
-        headings: Names of the columns but that of the last, the deviation of the minDCF.
+        headings: Names of the columns except the last, the deviation of the minDCF.
         between: Text between the ends of an interval.
     """
     seeds, means, deviation, interval, best, cost = headings
@@ -127,7 +127,7 @@ def over_seeds_columns(
 
 
 def over_seeds_text(over: OverSeeds) -> str:
-    """Return the results over seeds as a table of at most 80 columns, and what the test says."""
+    """Return the results over seeds as a table of at most 80 columns, with the test result."""
     results = over.results()
     labels = labels_of(each(results, "name"), _SHORT_LABEL)
     columns = over_seeds_columns(over, results, _SHORT, " .. ")
@@ -146,7 +146,7 @@ def seed_sentences(over: OverSeeds) -> list[str]:
 
 
 def tested_sentences(over: OverSeeds) -> dict[str, str]:
-    """Return what the test says on each set where the lowest mean over seeds was tested."""
+    """Return the test result for each set on which the lowest mean over seeds was tested."""
     sentences = {}
     for set_name, tested in over.next_tested.items():
         named = [describe_mean(known.name, known.eer) for known in over.by_set[set_name][:2]]
@@ -162,10 +162,10 @@ def describe_mean(name: str, eer: Spread) -> str:
 
 
 def difference_sentence(tested: SeedDifference, first: str, second: str) -> str:
-    """Return what the test of the second less the first says, in a plain sentence.
+    """Return the test of the difference second - first as a plain sentence.
 
     Args:
-        first, second: both in words, the first with the lower mean.
+        first, second: Descriptions of the configurations, the one with the lower mean first.
     """
     eer = tested.difference.eer
     p_value = 1.0 if eer.p_value is None else eer.p_value

@@ -1,1 +1,1 @@
-"""Source tracing: which attack, vocoder, language ... a recording is of."""
+"""Source tracing: the attack, vocoder, language ... of a recording."""

@@ -1,8 +1,8 @@
-"""Classes of sources: which class a trial is of by a column of its list, and which are unknown.
+"""Classes of sources: the class of each trial from a column of its list, and unknown classes.
 
-Invariant: one rule for training and evaluation. A trial is of the class that its column says; bona
-fide trials are of none, of a class of their own, or of the one of the column (`source.bona_fide`).
-'' and '-' are no values.
+Invariant: training and evaluation follow one rule. The class of a trial is its value in the column;
+bona fide trials have no class, a class of their own, or the value of the column
+(`source.bona_fide`). '' and '-' are not values.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from asdf.text import and_more, did_you_mean
 from asdf.trials.trial_list import TrialList
 
 BONA_FIDE_CLASS = "bona fide"
-"""The class of bona fide trials where they are one."""
+"""Name of the class of bona fide trials, if they form a class."""
 
 NO_CLASS = "-"
-"""What stands for the class of a trial that is of none."""
+"""Value of a trial that has no class."""
 
 BonaFideRule = Literal["left_out", "class", "by_column"]
 BONA_FIDE_RULES = get_args(BonaFideRule)
@@ -31,7 +31,7 @@ _SHOWN = 8
 
 
 class TracingSettings(Protocol):
-    """The sections that source tracing reads; a head of the project's own is handed all of them."""
+    """The sections that source tracing reads; a head of your own gets all sections."""
 
     @property
     def source(self) -> Source: ...
@@ -48,7 +48,7 @@ class SourceClasses:
     """The classes of a network, or of an evaluation.
 
     Attributes:
-        column: Column of trial lists, whose values they are.
+        column: Column of trial lists with the classes.
         names: Names of the classes, in the order of a network's outputs.
         bona_fide: Class of the bona fide trials.
     """
@@ -59,10 +59,10 @@ class SourceClasses:
 
 
 def classes_of_list(trials: TrialList, source: Source) -> SourceClasses:
-    """Return the classes of a training list: those of the settings, else all of its values, sorted.
+    """Return the classes of a training list: from the settings, or else all its values, sorted.
 
     Raises:
-        UsageError: the list lacks the column, or a class that the settings name, or has no two.
+        UsageError: the list lacks the column, or a class of the settings, or has fewer than two.
     """
     column = str(source.column)
     existing = sorted(set(values_of(trials, column, source.bona_fide)) - {NO_CLASS})
@@ -86,7 +86,7 @@ def classes_of_list(trials: TrialList, source: Source) -> SourceClasses:
 
 
 def classes_of_trials(trials: TrialList, classes: SourceClasses) -> np.ndarray:
-    """Return the index of the class of each trial, (trials,) int64; -1 for one of none of them.
+    """Return the class index of each trial, (trials,) int64; -1 for a trial of none of them.
 
     Raises:
         UsageError: the list lacks the column.
@@ -97,7 +97,7 @@ def classes_of_trials(trials: TrialList, classes: SourceClasses) -> np.ndarray:
 
 
 def values_of(trials: TrialList, column: str, bona_fide: BonaFideRule) -> list[str]:
-    """Return the class of each trial, known to a network or not; `NO_CLASS` for none.
+    """Return the class of each trial, known to the network or not; `NO_CLASS` for none.
 
     Raises:
         UsageError: the list lacks the column.

@@ -1,8 +1,8 @@
-"""Heads of a network that say which source an utterance is of: attack, vocoder, language ...
+"""Heads of a network for the source of an utterance: attack, vocoder, language ...
 
-Invariant: a head computes from embeddings alone, so it is a part of any network that returns them;
-its logits are log odds, of which a softmax makes the probabilities of the classes. It is computed
-in float32, as what is scored.
+Invariant: a head computes from embeddings alone, so it works with any network that returns them.
+Its logits are log odds, and their softmax is the probabilities of the classes. It computes in
+float32, as for all scores.
 
 Shapes: B utterances, E numbers in an embedding, K classes.
 """
@@ -39,8 +39,8 @@ class ClassHead(Head):
     Name yours in `source.head = 'my_head.MyHead'`, with `my_head.py` in the recipe's folder.
 
     Attributes:
-        dimension: numbers in an embedding.
-        column: Column of the trial list, whose values are the classes.
+        dimension: Number of components of an embedding.
+        column: Column of the trial list with the classes.
         names: Names of the classes, in the order of the logits.
         bona_fide: Class of the bona fide trials (`source.bona_fide`).
 
@@ -72,8 +72,8 @@ class ClassHead(Head):
         """Build the head; random weights are drawn from torch's default generator.
 
         Args:
-            settings: all sections, as plain dataclasses.
-            classes: their number.
+            settings: All sections, as plain dataclasses.
+            classes: Number of classes.
         """
         super().__init__()
         self.dimension = dimension
@@ -83,10 +83,10 @@ class ClassHead(Head):
         """Return the logits of the classes, (batch, classes)."""
 
     def training_logits(self, logits_BK: Tensor, classes_B: Tensor) -> Tensor:
-        """Return the logits whose cross-entropy is the loss; here those that are scored.
+        """Return the logits for the cross-entropy loss; by default the scored logits.
 
         Args:
-            classes_B: the true class of each utterance, from 0 on.
+            classes_B: True class of each utterance, from 0.
         """
         return logits_BK
 
@@ -110,13 +110,13 @@ class ClassHead(Head):
 
     @classmethod
     def restore(cls, entry: Mapping[str, Any], settings: TracingSettings) -> ClassHead:
-        """Return the head of an entry. Raises a ValueError where it describes no classes."""
+        """Return the head of an entry. Raises a ValueError if it does not describe classes."""
         texts = [entry.get(key) for key in ("column", "bona_fide")]
         classes = entry.get("classes")
         if not isinstance(classes, list | tuple) or not 2 <= len(classes) <= MAX_LAYER_WIDTH:
             raise ValueError("no classes")
         dimension = entry.get("dimension")
-        # To Python True is an int.
+        # In Python, True is an int.
         has_dimension = type(dimension) is int and 0 < dimension <= MAX_LAYER_WIDTH
         has_texts = all(isinstance(text, str) for text in (*texts, *classes))
         if not has_dimension or not has_texts or entry["bona_fide"] not in BONA_FIDE_RULES:
@@ -126,18 +126,18 @@ class ClassHead(Head):
         return head
 
     def name_classes(self, classes: SourceClasses) -> None:
-        """State which classes the logits are of."""
+        """Set the classes of the logits."""
         self.column = classes.column
         self.names = classes.names
         self.bona_fide = classes.bona_fide
 
     def extra(self) -> Traced:
-        """Return the classes with their probabilities, for results."""
+        """Return the extra that turns the logits into classes with probabilities."""
         return Traced(self.classes)
 
 
 class Traced(HeadExtra):
-    """Logits of classes of sources."""
+    """The logits of the classes of sources, as an extra."""
 
     def __init__(self, classes: SourceClasses) -> None:
         super().__init__(ClassHead.key)
@@ -167,7 +167,7 @@ class CosineClassHead(ClassHead):
     Letters 2018, equation 6). Logits are the cosines times `source.scale`; m is `source.margin`.
 
     Attributes:
-        weight_KE: the vectors, of any length.
+        weight_KE: Vectors of the classes, of any length, (K, E).
     """
 
     def __init__(self, settings: TracingSettings, dimension: int, classes: int) -> None:
@@ -183,6 +183,6 @@ class CosineClassHead(ClassHead):
             return self._scale * directions_BE @ F.normalize(self.weight_KE, dim=1).T
 
     def training_logits(self, logits_BK: Tensor, classes_B: Tensor) -> Tensor:
-        """Return the logits with the margin in those of the true classes."""
+        """Return the logits, with the margin applied to the true classes."""
         is_true_BK = F.one_hot(classes_B, logits_BK.shape[1]).bool()
         return torch.where(is_true_BK, logits_BK - self._scale * self._margin, logits_BK)

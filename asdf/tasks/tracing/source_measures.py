@@ -1,7 +1,7 @@
-"""Source tracing measured: closed set, of sources that are known, and open set, of unknown ones.
+"""Metrics of source tracing: closed-set metrics on known sources, open-set ones on unknown.
 
-Invariant: a trial counts by its class: of a class that the network knows it is a known trial, of
-another one an unknown trial; of no class it is left out. Values are fractions, those of
+Invariant: a trial of a class that the network knows is a known trial, a trial of another class is
+an unknown trial, and a trial without a class is left out. Values are fractions, equal to
 scikit-learn's `accuracy_score`, `balanced_accuracy_score` and `f1_score(average='macro',
 zero_division=0)`.
 
@@ -38,7 +38,7 @@ of the probabilities."""
 CLOSED_METRICS = ("accuracy", "balanced_accuracy", "macro_f1")
 OPEN_METRICS = ("unknown_eer", "oscr")
 FALSE_POSITIVE_RATES = (0.01, 0.1)
-"""At which the rate of correct classification is reported."""
+"""False positive rates at which the rate of correct classification is reported."""
 _LEVEL = 0.95
 _MOST_TRIES = 100
 _FEWEST_SPEAKERS = 2
@@ -57,15 +57,16 @@ class ClassResult:
 
 @dataclass(frozen=True, eq=False)
 class OpenSet:
-    """How well unknown sources are rejected.
+    """Rejection of unknown sources.
 
     Attributes:
-        rejection: the score by which they are.
-        eer: Error rate at which as many known trials are rejected as unknown ones are accepted.
+        rejection: Name of the score by which trials are rejected.
+        eer: Rate at which as many known trials are rejected as unknown trials are accepted.
         threshold: Threshold of that EER.
-        oscr: the area under the curve.
-        false_positive_rates, correct_rates: the curve, from the highest threshold to the lowest.
-        correct_at: the rates of correct classification at `FALSE_POSITIVE_RATES`.
+        oscr: Area under the OSCR curve.
+        false_positive_rates, correct_rates: Points of the curve, from the highest threshold to the
+            lowest.
+        correct_at: Rates of correct classification at `FALSE_POSITIVE_RATES`.
     """
 
     rejection: str
@@ -82,11 +83,12 @@ class SourceResult:
     """The results of a network on a set.
 
     Attributes:
-        confusion_KK: trials of each class (row) by the class that they are called (column).
-        known, unknown, of_no_class: numbers of trials.
-        closed: `CLOSED_METRICS` by name.
-        open: None where a set has no unknown trials.
-        intervals: Intervals by the names of metrics; empty where not requested.
+        confusion_KK: Numbers of trials of each class (row) by predicted class (column).
+        known, unknown, of_no_class: Numbers of trials of known classes, unknown classes, and no
+            class.
+        closed: Values of `CLOSED_METRICS`, by name.
+        open: Open-set results; None if a set has no unknown trials.
+        intervals: Intervals by the names of metrics; empty if not requested.
     """
 
     classes: tuple[str, ...]
@@ -109,16 +111,16 @@ def evaluate_sources(
     replicates: int = 0,
     seed: int = 0,
 ) -> SourceResult:
-    """Measure traced sources.
+    """Measure source tracing.
 
     Args:
-        rejection: the score by which unknown sources are rejected.
-        speakers: Speaker of each trial: whole speakers are drawn for the intervals; None: trials,
-            those of known and of unknown sources separately.
-        replicates: Replicates of the bootstrap; 0: no intervals.
+        rejection: Score by which unknown sources are rejected.
+        speakers: Speaker of each trial: whole speakers are drawn for the intervals; None: trials
+            are drawn, separately for known and unknown sources.
+        replicates: Number of bootstrap replicates; 0: no intervals.
 
     Raises:
-        AsdfError: not one trial is of a class that the network knows.
+        AsdfError: no trial has a class that the network knows.
     """
     trials = _Trials.of(scores, rejection)
     values = trials.values(np.ones(len(trials.truths)))
@@ -150,7 +152,7 @@ def evaluate_sources(
 
 
 def describe_traced(scores: SourceScores | None) -> str:
-    """Return ', attack: accuracy 98.00 %, unknown EER 7.00 %'; '' where nothing can be measured."""
+    """Return ', attack: accuracy 98.00 %, unknown EER 7.00 %'; '' if nothing can be measured."""
     if scores is None or not set(scores.truths) & set(scores.classes):
         return ""
     result = evaluate_sources(scores)
@@ -161,7 +163,7 @@ def describe_traced(scores: SourceScores | None) -> str:
 
 
 def rejection_scores(scores: SourceScores, rejection: Rejection) -> Floats:
-    """Return the score of each trial by which unknown sources are rejected, (trials,)."""
+    """Return the score of each trial for the rejection of unknown sources, (trials,)."""
     logs_NK = scores.log_probabilities
     if rejection == "probability":
         highest: Floats = logs_NK.max(axis=1)
@@ -176,7 +178,7 @@ def rejection_scores(scores: SourceScores, rejection: Rejection) -> Floats:
 
 
 def accuracy_of(confusion_KK: Counts) -> float:
-    """Return the proportion of trials that are called what they are."""
+    """Return the proportion of trials that are classified correctly."""
     return float(np.trace(confusion_KK) / confusion_KK.sum())
 
 
@@ -188,7 +190,7 @@ def balanced_accuracy_of(confusion_KK: Counts) -> float:
 
 
 def macro_f1_of(confusion_KK: Counts) -> float:
-    """Return the mean F1 of the classes that have trials, or that a trial is called."""
+    """Return the mean F1 of the classes that have trials or predictions."""
     occurs = confusion_KK.sum(axis=1) + confusion_KK.sum(axis=0) > 0
     return float(_f1_of_classes(confusion_KK)[occurs].mean())
 
@@ -205,10 +207,10 @@ class _Trials:
 
     Attributes:
         rows: Rows in the file.
-        truths: the index of each trial's class; -1 for unknown ones.
-        calls: the index of the class that each is called.
+        truths: Index of each trial's class; -1 for unknown classes.
+        calls: Index of the class that is predicted for each trial.
         scores: Scores by which unknown sources are rejected.
-        curve: Curve of known trials against unknown ones; None without unknown ones.
+        curve: DET curve of known against unknown trials; None without unknown trials.
     """
 
     classes: int
@@ -220,7 +222,7 @@ class _Trials:
 
     @classmethod
     def of(cls, scores: SourceScores, rejection: Rejection) -> _Trials:
-        """Take the trials of a class, known or not."""
+        """Select the trials that have a class, known or not."""
         indices = {name: index for index, name in enumerate(scores.classes)}
         rows = np.array([row for row, name in enumerate(scores.truths) if name != NO_CLASS], int)
         truths = np.array([indices.get(scores.truths[row], -1) for row in rows.tolist()], int)
@@ -244,7 +246,7 @@ class _Trials:
 
     @cached_property
     def is_correct(self) -> Flags:
-        """Whether a trial is known and called what it is."""
+        """Whether a trial is known and classified correctly."""
         correct: Flags = self.is_known & (self.truths == self.calls)
         return correct
 
@@ -259,21 +261,21 @@ class _Trials:
 
     @cached_property
     def _ranks(self) -> tuple[Indices, Indices]:
-        """How many unknown trials score below each correct one, and how many not above it."""
+        """Numbers of unknown trials that score below each correct trial, and not above it."""
         unknown = self.scores[~self.is_known][self._unknown_order]
         correct = self.scores[self.is_correct]
         below = np.searchsorted(unknown, correct, side="left")
         return below, np.searchsorted(unknown, correct, side="right")
 
     def confusion(self, weights: Floats) -> Counts:
-        """Return the confusion of known trials that are drawn as often as `weights` says."""
+        """Return the confusion of the known trials, with `weights` as their counts."""
         known = self.is_known
         cells = self.truths[known] * self.classes + self.calls[known]
         counts = np.bincount(cells, weights[known], self.classes**2)
         return np.asarray(counts.reshape(self.classes, self.classes), np.float64)
 
     def values(self, weights: Floats) -> dict[str, float]:
-        """Return all metrics of the trials, drawn as often as `weights` (trials,) says."""
+        """Return all metrics of the trials, with `weights` (trials,) as their counts."""
         confusion = self.confusion(weights)
         values = {
             "accuracy": accuracy_of(confusion),
@@ -284,8 +286,8 @@ class _Trials:
             times = weights.astype(np.int64)
             sums = self._blocks.sums(times[self.is_known], times[~self.is_known])
             values["unknown_eer"] = replicate_eer(sums)
-            # The area under CCR over FPR: the proportion of pairs of a known and an unknown trial
-            # of which the known one is classified correctly and scores higher; a tie counts half.
+            # The area under CCR over FPR is the proportion of pairs of a known and an unknown trial
+            # in which the known trial is classified correctly and scores higher; a tie counts half.
             drawn_unknown = weights[~self.is_known][self._unknown_order]
             totals = np.concatenate([[0.0], np.cumsum(drawn_unknown)])
             below, not_above = self._ranks
@@ -298,14 +300,14 @@ class _Trials:
 def _open_set(trials: _Trials, rejection: str) -> OpenSet:
     """Return the results of rejection, with the OSCR curve.
 
-    Source: Dhamija et al., "Reducing network agnostophobia", NeurIPS 2018, equations 9 and 10: at
-    each threshold the proportion of known trials that are classified correctly with that score or
-    more, over that of unknown trials with that score or more.
+    Source: Dhamija et al., "Reducing network agnostophobia", NeurIPS 2018, equations 9 and 10. At
+    each threshold, the proportion of known trials that are classified correctly with at least that
+    score is plotted over the proportion of unknown trials with at least that score.
     """
     assert trials.curve is not None
     known = trials.is_known
     thresholds = np.unique(trials.scores)[::-1]
-    # From the highest threshold to the lowest, so that both rates rise along the curve.
+    # From the highest threshold to the lowest, both rates rise along the curve.
     false_positives = _rate_at_or_above(trials.scores[~known], thresholds, (~known).sum())
     correct_rates = _rate_at_or_above(trials.scores[trials.is_correct], thresholds, known.sum())
     correct_at = []
@@ -343,12 +345,12 @@ def _intervals(
     if speakers is not None:
         groups = len(set(speakers))
         if groups < _FEWEST_SPEAKERS:
-            # All draws of one speaker are the same, which says nothing of others.
+            # All draws of a single speaker are equal and say nothing about other speakers.
             return {}
     known = trials.truths[trials.is_known]
     intervals = {}
     for name, value in values.items():
-        # How many trials without an error bound a metric: the fewest that may all be wrong.
+        # Number of trials without an error that bounds a metric: the fewest that may all be wrong.
         fewest = int(np.unique(known, return_counts=True)[1].min())
         if name == "accuracy":
             fewest = int(known.size)
@@ -369,10 +371,10 @@ _Draw = Callable[[Flags, np.random.Generator], Floats]
 
 
 def _draw_all_kinds(draw: _Draw, is_known: Flags, rng: np.random.Generator) -> Floats:
-    """Draw until there are known trials, and unknown ones if the set has some.
+    """Draw until there are known trials, and unknown ones if the set has any.
 
     Raises:
-        AsdfError: too few speakers have both.
+        AsdfError: too few speakers have both kinds.
     """
     for _ in range(_MOST_TRIES):
         weights = draw(is_known, rng)
@@ -385,7 +387,7 @@ def _draw_all_kinds(draw: _Draw, is_known: Flags, rng: np.random.Generator) -> F
 
 
 def _trial_draw(is_known: Flags, rng: np.random.Generator) -> Floats:
-    """Draw known and unknown trials separately; return how often each is drawn."""
+    """Draw known and unknown trials separately; return the count of each trial."""
     weights = np.zeros(len(is_known))
     for part in (is_known, ~is_known):
         count = int(part.sum())
@@ -395,7 +397,7 @@ def _trial_draw(is_known: Flags, rng: np.random.Generator) -> Floats:
 
 
 def _speaker_draw(speakers: Sequence[str]) -> _Draw:
-    """Return what draws whole speakers with all their trials."""
+    """Return a function that draws whole speakers with all their trials."""
     names, speaker_of_trial = np.unique(np.asarray(speakers), return_inverse=True)
 
     def draw(is_known: Flags, rng: np.random.Generator) -> Floats:

@@ -1,10 +1,10 @@
-"""Files of traced sources: a row per trial with its class and the log probabilities of all classes.
+"""Files of traced sources: a row per trial with its class and log probabilities.
 
-Invariant: a trial is in the file once, with finite numbers; the same scores give the same bytes.
+Invariant: each trial is in the file once, with finite numbers; the same scores give the same bytes.
 
-The file has TABs between its columns: `utterance`; the column whose values the classes are, with
-the class of the trial ('-' where it is of none or not known); `energy`, the logarithm of the sum of
-the classes' odds; then the natural logarithm of each class's probability, by the classes' names.
+Columns are separated by TABs: `utterance`; the column of the classes, with the class of the trial
+('-' if it has none or it is unknown); `energy`, the logarithm of the sum of the classes' odds; then
+the natural logarithm of each class's probability, under the class names.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ from asdf.trials.text_lines import numbered_lines
 from asdf.trials.trial_list import TrialList, find_repeats, same_recording
 
 SUFFIX = ".sources.tsv"
-"""Of such a file next to a score file, in place of its '.txt'."""
+"""Suffix of the file next to a score file, instead of its '.txt'."""
 
 _BEFORE_CLASSES = 3
 _SHOWN = 5
 
 _SUM_TOLERANCE = 1e-3
-"""How far the probabilities of a row may be from 1 together, for files with few digits."""
+"""Tolerance of the sum of a row's probabilities, for files with few digits."""
 
 _ROUNDING = 1e-6
-"""How far a logarithm of a probability may be above 0."""
+"""Tolerance of a log probability above 0."""
 
 
 @dataclass(frozen=True, eq=False)
 class SourceScores:
-    """Trials with what a network says of their sources.
+    """Trials with a network's outputs on their sources.
 
     Attributes:
-        column: Column of trial lists, whose values the classes are.
+        column: Column of trial lists with the classes.
         classes: Classes that the network knows.
-        truths: the class of each trial, known to the network or not; `NO_CLASS` for none.
-        energies: (trials,) float64.
-        log_probabilities: (trials, classes) float64.
+        truths: Class of each trial, known to the network or not; `NO_CLASS` for none.
+        energies: Energies of the trials, (trials,) float64.
+        log_probabilities: Natural-log probabilities, (trials, classes) float64.
     """
 
     ids: Sequence[str]
@@ -64,7 +64,7 @@ class SourceScores:
         truths: Sequence[str],
         logits_NK: np.ndarray,
     ) -> SourceScores:
-        """Return the scores of a network's logits, (trials, classes)."""
+        """Return the scores from a network's logits, (trials, classes)."""
         exact = logits_NK.astype(np.float64)
         energies = np.logaddexp.reduce(exact, axis=1)
         return cls(ids, column, classes, truths, energies, exact - energies[:, None])
@@ -74,9 +74,9 @@ class SourceScores:
 
 
 def trace(trials: TrialList, classes: SourceClasses, logits_NK: np.ndarray) -> SourceScores:
-    """Return what a network's logits, (trials, classes), say of trials, with their classes.
+    """Return the scores from a network's logits, (trials, classes), with the trials' classes.
 
-    Where the list lacks the column, the class of no trial is known.
+    If the list lacks the column, all classes are unknown.
     """
     truths = [NO_CLASS] * len(trials)
     if classes.column in trials.columns:
@@ -90,11 +90,11 @@ def sources_file(score_file: Path) -> Path:
 
 
 def write_source_scores(path: AnyPath, scores: SourceScores) -> None:
-    """Write the file atomically; numbers are float32, in the shortest form that gives them back.
+    """Write the file atomically; numbers are float32, in the shortest exact form.
 
     Raises:
-        AsdfError: a number is not finite; what was at `path` stays as it was.
-        ValueError: a name holds a TAB or a line break.
+        AsdfError: a number is not finite; an existing file is unchanged.
+        ValueError: a name contains a TAB or a line break.
     """
     numbers = np.column_stack([scores.energies, scores.log_probabilities]).astype(np.float32)
     broken = np.flatnonzero(~np.isfinite(numbers).all(axis=1))
@@ -123,9 +123,9 @@ def read_source_scores(path: AnyPath) -> SourceScores:
     """Read a file of traced sources, plain or gzipped.
 
     Raises:
-        AsdfError: names file and line of a row with too few or too many values, one that is not a
-            finite number, or probabilities that do not sum to 1; or the header is another, there is
-            no trial, or one is repeated.
+        AsdfError: a row has too few or too many values, a value that is not a finite number, or
+            probabilities that do not sum to 1 (the message names file and line); or the header
+            differs, there is no trial, or a trial is repeated.
     """
     lines = numbered_lines(path, strip="\r\n")
     header = next(lines, (1, ""))[1].split("\t")

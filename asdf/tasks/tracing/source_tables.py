@@ -1,7 +1,7 @@
-"""Traced sources as text, for programs, and as a picture of the confusion matrix.
+"""Results of source tracing as text, as JSON, and as a plot of the confusion matrix.
 
-Invariant: numbers are those of `evaluate_sources`; text has percents, JSON has fractions with all
-digits. The picture says all that it shows in words too: a screen reader reads the table of classes.
+Invariant: the numbers are those of `evaluate_sources`; text has per cent, JSON fractions with all
+digits. The plot also states its content in words: a screen reader reads the table of classes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NAMES = {
     "oscr": "OSCR, area",
 }
 _RATE = rate("rate", digits=3)
-# A matrix of more classes is no table that anybody reads; the picture and JSON have it.
+# Maximum number of columns of a readable matrix in text; the plot and JSON show larger ones.
 _MOST_COLUMNS = 16
 _POINTS = 200
 
@@ -62,7 +62,7 @@ def sources_text(title: str, result: SourceResult) -> str:
 
 
 def metric_values(result: SourceResult) -> dict[str, float]:
-    """Return all metrics as fractions, by their names; those of open sets where there is one."""
+    """Return all metrics as fractions, by name; open-set metrics if there are any."""
     values = dict(result.closed)
     if result.open is not None:
         values |= {"unknown_eer": result.open.eer, "oscr": result.open.oscr}
@@ -70,7 +70,7 @@ def metric_values(result: SourceResult) -> dict[str, float]:
 
 
 def source_columns(results: Sequence[SourceResult]) -> Columns:
-    """Return the columns of some results; those of open sets where any result has one."""
+    """Return the columns of some results; open-set columns if any result has them."""
     columns: Columns = []
     for column in (*_CLOSED, *(_OPEN if any(result.open for result in results) else ())):
         numbers = [metric_values(result).get(column.key) for result in results]
@@ -80,7 +80,7 @@ def source_columns(results: Sequence[SourceResult]) -> Columns:
 
 
 def sources_record(name: str, set_name: str, result: SourceResult) -> dict[str, Any]:
-    """Return everything as plain values, for JSON; the OSCR curve has up to 200 points."""
+    """Return all results as plain values, for JSON; the OSCR curve has up to 200 points."""
     record: dict[str, Any] = {
         "system": name,
         "set": set_name,
@@ -99,7 +99,7 @@ def sources_record(name: str, set_name: str, result: SourceResult) -> dict[str, 
         record["correct_at_false_positives"] = dict(
             zip(map(str, FALSE_POSITIVE_RATES), result.open.correct_at, strict=True)
         )
-        # Both ends are among the points.
+        # Both ends of the curve are included.
         last = len(result.open.correct_rates) - 1
         chosen = sorted({round(index * last / _POINTS) for index in range(_POINTS + 1)})
         false_positives = result.open.false_positive_rates[chosen].tolist()
@@ -113,10 +113,10 @@ def sources_record(name: str, set_name: str, result: SourceResult) -> dict[str, 
 
 
 def source_result(record: Mapping[str, Any]) -> SourceResult:
-    """Return the result that `sources_record` wrote; its OSCR curve has the points of the record.
+    """Return the result that `sources_record` wrote; its OSCR curve has the recorded points.
 
     Raises:
-        ValueError, TypeError, KeyError: the record is something else.
+        ValueError, TypeError, KeyError: the record has another form.
     """
     classes = tuple(map(str, record["classes"]))
     confusion_KK = np.array(record["confusion"], np.int64)
@@ -156,7 +156,7 @@ def has_matrix_table(result: SourceResult) -> bool:
 
 
 def confusion_matrix(result: SourceResult, title: str = "") -> Matrix:
-    """Return the matrix whose rows are the trials' classes, and columns what they are called."""
+    """Return the matrix with the true classes as rows and the predicted classes as columns."""
     counts = result.confusion_KK
     return Matrix(
         result.classes,
@@ -171,7 +171,7 @@ def confusion_matrix(result: SourceResult, title: str = "") -> Matrix:
 
 
 def confusion_svg(title: str, result: SourceResult, prefix: str = "") -> str:
-    """Return the confusion matrix as an SVG; `prefix` is that of the ids in it."""
+    """Return the confusion matrix as an SVG, with ids that begin with `prefix`."""
     rows = []
     for name, numbers in zip(result.classes, result.confusion_KK.tolist(), strict=True):
         known = zip(result.classes, numbers, strict=True)
@@ -201,7 +201,7 @@ def class_table(result: SourceResult, headings: Sequence[str]) -> Table:
     """Return precision, recall and F1 of each class.
 
     Args:
-        headings: Names of the class, of its number of trials, and of the three rates.
+        headings: Headings of the class, its number of trials, and the three rates.
     """
     known = result.by_class
     name, trials, *rates = headings
@@ -212,7 +212,7 @@ def class_table(result: SourceResult, headings: Sequence[str]) -> Table:
 
 
 def matrix_table(result: SourceResult, heading: str) -> Table:
-    """Return the confusion matrix: a row per class of the trials, a column per class called."""
+    """Return the confusion matrix: a row per true class, a column per predicted class."""
     columns: Columns = []
     for name, called in zip(result.classes, result.confusion_KK.T.tolist(), strict=True):
         columns.append(counts(name, called))

@@ -1,4 +1,4 @@
-"""Source tracing as a task: `source.column` asks for it."""
+"""Source tracing as a task, enabled by `source.column`."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from asdf.tasks.tracing.term import SourceTerm, build_head, build_source_term, f
 from asdf.training.task import ScoredSet, Task
 from asdf.trials.trial_list import TrialList
 
-# Of a head that is tried before the training list is known.
+# Number of classes of a head that is tested before the training list is known.
 _CLASSES = 3
-# Of intervals that a run reports by itself; `python -m asdf trace` draws more.
+# Replicates for the intervals that a run reports; `python -m asdf trace` draws more.
 _REPLICATES = 200
 
 
@@ -57,7 +57,7 @@ class SourceTracing(Task):
         find_head_class(self.settings, self.folder)
 
     def try_on_noise(self, network: nn.Module) -> None:
-        # Without names, how many there are is known from the training list alone.
+        # Without names, only the training list determines the number of classes.
         classes = len(self.settings.source.classes or ()) or _CLASSES
         build_head(network, classes, self.settings, self.folder)
 
@@ -89,9 +89,9 @@ class SourceTracing(Task):
         validated: Sequence[ScoredSet],
         results: Path,
     ) -> str:
-        """Measure the sources; write text, JSON and pictures.
+        """Measure source tracing; write text, JSON and plots.
 
-        Sets without a trial of a known class are left out.
+        Sets without a trial of a known class are skipped.
         """
         records: list[dict[str, Any]] = []
         texts = []

@@ -1,8 +1,8 @@
-"""Source tracing as a term of the loss: the classes of a column of the training list.
+"""Loss term of source tracing: the classes of a column of the training list.
 
-Invariant: which class a clip is of follows from the list, the settings and the clip's key alone;
-one of no class counts for nothing. A clip of bona fide frames alone is what bona fide utterances
-are (`source.bona_fide`), also one of an utterance that is spoofed elsewhere.
+Invariant: the class of a clip follows from the list, the settings and the clip's key alone; a clip
+without a class is ignored. A clip of only bona fide frames is treated as bona fide
+(`source.bona_fide`), even if its utterance is spoofed elsewhere.
 
 Shapes: B utterances, K classes.
 """
@@ -44,7 +44,7 @@ _SHOWN = 12
 
 
 class SourceTerm(Term):
-    """Cross-entropy of the classes, of the utterances that are of one."""
+    """Cross-entropy of the classes, for the utterances that have one."""
 
     name = "sources"
 
@@ -58,7 +58,7 @@ class SourceTerm(Term):
         """Learn `classes`, the class of each utterance of the list; -1 for none.
 
         Args:
-            frames: Frames of the clips, where a clip may be bona fide and its utterance a spoof.
+            frames: Frame labels of the clips, if clips of spoofed utterances may be bona fide.
         """
         self._head = head
         self._classes = torch.from_numpy(classes)
@@ -68,7 +68,7 @@ class SourceTerm(Term):
     def targets_of(self, keys: Sequence[ClipKey]) -> Tensor:
         """Return the classes of the clips."""
         classes = self._classes[[index for _, index in keys]]
-        # A language, say, is that of the whole utterance.
+        # A value such as a language applies to the whole utterance.
         if self._frames is None or self._head.bona_fide == "by_column":
             return classes
         bona_fide = -1
@@ -78,7 +78,7 @@ class SourceTerm(Term):
         return torch.where(is_bona_fide, bona_fide, classes)
 
     def counts(self, targets: Tensor) -> Tensor:
-        """Return 1 for utterances of a class, and 0 for others."""
+        """Return 1 for utterances with a class, and 0 for others."""
         return (targets >= 0).double()
 
     def per_utterance(self, outputs: Outputs, targets: Tensor) -> Tensor:
@@ -95,7 +95,7 @@ def find_head_class(settings: TracingSettings, folder: Path | None) -> type[Clas
     """Return the class that `source.head` names.
 
     Args:
-        folder: the recipe's, where a user's own modules lie.
+        folder: Folder of the recipe, for modules of your own.
 
     Raises:
         UsageError: no such class exists, or it is not derived from `ClassHead`.
@@ -115,7 +115,7 @@ def build_source_term(
     """Build the term of `source.column`; its head becomes a part of `network`.
 
     Args:
-        frames: the labels of the frames of training clips, for a network with a frame-level head.
+        frames: Frame labels of the training clips, for a network with a frame-level head.
 
     Raises:
         UsageError: the list lacks the column or classes, or the network returns no embeddings.
@@ -136,14 +136,14 @@ def build_head(
     settings: TracingSettings,
     folder: Path | None,
 ) -> ClassHead:
-    """Build a head for the embeddings of `network`, and try it on those of noise.
+    """Build a head for the embeddings of `network`, and test it on noise.
 
     Raises:
         UsageError: the network returns no embeddings.
         AsdfError: the head cannot be built, or its logits are not finite numbers.
     """
     parameter = next(network.parameters())
-    # Parts of a divided network have one number format.
+    # Parts of a divided network have the same number format.
     form = torch.promote_types(parameter.dtype, torch.float32)
     with left_unchanged(network):
         embeddings = compute_on_noise(network, settings.network, parameter.device).embeddings
@@ -160,10 +160,10 @@ def construct_head(
     classes: int,
     folder: Path | None,
 ) -> ClassHead:
-    """Return the head, whose random weights follow from the seed alone.
+    """Return the head, whose random weights depend on the seed alone.
 
     Raises:
-        UsageError, AsdfError: as `find_head_class`; its constructor fails.
+        UsageError, AsdfError: as `find_head_class`; or its constructor fails.
     """
     kind = find_head_class(settings, folder)
     failed = f"{HEAD}: {settings.source.head}(settings, {dimension}, {classes}) failed"

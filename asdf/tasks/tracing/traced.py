@@ -1,7 +1,7 @@
-"""Which source a recording is of, by a network that traces sources.
+"""The source of a recording, by a network that traces sources.
 
-Invariant: probabilities are of the network's classes alone and sum up to 1; a recording of another
-source gets them as well, which is why low ones mean that the source is unknown.
+Invariant: the probabilities are over the network's classes alone and sum to 1. A recording of
+another source gets probabilities too, so low ones indicate an unknown source.
 """
 
 from __future__ import annotations
@@ -18,11 +18,10 @@ class Sources:
     """The classes of sources with their probabilities for a recording.
 
     Attributes:
-        column: Column of the training list, whose values the classes are: attack, vocoder, language
-            ...
-        log_probabilities: natural logarithms, by the names of the classes.
-        energy: the logarithm of the sum of the classes' odds: a low one means that the source is
-            unknown (`asdf.tasks.tracing.source_measures`).
+        column: Column of the training list with the classes: attack, vocoder, language ...
+        log_probabilities: Natural logarithms of the probabilities, by class name.
+        energy: Logarithm of the sum of the classes' odds: a low value indicates an unknown source
+            (`asdf.tasks.tracing.source_measures`).
     """
 
     column: str
@@ -36,7 +35,7 @@ class Sources:
 
     @property
     def best(self) -> str:
-        """The class with the highest probability; of equal ones the first."""
+        """The class with the highest probability; the first one of equal classes."""
         return max(self.log_probabilities, key=self.log_probabilities.__getitem__)
 
     def entry(self) -> dict[str, Any]:
@@ -45,7 +44,7 @@ class Sources:
 
 
 def name_sources(column: str, names: Sequence[str], logits_K: np.ndarray) -> Sources:
-    """Return what the logits of a recording, (classes,), say of its source."""
+    """Return the sources of a recording from its logits, (classes,)."""
     exact = logits_K.astype(np.float64)
     energy = float(np.logaddexp.reduce(exact))
     logarithms = (exact - energy).tolist()

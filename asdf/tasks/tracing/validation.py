@@ -1,4 +1,4 @@
-"""Metrics of traced sources, by which networks are chosen: `network.validation_metric`."""
+"""Metrics of source tracing for choosing networks: `network.validation_metric`."""
 
 from __future__ import annotations
 
