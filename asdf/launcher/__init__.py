@@ -1,4 +1,4 @@
-"""Many runs: their points, a queue of processes over the GPUs of a node or a job array, states."""
+"""Launches of many runs: points, a queue over GPUs of a node or a job array, states."""
 
 from asdf.launcher.job_arrays import Submission, check_script, queued_runs, submit_array
 from asdf.launcher.part_arrays import (

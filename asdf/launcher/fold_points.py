@@ -1,7 +1,7 @@
-"""The points of a launch with the folds of each: `--folds attack:2`.
+"""Points of a launch with the folds of each: `--folds attack:2`.
 
-Invariant: the folds of a point are those of its training sets, read as its runs will read them; all
-folds have what their runs need, or the launch ends before any starts.
+Invariant: the folds of a point are those of its training sets, read as its runs will read them. All
+folds have the data for their runs, or the launch ends before any run starts.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from asdf.settings.config_layers import Config
 
 @dataclass(frozen=True)
 class PlannedPoint:
-    """A config with a point on top of it.
+    """A config with a point applied.
 
     Attributes:
         overrides: Overrides of the point, and those for all runs.
-        fold: the name of the fold that it is; '' for none.
+        fold: Name of the fold; '' for none.
     """
 
     config: Config
@@ -45,7 +45,7 @@ class PlannedPoint:
 
 @dataclass(frozen=True)
 class FoldCounts:
-    """How many configs there are, and how many folds of each point."""
+    """Numbers of configs, and of folds of each point."""
 
     configs: int
     counts: tuple[int, ...]
@@ -68,15 +68,15 @@ def fold_points(
     planned: Sequence[PlannedPoint],
     initial: Settings,
 ) -> tuple[list[int], list[PlannedPoint]]:
-    """Return the number of folds of each point, and a point per fold, those of one seed together.
+    """Return the number of folds of each point, and a point per fold, grouped by seed.
 
     Args:
-        recipe: its run.py.
-        folds: 'attack:2'.
+        recipe: Path of the recipe's run.py.
+        folds: Description of the folds, such as 'attack:2'.
 
     Raises:
-        UsageError, AsdfError: the lists of a point cannot be read or divided, or a fold of it
-            lacks what its run needs.
+        UsageError, AsdfError: the lists of a point cannot be read or divided, or a fold lacks data
+            for its run.
     """
     request = FoldRequest.parse(folds)
     maker = _FoldMaker(recipe, request, initial, corpora_of(recipe))
@@ -92,7 +92,7 @@ def fold_points(
 
 @dataclass(frozen=True)
 class _FoldMaker:
-    """Makes the folds of points, and collects what is wrong with them."""
+    """Makes the folds of points, and collects their problems."""
 
     recipe: Path
     request: FoldRequest
@@ -123,7 +123,7 @@ class _FoldMaker:
         return points
 
     def _check(self, config: Config, point: Point, fold: Fold, lists: CorpusLists) -> None:
-        """Note what is wrong with a fold; once for all seeds, which change nothing of it."""
+        """Note the problems of a fold, once for all seeds, which do not affect it."""
         unseeded = tuple(choice for choice in point if choice.setting != SEED)
         key = (config.name, unseeded, fold.name)
         if key in self._checked:

@@ -1,4 +1,4 @@
-"""A run seen from outside: its progress by its metrics.jsonl, and why it failed by its log."""
+"""Observation of a run: its progress from metrics.jsonl, and its failure from its log."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from asdf.distributed.stopping import STOPPED
 from asdf.runs.evaluations import first_value
 from asdf.trials.how_scored import in_precision
 
-# Python's last line of a traceback, the recipes' own errors, torchrun's word on a killed process.
+# The last line of a Python traceback, errors of recipes, and torchrun's message on a killed
+# process.
 _ERROR = re.compile(
     r"(\[rank ?\d+\]:? )?(error: |[\w.]+(Error|Exception|Interrupt)(: \S|$))"
     r"|.*Signal \d+ \(SIG\w+\)"
@@ -23,8 +24,8 @@ _TAIL_BYTES = 1 << 16
 
 
 class Progress:
-    """Follows a metrics.jsonl: the newest epoch, and the newest results on the first validation
-    set.
+    """Reads the newest epoch, and the newest results on the first validation set, from a
+    metrics.jsonl.
     """
 
     def __init__(self, path: Path) -> None:
@@ -35,7 +36,7 @@ class Progress:
         self._position = 0
 
     def read(self) -> str:
-        """Read what is new; return how far the run is, such as 'epoch 3.4, EER 2.113 %'."""
+        """Read new lines; return the progress of the run, such as 'epoch 3.4, EER 2.113 %'."""
         for line in self._read_new_lines():
             self._take(line)
         return ", ".join(filter(None, [self._epoch, self._eer]))
@@ -52,13 +53,13 @@ class Progress:
                 new = file.read()
         except OSError:
             return []
-        # The last line may be half written: it is read again when it is whole.
+        # The last line may be incomplete: it is read again when it is complete.
         end = new.rfind(b"\n") + 1
         self._position += end
         return new[:end].splitlines()
 
     def _take(self, line: bytes) -> None:
-        """Take epoch and EER from a line; one that is malformed changes nothing more."""
+        """Read epoch and EER from a line; a malformed line changes nothing further."""
         try:
             record = json.loads(line)
             self._epoch = f"epoch {float(record['epoch']):.1f}"
@@ -74,10 +75,10 @@ class Progress:
 
 
 def log_lines(path: Path, start: int) -> list[str]:
-    """Return the last lines of a log that are not empty, none from before byte `start`."""
+    """Return the last non-empty lines of a log, starting at byte `start` at the earliest."""
     try:
         with path.open("rb") as file:
-            # A log may have gigabytes; the reason of a failure stands near its end.
+            # A log may have gigabytes; the reason of a failure is near its end.
             file.seek(max(start, path.stat().st_size - _TAIL_BYTES))
             text = file.read().decode("utf-8", "replace")
     except OSError:
@@ -87,12 +88,12 @@ def log_lines(path: Path, start: int) -> list[str]:
 
 
 def explain_failure(status: int, lines: Sequence[str]) -> str:
-    """Return why a run failed, the reason first: a table shows only as much as its line holds.
+    """Return why a run failed, the reason first, because a table shows only one line.
 
     Args:
-        status: Exit status as `subprocess` reports it; -9 where SIGKILL ended the run.
-        lines: Lines of the log; the last that names an error is the reason. A last line of another
-            kind is shown as what it is: how far the run came, not why it ended.
+        status: Exit status as in `subprocess`; -9 if SIGKILL ended the run.
+        lines: Lines of the log; the last one that states an error is the reason. If there is none,
+            the last line is shown as the progress of the run.
     """
     reason = _last_match(_ERROR.match, lines)
     killed = _KILLED.search(reason)
@@ -109,15 +110,15 @@ def explain_failure(status: int, lines: Sequence[str]) -> str:
 
 
 def was_stopped(lines: Sequence[str]) -> bool:
-    """Whether a run reports that it was requested to stop and did.
+    """Whether a run reports that it stopped on request.
 
-    Its exit status is that of a run with nothing left to do.
+    Its exit status is the same as that of a run with nothing left to do.
     """
     return any(line.startswith(f"{STOPPED} ") for line in lines)
 
 
 def _last_match(match: Callable[[str], re.Match[str] | None], lines: Sequence[str]) -> str:
-    """Return the last line that matches; '' where none does."""
+    """Return the last line that matches; '' if none does."""
     for line in reversed(lines):
         if match(line):
             return line
@@ -130,6 +131,6 @@ def _describe_kill(number: int) -> str:
     except ValueError:
         # A real-time signal has no name.
         return f"killed by signal {number}"
-    # Nothing in a log can say it: the kernel kills without a word when memory runs out.
+    # The log cannot say so: the kernel kills silently when memory runs out.
     cause = " (out of memory?)" if name == "SIGKILL" else ""
     return f"killed by {name}{cause}"

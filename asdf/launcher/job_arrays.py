@@ -1,10 +1,10 @@
-"""The runs of a launch as one job array of Slurm.
+"""The runs of a launch as a single job array of Slurm.
 
 The runs are lines of a file, and task N of the array runs line N through a job script.
 
-Invariant: a file of runs is named by its content and never changes, since the tasks of a job that
-waits in the queue read it when they start. The comment of the job names the file: so what is in the
-queue is known from Slurm itself, and no run is submitted twice.
+Invariant: the name of a file of runs is derived from its content and the file never changes,
+because queued tasks read it when they start. The comment of the job names the file, so Slurm itself
+knows which runs are queued, and no run is submitted twice.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _COMMENT = "asdf-runs:"
 
 @dataclass(frozen=True)
 class Submission:
-    """An array that is in the queue.
+    """A queued array.
 
     Attributes:
-        job: its number.
-        file: File of runs, a line for each task.
-        folder: Folder in which it was submitted; the script's output lies there.
+        job: Number of the job.
+        file: File of runs, with a line for each task.
+        folder: Folder from which it was submitted, with the script's output.
     """
 
     job: str
@@ -40,10 +40,10 @@ class Submission:
 
 
 def check_script(script: Path, options: Sequence[str]) -> None:
-    """Refuse what cannot be submitted.
+    """Check that a script and its options can be submitted.
 
     Raises:
-        UsageError: there is no Slurm here, no such script, or an option that is the array's own.
+        UsageError: Slurm or the script does not exist, or an option is reserved for the array.
     """
     if not script.is_file():
         raise UsageError(
@@ -54,13 +54,13 @@ def check_script(script: Path, options: Sequence[str]) -> None:
 
 
 def queued_runs() -> dict[Path, str]:
-    """Return the system folders of runs that the queue has for this user, with their tasks.
+    """Return the system folders of this user's queued runs, with their tasks.
 
     Raises:
-        AsdfError: Slurm does not answer.
+        AsdfError: Slurm does not respond.
     """
     queued: dict[Path, str] = {}
-    # Each task of an array is a line of its own.
+    # Each task of an array has its own line.
     files: dict[Path, list[str]] = {}
     for task in queued_tasks():
         number = task.id.rpartition("_")[2]
@@ -68,7 +68,7 @@ def queued_runs() -> dict[Path, str]:
             file = Path(task.comment.removeprefix(_COMMENT))
             if file not in files:
                 files[file] = _read_lines(file)
-            # A line that names no system folder is none of a launch.
+            # A line without a system folder is not of a launch.
             with suppress(ValueError, IndexError, KeyError, TypeError):
                 queued[Path(json.loads(files[file][int(number)])["system"])] = task.id
     return queued
@@ -81,23 +81,24 @@ def submit_array(
     max_running: int | None,
     options: Sequence[str],
 ) -> Submission:
-    """Write the file of runs next to their systems, and submit a task for each of them.
+    """Write the file of runs next to their systems, and submit one task for each.
 
     Args:
-        recipe: its run.py.
-        script: the job script.
-        max_running: Number of tasks that run at a time; None for all.
+        recipe: Path of the recipe's run.py.
+        script: Path of the job script.
+        max_running: Maximum number of tasks that run at a time; None for all.
         options: Options of sbatch.
 
     Raises:
-        AsdfError: the file cannot be written, or sbatch refuses the job; its reason is named.
+        AsdfError: the file cannot be written, or sbatch refuses the job; the message gives the
+            reason.
     """
     file = _write_runs(runs, recipe)
     tasks = f"0-{len(runs) - 1}"
     if max_running is not None:
         tasks += f"%{max_running}"
     scripts = script.absolute().parent
-    # Our scripts look for each other below the folder of the submission.
+    # Our scripts find each other relative to the folder of the submission.
     folder = scripts.parent if (scripts / "common.sh").is_file() else Path.cwd()
     sbatch = [f"--array={tasks}", f"--comment={_COMMENT}{file}", *options]
     job = submit(sbatch, [str(script.absolute()), "--points", str(file)], folder)
@@ -122,7 +123,7 @@ def _write_runs(runs: Sequence[PlannedRun], recipe: Path) -> Path:
 
 
 def _read_lines(file: Path) -> list[str]:
-    """Return the lines of a file of runs; none where it cannot be read."""
+    """Return the lines of a file of runs; [] if it cannot be read."""
     try:
         return file.read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError):

@@ -1,8 +1,8 @@
-"""The parts of a command's work as a job array of Slurm, and a job behind it that merges them.
+"""The parts of a command's work as a job array of Slurm, followed by a job that merges them.
 
-Invariant: a task marks its part as done when it has ended well, with a digest of the command and of
-the files that it reads. A part with such a mark is not submitted again; whether its results are
-right is decided by the merge, which reads them.
+Invariant: a task that succeeds marks its part as done, with a digest of the command and of its
+input files. A part with this mark is not submitted again; the merge reads the results and checks
+them.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ class PartArray:
 
     Attributes:
         command: Name of the command, such as 'score'.
-        words: Its words, without those of the division.
-        inputs: Files that it reads: another one in the place of one of them is other work.
+        words: Arguments, without those of the division.
+        inputs: Files that it reads; if one is replaced, the work is different.
         count: Number of parts.
-        output: Output next to which the folder of scripts and marks lies.
-        folder: Folder that the command is run in.
+        output: Output next to which the folder of scripts and marks is.
+        folder: Working folder of the command.
     """
 
     command: str
@@ -66,12 +66,12 @@ class PartArray:
 
     @property
     def home(self) -> Path:
-        """The folder of the scripts, what the jobs print, and the marks of what is done."""
+        """The folder of the scripts, the output of the jobs, and the marks of finished parts."""
         output = self.output.resolve()
         return output.parent / f"{output.name}.slurm"
 
     def parts_script(self) -> str:
-        """Return the script of a task, which does the part of the task's number."""
+        """Return the script of a task, which computes the part with the task's number."""
         command = f'{self._command()} --part "$SLURM_ARRAY_TASK_ID/{self.count}"'
         done = _DONE.format(digest=self.digest(), marks=self._marks(), count=self.count)
         return self._header("") + resumed_task(command) + done
@@ -91,7 +91,7 @@ class PartArray:
         return shlex.quote(str(self.home))
 
     def digest(self) -> str:
-        """Digest the command, and the sizes and times of change of what it reads."""
+        """Digest the command, and the sizes and modification times of its inputs."""
         stamps = []
         for word in self.inputs:
             with suppress(OSError, ValueError):
@@ -101,7 +101,7 @@ class PartArray:
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
 
     def is_merged(self) -> bool:
-        """Whether the outputs of this very command are written."""
+        """Whether the outputs of this exact command are written."""
         return self.output.exists() and self._read_mark("merged") == self.digest()
 
     def missing(self) -> list[int]:
@@ -122,10 +122,10 @@ class PartArray:
 
 @dataclass(frozen=True)
 class SubmittedParts:
-    """An array that is in the queue, and the job behind it that merges.
+    """A queued array, and the job that merges its parts.
 
     Attributes:
-        array: Number of the array; '' where all parts are done.
+        array: Number of the array; '' if all parts are done.
         merge: Number of the job that merges.
     """
 
@@ -136,11 +136,11 @@ class SubmittedParts:
 def sbatch_words(
     array: PartArray, parts: Sequence[int], max_running: int | None, options: Sequence[str]
 ) -> dict[str, list[str]]:
-    """Return the options of sbatch by script: parts.sh where parts are missing, and merge.sh.
+    """Return the options of sbatch by script: parts.sh if parts are missing, and merge.sh.
 
-    The merge lacks what it waits for, which is known once the array is submitted.
+    The dependency of the merge is known only once the array is submitted.
     """
-    # %% is a % in the path itself.
+    # %% stands for a % in the path itself.
     logs = str(array.home).replace("%", "%%")
     common = [f"--comment={_COMMENT}{array.home}", *options]
     words = {}
@@ -167,10 +167,10 @@ def submit_parts(array: PartArray, words: Mapping[str, Sequence[str]]) -> Submit
     """Write the scripts, and submit the array and the merge.
 
     Args:
-        words: Options of sbatch by script, as of `sbatch_words`.
+        words: Options of sbatch by script, as returned by `sbatch_words`.
 
     Raises:
-        UsageError: the queue has a job for the same output.
+        UsageError: a job for the same output is queued.
         AsdfError: a script cannot be written, or sbatch refuses a job.
     """
     comment = f"{_COMMENT}{array.home}"
@@ -185,7 +185,7 @@ def submit_parts(array: PartArray, words: Mapping[str, Sequence[str]]) -> Submit
     merging = list(words[MERGE_SCRIPT])
     if PARTS_SCRIPT in words:
         job = submit(words[PARTS_SCRIPT], [str(array.home / PARTS_SCRIPT)], array.folder)
-        # However they end: the merge names the parts that are missing.
+        # The merge runs in any case, and names the missing parts.
         merging.append(f"--dependency=afterany:{job}")
     try:
         merge = submit(merging, [str(array.home / MERGE_SCRIPT)], array.folder)
@@ -200,7 +200,7 @@ def submit_parts(array: PartArray, words: Mapping[str, Sequence[str]]) -> Submit
 
 
 def task_ranges(numbers: Sequence[int]) -> str:
-    """Return rising numbers as sbatch's --array takes them: '1-3,7'."""
+    """Return ascending numbers in the format of sbatch's --array: '1-3,7'."""
     ranges: list[list[int]] = []
     for number in numbers:
         if ranges and ranges[-1][1] == number - 1:

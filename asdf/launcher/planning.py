@@ -1,7 +1,7 @@
-"""From a command line to the runs of a launch: every config with every point and fold on top.
+"""From a command line to the runs of a launch: every config with every point and fold.
 
-Invariant: all runs are known, and free of mistakes, before the first one starts; no two of them
-have the same system folder.
+Invariant: all runs are known, and free of errors, before the first one starts; all have different
+system folders.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from asdf.settings.mistakes import Collector
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A run of a launch: a config with a point on top of it.
+    """A run of a launch: a config with a point applied.
 
     Attributes:
-        name: Name of the config and the point, for the screen.
-        overrides: everything behind the config's name on the command line of its run.py.
-        output: the folder of all systems, in which the run's own one usually lies.
+        name: Name of the config and the point, for display.
+        overrides: Arguments after the config's name on the command line of its run.py.
+        output: Folder of all systems, which usually contains that of the run.
     """
 
     name: str
@@ -40,7 +40,7 @@ class PlannedRun:
 
 @dataclass(frozen=True)
 class Plan:
-    """The runs of a launch, and the points that they are of."""
+    """The runs of a launch, and their points."""
 
     runs: tuple[PlannedRun, ...]
     points: Points
@@ -49,11 +49,11 @@ class Plan:
 
     @property
     def has_points(self) -> bool:
-        """Whether the runs are more than configs as they are."""
+        """Whether the runs are more than unchanged configs."""
         return self.points != Points() or self.folds is not None
 
     def describe(self) -> str:
-        """Return the number of runs and what it is made of, in words."""
+        """Return the number of runs and its factors, in words."""
         points = len(self.points.swept)
         seeds = max(len(self.points.seeds), 1)
         configs = len(self.runs) // (points * seeds)
@@ -84,14 +84,14 @@ def plan_runs(
     """Return the runs of a launch.
 
     Args:
-        recipe: its run.py.
-        configs: names of configs, or patterns of them.
-        overrides: the user's, for all runs.
-        launchers: Overrides that the launcher sets on top.
+        recipe: Path of the recipe's run.py.
+        configs: Names of configs, or patterns.
+        overrides: The user's overrides for all runs.
+        launchers: Overrides that the launcher adds.
 
     Raises:
-        UsageError: names every mistake in the options, in the configs and in all points; or two
-            runs have the same system folder.
+        UsageError: lists every error in the options, in the configs and in all points; or two runs
+            have the same system folder.
     """
     options = options or PointOptions()
     collector = Collector()
@@ -137,7 +137,7 @@ def _plan_run(recipe: Path, planned: PlannedPoint) -> PlannedRun:
         name = f"{config.name}-{suffix}"
         system = f"{settings.paths.system_folder.rstrip('/')}-{suffix}"
         settings = replace(settings, paths=replace(settings.paths, system_folder=system))
-        # The folder that holds for all runs is the beginning of this one.
+        # The folder for all runs is the beginning of this one.
         overrides = [word for word in overrides if word.partition("=")[0].strip() != SYSTEM_FOLDER]
         overrides.append(f"{SYSTEM_FOLDER}={system!r}")
     folders = folders_of(settings.paths, recipe.parent)

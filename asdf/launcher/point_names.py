@@ -1,7 +1,7 @@
-"""The names of points: what is added to the system folder of a config.
+"""Names of points, which are appended to the system folder of a config.
 
-Invariant: points of one config with different values have different names, whichever command made
-them and in whichever order it named the settings; and a name is one part of a path on any system.
+Invariant: points of one config with different values have different names, regardless of the
+command and of the order of the settings; a name is a single path component on any system.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from asdf.settings.literals import parse_literal
 from asdf.settings.mistakes import Complaint
 
 _MAX_VALUE = 32
-# File systems take 255 bytes per name, of which the config's folder has a share.
+# File systems allow 255 bytes per name, part of which the config's folder uses.
 _MAX_NAME = 150
 _UNSAFE = re.compile(r"[^A-Za-z0-9.+_]+")
 
@@ -27,10 +27,9 @@ def point_name(values: Mapping[str, Any], catalogue: Catalogue, fold: str = "") 
     """Return the name of a point such as 'hidden_64-initial_learning_rate_1e-05-seed3'.
 
     Args:
-        values: Values of the settings of the point by their full names, in the form of their
-            settings.
-        catalogue: Settings of the config, of which a short name may be that of several.
-        fold: the name of the fold that the point is of, which stands before the seed.
+        values: Values of the point's settings by full names, in the form of the settings.
+        catalogue: Settings of the config, which show if a short name is ambiguous.
+        fold: Name of the point's fold, which precedes the seed.
     """
     sharing = Counter(known.name for known in catalogue.settings.values())
     parts = []
@@ -48,14 +47,14 @@ def point_name(values: Mapping[str, Any], catalogue: Catalogue, fold: str = "") 
 
 
 def value_name(value: Any) -> str:
-    """Return a value as a part of a file's name; a digest stands for what cannot be in one."""
+    """Return a value as part of a file name; a digest replaces characters that are not allowed."""
     if value is None or isinstance(value, bool | int | float):
         return repr(value)
     if isinstance(value, str) and _is_plain_word(value):
         return value
     are_few = isinstance(value, tuple) and 0 < len(value) <= 4
     if are_few and all(isinstance(number, int | float) for number in value):
-        # One number behind which nothing comes is not a tuple.
+        # A single number without a suffix is not a tuple.
         return "_".join(map(repr, value)) + "_" * (len(value) == 1)
     text = value.rpartition("/")[2] if isinstance(value, str) else repr(value)
     readable = _UNSAFE.sub("_", text)[:_MAX_VALUE].strip("_.")
@@ -63,7 +62,7 @@ def value_name(value: Any) -> str:
 
 
 def _is_plain_word(text: str) -> bool:
-    """Whether a string can stand in a name, and is not read as a value of another kind."""
+    """Whether a string is allowed in a name and is not parsed as a value of another type."""
     if not 0 < len(text) <= _MAX_VALUE or _UNSAFE.search(text) or text.startswith("."):
         return False
     try:

@@ -1,11 +1,11 @@
-"""The points of a launch: the settings in which its runs differ, and their values.
+"""Points of a launch: the settings in which its runs differ, and their values.
 
     --seeds 0-4,7                                     a run per seed
     --sweep network.initial_learning_rate=1e-5,1e-6   a run per value; with others: the full grid
     --random 20                                       20 points of the grid
 
-Invariant: which points are drawn follows from the seed of the draw and from the points themselves.
-So the same command draws the same ones, and a grid with further values draws many of those again.
+Invariant: the drawn points depend on the seed of the draw and on the points themselves. The same
+command draws the same points, and a grid with additional values draws many of them again.
 """
 
 from __future__ import annotations
@@ -26,37 +26,38 @@ from asdf.settings.mistakes import COMMAND_LINE, Collector, Complaint, shortened
 SEED = "recipe.seed"
 SYSTEM_FOLDER = "paths.system_folder"
 MAX_RUNS = 10_000
-# A second of drawing for every hundred thousand points.
+# Drawing takes a second per hundred thousand points.
 _MAX_GRID = 1_000_000
 _SEEDS = re.compile(r"(\d{1,10})(?:\s*-\s*(\d{1,10}))?")
 
 
 @dataclass(frozen=True)
 class Choice:
-    """One value of a setting, as it is typed behind `section.name=`."""
+    """One value of a setting, as typed after `section.name=`."""
 
     setting: str
     text: str
 
     @property
     def override(self) -> str:
-        """The choice as `run.py` takes it."""
+        """The choice in the form that `run.py` takes."""
         return f"{self.setting}={self.text}"
 
 
 Point = tuple[Choice, ...]
-"""What one run sets on top of its config; () for a config as it is."""
+"""Settings of one run on top of its config; () for an unchanged config."""
 
 
 @dataclass(frozen=True)
 class PointOptions:
-    """The options of the command line that say which points there are.
+    """The command-line options that define the points.
 
     Attributes:
-        sweeps: texts 'section.name=value,value'.
-        draws: Number of points of the grid; None for all.
-        draw_seed: Seed that the draw follows from.
-        folds: 'attack:2'; each point is then a run per fold (see `asdf.recipe.left_out_folds`).
+        sweeps: Texts of the form 'section.name=value,value'.
+        draws: Number of points to draw from the grid; None for all.
+        draw_seed: Seed of the draw.
+        folds: Description such as 'attack:2'; each point then has a run per fold (see
+            `asdf.recipe.left_out_folds`).
     """
 
     seeds: str | None = None
@@ -71,9 +72,9 @@ class Points:
     """The points of a launch, each of which is a run of every config.
 
     Attributes:
-        swept: without the seeds, in the order of the grid; one () where nothing is swept.
-        grid_size: Number of points that `swept` were drawn from.
-        seeds: the last choice of each point; () where no seeds are named.
+        swept: Points without seeds, in the order of the grid; a single () if nothing is swept.
+        grid_size: Number of points from which `swept` were drawn.
+        seeds: Choices of the seed, the last one of each point; () if no seeds are given.
     """
 
     swept: tuple[Point, ...] = ((),)
@@ -81,7 +82,7 @@ class Points:
     seeds: tuple[Choice, ...] = ()
 
     def all(self) -> list[Point]:
-        """Return the points with their seeds, those of one swept point next to each other."""
+        """Return the points with their seeds, grouped by swept point."""
         if not self.seeds:
             return list(self.swept)
         return [(*point, seed) for point, seed in product(self.swept, self.seeds)]
@@ -93,12 +94,12 @@ def read_points_options(
     collector: Collector,
     typed: Callable[[str], str] = str,
 ) -> Points:
-    """Return the points that the options mean.
+    """Return the points defined by the options.
 
     Args:
-        overrides: Overrides that hold for all runs; a setting of these cannot be swept as well.
-        collector: gets everything that is wrong with the options, which is then left out.
-        typed: Function that makes of a typed override, such as a relative path, the one of a run.
+        overrides: Overrides for all runs; their settings cannot be swept too.
+        collector: Collector of errors in the options, which are then left out.
+        typed: Function that converts a typed override, such as a relative path, to that of a run.
     """
     grid = _Grid(collector, typed)
     for override in overrides:
@@ -120,7 +121,7 @@ def read_points_options(
 
 
 class _Grid:
-    """The axes of the grid as they are read: each setting's choices."""
+    """The axes of the grid while they are read: the choices of each setting."""
 
     def __init__(self, collector: Collector, typed: Callable[[str], str]) -> None:
         self.axes: dict[str, list[Choice]] = {}
@@ -129,7 +130,7 @@ class _Grid:
         self._typed = typed
 
     def reserve(self, settings: Iterable[str], option: str) -> None:
-        """Note what an option decides, so that nothing else can."""
+        """Reserve the settings that an option determines."""
         for setting in settings:
             if setting in self.taken:
                 self._refuse(setting, option)
@@ -140,7 +141,7 @@ class _Grid:
         self._collector.add(COMMAND_LINE, problem)
 
     def add_sweep(self, sweep: str) -> None:
-        """Add the setting of a --sweep; note what is wrong with it."""
+        """Add the setting of a --sweep; note its errors."""
         setting, equals, text = (part.strip() for part in sweep.partition("="))
         problem = ""
         if not equals or not setting:
@@ -169,7 +170,7 @@ class _Grid:
         self.add(setting, "--sweep", values)
 
     def add(self, setting: str, option: str, values: Sequence[str]) -> None:
-        """Add the values of a setting, unless it has some already."""
+        """Add the values of a setting, unless it has values already."""
         if not values:
             return
         if setting in self.taken:
@@ -178,14 +179,14 @@ class _Grid:
         self.taken[setting] = f"named by {option}"
         choices = []
         for value in values:
-            # Only the text behind the name changes.
+            # Only the text after the name changes.
             text = self._typed(f"{setting}={value}").partition("=")[2]
             choices.append(Choice(setting, text))
         self.axes[setting] = choices
 
 
 def _plain(text: str) -> str:
-    """Return the one spelling of a value; a text without quotes is a string."""
+    """Return the canonical spelling of a value; a text without quotes is a string."""
     try:
         return repr(parse_literal(text))
     except Complaint:
@@ -193,7 +194,7 @@ def _plain(text: str) -> str:
 
 
 def _read_seeds(text: str, collector: Collector) -> list[str]:
-    """Return the seeds of '0-4,7', in their order; none where something is wrong."""
+    """Return the seeds of '0-4,7', in their order; [] after an error."""
     seeds: list[int] = []
     for part in text.split(","):
         match = _SEEDS.fullmatch(part.strip())
@@ -207,7 +208,7 @@ def _read_seeds(text: str, collector: Collector) -> list[str]:
             problem = f"--seeds {shortened(text)}: the range {match[0]} ends before it begins"
             collector.add(COMMAND_LINE, problem)
             return []
-        # Before a range that is a slip takes memory.
+        # Checked before a mistyped range uses memory.
         if len(seeds) + last - first >= MAX_RUNS:
             _check_size(len(seeds) + last - first + 1, collector)
             return []
@@ -229,7 +230,7 @@ def _check_size(runs: int, collector: Collector) -> None:
 
 
 def _all_points(axes: dict[str, list[Choice]], size: int) -> tuple[Point, ...]:
-    """Return the full grid; of one that is refused for its size, nothing."""
+    """Return the full grid; nothing if it is refused for its size."""
     return tuple(product(*axes.values())) if size <= MAX_RUNS else ((),)
 
 
@@ -252,10 +253,10 @@ def _draw(
         problem = f"the grid has {size:,} points, more than {_MAX_GRID:,}: name fewer values"
     if problem:
         collector.add(COMMAND_LINE, f"--random {draws}: {problem}")
-        # What is wrong with the values is reported as well.
+        # Errors in the values are reported too.
         return _all_points(axes, size)
     ranked = []
-    # Each point has a number of its own: others in the grid do not change it.
+    # Each point has its own random number, independent of the others in the grid.
     for index, point in enumerate(product(*axes.values())):
         words = sorted(choice.override for choice in point)
         ranked.append((derived_seed(options.draw_seed, "launch --random", *words), index, point))

@@ -1,9 +1,9 @@
 """The processes of a run that a launch has started.
 
-Invariants: a run has its own session, so that Ctrl-C reaches the launcher alone; it is requested to
-stop when the launcher dies, whatever killed that; its log is locked for as long as any process of
-it lives, so that no launcher, not even one that was killed and started again, starts a second run
-in the same system folder.
+Invariants: a run has its own session, so that only the launcher receives Ctrl-C. It is requested to
+stop when the launcher dies for any reason. Its log is locked while any of its processes lives, so
+that no launcher, not even one that was killed and restarted, starts a second run in the same system
+folder.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from asdf.launcher.states import Job, read_results
 from asdf.runs.systems import lock
 
 _PR_SET_PDEATHSIG = 1
-# Linux has it alone; elsewhere a run outlives a launcher that is killed.
+# Only Linux has it; elsewhere a run outlives a killed launcher.
 _prctl: Callable[..., int] | None = (
     getattr(ctypes.CDLL(None), "prctl", None) if sys.platform.startswith("linux") else None
 )
 
 
 class RunningJob:
-    """A job that runs in processes of its own."""
+    """A job that runs in its own processes."""
 
     def __init__(
         self,
@@ -50,13 +50,13 @@ class RunningJob:
         self._results_before = file_version(job.layout.results_json)
 
     def progress(self) -> str:
-        """Return how far the run is, in words."""
+        """Return the progress of the run, in words."""
         return self._progress.read()
 
     def ask_to_stop(self) -> None:
         """Ask the run to save and end at its next step."""
-        # By a file: after a signal, torchrun would kill its processes within half a minute, which a
-        # slow step may exceed.
+        # A file is used because torchrun, after a signal, kills its processes within half a minute,
+        # which a slow step may exceed.
         self.job.layout.launch_stop.touch()
 
     def kill(self) -> None:
@@ -72,15 +72,15 @@ class RunningJob:
             return False
         job = self.job
         lines = log_lines(job.log, self._log_start)
-        # Before the exit status: a run whose stop was requested ends with 0, but is not done. One
-        # that was just starting does not listen yet, and dies of the signal.
+        # Checked before the exit status: a run that was requested to stop ends with 0, but is not
+        # done. A run that was just starting does not react yet, and dies of the signal.
         if was_stopped(lines) or status == -signal.SIGTERM:
             job.state = "stopped"
             job.detail = self.progress()
         elif status == 0:
             job.state = "done"
             job.detail = ""
-            # Results of an earlier run do not count: this one may have stages without any.
+            # Results of an earlier run do not count: this run may have stages without results.
             has_new_results = file_version(job.layout.results_json) != self._results_before
             job.results = read_results(job.layout.results_json) if has_new_results else []
         else:
@@ -96,13 +96,13 @@ def start(
     slots: tuple[str, ...],
     visible_devices: str,
 ) -> RunningJob | None:
-    """Start `command` for a job, which is 'running' then.
+    """Start `command` for a job, whose state is then 'running'.
 
     Returns:
-        The running job; None while another launch runs it.
+        The running job; None if another launch runs it.
 
     Raises:
-        AsdfError, OSError: the system folder cannot be written, or no process can be started.
+        AsdfError, OSError: the system folder cannot be written, or the process cannot be started.
     """
     job.system.mkdir(parents=True, exist_ok=True)
     with job.log.open("ab") as log:
@@ -117,7 +117,7 @@ def start(
         log.write(f"--- {now}  {join(command)}\n".encode())
         log.flush()
         log_start = log.tell()
-        # The processes inherit the lock with the open file: it is theirs when it is closed here.
+        # The processes inherit the lock with the open file, and keep it when it is closed here.
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -136,17 +136,17 @@ def start(
 
 
 def kill_tree(root: int) -> None:
-    """Kill a process and all below it by SIGKILL.
+    """Kill a process and all its descendants with SIGKILL.
 
-    A signal to the session would not do: torchrun puts its processes into sessions of their own.
+    A signal to the session would not suffice: torchrun starts its processes in other sessions.
     """
     below: dict[int, list[int]] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
-            # The name of the program, in brackets, may hold anything.
+            # The name of the program, in brackets, may contain anything.
             parent = int(path.read_text(errors="replace").rpartition(")")[2].split()[1])
             below.setdefault(parent, []).append(int(path.parent.name))
-    # From the root on, so that a launcher does not start anew what is killed below it.
+    # Starting at the root, so that a launcher does not restart the processes killed below it.
     tree = [root]
     for process in tree:
         tree += below.get(process, [])
@@ -156,10 +156,10 @@ def kill_tree(root: int) -> None:
 
 
 def _stop_with(launcher: int) -> None:
-    """In the new process: get SIGTERM, at which a run saves and ends, when the launcher dies."""
+    """In the new process, request SIGTERM, on which a run saves and ends, if the launcher dies."""
     if _prctl is not None:
         _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    # The launcher died before the signal was requested, which then never comes.
+    # The launcher died before the request, so the signal never comes.
     if os.getppid() != launcher:
         os._exit(1)
 
@@ -170,5 +170,5 @@ def file_version(path: Path) -> tuple[int, int] | None:
         status = path.stat()
     except OSError:
         return None
-    # Files are replaced, not rewritten: a new inode shows what the clock is too coarse for.
+    # Files are replaced, not rewritten: a new inode reveals changes within the clock's resolution.
     return status.st_ino, status.st_mtime_ns

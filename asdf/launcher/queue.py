@@ -1,6 +1,6 @@
-"""The queue of a launch: as long as a run waits that fits, no slot is free.
+"""The queue of a launch: no slot stays free while a run that fits is waiting.
 
-Invariant: each slot has one run at a time, and what is in `running` has processes, which a second
+Invariant: each slot has one run at a time, and runs in `running` have processes, which a second
 Ctrl-C kills.
 """
 
@@ -23,24 +23,24 @@ _LOOK_EVERY_S = 0.5
 
 
 class Feed(Protocol):
-    """Where further jobs come from while the queue runs, such as a search.
+    """Source of further jobs while the queue runs, such as a search.
 
     Attributes:
         slots_needed: Number of slots that each job takes.
-        is_over: Whether there was no further job for this process when it last asked.
+        is_over: Whether there was no further job for this process at the last request.
     """
 
     slots_needed: int
     is_over: bool
 
     def more(self) -> Job | None:
-        """Return a job that is to be run now; None where there is none."""
+        """Return a job to run now; None if there is none."""
 
     def look(self, run: RunningJob) -> None:
-        """Look at a run of a job, and ask it to stop where nothing more is to be had from it."""
+        """Inspect a run of a job, and ask it to stop if it is not promising."""
 
     def ended(self, job: Job) -> None:
-        """Take note of how a job has ended."""
+        """Record how a job ended."""
 
 
 def run_queue(
@@ -51,17 +51,16 @@ def run_queue(
     stop: StopRequest,
     feed: Feed | None = None,
 ) -> None:
-    """Run all jobs of `recipe` (its run.py) that wait; one that fails does not stop the others.
+    """Run all waiting jobs of `recipe` (its run.py); a failure does not stop the others.
 
     Args:
         feed: Source of further jobs, which are added to `jobs`.
 
-    When `stop` is requested, all runs are asked to save and end, and no other is started.
+    If `stop` is requested, all runs are asked to save and end, and no other is started.
 
     Raises:
         KeyboardInterrupt: a second SIGINT; all runs have been killed.
-        AsdfError: a state cannot be written down. The runs save and end as soon as this process
-            has ended.
+        AsdfError: a state cannot be saved. The runs save and end as soon as this process has ended.
     """
     running: list[RunningJob] = []
     stop_was_requested = False
@@ -69,7 +68,7 @@ def run_queue(
         while running or not (stop or is_over(jobs, feed)):
             for run in list(running):
                 if run.has_ended():
-                    # First: a second Ctrl-C, at whatever moment, must not mark an ended run as
+                    # First, so that a second Ctrl-C at any time does not mark an ended run as
                     # killed.
                     running.remove(run)
                     slots.give_back(run.slots)
@@ -98,7 +97,7 @@ def run_queue(
 
 
 def kill_all(running: Sequence[RunningJob]) -> None:
-    """Kill runs; the same command goes on with them."""
+    """Kill runs; the same command resumes them."""
     for run in running:
         run.kill()
         run.job.state = "stopped"
@@ -107,14 +106,14 @@ def kill_all(running: Sequence[RunningJob]) -> None:
 
 
 def is_over(jobs: Sequence[Job], feed: Feed | None) -> bool:
-    """Whether no job waits, and none may come."""
+    """Whether no job is waiting, and none may come."""
     if feed is not None and not feed.is_over:
         return False
     return all(job.state != "waiting" for job in jobs)
 
 
 def _look_at(run: RunningJob, slots: Slots, feed: Feed | None) -> None:
-    """Bring what is shown of a run up to date."""
+    """Update the displayed state of a run."""
     if feed is not None:
         feed.look(run)
     words = [slots.describe(run.slots), run.progress()]
@@ -122,7 +121,7 @@ def _look_at(run: RunningJob, slots: Slots, feed: Feed | None) -> None:
 
 
 def _start_all(jobs: list[Job], slots: Slots, recipe: Path, feed: Feed | None) -> list[RunningJob]:
-    """Start waiting jobs, and those of the feed, as long as slots are free."""
+    """Start waiting jobs, and those of the feed, while slots are free."""
     started = _start_what_fits(jobs, slots, recipe)
     while feed is not None and slots.free >= feed.slots_needed:
         job = feed.more()
@@ -133,7 +132,7 @@ def _start_all(jobs: list[Job], slots: Slots, recipe: Path, feed: Feed | None) -
         if job.state == "failed":
             feed.ended(job)
         if job.state == "waiting":
-            # Another launch is at work there: the next round tries again.
+            # Another launch is working there: the next round tries again.
             break
     return started
 
@@ -146,7 +145,7 @@ def _start_what_fits(jobs: Sequence[Job], slots: Slots, recipe: Path) -> list[Ru
             continue
         taken = slots.take(job.slots_needed)
         if taken is None:
-            # It waits until enough slots are free; smaller ones behind it may pass.
+            # It waits until enough slots are free; smaller jobs behind it may overtake it.
             continue
         run = _start(job, taken, slots.visible_devices(taken), recipe)
         if run is None:
@@ -162,7 +161,7 @@ def _start(
     visible_devices: str,
     recipe: Path,
 ) -> RunningJob | None:
-    """Start a job in the slots that were taken for it; None if it could not be started."""
+    """Start a job in the slots that were taken for it; None if it cannot be started."""
     command = [sys.executable, str(recipe), job.config, *job.overrides]
     try:
         run = start(job, command, taken, visible_devices)

@@ -1,15 +1,15 @@
-"""A search: Optuna proposes points and stops bad ones; each trial is an ordinary run.
+"""Hyperparameter search: Optuna proposes points and prunes bad ones; each trial is a run.
 
     python -m asdf launch RUN.PY net --search network.initial_learning_rate=1e-6..1e-4:log \\
         --trials 50 --storage search.log
 
-Any number of launches, on one machine or several that see the runs' folders, share a storage.
+Any number of launches, on any machines that see the runs' folders, can share a storage.
 
-Invariant: a trial has one worker at a time, the process that holds the lock of the run's folder;
-only that one tells Optuna how it ended, and only of a trial that is not ended. A worker that dies
-leaves a trial without a lock, which the next one takes up: it resumes the run. One trial at a time
-is made and claimed, and is known from the first as one of the folder in which its run will lie; so
-one that is made and not claimed is of a worker that died there, and is taken up as well.
+Invariant: a trial has one worker at a time, the process that holds the lock of the run's folder.
+Only this process reports the outcome to Optuna, and only for a trial that is not finished. A worker
+that dies leaves an unlocked trial, which the next worker resumes. Only one trial at a time is
+created and claimed, and from its creation it records the folder of its run; a trial that was
+created but not claimed belongs to a worker that died in between, and is resumed too.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ from asdf.runs.systems import can_lock, lock
 from asdf.text import aligned
 
 _SHOWN = 10
-# What a trial says from the first: the folder of its run.
+# Attribute with the folder of a trial's run, set at its creation.
 _FOLDER = "folder"
 
 
 @dataclass(frozen=True)
 class SearchPlan:
-    """What is searched, and how.
+    """The space and the method of a search.
 
     Attributes:
-        name: Name of the study in the storage: other settings are another study.
-        trials: Number of points in all, of all workers.
+        name: Name of the study in the storage; other settings are another study.
+        trials: Total number of points, for all workers.
         storage: File of a journal, or the address of a database.
         folder: Folder of the runs' folders.
-        objective: Validation set whose metric counts; '' for the first one.
-        prunes: Whether runs that are worse than the median at the same evaluation are stopped.
-        seed: Seed that the proposals follow from, with what is known when they are made.
+        objective: Validation set of the objective; '' for the first one.
+        prunes: Whether to stop runs that are worse than the median at the same evaluation.
+        seed: Seed of the proposals, which also depend on the results known at the time.
     """
 
     name: str
@@ -64,10 +64,10 @@ class SearchPlan:
 
 @dataclass
 class _Claimed:
-    """A trial that this process works at.
+    """A trial that this process runs.
 
     Attributes:
-        trial: Trial of Optuna.
+        trial: Optuna's trial.
         lock: Open file whose lock is held.
         version: Version of the evaluations that were reported.
     """
@@ -83,9 +83,9 @@ class Search:
     """The trials of a study, as jobs of a queue.
 
     Attributes:
-        plan_run: Function that makes the run of a point, of texts by setting.
+        plan_run: Function that makes the run of a point, given as texts by setting.
         make_job: Function that makes the job of a run.
-        is_over: Whether there was nothing to do for this process when it last asked.
+        is_over: Whether there was nothing to do for this process at the last request.
     """
 
     plan: SearchPlan
@@ -98,7 +98,7 @@ class Search:
 
     def __post_init__(self) -> None:
         try:
-            # Not by `import`: its types would only be known where it is installed.
+            # Not a plain `import`, because its types are known only where it is installed.
             self._optuna: Any = import_module("optuna")
         except ImportError:
             raise UsageError(
@@ -108,13 +108,13 @@ class Search:
         self._study = _open_study(self._optuna, self.plan, self._storage)
 
     def more(self) -> Job | None:
-        """Return the job of a trial that nobody is at, or of a new one; None: there is none."""
+        """Return the job of an abandoned trial, or of a new one; None if there is none."""
         job = self._take_up() or self._propose()
         self.is_over = job is None
         return job
 
     def look(self, run: RunningJob) -> None:
-        """Report what a run has evaluated since; ask it to stop if it is to be pruned."""
+        """Report new evaluations of a run; ask it to stop if it is to be pruned."""
         claimed = self._claimed[run.job.system]
         version = file_version(run.job.layout.evaluations)
         if claimed.is_pruned or version == claimed.version:
@@ -126,7 +126,7 @@ class Search:
             run.ask_to_stop()
 
     def ended(self, job: Job) -> None:
-        """Tell how a run ended, unless it is to go on, and give its trial back."""
+        """Report how a run ended, unless it will be resumed, and release its trial."""
         claimed = self._claimed.pop(job.system)
         states = self._optuna.trial.TrialState
         costs = self._report(claimed.trial, job)
@@ -143,20 +143,20 @@ class Search:
         claimed.lock.close()
 
     def give_back(self) -> None:
-        """Give back trials whose runs were killed: they go on another time."""
+        """Release trials whose runs were killed, so that they can be resumed."""
         for claimed in self._claimed.values():
             claimed.lock.close()
         self._claimed.clear()
 
     @property
     def left(self) -> int:
-        """Number of trials that have not ended, those that nobody has begun among them."""
+        """Number of unfinished trials, including those not created yet."""
         trials = self._study.get_trials(deepcopy=False)
         ended = [trial for trial in trials if trial.state.is_finished()]
         return max(0, self.plan.trials - len(ended))
 
     def describe(self) -> str:
-        """Return the counts of the trials and the best of them, a line each."""
+        """Return the counts of the trials and the best of them, one line each."""
         trials = self._study.get_trials(deepcopy=False)
         counts = {state.name.lower(): 0 for state in self._optuna.trial.TrialState}
         for trial in trials:
@@ -175,9 +175,9 @@ class Search:
         return "\n".join([*lines, *aligned(rows)] if complete else lines)
 
     def _take_up(self) -> Job | None:
-        """Return the job of a trial that its worker has left; None where there is none."""
+        """Return the job of a trial that its worker has abandoned; None if there is none."""
         for frozen in self._running():
-            # Its run may lie on another machine's disk.
+            # Its run may be on another machine's disk.
             if not self._is_begun(frozen):
                 continue
             trial = self._optuna.trial.Trial(self._study, frozen._trial_id)
@@ -192,7 +192,7 @@ class Search:
         return trials
 
     def _is_begun(self, frozen: Any) -> bool:
-        """Whether the run of a trial was claimed here, by whichever worker."""
+        """Whether any worker has claimed the run of a trial here."""
         if set(frozen.params) < {dimension.setting for dimension in self.plan.space}:
             return False
         trial = self._optuna.trial.Trial(self._study, frozen._trial_id)
@@ -201,13 +201,13 @@ class Search:
         return self._line(trial) in known.splitlines(keepends=True)
 
     def _propose(self) -> Job | None:
-        """Return the job of a new trial; None where there are as many as are wanted."""
+        """Return the job of a new trial; None if the number of trials is reached."""
         with self._proposing() as folder:
             while (trial := self._unbegun(folder)) is not None:
                 run = self._run_of(trial)
                 claim = Layout(run.system).launch_claim
                 claim.parent.mkdir(parents=True, exist_ok=True)
-                # By each trial that is this point: choices may be proposed twice.
+                # All trials of this point are recorded: choices may be proposed twice.
                 with claim.open("a", encoding="utf-8") as file:
                     file.write(self._line(trial))
                 job = self._claim(trial, run)
@@ -216,39 +216,40 @@ class Search:
         return None
 
     def _unbegun(self, folder: str) -> Any:
-        """Return a trial whose run nobody has claimed, or a new one; None where there is none."""
+        """Return a trial whose run is not claimed, or a new one; None if there is none."""
         states = self._optuna.trial.TrialState
         for is_new in (False, True):
             if is_new:
                 if len(self._study.get_trials(deepcopy=False)) >= self.plan.trials:
                     return None
                 attributes = {_FOLDER: folder}
-                # Not by `ask`, after which a worker may die before it says whose the trial is.
+                # `ask` is not used, because a worker may die before it records the folder of the
+                # trial.
                 self._study.add_trial(
                     self._optuna.create_trial(state=states.RUNNING, user_attrs=attributes)
                 )
             for frozen in self._running():
                 if frozen.user_attrs.get(_FOLDER) != folder or self._is_begun(frozen):
                     continue
-                # Of the trial and what is known: workers that ask at once get different points.
+                # The seed depends on the trial, so that concurrent workers get different points.
                 seed = derived_seed(self.plan.seed, "launch --search", str(frozen.number))
-                # Opened again, as a study keeps what its sampler knew.
+                # The study is opened again, because a study keeps the state of its sampler.
                 sampler = self._optuna.samplers.TPESampler(seed=seed % 2**32)
                 study = _open_study(self._optuna, self.plan, self._storage, sampler)
                 trial = self._optuna.trial.Trial(study, frozen._trial_id)
                 if frozen.number < self.plan.trials:
                     return trial
-                # A worker of another folder was quicker.
+                # A worker in another folder was faster.
                 trial.set_user_attr("failed", "one more than --trials")
                 self._study.tell(trial, state=states.FAIL)
         return None
 
     @contextmanager
     def _proposing(self) -> Iterator[str]:
-        """Be the only worker of the runs' folder that makes trials; yield what stands for it.
+        """Be the only worker of the runs' folder that creates trials; yield the folder's id.
 
         Raises:
-            UsageError: there are no locks.
+            UsageError: locks are not available.
         """
         self.plan.folder.mkdir(parents=True, exist_ok=True)
         path = self.plan.folder / f".search-{self.plan.name}.lock"
@@ -257,7 +258,7 @@ class Search:
                 lock(file, wait=True)
             except OSError as error:
                 raise self._without_locks(path.parent) from error
-            # Not its path, which may be another one on another machine.
+            # The path would not do, as it may differ on another machine.
             file.seek(0)
             folder = file.read()
             if not folder:
@@ -273,7 +274,7 @@ class Search:
         )
 
     def _claim(self, trial: Any, run: PlannedRun) -> Job | None:
-        """Return the job of a trial that nobody else is at, if there is something left to run."""
+        """Return the job of a trial that is not claimed, if there is something left to run."""
         if run.system in self._claimed:
             return None
         held = Layout(run.system).launch_claim.open("a", encoding="utf-8")
@@ -292,13 +293,13 @@ class Search:
         job = self.make_job(run)
         job.restore_state()
         if job.state == "done":
-            # By a worker that died before it said so, or as a point of another launch.
+            # Left by a worker that died before it reported, or by a point of another launch.
             self.ended(job)
             return None
         return job
 
     def _run_of(self, trial: Any) -> PlannedRun:
-        # Others' trials are looked at again and again.
+        # Trials of others are inspected repeatedly.
         if trial.number not in self._runs:
             values = {dimension.setting: dimension.suggest(trial) for dimension in self.plan.space}
             self._runs[trial.number] = self.plan_run(values)
@@ -321,7 +322,7 @@ def costs_of(evaluations: Sequence[Evaluation], set_name: str = "") -> list[floa
     """Return a number per evaluation, lower for a better network, in the order of training.
 
     Args:
-        set_name: Validation set that counts; '' for the first one.
+        set_name: Validation set of the objective; '' for the first one.
     """
     costs = []
     for evaluation in evaluations:
@@ -333,7 +334,7 @@ def costs_of(evaluations: Sequence[Evaluation], set_name: str = "") -> list[floa
 
 
 def _open_storage(optuna: Any, plan: SearchPlan) -> Any:
-    """Return what the workers share, in which the first of them makes the study.
+    """Return the storage that the workers share; the first worker creates the study.
 
     Raises:
         UsageError: it cannot be opened.
@@ -346,7 +347,7 @@ def _open_storage(optuna: Any, plan: SearchPlan) -> Any:
             backend = optuna.storages.journal.JournalFileBackend(plan.storage)
             storage = optuna.storages.JournalStorage(backend)
         _open_study(optuna, plan, storage)
-    # Databases have errors of their own makers.
+    # Databases raise errors of their own types.
     except Exception as error:
         raise UsageError(
             f"--storage {plan.storage}: it cannot be opened: {str(error).splitlines()[0]} Name a "

@@ -1,7 +1,7 @@
-"""What a search may set: `--search section.name=1e-6..1e-4:log`, `--search 'section.name=8|16'`.
+"""Search spaces: `--search section.name=1e-6..1e-4:log`, `--search 'section.name=8|16'`.
 
-Invariant: a value is proposed as the text that a config would have it in, so that the same point
-has the same run folder, whoever proposed it.
+Invariant: a value is proposed as its text in a config, so that the same point has the same run
+folder, whoever proposed it.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _INTEGER = re.compile(r"[-+]?\d+")
 
 @dataclass(frozen=True)
 class Dimension:
-    """A setting and the values that it may get.
+    """A setting and its possible values.
 
     Attributes:
-        setting: Its full name.
-        low: Lowest value of a range, int or float; None: there are choices.
+        setting: Full name of the setting.
+        low: Lowest value of a range, int or float; None if there are choices.
         high: Highest value of the range.
-        log: Whether equal factors of the range are equally likely, instead of equal steps.
+        log: Whether values are distributed uniformly on a logarithmic scale.
         choices: Texts of the values.
     """
 
@@ -40,13 +40,13 @@ class Dimension:
     choices: tuple[str, ...] = ()
 
     def ends(self) -> tuple[str, ...]:
-        """Return texts of all choices, or of both ends of the range."""
+        """Return the texts of all choices, or of both ends of the range."""
         if self.low is None:
             return self.choices
         return (repr(self.low), repr(self.high))
 
     def suggest(self, trial: Any) -> str:
-        """Return the text of the value that a trial of Optuna has for the setting, or gets now."""
+        """Return the text of the setting's value in a trial of Optuna, which is now suggested."""
         if self.low is None:
             return str(trial.suggest_categorical(self.setting, list(self.choices)))
         suggest = trial.suggest_int if isinstance(self.low, int) else trial.suggest_float
@@ -57,7 +57,7 @@ def read_space(searches: Sequence[str]) -> list[Dimension]:
     """Read the options of a search.
 
     Raises:
-        UsageError: one of them is malformed, or a setting is named twice.
+        UsageError: an option is malformed, or a setting is given twice.
     """
     space: dict[str, Dimension] = {}
     for text in searches:

@@ -1,7 +1,7 @@
-"""The workers of a search as a job array of Slurm, each task of which is a launch of its own.
+"""The workers of a search as a job array of Slurm; each task is a separate launch.
 
-Invariant: a worker is the same command without --slurm, and what is left to do is known from the
-storage of the search alone: so any number of them may be submitted at any time, end or be killed.
+Invariant: a worker is the same command without --slurm, and the remaining work is determined by the
+storage of the search, so workers can be submitted, end or be killed at any time.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class SearchWorkers:
     """Workers of a search.
 
     Attributes:
-        words: Words of the command of one worker, behind `launch`.
-        count: Number of workers that are wanted.
-        home: Folder of the script, and of what the workers print.
-        folder: Folder that the command is run in.
+        words: Arguments of the command of one worker, after `launch`.
+        count: Requested number of workers.
+        home: Folder of the script, and of the workers' output.
+        folder: Working folder of the command.
     """
 
     words: tuple[str, ...]
@@ -45,15 +45,15 @@ class SearchWorkers:
         return self.home / WORKERS_SCRIPT
 
     def script_text(self) -> str:
-        """Return the script of a task, which goes on until the search has its trials."""
+        """Return the script of a task, which repeats until the search has its trials."""
         header = script_header("search", "launch", self.count, self.folder)
         return f'{header}{resumed_task(python_words(["launch", *self.words]))}exit "$status"\n'
 
     def queued(self) -> list[str]:
-        """Return the tasks of this search that the queue has.
+        """Return the queued tasks of this search.
 
         Raises:
-            AsdfError: Slurm does not answer.
+            AsdfError: Slurm does not respond.
         """
         return [task.id for task in queued_tasks() if task.comment == self._comment]
 
@@ -68,7 +68,7 @@ class SearchWorkers:
         tasks = f"1-{count}"
         if max_running is not None:
             tasks += f"%{max_running}"
-        # %% is a % in the path itself; a later array prints into files of its own.
+        # %% stands for a % in the path itself; a later array writes to other files.
         log = str(self.home).replace("%", "%%") + "/worker-%A-%a.log"
         return [f"--array={tasks}", f"--output={log}", f"--comment={self._comment}", *options]
 

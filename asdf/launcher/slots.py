@@ -1,6 +1,6 @@
-"""Where runs compute: on GPUs, or in slots on the CPU.
+"""Slots for runs: GPUs, or slots on the CPU.
 
-Invariant: no slot is held by two runs at a time.
+Invariant: a slot is held by at most one run at a time.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ class Slots:
     """Free slots, handed out in their order.
 
     Args:
-        names: GPUs as CUDA_VISIBLE_DEVICES names them, or any names of slots on the CPU.
-        are_gpus: a run of N processes then takes N slots; on the CPU it takes one.
+        names: Names of GPUs as in CUDA_VISIBLE_DEVICES, or any names of slots on the CPU.
+        are_gpus: Whether slots are GPUs: a run of N processes then takes N slots, and one on the
+            CPU.
     """
 
     def __init__(self, names: Sequence[str], are_gpus: bool) -> None:
@@ -24,7 +25,7 @@ class Slots:
         self._free = list(names)
 
     def needed(self, processes: int) -> int:
-        """Return how many slots a run of `processes` processes takes."""
+        """Return the number of slots that a run of `processes` processes takes."""
         return processes if self.are_gpus else 1
 
     @property
@@ -43,7 +44,7 @@ class Slots:
     def give_back(self, taken: Sequence[str]) -> None:
         """Free slots again."""
         free = {*self._free, *taken}
-        # In the order of the names, so that runs get the same slots whichever ended first.
+        # Ordered by name, so that runs get the same slots whichever run ended first.
         self._free = [name for name in self.names if name in free]
 
     def visible_devices(self, taken: Sequence[str]) -> str:
@@ -57,24 +58,22 @@ class Slots:
 
 
 def choose_gpus(requested: str | None, visible: int, shown: str | None) -> tuple[str, ...]:
-    """Return the GPUs of `--gpus`, as CUDA_VISIBLE_DEVICES has to name them.
+    """Return the GPUs of `--gpus`, with the names that CUDA_VISIBLE_DEVICES needs.
 
     Args:
-        requested: indices of visible GPUs with commas between them, as `computing.gpu_ids` counts
-            them; None for all.
+        requested: Comma-separated indices of visible GPUs, as in `computing.gpu_ids`; None for all.
         visible: Number of GPUs that are visible.
-        shown: the value of CUDA_VISIBLE_DEVICES, if it is set; a scheduler may have put numbers or
-            UUIDs there.
+        shown: Value of CUDA_VISIBLE_DEVICES, if it is set; a scheduler may use numbers or UUIDs.
 
     Raises:
-        UsageError: not numbers, a GPU twice, or one that does not exist.
+        UsageError: an entry is not a number, a GPU is given twice, or a GPU does not exist.
     """
     names = list(map(str, range(visible)))
     if shown is not None:
-        # Indices count within the scheduler's choice.
+        # Indices count among the scheduler's GPUs.
         names = _split(shown)
     if requested is None:
-        # CUDA shows no GPU from the first name on that it does not know.
+        # CUDA ignores all names from the first unknown one.
         return tuple(names[:visible])
     texts = _split(requested)
     if not all(map(str.isdecimal, texts)):

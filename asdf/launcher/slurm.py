@@ -1,7 +1,7 @@
-"""Slurm's own programs, run and read, and scripts for them; what they refuse is one message.
+"""Calls of Slurm's programs, and scripts for them; errors become one message.
 
-Invariant: a job is known by its comment, which Slurm itself keeps: no file here has to agree with
-the queue. A task that nears its time limit saves, and goes back into the queue.
+Invariant: a job is identified by its comment, which Slurm itself stores, so no file here has to
+agree with the queue. A task that approaches its time limit saves, and is requeued.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from pathlib import Path
 from asdf.errors import AsdfError, UsageError
 
 NOTHING = " Nothing was submitted."
-"""End of a message on a program that failed, where no job before it was submitted."""
+"""End of the message on a failed program, if no job was submitted before it."""
 
 _TIMEOUT_S = 120
-# Two minutes before the time limit: what was done is saved with each recording or step, or every
+# Signalled two minutes before the time limit: work is saved with each recording or step, or every
 # 20 s.
 _HEADER = """\
 #!/bin/bash
@@ -49,10 +49,11 @@ fi
 
 @dataclass(frozen=True)
 class QueuedTask:
-    """A job in the queue, or a task of an array.
+    """A queued job, or task of an array.
 
     Attributes:
-        id: Number of the job; of a task, that of the array with the task's behind '_'.
+        id: Number of the job; for a task, the number of the array followed by '_' and that of the
+            task.
         comment: Comment that it was submitted with.
     """
 
@@ -61,39 +62,39 @@ class QueuedTask:
 
 
 def script_header(name: str, command: str, count: int, folder: Path) -> str:
-    """Return the beginning of a script that goes on in `folder`.
+    """Return the beginning of a script that continues in `folder`.
 
     Args:
-        name: Name of the job, behind 'asdf-'.
-        command: Name of the command whose --slurm `count` makes the script.
+        name: Name of the job, after 'asdf-'.
+        command: Name of the command whose option --slurm `count` writes the script.
     """
     return _HEADER.format(name=name, command=command, count=count, folder=shlex.quote(str(folder)))
 
 
 def python_words(words: Sequence[str]) -> str:
     """Return a command of ASDF for a script."""
-    # A container's Python, for one, goes by another name in jobs than here.
+    # Python may have another path in jobs than here, for example in a container.
     python = "${ASDF_PYTHON:-" + shlex.quote(sys.executable) + "}"
     return f"{python} -m asdf {shlex.join(words)}"
 
 
 def resumed_task(command: str) -> str:
-    """Return lines of a script that run a command, which may go on another time.
+    """Return lines of a script that run a command, which may be resumed later.
 
-    Its exit status is in $status behind them.
+    They leave its exit status in $status.
     """
     return _RESUMED.format(command=command)
 
 
 def check_array_options(options: Sequence[str], tasks: str, without: str) -> None:
-    """Refuse options of sbatch that are the array's own, and machines without Slurm.
+    """Refuse options of sbatch that are reserved for the array, and machines without Slurm.
 
     Args:
-        tasks: Things that are tasks, such as 'runs' or 'parts'.
-        without: What happens without --slurm, for the message.
+        tasks: Name of the tasks, such as 'runs' or 'parts'.
+        without: Behaviour without --slurm, for the message.
 
     Raises:
-        UsageError: names the option; or there is no sbatch.
+        UsageError: such an option is given (the message names it), or there is no sbatch.
     """
     for option in options:
         if option.split("=")[0] in ("--array", "-a") or option.startswith("-a"):
@@ -109,10 +110,10 @@ def check_array_options(options: Sequence[str], tasks: str, without: str) -> Non
 
 
 def queued_tasks() -> list[QueuedTask]:
-    """Return what the queue has for this user; each task of an array by itself.
+    """Return this user's queued jobs, with each task of an array separately.
 
     Raises:
-        AsdfError: Slurm does not answer.
+        AsdfError: Slurm does not respond.
     """
     command = ["squeue", "--noheader", "--array", f"--user={os.getuid()}", "--format=%i|%k"]
     tasks = []
@@ -123,13 +124,13 @@ def queued_tasks() -> list[QueuedTask]:
 
 
 def submit(options: Sequence[str], words: Sequence[str], folder: Path) -> str:
-    """Submit a script with its words; return the number of the job.
+    """Submit a script with its arguments; return the number of the job.
 
     Raises:
-        AsdfError: sbatch refuses it; its reason is named.
+        AsdfError: sbatch refuses it; the message gives the reason.
     """
     answer = run_slurm(["sbatch", "--parsable", *options, *words], folder)
-    # Several clusters: the number is followed by a cluster's name.
+    # With several clusters, the number is followed by the cluster's name.
     return answer.strip().split(";")[0]
 
 
@@ -137,7 +138,7 @@ def run_slurm(command: Sequence[str], folder: Path) -> str:
     """Run a program of Slurm; return what it prints.
 
     Raises:
-        AsdfError: it fails, or does not answer.
+        AsdfError: it fails, or does not respond.
     """
     program = command[0]
     try:

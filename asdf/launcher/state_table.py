@@ -1,7 +1,7 @@
-"""What a launch shows: states while it goes on, EERs and other chosen metrics when it is over.
+"""Display of a launch: states while it runs, EERs and other selection metrics at its end.
 
-On a terminal the states are a table that is drawn over the last one; elsewhere each change of a
-state is a line.
+On a terminal, the states are a table that is redrawn in place; elsewhere, each change of a state is
+a line.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from typing import NamedTuple, TextIO
 from asdf.launcher.states import Job, JobResult, State
 from asdf.text import aligned, printable
 
-# The states by how much a user wants to see their runs, most first.
+# The states in the order of interest, highest first.
 _BY_INTEREST: tuple[State, ...] = ("running", "failed", "waiting", "stopped", "done")
-# Terminal commands: move up by a number of lines, clear behind the text, clear everything below.
+# Terminal commands: move up by a number of lines, clear the rest of a line, clear everything below.
 _UP = "\x1b[{}A"
 _CLEAR_LINE = "\x1b[K"
 _CLEAR_BELOW = "\x1b[J"
 
 
 class _Value(NamedTuple):
-    """A number of a run's results."""
+    """A number in a run's results."""
 
     config: str
     network: str
@@ -43,13 +43,13 @@ class Table:
         self._printed: dict[str, str] = {}
 
     def print_line(self, text: str) -> None:
-        """Print a line that stays; the table goes on below it."""
+        """Print a permanent line; the table continues below it."""
         self._screen.write(printable(text) + "\n")
         self._screen.flush()
         self._drawn = []
 
     def show(self, jobs: Sequence[Job]) -> None:
-        """Bring what is shown up to date."""
+        """Update the display."""
         if self._is_terminal:
             self._draw(jobs)
         else:
@@ -59,17 +59,19 @@ class Table:
         for job in jobs:
             words = _detail(job)
             if job.state == "running":
-                # A line for each epoch of each run would bury the others; it is in the run's log.
+                # A line for each epoch of each run would hide the others; epochs are in the run's
+                # log.
                 words = f"log {shown_path(job.log)}"
             line = ", ".join(filter(None, [f"{job.label}: {job.state}", words]))
-            # All jobs wait at first, which is not news.
+            # All jobs wait at first, which needs no line.
             if line != self._printed.get(job.label, f"{job.label}: waiting"):
                 self.print_line(line)
             self._printed[job.label] = line
 
     def _draw(self, jobs: Sequence[Job]) -> None:
         columns, height = shutil.get_terminal_size()
-        # Below the table stand the cursor and a prompt. What did not fit could not be drawn over.
+        # The cursor and a prompt need lines below the table. Rows beyond the screen could not be
+        # redrawn.
         max_rows = max(height - 2, 1)
         fits = len(jobs) <= max_rows
         shown: Sequence[Job] = jobs
@@ -80,7 +82,7 @@ class Table:
         texts = [_row(job, width) for job in shown]
         if not fits:
             texts.append(_counts(jobs))
-        # A longer line would wrap, and the way up over it would be one line short.
+        # A longer line would wrap, and moving up would be one line short.
         rows = [printable(text, one_line=True)[: columns - 1] for text in texts]
         if rows == self._drawn:
             return
@@ -89,19 +91,20 @@ class Table:
             parts += [row, _CLEAR_LINE, "\n"]
         # An earlier table may have been longer.
         parts.append(_CLEAR_BELOW)
-        # In one piece, so that the terminal does not flicker.
+        # Written at once, so that the terminal does not flicker.
         self._screen.write("".join(parts))
         self._screen.flush()
         self._drawn = rows
 
 
 def summary(jobs: Sequence[Job], with_results: bool = True) -> str:
-    """Return the end of a launch: results by config and set, what failed and what is unfinished.
+    """Return the end of a launch: results by config and set, failed and unfinished runs.
 
-    Results are EERs and, where runs chose networks by other metrics, a table of each.
+    Results are EERs and, for runs that chose networks by other metrics, a table of each metric.
 
     Args:
-        with_results: False for folds, of which each has a set of its own: their table is another.
+        with_results: Whether to include results; False for folds, whose sets differ and which have
+            another table.
     """
     lines = [_counts(jobs)]
     if with_results:
@@ -116,7 +119,7 @@ def summary(jobs: Sequence[Job], with_results: bool = True) -> str:
 
 
 def _result_lines(jobs: Sequence[Job]) -> list[str]:
-    """Return the tables of EERs and of other metrics that networks were chosen by."""
+    """Return the tables of EERs and of other selection metrics."""
     rates = [_Value(job.label, row.network, row.set, 100 * row.eer) for job, row in _rows(jobs)]
     lines = _value_lines("EER %", rates, digits=3)
     for metric in dict.fromkeys(row.metric for _, row in _rows(jobs) if row.metric):
@@ -129,7 +132,7 @@ def _result_lines(jobs: Sequence[Job]) -> list[str]:
 
 
 def list_runs(jobs: Sequence[Job]) -> str:
-    """Return the runs of a launch that is not started, with their folders: a line per run."""
+    """Return the runs of a launch that is not started, with their folders, one per line."""
     rows = []
     for job in jobs:
         state = f"{job.state}, {job.detail}" if job.detail else job.state
@@ -138,7 +141,7 @@ def list_runs(jobs: Sequence[Job]) -> str:
 
 
 def shown_path(path: Path) -> str:
-    """Return a path as short as it can be typed in the current folder."""
+    """Return a path as short as possible, relative to the current folder."""
     relative = os.path.relpath(path)
     return str(path) if relative.startswith("..") else relative
 
@@ -148,14 +151,14 @@ def _row(job: Job, width: int) -> str:
 
 
 def _detail(job: Job) -> str:
-    """Return what is known of a job besides its state."""
+    """Return details of a job besides its state."""
     if job.state == "failed":
         return f"{job.detail}, log {shown_path(job.log)}"
     if not job.results:
         return job.detail
     first = job.results[0].network
     values = []
-    # A line has room for one network; the summary at the end has all.
+    # A line has room for one network; the summary at the end shows all.
     for result in job.results:
         if result.network == first:
             shown = f"{result.set} {100 * result.eer:.3f} %"
@@ -167,7 +170,7 @@ def _detail(job: Job) -> str:
 
 
 def _counts(jobs: Sequence[Job]) -> str:
-    """Return how many jobs are in each state, the finished ones first."""
+    """Return the number of jobs in each state, the finished ones first."""
     counts = Counter(job.state for job in jobs)
     words = []
     for state in reversed(_BY_INTEREST):
@@ -183,7 +186,7 @@ def _rows(jobs: Sequence[Job]) -> Iterator[tuple[Job, JobResult]]:
 
 
 def _value_lines(title: str, values: Sequence[_Value], digits: int) -> list[str]:
-    """Return a row per config and network, a column per set; nothing where there are no values."""
+    """Return a row per config and network, a column per set; [] without values."""
     if not values:
         return []
     sets = list(dict.fromkeys(value.set for value in values))

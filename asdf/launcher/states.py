@@ -1,8 +1,8 @@
-"""The runs of a launch and what is known of each: in memory, and in `launch.json` of its folder.
+"""The runs of a launch and their states, in memory and in `launch.json` of their folders.
 
-Invariant: a run counts as done only if it ended well with the settings that it would get now, and
-nobody has run anything else in its system folder since. It does not matter who ran it: a launch, a
-job of a cluster, a hand. The state is in files of that folder, so it goes when the folder goes.
+Invariant: a run counts as done only if it ended successfully with the settings that it would get
+now, and nothing else has run in its system folder since. It may have been run by a launch, a
+cluster job, or by hand. The state is stored in that folder and disappears with it.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from asdf.trials.how_scored import described_set
 
 State = Literal["waiting", "running", "done", "failed", "stopped"]
 
-# Settings that change only where or how fast a run computes: a finished run stays finished when
-# they change.
+# Settings that change only where or how fast a run computes: a finished run stays finished if they
+# change.
 _PLACE_OR_SPEED = (
     "use_gpu",
     "gpu_ids",
@@ -45,9 +45,9 @@ class JobResult:
     """The EER (a fraction) of a network on a set.
 
     Attributes:
-        network: 'epoch.20', 'best', ...
-        set: its name, with the precision of its scores where that is not fp32.
-        metric: Metric that networks were chosen by where it is not the EER; '' where it is.
+        network: Name of the network: 'epoch.20', 'best', ...
+        set: Name of the set, with the precision of its scores if it is not fp32.
+        metric: Selection metric of the networks; '' if it is the EER.
         value: Value of that metric on the set.
     """
 
@@ -59,7 +59,7 @@ class JobResult:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any], set_name: str) -> JobResult:
-        """Return the result of a row of results.json, or of launch.json.
+        """Return the result in a row of results.json, or of launch.json.
 
         Raises:
             AttributeError, KeyError, TypeError, ValueError: the row is malformed.
@@ -71,7 +71,7 @@ class JobResult:
         return cls(str(row["epoch"]), set_name, float(row["eer"]), str(metric), value)
 
     def row(self) -> dict[str, Any]:
-        """Return the row of launch.json, of which `from_row` makes the result."""
+        """Return the row of launch.json, which `from_row` reads."""
         row: dict[str, Any] = {"epoch": self.network, "set": self.set, "eer": self.eer}
         if self.metric:
             row |= {"validation_metric": self.metric, "validation_value": self.value}
@@ -83,14 +83,14 @@ class Job:
     """One run of a launch.
 
     Attributes:
-        overrides: everything behind the config's name on the run's command line.
+        overrides: Arguments after the config's name on the run's command line.
         digest: Digest of the settings; see `settings_digest`.
         slots_needed: Number of slots that the run takes.
-        detail: Words that the table shows behind the state.
-        results: the rows of the run's results.json.
-        name: Name of the run, where it has another one than its config.
+        detail: Text that the table shows after the state.
+        results: Rows of the run's results.json.
+        name: Name of the run, if it differs from its config.
         settings: Settings that its outcome depends on; see `outcome_settings`.
-        modules: the folder of the recipe, where the user's own modules lie.
+        modules: Folder of the recipe, for modules of your own.
     """
 
     config: str
@@ -117,11 +117,11 @@ class Job:
 
     @property
     def log(self) -> Path:
-        """Everything that the run prints, one start after another."""
+        """All output of the run, one start after another."""
         return self.layout.launch_log
 
     def restore_state(self) -> None:
-        """Be done if the run has been finished and nothing has changed since."""
+        """Mark the job as done if the run is finished and nothing has changed since."""
         self._restore_launch()
         if self.state != "done" and self._was_finished():
             self.state = "done"
@@ -129,9 +129,9 @@ class Job:
             self.results = read_results(self.layout.results_json)
 
     def _was_finished(self) -> bool:
-        """Whether a run that no launch of this machine started has ended well here.
+        """Whether a run that was not started by a launch on this machine ended successfully here.
 
-        Such is a run by hand, or a task of a job array.
+        Examples are a run by hand, or a task of a job array.
         """
         if not was_finished(self.layout.environment):
             return False
@@ -139,11 +139,11 @@ class Job:
             saved = read_init_config(self.layout.settings, self.modules).sections().plain()
         except AsdfError:
             return False
-        # Not by digests: what is 20 as a default is 20.0 when it has been read from a file.
+        # Digests would not do: a default of 20 becomes 20.0 when it is read from a file.
         return outcome_settings(saved) == self.settings
 
     def _restore_launch(self) -> None:
-        """Be done if an earlier launch says so."""
+        """Mark the job as done if an earlier launch recorded so."""
         try:
             saved = json.loads(self.layout.launch_state.read_text(encoding="utf-8"))
             is_done = (
@@ -153,7 +153,7 @@ class Job:
             )
             results = [JobResult.from_row(row, row["set"]) for row in saved["results"]]
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            # A state that cannot be read is none: the run waits.
+            # An unreadable state counts as none: the run waits.
             return
         if is_done:
             self.state = "done"
@@ -161,7 +161,7 @@ class Job:
             self.results = results
 
     def save_state(self) -> None:
-        """Write the state down for a later launch.
+        """Save the state for a later launch.
 
         Raises:
             AsdfError: the system folder cannot be written.
@@ -178,7 +178,7 @@ class Job:
         write_text(self.layout.launch_state, text + "\n")
 
     def _last_run_digest(self) -> str:
-        """Return a digest of the settings that the last run in the folder saved; '' without one."""
+        """Return a digest of the settings of the last run in the folder; '' without one."""
         try:
             return hashlib.sha256(self.layout.settings.read_bytes()).hexdigest()
         except FileNotFoundError:
@@ -188,10 +188,10 @@ class Job:
 def outcome_settings(plain: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """Return the settings that a run's outcome depends on, by section and name.
 
-    Those are all but the folders and what changes only where or how fast the run computes.
+    These exclude folders, and settings that change only where or how fast the run computes.
 
     Args:
-        plain: all settings, as `Sections.plain` returns them.
+        plain: All settings, as returned by `Sections.plain`.
     """
     values = {section: dict(settings) for section, settings in plain.items()}
     del values["paths"]
@@ -202,15 +202,15 @@ def outcome_settings(plain: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[s
 
 def settings_digest(plain: Mapping[str, Mapping[str, Any]]) -> str:
     """Return a digest of the settings that a run's outcome depends on; `plain` as above."""
-    # Sorted: a later version may define the same settings in another order.
+    # Sorted, because a later version may define the same settings in another order.
     text = json.dumps(outcome_settings(plain), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def read_results(path: Path) -> list[JobResult]:
-    """Return the rows of a results.json; none where the file does not exist or is malformed.
+    """Return the rows of a results.json; [] if the file is missing or malformed.
 
-    A set that was scored in another precision than fp32 is called 'dev, in bf16'.
+    The name of a set scored in another precision than fp32 includes it: 'dev, in bf16'.
     """
     results = []
     try:

@@ -1,6 +1,6 @@
-"""What recipes are written with: the command line, the corpora, and one run after another.
+"""Building blocks of recipes: the command line, the corpora, and the runs.
 
-Nothing here imports torch before a run starts, so that --list, --explain and --dry-run answer at
+No module here imports torch before a run starts, so that --list, --explain and --dry-run answer at
 once.
 """
 

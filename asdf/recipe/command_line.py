@@ -1,7 +1,7 @@
-"""What a recipe's run.py declares, for commands that have its path alone.
+"""Command lines of recipes, and the corpora that a run.py declares.
 
-Invariant: run.py runs as far as it opens its recipe, which is before it does anything; so the
-corpora are those that its runs will have, however they are declared.
+Invariant: to read its corpora, run.py is executed until it opens its recipe, before it does any
+work. The corpora are thus those of its runs, however they are declared.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from asdf.settings.weights_names import BUNDLE
 
 
 class _Answer(BaseException):
-    """Ends a run.py that is asked: no `except Exception` of a recipe catches it."""
+    """Ends a run.py that is executed to read its corpora; `except Exception` does not catch it."""
 
     def __init__(self, corpora: Mapping[str, Corpus]) -> None:
         super().__init__()
@@ -29,13 +29,13 @@ class _Answer(BaseException):
 
 
 class _Question:
-    """Whether a run.py is being asked."""
+    """Whether a run.py is executed only to read its corpora."""
 
     is_open = False
 
 
 def answer_with(corpora: Mapping[str, Corpus]) -> None:
-    """End the run.py if it is run to learn its corpora; otherwise do nothing."""
+    """End the run.py if it is executed only to read its corpora; otherwise do nothing."""
     if _Question.is_open:
         raise _Answer(corpora)
 
@@ -44,8 +44,8 @@ def corpora_of(run_file: Path) -> Mapping[str, Corpus]:
     """Return the corpora that a run.py declares.
 
     Raises:
-        UsageError: it opens no recipe.
-        AsdfError: it fails before it does.
+        UsageError: run.py opens no recipe.
+        AsdfError: run.py fails before it opens its recipe.
     """
     path = sys.path[:]
     arguments = sys.argv
@@ -68,7 +68,8 @@ def corpora_of(run_file: Path) -> Mapping[str, Corpus]:
     raise UsageError(f"{run_file} opens no recipe (asdf.recipe.open_recipe): is it a run.py?")
 
 
-# A relative path that is typed starts in the current folder; one in a config in the recipe's.
+# A relative path on the command line is relative to the current folder, one in a config to the
+# recipe's folder.
 _WEIGHTS = "front_end.weights"
 _TYPED_PATHS = (
     *("paths.output_folder", "paths.database_folder", "paths.cache_folder"),
@@ -80,7 +81,7 @@ _PROCESSES = (
     "run.py CONFIG; the processes find each other."
 )
 _BACKEND = "computing.backend=nccl after the config; without it, nccl on GPUs and gloo on CPUs."
-# By their names with underscores: those of DeepSpeed, Accelerate, SpeechBrain and older scripts.
+# Options of DeepSpeed, Accelerate, SpeechBrain and older scripts, by their names with underscores.
 _OTHER_LAUNCHERS = {
     "--backend": _BACKEND,
     "--dist_backend": _BACKEND,
@@ -96,12 +97,12 @@ _OTHER_LAUNCHERS = {
 
 @dataclass(frozen=True)
 class CommandLine:
-    """What the command line requests.
+    """The parsed command line.
 
     Attributes:
-        explain: a setting or section, '' for all of them; None without --explain.
-        local_rank: Number that `python -m torch.distributed.launch` adds; the environment has it as
-            well.
+        explain: Setting or section to explain, '' for all; None without --explain.
+        local_rank: Number that `python -m torch.distributed.launch` adds; the environment has it
+            too.
     """
 
     configs: list[str]
@@ -116,7 +117,7 @@ def parse_command_line(arguments: list[str], description: str) -> CommandLine:
     """Read the arguments of `run.py CONFIG [CONFIG ...] [section.name=value ...]`.
 
     Raises:
-        UsageError: no config is named, or an option is one of another program's launcher.
+        UsageError: no config is given, or an option belongs to another program's launcher.
     """
     for argument in arguments:
         option = argument.partition("=")[0]
@@ -124,12 +125,12 @@ def parse_command_line(arguments: list[str], description: str) -> CommandLine:
         if ours is not None:
             raise UsageError(f"{option} is an option of other launchers. Here: {ours}")
     args = _build_parser(description).parse_intermixed_args(arguments)
-    # The name of a config has no equals sign, and an override always has one.
+    # The name of a config contains no equals sign, and an override always contains one.
     configs = [word for word in args.words if "=" not in word]
     overrides = [from_current_folder(word) for word in args.words if "=" in word]
     explain = args.explain
     if explain and "." not in explain and not configs:
-        # `--explain CONFIG` reads as naturally as `CONFIG --explain`.
+        # `--explain CONFIG` is accepted as well as `CONFIG --explain`.
         configs = [explain]
         explain = ""
     if not configs and not args.list:
@@ -174,10 +175,10 @@ def _build_parser(description: str) -> argparse.ArgumentParser:
 
 
 def from_current_folder(override: str) -> str:
-    """Make a relative path absolute: it is meant from the current folder, not from the recipe's."""
+    """Make a relative path absolute, based on the current folder instead of the recipe's."""
     name, _, value = override.partition("=")
     path = value.strip().strip("'\"")
-    # A variable and a home folder are expanded later, to paths that do not depend on this folder.
+    # Variables and home folders are expanded later, to paths that do not depend on this folder.
     is_relative = path not in ("", "None") and not path.startswith(("/", "$", "~", BUNDLE))
     if name.strip() == _WEIGHTS and is_relative and parse_name(path) is not None:
         return override

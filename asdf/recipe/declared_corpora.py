@@ -1,6 +1,6 @@
-"""A corpus as a recipe knows it: a name, and here what the name stands for.
+"""Declarations of corpora in recipes: the location and format of each named corpus.
 
-A recipe declares its own corpora; all recipes know those of the field (`asdf.corpora`) by name.
+A recipe declares its own corpora; all recipes know the public corpora (`asdf.corpora`) by name.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ from asdf.trials.trial_list import (
 _SHOWN = 5
 # Readers of data whose columns or folders may have any name.
 _WITH_COLUMNS = ("parquet", "folder", "hub")
-# Where a training list has bona fide speech alone.
+# Advice for a training list of only bona fide speech.
 WITHOUT_SPOOFS = " Spoofs can be made of bona fide speech: see vocoding.vocoders."
-# Where a set that is scored has one class.
+# Advice for a scored set of one class.
 _OF_ONE_CLASS = (
     " A set of one class can be scored by itself: python -m asdf score NETWORK LIST > SCORES, then "
     "evaluate SCORES --threshold-from DEV_SCORES; or join it with another: 'mlaad+m-ailabs'."
@@ -67,7 +67,7 @@ _CLASS_NAMES = {1: "bona fide", 0: "spoof"}
 
 @dataclass(frozen=True)
 class CorpusReading:
-    """The utterances of a corpus, and what the user should know of them."""
+    """The utterances of a corpus, and notes on them for the user."""
 
     utterances: TrialList
     notes: Sequence[str] = ()
@@ -75,29 +75,30 @@ class CorpusReading:
 
 @dataclass(frozen=True)
 class Corpus:
-    """Where the utterances of a corpus are: a list, or a corpus of the field in your own folder.
+    """Location of a corpus: a list, or a public corpus in your own folder.
 
     Attributes:
-        list: the list file, relative to `folder`: ASDF's own format, a table in parquet, or, with
+        list: List file, relative to `folder`: ASDF's own format, a table in parquet, or, with
             `audio`, a protocol of ASVspoof 2019 whose recordings are `audio/UTT.flac`.
-        folder: relative to paths.database_folder; the paths in the list are relative to it.
-        audio: see `list`; relative to `folder`.
-        make: makes the corpus in paths.database_folder when it does not exist (the demo corpus).
-        protocol: a label file, relative to `folder`, with speaker, attack ... of the utterances of
+        folder: Folder relative to paths.database_folder; paths in the list are relative to it.
+        audio: Folder of the recordings, relative to `folder`; see `list`.
+        make: Function that makes the corpus in paths.database_folder if it does not exist (the demo
+            corpus).
+        protocol: Label file, relative to `folder`, with speaker, attack ... of the utterances of
             `list`; without it the list has no such columns.
-        reader: instead of `list`: a name of `asdf.corpora`, with its subset.
-        columns, bona_fide: Names of the columns of a table (csv, TABs, parquet, a data set of the
-            hub), as in {'label': 'is_fake'}, and the label's value that means bona fide; of
-            `folder:PATH` the folder of genuine speech.
-        unlabelled: True for recordings of which nobody says whether they are genuine: lines of the
-            list are paths, and labels, there or of a reader, are left out. Training steps
-            that take such recordings learn from them (docs/training_steps.md); nothing else does.
+        reader: Name of a corpus in `asdf.corpora`, with its subset, instead of `list`.
+        columns, bona_fide: Names of the columns of a table (csv, TABs, parquet, a data set on the
+            hub), as in {'label': 'is_fake'}, and the label of bona fide speech; for `folder:PATH`,
+            the folder of genuine speech.
+        unlabelled: Whether the recordings have no labels: lines of the list are paths, and labels,
+            there or from a reader, are ignored. Only training steps for unlabelled recordings use
+            them (docs/training_steps.md).
         references: List of enrolled models, relative to `folder`, whose names the column
-            `reference` may have: 'MODEL RECORDING,RECORDING' per line (docs/pairs.md).
-        pairs: Way in which trials of two recordings are made of it: 'genuine:speaker' pairs each
-            recording with a genuine one of its speaker, 'same:attack' with one of the same attack
-            (label 1) and with one of another (label 0); '': trials are as the list has them.
-        part: Part of it that is read; None: all of it. A name such as 'mine~0.1' states it.
+            `reference` may contain: 'MODEL RECORDING,RECORDING' per line (docs/pairs.md).
+        pairs: Rule for making trials of two recordings: 'genuine:speaker' pairs each recording with
+            a genuine one of its speaker, 'same:attack' with one of the same attack (label 1) and
+            one of another (label 0); '': trials are those of the list.
+        part: Part of the corpus to read; None: all of it. A name such as 'mine~0.1' selects one.
 
     Examples:
         >>> from pathlib import Path
@@ -137,23 +138,23 @@ class Corpus:
             )
 
     def path(self, database_folder: Path) -> Path:
-        """Return where it is looked for."""
+        """Return the path at which the corpus is expected."""
         return join_path(join_path(database_folder, self.folder), self.list)
 
     def read(self, name: str, database_folder: Path) -> TrialList:
-        """Read the utterances of this corpus; what the user should know of them goes to the log.
+        """Read the utterances of this corpus, and log notes on them for the user.
 
         Raises:
             AsdfError: the list or the corpus is missing, empty or malformed.
         """
         reading = self.read_with_notes(name, database_folder)
         for note in reading.notes:
-            # Not as a warning: those are shown by every process, and each of them reads the list.
+            # Not logged as a warning, because all processes show warnings, and each reads the list.
             LOG.info("warning: %s", note)
         return reading.utterances
 
     def read_with_notes(self, name: str, database_folder: Path) -> CorpusReading:
-        """Read the utterances, and what the user should know of them; errors as for `read`."""
+        """Read the utterances, with notes on them for the user; errors as for `read`."""
         reading = self._read_whole(name, database_folder)
         reading = self._with_references(reading, join_path(database_folder, self.folder))
         if self.unlabelled:
@@ -176,11 +177,11 @@ class Corpus:
         return CorpusReading(part, [*reading.notes, note])
 
     def _with_references(self, reading: CorpusReading, folder: Path) -> CorpusReading:
-        """Return the reading with the references of its trials, of models too if there are any."""
+        """Return the reading with the references of its trials, and of models if there are any."""
         if not self.references:
             if reading.utterances.references is not None:
                 return reading
-            # Of a protocol, or of a table that others read.
+            # From a protocol, or from a table that others read.
             return CorpusReading(with_references(reading.utterances), reading.notes)
         if REFERENCE not in reading.utterances.columns:
             raise UsageError(
@@ -201,7 +202,7 @@ class Corpus:
         if self.list.endswith(".parquet"):
             utterances = read_parquet_list(join_path(folder, self.list), self._named_columns())
             return CorpusReading(replace(utterances, name=name, folder=folder))
-        # The list decides which utterances there are; the protocol only adds columns.
+        # The list determines the utterances; the protocol only adds columns.
         columns = self._named_columns() if self.columns or self.bona_fide != "" else None
         utterances = read_list(join_path(folder, self.list), folder, name, columns, self.unlabelled)
         trials = self._read_trials(folder)
@@ -216,7 +217,7 @@ class Corpus:
         )
         notes = [*differences(chosen, utterances.labels), *reading.notes[:_SHOWN]]
         rest = len(reading.notes) - _SHOWN
-        # There may be one per system or book, hundreds in all.
+        # There may be one note per system or book, hundreds in total.
         if rest > 0:
             notes.append(
                 f"and {rest} more of the kind: 'python -m asdf corpora {self.reader} FOLDER' lists "
@@ -228,7 +229,7 @@ class Corpus:
         return Columns(self.columns, str(self.bona_fide))
 
     def _read_trials(self, folder: Path) -> TrialList | None:
-        """Read `protocol`; None where there is none."""
+        """Read `protocol`; return None if there is none."""
         if not self.protocol:
             return None
         path = folder / self.protocol
@@ -241,12 +242,12 @@ class Corpus:
 
 
 def find_corpus(name: str, corpora: Mapping[str, Corpus]) -> Corpus:
-    """Return the corpus of that name: one of the recipe's own `corpora`, or one of the field.
+    """Return the corpus with that name: one of the recipe's own `corpora`, or a public one.
 
     Raises:
-        UsageError: there is none; the message names the nearest one, or the subsets to choose from.
+        UsageError: there is none; the message names the closest one, or the available subsets.
     """
-    # A recipe's own corpus hides one of the field of the same name.
+    # A recipe's own corpus takes precedence over a public one with the same name.
     if name in corpora:
         if corpora[name].reader:
             choose(corpora[name].reader)
@@ -267,12 +268,12 @@ def find_corpus(name: str, corpora: Mapping[str, Corpus]) -> Corpus:
 
 
 def set_parts(name: str, corpora: Mapping[str, Corpus]) -> list[str]:
-    """Return the corpora of an evaluation set: of 'mlaad+m-ailabs' both, else the name itself.
+    """Return the corpora of an evaluation set: both of 'mlaad+m-ailabs', else the name itself.
 
-    A corpus of spoofs alone has an EER only together with one of bona fide speech.
+    A corpus of only spoofs has an EER only together with one of bona fide speech.
     """
     parts = name.split("+")
-    # A '+' may also belong to the name of a corpus of the recipe, or to a path.
+    # A '+' may also be part of the name of a recipe's corpus, or of a path.
     if name in corpora or not all(_is_name(part, corpora) for part in parts):
         return [name]
     return parts
@@ -291,7 +292,7 @@ def validation_sets(recipe: Recipe) -> tuple[str, ...]:
 
 
 def reaches_callbacks(recipe: Recipe) -> bool:
-    """Whether a chosen stage has something to say to callbacks."""
+    """Whether a chosen stage calls callbacks."""
     return any(map(recipe.execute_stage, (1, 2, 3)))
 
 
@@ -313,16 +314,16 @@ def sets_in_use(settings: Sections) -> list[str]:
         names += validation_sets(settings.recipe)
     if measures or scores:
         names += recipe.evaluation_sets
-    # Not for their recordings: what is left out depends on their lists.
+    # Their lists, not their recordings, determine what is left out.
     if names and needs_training_lists(settings.recipe):
         names += recipe.training_sets
     return list(dict.fromkeys(names))
 
 
 def is_checked(name: str, settings: Sections) -> bool | Literal["once"]:
-    """Whether each recording of the corpus `name` is decoded to its end before training starts.
+    """Whether each recording of the corpus `name` is fully decoded before training starts.
 
-    'once': without looking each file up again at later starts.
+    The result is 'once' if files need not be checked again at later starts.
     """
     recipe = settings.recipe
     trains = recipe.execute_stage(0) or recipe.execute_stage(1)
@@ -332,12 +333,12 @@ def is_checked(name: str, settings: Sections) -> bool | Literal["once"]:
 
 
 def learns_detection(settings: Sections) -> bool:
-    """Whether training is to separate bona fide trials from spoofs, for which it needs both."""
+    """Whether training separates bona fide trials from spoofs, and so needs both classes."""
     return settings.source.column is None or settings.loss.detection_weight > 0
 
 
 def check_classes(lists: Sequence[TrialList], settings: Sections) -> None:
-    """Check that each of `lists` has the classes that the stages need, and is trained on once.
+    """Check that each of `lists` has the required classes, and is trained on only once.
 
     Raises:
         AsdfError: a list lacks a class, or shares recordings with another training set.
@@ -348,7 +349,7 @@ def check_classes(lists: Sequence[TrialList], settings: Sections) -> None:
     has_training = len(training) == len(recipe.training_sets)
     whole = tuple(training)
     if training and recipe.execute_stage(1) and not scores_only(settings.network):
-        # Of a dry run, which may lack some of them, the values in the others are not known.
+        # In a dry run some sets may be missing, so their values are unknown.
         if has_training:
             training = training_lists(settings.recipe, training)
         _check_trained(training, settings)
@@ -367,7 +368,7 @@ def check_classes(lists: Sequence[TrialList], settings: Sections) -> None:
         validated = validation_lists(settings.recipe, validated, whole)
     if recipe.execute_stage(2):
         scored = evaluation_lists(settings.recipe, scored, whole)
-    # Sources are traced in lists of spoofs alone as well.
+    # Source tracing also works on lists of only spoofs.
     traces = settings.source.column is not None
     needs_eer = [] if traces else [*scored]
     if not (traces and settings.network.validation_metric in SOURCE_METRICS):
@@ -379,7 +380,7 @@ def check_classes(lists: Sequence[TrialList], settings: Sections) -> None:
 def _check_trained(training: Sequence[TrialList], settings: Sections) -> None:
     """Check the classes of training lists, and refuse lists that share recordings.
 
-    Such are 'asvspoof19' and 'asvspoof19:train'.
+    Examples are 'asvspoof19' and 'asvspoof19:train'.
     """
     makes_copies = settings.vocoding.vocoders
     joined = join_with_copies(training, settings) if makes_copies else join(training)
@@ -409,7 +410,7 @@ def _check_trained(training: Sequence[TrialList], settings: Sections) -> None:
 
 
 def count_shared(first: TrialList, second: TrialList) -> int:
-    """Count the recordings that two lists have in common, in whatever way they are spelled."""
+    """Count the recordings that two lists share, however their paths are written."""
     # Paths with '..' may lead from one folder into another.
     climbs = any(".." in path for path in chain(first.recordings(), second.recordings()))
     if first.folder == second.folder and not climbs:
@@ -418,22 +419,22 @@ def count_shared(first: TrialList, second: TrialList) -> int:
     first_inside = first.folder.is_relative_to(second.folder)
     second_inside = second.folder.is_relative_to(first.folder)
     if not (first_inside or second_inside or climbs):
-        # Millions of paths need not be spelled out to see that they lie in different folders.
+        # Lists in different folders share nothing, so that millions of paths need not be compared.
         return 0
     return len(set(_paths(first)).intersection(_paths(second)))
 
 
 def _paths(utterances: TrialList) -> Iterator[str]:
-    """Yield the paths of a list's recordings, each spelled in one way."""
+    """Yield the normalised paths of a list's recordings."""
     for utterance in utterances.recordings():
         yield same_recording(f"{utterances.folder}/{utterance}")
 
 
 def _with_columns(utterances: TrialList, trials: TrialList, protocol: Path) -> TrialList:
-    """Return `utterances` with the columns of `trials`; '' where these have no such utterance.
+    """Return `utterances` with the columns of `trials`; '' for utterances missing there.
 
     Args:
-        protocol: the file of `trials`, for messages.
+        protocol: File of `trials`, for messages.
 
     Raises:
         AsdfError: an utterance is bona fide in one and spoof in the other.

@@ -1,6 +1,6 @@
-"""`--dry-run`: what a run would do, with everything checked that can be checked without doing it.
+"""`--dry-run`: the plan of a run, with all checks that are possible without running it.
 
-torch is loaded only where a stage computes with the network, whose memory is then computed.
+torch is loaded only if a stage uses the network, to compute the memory that it needs.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ from asdf.trials.lists import check_files
 from asdf.trials.reference_files import check_references, distinct_references
 from asdf.trials.trial_list import TrialList, describe_labels, join
 
-# A launch may have hundreds of processes, one line each.
+# A launch may have hundreds of processes, with one line each.
 _SHOWN_DEVICES = 16
 _SEE_BELOW = "PROBLEM, see below"
 NETWORK_CLASS = "network.network_class"
-# Settings whose classes a dry run imports and tries out, which costs next to nothing.
+# Settings whose classes a dry run imports and tests, which is cheap.
 _IMPORTED = (
     "augmentation.chain",
     "network.callbacks",
@@ -71,7 +71,7 @@ _DEFAULT_SAMPLER = Sections().recipe.sampler
 
 @dataclass
 class Plan:
-    """What a run would do, line by line, and what would keep it from doing so."""
+    """The plan of a run, line by line, and the problems that would prevent it."""
 
     lines: list[str]
     errors: list[AsdfError] = field(default_factory=list)
@@ -88,7 +88,7 @@ def dry_run(
     stages: Mapping[int, Stage] | None,
     launch: Launch,
 ) -> list[Problem]:
-    """Print the plan of every config, and return what would keep them from being done."""
+    """Print the plan of every config, and return the problems that would prevent the runs."""
     plans = []
     problems = []
     for config in configs:
@@ -112,14 +112,13 @@ def plan_run(
     stages: Mapping[int, Stage] | None,
     launch: Launch,
 ) -> Plan:
-    """Plan a run, and find what it lacks: lists, recordings, weights, classes, networks ...
+    """Plan a run, and find missing lists, recordings, weights, classes, networks ...
 
     Args:
-        launch: Way in which this process was started; a launch of one stands for
-            `computing.processes`.
+        launch: Launch of this process; if it has a single process, `computing.processes` applies.
     """
     plan = Plan([f"config {config}: dry run, nothing is computed or written"])
-    # Alone, this process stands for those that run.py would start.
+    # A single process stands for those that run.py would start.
     world_size = launch.size if launch.size > 1 else settings.computing.processes
     _add(plan, "devices", lambda: describe_mapping(settings.computing, launch), _SHOWN_DEVICES)
     lists = _add_corpora(plan, settings, folders, corpora)
@@ -148,7 +147,7 @@ def _checks(
     lists: list[TrialList],
     world_size: int,
 ) -> list[Check]:
-    """Return the checks of what the chosen stages need, and the settings name."""
+    """Return the checks for the chosen stages and the classes in the settings."""
     recipe = settings.recipe
     checks: list[Check] = [
         partial(check_classes, lists, settings),
@@ -166,7 +165,7 @@ def _checks(
         checks.append(partial(_check_training_step, settings, folders.recipe))
         if settings.network.validation_metric != EER:
             checks.append(partial(check_metric, settings, folders.recipe))
-    # Without training the networks have to exist already.
+    # Without training, the networks must exist already.
     elif recipe.execute_stage(2) or recipe.execute_stage(3):
         checks.append(partial(select_networks, settings, folders.layout))
     if settings.network.callbacks and reaches_callbacks(recipe):
@@ -182,11 +181,11 @@ def _add(
     describe: Callable[[], list[str]],
     shown: int | None = None,
 ) -> None:
-    """Add a paragraph, or note why it cannot be written."""
+    """Add a paragraph, or a note if it cannot be written."""
     plan.lines += ["", title]
     try:
         lines = describe()
-    # The plan goes on: one run of --dry-run should find all that is wrong.
+    # The plan continues: a single run of --dry-run should find all problems.
     except AsdfError as error:
         plan.lines.append(f"  {_SEE_BELOW}")
         plan.errors.append(error)
@@ -200,7 +199,7 @@ def _add_corpora(
     folders: Folders,
     corpora: Mapping[str, Corpus],
 ) -> dict[str, TrialList]:
-    """Add the corpora that the stages read, and return the lists of those that exist."""
+    """Add the corpora of the stages, and return the lists of those that exist."""
     lists: dict[str, TrialList] = {}
     plan.lines += ["", "corpora"]
     parts_of_sets = {name: set_parts(name, corpora) for name in sets_in_use(settings)}
@@ -220,7 +219,7 @@ def _add_corpora(
 
 
 def _describe_stores(settings: Sections, folders: Folders, lists: list[TrialList]) -> list[str]:
-    """Describe where recordings come from that do not lie on a disk, and how they are read."""
+    """Describe the remote or packed sources of recordings, and how they are read."""
     remote = []
     for utterances in lists:
         if len(utterances) and is_remote(utterances.path(0)):
@@ -268,10 +267,10 @@ def _describe_batches(
     recipe_folder: Path,
     world_size: int,
 ) -> list[str]:
-    """Describe an optimiser step, and an epoch if the number of training utterances is known.
+    """Describe an optimiser step, and an epoch if the number of utterances is known.
 
     Raises:
-        UsageError: the global minibatch does not divide by the number of processes.
+        UsageError: the number of processes does not divide the global minibatch.
         AsdfError: the sampler does not fit the training sets, or fails.
     """
     network = settings.network
@@ -303,7 +302,7 @@ def _describe_batches(
 
 
 def _describe_division(computing: Computing, world_size: int) -> list[str]:
-    """Describe how processes divide the network; nothing where each has all of it."""
+    """Describe how the network is divided among processes; empty if each has all of it."""
     if not computing.shard_network:
         return []
     if world_size == 1:
@@ -319,7 +318,7 @@ def _describe_division(computing: Computing, world_size: int) -> list[str]:
 
 
 def _training_list(settings: Sections, lists: Mapping[str, TrialList]) -> TrialList | None:
-    """Return what is trained on; None where a training set cannot be read, or nothing is left."""
+    """Return the training list; None if a training set cannot be read, or nothing remains."""
     names = settings.recipe.training_sets
     if not names or any(name not in lists for name in names):
         return None
@@ -327,16 +326,16 @@ def _training_list(settings: Sections, lists: Mapping[str, TrialList]) -> TrialL
         parts = training_lists(settings.recipe, [lists[name] for name in names])
         return join_with_copies(parts, settings)
     except AsdfError:
-        # Other paragraphs say what is wrong.
+        # Other paragraphs describe the problem.
         return None
 
 
 def _describe_left_out(settings: Sections, lists: Mapping[str, TrialList]) -> list[str]:
-    """Describe what is left out of the training sets, and what is validated and evaluated on."""
+    """Describe what is left out of training, and the validation and evaluation sets."""
     lines = []
     recipe = settings.recipe
     training = [lists[name] for name in recipe.training_sets if name in lists]
-    # What is left out of one that cannot be read is not known.
+    # The left-out part of an unreadable set is unknown.
     has_training = len(training) == len(recipe.training_sets)
     trains = recipe.execute_stage(1)
     if trains and not scores_only(settings.network) and has_training:
@@ -366,7 +365,7 @@ def _describe_epoch(
     turns: int,
     plan: TrainingPlan,
 ) -> str:
-    """Describe an epoch of the training sets `parts`, and how long training may be."""
+    """Describe an epoch of the training sets `parts`, and the maximum length of training."""
     network = settings.network
     steps = replace(plan, size=turns).steps_per_epoch()
     total = steps * network.max_epochs
@@ -408,7 +407,7 @@ def _check_references(settings: Sections, recipe_folder: Path, lists: list[Trial
     try:
         look_for_class(class_path, recipe_folder, NETWORK_CLASS)
     except AsdfError:
-        # `_check_network` says so, and nothing of a file without the class is run.
+        # `_check_network` reports this, and a file without the class is not executed.
         return
     network_class = find_network_class(class_path, recipe_folder)
     if takes_references(network_class):
@@ -420,7 +419,7 @@ def _check_references(settings: Sections, recipe_folder: Path, lists: list[Trial
 
 def _check_network(settings: Sections, recipe_folder: Path, world_size: int) -> None:
     for name in class_settings():
-        # With weights the network is built, which finds its class and more.
+        # Building the network with weights checks its class too.
         is_built = name == NETWORK_CLASS and settings.front_end.weights
         if name in _IMPORTED or is_built:
             continue

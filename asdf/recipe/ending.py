@@ -1,6 +1,6 @@
-"""How a recipe's process ends: one message that says what to do, and an exit status.
+"""End of a recipe's process: one message that says what to do, and an exit status.
 
-Invariant: an error is reported once, on the process where it arose; a user's mistake has no
+Invariant: an error is reported once, on the process where it occurred; a user error has no
 traceback. Processes of one run end without waiting for each other.
 """
 
@@ -39,11 +39,11 @@ _WAITED_TOO_LONG = (
 
 @contextmanager
 def exit_status() -> Iterator[list[int]]:
-    """Turn what ends the block into a message and an exit status.
+    """Turn the exception that ends the block into a message and an exit status.
 
     Yields:
-        A list that gets the exit status once the block has ended; it stays empty when the block
-            ends the program itself, as --list does.
+        List that receives the exit status when the block ends; it stays empty if the block exits
+        the program itself, as --list does.
     """
     statuses: list[int] = []
     try:
@@ -56,7 +56,7 @@ def exit_status() -> Iterator[list[int]]:
             statuses.append(0)
             raise SystemExit(0) from None
     except SystemExit as end:
-        # What --list or --explain printed may be lost: the disk is full.
+        # The output of --list or --explain may be lost if the disk is full.
         if close_streams(0) and not end.code:
             raise SystemExit(OutputError.exit_status) from None
         raise
@@ -66,30 +66,31 @@ def exit_status() -> Iterator[list[int]]:
 
 
 def skip_shutdown(statuses: list[int]) -> None:
-    """Let this process of several end without taking the interpreter apart once it has a status.
+    """Let one of several processes exit without interpreter shutdown, once it has a status.
 
-    The process group is closed by then. Threads of torch's communication that are still about abort
-    the process now and then, and the launcher would count a complete run as failed; after a failure
-    the other processes would wait for it. What a recipe's code raises later is still reported.
+    The process group is closed by then. Remaining threads of torch's communication occasionally
+    abort the process during shutdown, and the launcher would report a complete run as failed; after
+    a failure the other processes would wait for it. Later exceptions in a recipe's code are still
+    reported.
 
     Args:
-        statuses: Statuses of `exit_status`.
+        statuses: Exit statuses of `exit_status`.
     """
-    # Registered before the runs, so that whatever registers itself during them is called earlier.
+    # Registered before the runs, so that handlers registered during them are called earlier.
     atexit.register(partial(_exit_at_once, statuses))
 
 
 def cause_of(error: BaseException) -> BaseException:
-    """Return what ends the program, also where `exit_status` has made an exit status of it."""
+    """Return the exception that ends the program, even if it is now an exit status."""
     is_exit = isinstance(error, SystemExit)
     return (error.__context__ if is_exit else None) or error
 
 
 def _exit_at_once(statuses: list[int]) -> None:
-    # last_value: an error of the recipe itself after the runs, which the interpreter reports.
+    # last_value: the recipe raised an error after the runs, which the interpreter reports.
     if not statuses or hasattr(sys, "last_value"):
         return
-    # What the interpreter would have ended: after a failure a loader's processes are still about.
+    # After a failure, worker processes of a loader may remain, which the interpreter would end.
     for child in multiprocessing.active_children():
         child.terminate()
     sys.stdout.flush()
@@ -98,18 +99,18 @@ def _exit_at_once(statuses: list[int]) -> None:
 
 
 def _report(error: BaseException) -> int:
-    """Report what ended the run, once and where it can be read, and return the exit status."""
+    """Report the exception that ended the run, once and visibly, and return the exit status."""
     if isinstance(error, FileNotFoundError):
         error = removed_folder_error() or error
-    # Torch names an operation that is not deterministic, not the setting that forbids it.
+    # torch names an operation that is not deterministic, but not the setting that forbids it.
     error = explain_refusal(error) or error
     if isinstance(error, KeyboardInterrupt):
-        # As shells report a program that Ctrl-C ended.
+        # The status that shells report for a program ended by Ctrl-C.
         return 130
     if isinstance(error, NobodyReadsError):  # `run.py --list | head`: nobody reads on
         return 0
     rank = 0
-    # Where the rank is not known, the reason is reported as rank 0 would.
+    # If the rank is unknown, report as rank 0 would.
     with suppress(UsageError):
         rank = read_launch().rank
     if not isinstance(error, AsdfError):
@@ -119,7 +120,7 @@ def _report(error: BaseException) -> int:
         show_error(f"error: {error}")
     else:
         _report_mistake(error, rank)
-    # Without torch no launcher of torch waits for a record.
+    # Without torch, no torch launcher waits for an error record.
     if "torch" in sys.modules:
         from asdf.distributed.failures import record_for_launcher
 
@@ -128,7 +129,7 @@ def _report(error: BaseException) -> int:
 
 
 def _report_failure(error: BaseException, rank: int) -> int:
-    """Report what no user's mistake explains: another process has failed, or the code."""
+    """Report a failure that is not a user error: of another process, or in the code."""
     from asdf.distributed.failures import (
         lost_contact,
         record_for_launcher,
@@ -158,6 +159,6 @@ def _report_mistake(error: AsdfError, rank: int) -> None:
             LOG.error("error: %s", error)
         else:
             show_error(f"error: {error}")
-    # Before torch is loaded all ranks check the same things: rank 0 speaks for them.
+    # Before torch is loaded all ranks make the same checks, and rank 0 reports for them.
     elif "torch" in sys.modules and not error.reported_by_main:
         LOG.error("[rank %d] error: %s", rank, error)

@@ -1,10 +1,10 @@
-"""Training lists that grew since a run began: the epoch under way ends on the list it began with.
+"""Training lists that grew during a run: the current epoch ends on the list it began with.
 
-Invariant: an epoch is trained on one list. A run that goes on in the middle of an epoch, with more
-recordings at the ends of the lists of its training sets, finishes that epoch with the recordings
-that it began with, to the last bit of a run whose list did not grow; the next epoch is the first
-with all of them. The record of each start says which list it trains on, and from which epoch.
-Whatever else becomes of a list, the epoch begins anew (`asdf.training.training_progress`).
+Invariant: an epoch is trained on one list. If a run resumes in the middle of an epoch, and
+recordings were appended to its training sets, it finishes that epoch with the original recordings,
+identical to the last bit to a run whose list did not grow; the next epoch is the first with all of
+them. The record of each start states its list, and its first epoch. After any other change of a
+list, the epoch restarts (`asdf.training.training_progress`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _KEY = "training_list"
 
 
 def record_training_list(run: Run, utterances: TrialList, epoch: int) -> None:
-    """Record the list that is trained on from `epoch` on, counted from 1.
+    """Record the list that is used for training from `epoch` on, counted from 1.
 
     All ranks call this together.
     """
@@ -41,10 +41,10 @@ def record_training_list(run: Run, utterances: TrialList, epoch: int) -> None:
 
 
 def find_begun_rows(run: Run, utterances: TrialList) -> np.ndarray | None:
-    """Return the rows of the list that the epoch under way began with, if it grew since then.
+    """Return the rows of the list that the current epoch began with, if the list has grown.
 
-    None where no epoch is under way, or its list is this one, or is not the beginning of it. All
-    ranks call this together.
+    The result is None if no epoch is in progress, its list is the same, or it is not the beginning
+    of this list. All ranks call this together.
     """
     parts = run.world.run_on_main(partial(_find_begun_parts, run, utterances))
     if parts is None:
@@ -53,7 +53,7 @@ def find_begun_rows(run: Run, utterances: TrialList) -> np.ndarray | None:
 
 
 def _find_begun_parts(run: Run, utterances: TrialList) -> list[list[Any]] | None:
-    """Return the parts of the list that the epoch under way began with; None as above."""
+    """Return the parts of the list that the current epoch began with; None as above."""
     from asdf.training.checkpoints import newest_checkpoint, progress_in, read_checkpoint
 
     path = newest_checkpoint(run.folders.networks)
@@ -71,14 +71,15 @@ def _find_begun_parts(run: Run, utterances: TrialList) -> list[list[Any]] | None
             continue
         parts = record.get("parts")
         rows = _first_rows(utterances, parts) if isinstance(parts, list) else None
-        # By the names themselves: a record may be damaged, and a list have grown in its middle.
+        # The names are compared too: a record may be damaged, or a list may have grown in the
+        # middle.
         if rows is not None and utterances.select(rows).digest() == begun:
             return parts
     return None
 
 
 def _parts(utterances: TrialList) -> list[list[Any]]:
-    """Return the name and the number of the utterances of each part of a joined list."""
+    """Return the name and the number of utterances of each part of a joined list."""
     assert utterances.origin is not None  # training lists are joined
     counts = np.bincount(utterances.origin, minlength=len(utterances.origins)).tolist()
     return [
@@ -87,7 +88,7 @@ def _parts(utterances: TrialList) -> list[list[Any]]:
 
 
 def _first_rows(utterances: TrialList, parts: Sequence[Any]) -> np.ndarray | None:
-    """Return the rows of the first utterances of each part; None where the parts are others."""
+    """Return the rows of the first utterances of each part; None if the parts differ."""
     known = _parts(utterances)
     if len(parts) != len(known):
         return None

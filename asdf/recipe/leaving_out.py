@@ -1,16 +1,16 @@
-"""`recipe.leave_out` and `recipe.leave_out_speakers`: what training does without.
+"""`recipe.leave_out` and `recipe.leave_out_speakers`: data that training leaves out.
 
-Invariant: no utterance with one of the left-out values, and none of a left-out speaker, is trained
-on. What is left out of a list for validation:
+Invariant: no utterance with a left-out value or speaker is used for training. The left-out part of
+a list for validation consists of:
 
-- the rows that have one of the values. Where bona fide trials have no value in the column (an
-  attack), all of them count;
+- the rows with one of the values. If bona fide trials have no value in the column (an attack), all
+of them count;
 - of these, with speakers, the bona fide trials of the speakers, and the spoofs by them or by a
-  speaker without a bona fide utterance in the training sets, such as a voice of a synthesiser.
+speaker without bona fide utterances in the training sets, such as a synthesiser's voice.
 
-Which lists are restricted to what is left out is said in `left_out_sets.py`. A restricted list has
-a name of its own, such as 'asvspoof19-dev.attack=A07,A08', in the log, in score files and in
-records, so that its EER is never taken for that of the whole set.
+`left_out_sets.py` determines which lists are restricted to the left-out part. A restricted list has
+its own name, such as 'asvspoof19-dev.attack=A07,A08', in the log, in score files and in records, so
+that its EER is never mistaken for that of the whole set.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from asdf.trials.trial_list import TrialList
 SETTING = "recipe.leave_out"
 SPEAKERS_SETTING = "recipe.leave_out_speakers"
 SPEAKER = "speaker"
-# What a column has for trials that it says nothing of.
+# Values that mean unknown in a column.
 _NO_VALUES = frozenset(("", "-"))
 _SHOWN = 20
-# A file's name has 255 bytes at most.
+# A file name has at most 255 bytes.
 _LONGEST_NAME = 60
 
 
 @dataclass(frozen=True)
 class LeaveOut:
-    """The values of a column that training does without, and the speakers.
+    """The values of a column, and the speakers, that training leaves out.
 
     Attributes:
-        setting: Setting that names the values, for messages.
+        setting: Setting that lists the values, for messages.
     """
 
     column: str
@@ -60,24 +60,24 @@ class LeaveOut:
 
     @property
     def short_name(self) -> str:
-        """'attack=A07,A08', or 'attack=A07.speaker=s', of characters that files' names have."""
+        """'attack=A07,A08', or 'attack=A07.speaker=s', in characters valid in file names."""
         text = f"{self.column}={','.join(self.values)}"
         if self.speakers:
             text += f".{SPEAKER}={','.join(self.speakers)}"
         name = re.sub(r"[^\w.,=+-]", "_", text)
         if name == text and len(name) <= _LONGEST_NAME:
             return name
-        # Values that look alike so written, or are too many, differ in the digest.
+        # The digest distinguishes values that would look alike, or are too many.
         digest = hashlib.sha256(text.encode()).hexdigest()[:8]
         return f"{name[:_LONGEST_NAME]}-{digest}"
 
     def training_rows(self, utterances: TrialList) -> Indices:
-        """Return the indices of the rows that are trained on."""
+        """Return the indices of the rows that are used for training."""
         left_out = self._has_value(utterances) | _has(utterances, SPEAKER, self.speakers)
         return np.flatnonzero(~left_out)
 
     def for_training(self, utterances: TrialList) -> TrialList:
-        """Return the rows that are trained on, under the name of the corpus."""
+        """Return the rows that are used for training, under the name of the corpus."""
         return utterances.select(self.training_rows(utterances))
 
     def left_out_rows(
@@ -86,10 +86,10 @@ class LeaveOut:
         heard: Collection[str] = (),
         kind: str = "validation",
     ) -> Indices:
-        """Return the indices of the rows that are left out.
+        """Return the indices of the left-out rows.
 
         Args:
-            heard: the speakers of bona fide utterances of the whole training sets.
+            heard: Speakers of bona fide utterances in the whole training sets.
             kind: Kind of the set, for the message.
 
         Raises:
@@ -118,14 +118,15 @@ class LeaveOut:
         """Check that the columns, all values and all speakers exist in the training sets.
 
         Raises:
-            UsageError: names the nearest ones, or those that exist.
+            UsageError: something is missing; the message names the closest ones, or those that
+                exist.
         """
         _check_values(self.setting, self.column, self.values, training)
         if self.speakers:
             _check_values(SPEAKERS_SETTING, SPEAKER, self.speakers, training)
 
     def whole_parts(self, training: Sequence[TrialList]) -> list[str]:
-        """Return a line on each training set without the column, of which nothing is left out."""
+        """Return a line for each training set without the column, which is used completely."""
         lines = []
         for part in training:
             if self.column not in part.columns:
@@ -137,13 +138,13 @@ class LeaveOut:
 
 
 def left_out_of(recipe: Recipe) -> LeaveOut | None:
-    """Return what the settings leave out; None where nothing is.
+    """Return what the settings leave out; None if nothing.
 
-    Speakers alone are the values of the column 'speaker'.
+    Speakers without other values are the values of the column 'speaker'.
 
     Raises:
-        UsageError: `recipe.leave_out` names a column and no value of it, or speakers are named
-            twice; or nothing is left out and `recipe.evaluate_left_out` is set.
+        UsageError: `recipe.leave_out` has a column without values, speakers are given twice, or
+            nothing is left out and `recipe.evaluate_left_out` is set.
     """
     words = recipe.leave_out
     speakers = recipe.leave_out_speakers
@@ -170,10 +171,10 @@ def left_out_of(recipe: Recipe) -> LeaveOut | None:
 
 
 def training_lists(recipe: Recipe, training: Sequence[TrialList]) -> list[TrialList]:
-    """Return what is trained on of the training sets.
+    """Return the parts of the training sets that are used for training.
 
     Raises:
-        UsageError: a column, a value or a speaker that they do not have is left out.
+        UsageError: a left-out column, value or speaker does not exist in them.
     """
     left_out = left_out_of(recipe)
     if left_out is None:
@@ -193,7 +194,7 @@ def bona_fide_speakers(lists: Sequence[TrialList]) -> dict[str, int]:
 
 
 def values_in(lists: Sequence[TrialList], column: str) -> list[str]:
-    """Return the values of a column, sorted, without those that say nothing."""
+    """Return the values of a column, sorted, without those that mean unknown."""
     values: set[str] = set()
     for part in lists:
         values.update(part.columns.get(column, ()))
@@ -201,12 +202,12 @@ def values_in(lists: Sequence[TrialList], column: str) -> list[str]:
 
 
 def _column_of(utterances: TrialList, column: str) -> Sequence[str]:
-    """Return the column; '' throughout where the list has none: none of its rows is known."""
+    """Return the column; '' in all rows if the list does not have it."""
     return utterances.columns.get(column, [""] * len(utterances))
 
 
 def _has(utterances: TrialList, column: str, values: Collection[str]) -> Flags:
-    """Return which rows have one of the values."""
+    """Return a mask of the rows with one of the values."""
     wanted = frozenset(values)
     has_value = (value in wanted for value in _column_of(utterances, column))
     return np.fromiter(has_value, np.bool_, len(utterances))
@@ -228,7 +229,7 @@ def _check_values(
     """Check that the column and all values exist in the training sets.
 
     Raises:
-        UsageError: names the nearest ones, or those that exist.
+        UsageError: something is missing; the message names the closest ones, or those that exist.
     """
     columns = list(dict.fromkeys(name for part in training for name in part.columns))
     if column not in columns:

@@ -1,8 +1,8 @@
-"""Folds over the attacks of training sets: each is left out once, with some of the speakers.
+"""Folds over the attacks of training sets: each attack is left out once, with some speakers.
 
-Invariant: every value of the column is left out by one fold, and every genuine speaker by one; both
-follow from the lists alone, so that every machine makes the same folds. A fold is a few settings,
-with which any run of a recipe is one: what is left out, and that all of it is evaluated.
+Invariant: each value of the column, and each genuine speaker, is left out by exactly one fold.
+Folds follow from the lists alone, so every machine makes the same ones. A fold is a few settings
+that turn any run of a recipe into one: what is left out, and that all of it is evaluated.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FOLD_SETTINGS = (
     "recipe.evaluate_left_out",
     "recipe.evaluation_sets",
 )
-"""What a fold sets; it also sets `recipe.validation_sets` where they were the evaluation sets."""
+"""Settings of a fold; `recipe.validation_sets` is set too if it was the evaluation sets."""
 
 _REQUEST = re.compile(r"(\w[\w.-]*):([1-9]\d{0,5})")
 _SAFE = re.compile(r"[^A-Za-z0-9.+_]+")
@@ -52,7 +52,7 @@ class FoldRequest:
         """Read 'attack:2'.
 
         Raises:
-            UsageError: it is something else.
+            UsageError: the text has another form.
         """
         match = _REQUEST.fullmatch(text.strip())
         if match is None:
@@ -65,7 +65,7 @@ class FoldRequest:
 
 @dataclass(frozen=True)
 class Fold:
-    """One of the folds, the `number`-th of `count`: the values and speakers that it leaves out."""
+    """Fold `number` of `count`: the values and speakers that it leaves out."""
 
     column: str
     values: tuple[str, ...]
@@ -75,8 +75,8 @@ class Fold:
 
     @property
     def name(self) -> str:
-        """'attack_A01_A02-fold1of4', a part of the name of a folder."""
-        # The number tells apart what is cut or not spelled in full, and other divisions.
+        """'attack_A01_A02-fold1of4', for use in the name of a folder."""
+        # The number distinguishes folds whose values are cut or replaced, and other divisions.
         values = _SAFE.sub("_", "_".join((self.column, *self.values)))[:_MAX_NAME]
         return f"{values}-fold{self.number}of{self.count}"
 
@@ -86,8 +86,8 @@ class CorpusLists:
     """The lists of a recipe's corpora, each read once.
 
     Attributes:
-        corpora: those that the recipe declares.
-        database: the folder that they lie in.
+        corpora: Corpora that the recipe declares.
+        database: Folder of the corpora.
     """
 
     corpora: Mapping[str, Corpus]
@@ -95,7 +95,7 @@ class CorpusLists:
     _lists: dict[str, TrialList] = field(default_factory=dict)
 
     def read(self, name: str) -> TrialList:
-        """Return the list of a corpus, or of several, 'a+b'; a corpus that can be made is made.
+        """Return the list of a corpus, or of several, 'a+b'; a missing demo corpus is made.
 
         Raises:
             AsdfError: there is no such corpus, or it cannot be read.
@@ -118,9 +118,10 @@ class CorpusLists:
 def divide_into_folds(training: Sequence[TrialList], request: FoldRequest) -> list[Fold]:
     """Return the folds of training sets.
 
-    The values that spoofs have are sorted and taken in turn. The speakers of bona fide utterances
-    are divided so that the folds have about as many utterances: the one with most goes first, each
-    to the fold that has the fewest, and among equals names and numbers decide.
+    The values of spoofs are sorted and assigned in turn. The speakers of bona fide utterances are
+    divided so that folds have similar numbers of utterances: speakers are assigned from the largest
+    to the smallest, each to the fold with the fewest utterances; ties are broken by name and
+    number.
 
     Raises:
         UsageError: there are fewer than two folds, or fewer speakers than folds.
@@ -149,10 +150,10 @@ def divide_into_folds(training: Sequence[TrialList], request: FoldRequest) -> li
 
 
 def fold_overrides(fold: Fold, settings: Sections, corpora: Mapping[str, Corpus]) -> list[str]:
-    """Return what makes a run of these settings the fold.
+    """Return the overrides that turn a run with these settings into the fold.
 
-    All of its training and validation sets is evaluated as far as it is left out. Networks are
-    chosen as the settings say, by the rest of the validation sets.
+    The left-out part of all training and validation sets is evaluated. Networks are chosen
+    according to the settings, on the rest of the validation sets.
     """
     validated = validation_sets(settings.recipe)
     parts: dict[str, None] = {}
@@ -166,7 +167,7 @@ def fold_overrides(fold: Fold, settings: Sections, corpora: Mapping[str, Corpus]
 
 
 def check_fold(settings: Sections, lists: CorpusLists) -> None:
-    """Check that a fold has what training, validation and evaluation need.
+    """Check that a fold has the data for training, validation and evaluation.
 
     Raises:
         AsdfError: a list cannot be read, or a part of it lacks a class.

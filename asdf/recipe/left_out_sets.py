@@ -1,12 +1,12 @@
-"""What validation and evaluation have of their sets when training does without something.
+"""Restrictions of validation and evaluation sets if training leaves out data.
 
-Invariant: nothing is evaluated that was trained on, and no network is chosen by it:
+Invariant: no training data is evaluated, and no network is chosen on evaluation data:
 
-- with `recipe.leave_out` validation sets are restricted to what is left out, and evaluation sets
-  stay whole;
-- with `recipe.evaluate_left_out` evaluation sets are, and validation sets to the rest: the rows
-  that training would have used. Both lose the recordings that training did use, since they may be
-  the training sets themselves, and those that they have twice.
+- with `recipe.leave_out`, validation sets are restricted to the left-out part, and evaluation sets
+stay whole;
+- with `recipe.evaluate_left_out`, evaluation sets are restricted to it, and validation sets to the
+rest: the rows that training would have used. Recordings used in training are removed from both,
+since the sets may be training sets themselves, and so are duplicates.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Rows = Indices
 
 
 class Part(NamedTuple):
-    """A part of a list, under a name that says so, and its rows in the list."""
+    """A part of a list with its own name, and its rows in the list."""
 
     utterances: TrialList
     rows: Rows
@@ -42,10 +42,10 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class SetParts:
-    """How lists are restricted.
+    """Rules by which lists are restricted.
 
     Attributes:
-        training: the whole training sets.
+        training: Lists of the whole training sets.
     """
 
     recipe: Recipe
@@ -54,14 +54,14 @@ class SetParts:
 
     @property
     def evaluates(self) -> bool:
-        """Whether evaluation sets are restricted to what is left out, or else validation sets."""
+        """Whether evaluation sets are restricted to the left-out part, not validation sets."""
         return self.recipe.evaluate_left_out
 
     def of_validation(self, utterances: TrialList) -> Part:
-        """Return what is validated on of a set.
+        """Return the part of a set for validation.
 
         Raises:
-            UsageError: nothing of it is left out.
+            UsageError: nothing in the set is left out.
         """
         if not self.evaluates:
             rows = self.left_out.left_out_rows(utterances, self._heard)
@@ -70,10 +70,10 @@ class SetParts:
         return _part(utterances, rows, f"without-{self.left_out.short_name}")
 
     def of_evaluation(self, utterances: TrialList) -> Part:
-        """Return what is evaluated on of a set: all of it, or what is left out.
+        """Return the part of a set for evaluation: all of it, or the left-out part.
 
         Raises:
-            UsageError: nothing of it is left out.
+            UsageError: nothing in the set is left out.
         """
         if not self.evaluates:
             return Part(utterances, np.arange(len(utterances)))
@@ -84,19 +84,19 @@ class SetParts:
 
     @cached_property
     def _heard(self) -> Collection[str]:
-        """The speakers of bona fide utterances of the whole training sets."""
+        """The speakers of bona fide utterances in the whole training sets."""
         return bona_fide_speakers(self.training) if self.left_out.speakers else ()
 
     @cached_property
     def _trained(self) -> frozenset[str]:
-        """The paths of the recordings that are trained on."""
+        """The paths of the recordings that are used for training."""
         paths: list[str] = []
         for part in training_lists(self.recipe, self.training):
             paths += recordings(part)
         return frozenset(paths)
 
     def _unheard(self, utterances: TrialList, rows: Rows) -> Rows:
-        """Return those of `rows` whose recordings are not trained on, each recording once."""
+        """Return those of `rows` whose recordings are not used for training, without duplicates."""
         passed = set(self._trained)
         chosen = []
         paths = list(recordings(utterances))
@@ -108,10 +108,10 @@ class SetParts:
 
 
 def set_parts_of(recipe: Recipe, training: Sequence[TrialList]) -> SetParts | None:
-    """Return how lists are restricted; None where nothing is left out.
+    """Return the rules by which lists are restricted; None if nothing is left out.
 
     Args:
-        training: the whole training sets.
+        training: Lists of the whole training sets.
 
     Raises:
         UsageError: the settings contradict each other.
@@ -125,13 +125,13 @@ def validation_lists(
     validation: Iterable[TrialList],
     training: Sequence[TrialList] = (),
 ) -> list[TrialList]:
-    """Return what is validated on of the validation sets.
+    """Return the parts of the validation sets for validation.
 
     Args:
-        training: the whole training sets.
+        training: Lists of the whole training sets.
 
     Raises:
-        UsageError: a set has nothing of what is left out.
+        UsageError: a set contains nothing that is left out.
     """
     parts = set_parts_of(recipe, training)
     if parts is None:
@@ -144,7 +144,7 @@ def evaluation_lists(
     evaluation: Iterable[TrialList],
     training: Sequence[TrialList],
 ) -> list[TrialList]:
-    """Return what is evaluated on of the evaluation sets; errors and arguments as above."""
+    """Return the parts of the evaluation sets for evaluation; see `validation_lists`."""
     parts = set_parts_of(recipe, training)
     if parts is None:
         return list(evaluation)
@@ -152,7 +152,7 @@ def evaluation_lists(
 
 
 def evaluated_name(recipe: Recipe, name: str) -> str:
-    """Return the name that what is evaluated on of an evaluation set has in files and tables."""
+    """Return the name in files and tables of the evaluated part of a set."""
     left_out = left_out_of(recipe)
     if left_out is None or not recipe.evaluate_left_out:
         return name
@@ -160,21 +160,21 @@ def evaluated_name(recipe: Recipe, name: str) -> str:
 
 
 def needs_training_lists(recipe: Recipe) -> bool:
-    """Whether what is left out of a list depends on the training sets."""
+    """Whether the left-out part of a list depends on the training sets."""
     return recipe.evaluate_left_out or bool(recipe.leave_out and recipe.leave_out_speakers)
 
 
 def recordings(utterances: TrialList) -> Iterator[str]:
-    """Yield the paths of a list's recordings, each spelled in one way."""
+    """Yield the normalised paths of a list's recordings."""
     for index in range(len(utterances)):
         yield same_recording(os.fspath(utterances.path(index)))
 
 
 def check_unheard(evaluated: TrialList, training: Sequence[TrialList]) -> None:
-    """Make sure that nothing is evaluated that is trained on.
+    """Check that no training data is evaluated.
 
     Args:
-        training: List that is trained on.
+        training: Lists that are used for training.
 
     Raises:
         AsdfError: a recording is in both.

@@ -1,7 +1,7 @@
-"""The list of a corpus that ASDF knows: below a folder, in a folder that its name has, on the hub.
+"""Lists of known corpora: below a folder, in a folder given in the name, or on the hub.
 
-Invariant: recipes and commands read a name in one way, so that what a command checked is what a run
-trains on.
+Invariant: recipes and commands read a name in the same way, so that a command checks the data that
+a run trains on.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from asdf.trials.label_words import Columns
 from asdf.trials.trees import Tree, open_tree
 from asdf.trials.trial_list import TrialList
 
-# Readers of what lies in shards and manifests of others, by the kind of their names.
+# Readers of shards and manifests in third-party formats, by the kind of their names.
 READERS = {"webdataset": read_webdataset, "shar": read_shar, "lhotse": read_lhotse}
 
 
 class ReadCorpus(NamedTuple):
-    """A corpus as it was read."""
+    """A corpus that was read."""
 
     trials: TrialList
     reading: Reading
@@ -52,13 +52,13 @@ def read_chosen(
     columns: Columns | None = None,
     name: str = "",
 ) -> ReadCorpus:
-    """Read a corpus, which is first downloaded where it is one of the hub.
+    """Read a corpus, after downloading it if it is on the hub.
 
     Args:
-        folder: Folder that holds the corpus; the path of a `folder:PATH` is relative to it.
-        itself: True if the corpus may also be `folder`, or `folder` one of its folders.
-        columns: Names of columns and values, for parquet, shards and folders of one's own.
-        name: Name of the list; '' is that of the corpus.
+        folder: Folder that contains the corpus; the path in `folder:PATH` is relative to it.
+        itself: Whether the corpus may also be `folder` itself, or contain `folder`.
+        columns: Names of columns and values, for parquet, shards and your own folders.
+        name: Name of the list; '': the name of the corpus.
 
     Raises:
         UsageError: a package is missing, or a column does not exist.
@@ -67,7 +67,7 @@ def read_chosen(
     columns = columns or Columns()
     located = parse_located(chosen.name)
     if located is not None and located.columns != Columns():
-        # What stands in the name counts before what run.py declares.
+        # Columns in the name take precedence over those that run.py declares.
         names = {**columns.names, **located.columns.names}
         columns = Columns(names, located.columns.bona_fide or columns.bona_fide)
     if located is None:
@@ -92,10 +92,10 @@ def read_chosen(
 
 
 def read_named(name: str, folder: Path) -> TrialList:
-    """Read a corpus by its name alone, or the part of it that the name states.
+    """Read a corpus, or a part of it, by its name alone.
 
     Args:
-        folder: Folder that holds the corpus, or that a path in its name is relative to.
+        folder: Folder that contains the corpus, or to which a path in its name is relative.
 
     Raises:
         UsageError, AsdfError: as `read_chosen`.

@@ -1,8 +1,8 @@
-"""What a dry run learns of the network: that it works, and how much of a GPU's memory it takes.
+"""Checks of the network in a dry run: whether it works, and how much GPU memory it needs.
 
-Invariant: what a trial of a user's own code on noise refuses, stage 1 refuses with the same words,
-and nothing is written. With `front_end.weights` the network is built with them, as a run would;
-otherwise only its shapes are made.
+Invariant: a trial of a user's own code on noise fails with the same messages as stage 1 would, and
+nothing is written. With `front_end.weights` the network is built with them, as in a run; otherwise
+only with the same shapes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from asdf.memory import Case, Gpu, TrainingMemory
     from asdf.trials.trial_list import TrialList
 
-# Larger networks are outlined only: a dry run is to take seconds, on a login node as well.
+# Larger networks are not computed: a dry run should take seconds, also on a login node.
 _MAX_PARAMETERS = 50_000_000
 _GIB = 2**30
 _TINY = "tiny"
@@ -33,7 +33,7 @@ FindList = Callable[[], "TrialList | None"]
 
 
 def _names_own_code(settings: Sections) -> bool:
-    """Whether the network, one of its ends, the loss or a head is a class of the user's own."""
+    """Whether the network, a part of it, the loss or a head is a class of the user's own."""
     values = {
         "network.network_class": settings.network.network_class,
         "front_end.front_end_class": settings.front_end.front_end_class,
@@ -79,9 +79,9 @@ def _try_network(case: Case) -> None:
 
 
 def _try_step(case: Case, parameters: int, utterances: FindList) -> None:
-    """Take training steps on noise, where a class is the user's own or minibatches are padded.
+    """Take training steps on noise, if a class is the user's own or minibatches are padded.
 
-    Large networks of ASDF are tried as small ones; of a large one of the user's nothing is known.
+    Large networks of ASDF are replaced by small ones; large networks of the user's are not tried.
 
     Raises:
         AsdfError: as `try_training`.
@@ -107,22 +107,23 @@ def describe_memory(
     processes: int,
     utterances: FindList = lambda: None,
 ) -> list[str]:
-    """Describe what each process takes of its GPU, and what would help if that is more than it has.
+    """Describe the GPU memory that each process needs, with advice if the GPU has less.
 
     Args:
-        utterances: Function that returns the training list for trials of the user's classes; None
-            where it is not known.
+        utterances: Function that returns the training list for trials of the user's classes, or
+            None if it is unknown.
 
     Raises:
-        UsageError: `network.initial_network` is another network than the settings describe.
-        AsdfError: with `front_end.weights` or an initial network: they cannot be read or do not
-            fit, or the network cannot be built with them; the network or the loss fails on noise.
+        UsageError: `network.initial_network` differs from the network in the settings.
+        AsdfError: the weights of `front_end.weights` or an initial network cannot be read, do not
+            fit, or the network cannot be built with them; or the network or the loss fails on
+            noise.
     """
     trains = settings.recipe.execute_stage(1) and not scores_only(settings.network)
     named = settings.front_end.weights or settings.network.initial_network
     try:
         look_for_class(settings.network.network_class, folders.recipe, "network.network_class")
-        # A dry run fetches nothing.
+        # A dry run downloads nothing.
         download = folders.describe_download(named) if trains else ""
         if download:
             return [f"not known: not all of the weights are in the hub's cache; {download}"]
@@ -136,12 +137,12 @@ def describe_memory(
     gpu = _smallest_gpu(settings.computing)
     dtype = choose_format(settings.computing, gpu)
     total = gpu.total if gpu else 0
-    # On the CPU the same numbers are shown, for the GPU that the run may get.
+    # On a CPU the same numbers are shown, for the GPU on which the run may be started.
     case = Case(settings, architecture, folders.recipe, processes, trains, dtype, total)
     try:
         return _describe_case(case, gpu, utterances)
     except Exception as error:  # a network may look at its numbers, which do not exist here
-        # Or it fails in any case, as a run would.
+        # Or it fails anyway, as a run would.
         if trains:
             _try_network(case)
             _try_step(case, 0, utterances)
@@ -155,10 +156,10 @@ def memory_computed_for_errors(
     folders: Folders,
     world: World,
 ) -> Iterator[None]:
-    """Add what the run takes of its GPU, and what would fit, to the error of a step that does not.
+    """Add the run's GPU memory, and what would fit, to the error of a step that does not.
 
     Raises:
-        AsdfError: the block's `StepTooLarge`, with what `describe_memory` says.
+        AsdfError: the `StepTooLarge` of the block, with the text of `describe_memory`.
     """
     from asdf.training.step_checks import StepTooLarge
 
@@ -170,14 +171,14 @@ def memory_computed_for_errors(
         try:
             lines = describe_memory(settings, folders, world.size)
         except AsdfError:
-            # That is an addition, and must not hide what happened.
+            # The addition must not hide the original error.
             raise error from None
         text = "\n".join(f"  {line}" for line in lines)
         raise AsdfError(f"{error}\nComputed for each process:\n{text}") from error
 
 
 def _front_end_architecture(settings: Sections, folders: Folders, trains: bool) -> str:
-    """Return the front end's architecture: that of the weights, which training opens as well."""
+    """Return the front end's architecture, from the weights if training opens them too."""
     weights = settings.front_end.weights or settings.network.initial_network
     is_bundle = weights is not None and weights.startswith(BUNDLE)
     if weights is None or not (trains or is_bundle):
@@ -192,7 +193,7 @@ def _front_end_architecture(settings: Sections, folders: Folders, trains: bool) 
 
 
 def _smallest_gpu(computing: Computing) -> Gpu | None:
-    """Return the GPU with the least memory among those that the run may use; None without GPUs."""
+    """Return the GPU with the least memory among those the run may use; None without GPUs."""
     import torch
 
     from asdf.memory import Gpu
@@ -250,7 +251,7 @@ def _describe_total(
     training: TrainingMemory | None,
     scoring: int,
 ) -> list[str]:
-    """Describe what the run takes of a GPU, and what would help where that is too much."""
+    """Describe the GPU memory of the run, with advice if it is too much."""
     from asdf.memory import OUTSIDE_ALLOCATOR, in_gibibytes, list_advice
 
     total = max(training.peak if training else 0, scoring) + OUTSIDE_ALLOCATOR

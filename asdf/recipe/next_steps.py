@@ -1,4 +1,4 @@
-"""What a newcomer does after a demo has run: the page, a recording of one's own, a real config."""
+"""Next steps for a newcomer after a demo: the page, your own recording, a real config."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _REPORT_STAGE = 3
 
 
 def describe_next_steps(run: Run, next_config: str) -> list[str]:
-    """Return lines for the end of a run; none unless it was a demo, on corpora that a recipe makes.
+    """Return lines for the end of a demo run, on corpora that a recipe makes; else [].
 
     Args:
-        next_config: the config to try then; '' for none in particular.
+        next_config: Config to try next; '' for none.
     """
     report = run.folders.layout.report
     sets = run.sets_in_use()
@@ -43,7 +43,7 @@ def describe_next_steps(run: Run, next_config: str) -> list[str]:
 
 
 def _shown(path: Path) -> str:
-    """Return a path for a command, from the working folder where it lies below it."""
+    """Return a path for use in a command, relative to the working folder if it is below it."""
     here = Path.cwd()
     if path.is_relative_to(here):
         path = path.relative_to(here)

@@ -1,8 +1,8 @@
-"""From a command line to runs: every config is checked first, then one runs after another.
+"""From a command line to runs: all configs are checked first, then run one after another.
 
-The parts: `command_line.py` reads the arguments, `problems.py` finds what is wrong before any
-start, `starting.py` brings up the processes, `ending.py` turns what ends them into a message and
-an exit status.
+The parts: `command_line.py` reads the arguments, `problems.py` finds problems before any start,
+`starting.py` starts the processes, and `ending.py` turns the final exception into a message and an
+exit status.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from asdf.text import printable
 
 @dataclass(frozen=True)
 class Recipe:
-    """A recipe and what its command line names.
+    """A recipe, with the configs on its command line.
 
     Attributes:
-        folder: where run.py lies.
-        stages: as run.py writes them; None where it does not write them out.
-        configs: those named, in their order; read once and free of mistakes.
+        folder: Folder of run.py.
+        stages: Stages in run.py; None if they are not written out.
+        configs: Configs in their order, read once and free of errors.
         next_config: Config to try after a demo.
     """
 
@@ -57,10 +57,10 @@ class Recipe:
     _ending: ExitStack
 
     def runs(self) -> Iterator[Run]:
-        """Yield a run per config; the settings are init_config.py's again after each."""
+        """Yield a run per config; the settings are reset to init_config.py after each."""
         runs = self._runs()
-        # Left by an exception, a generator cleans up when it is collected: too late for the other
-        # processes.
+        # After an exception, a generator cleans up only when it is collected, which is too late for
+        # the other processes.
         self._ending.push(partial(_end_runs, runs))
         return runs
 
@@ -82,7 +82,7 @@ class Recipe:
                 stack.enter_context(keep_copies(settings, self.folder))
                 run = Run(name, settings, folders, self.corpora, self.folder, world, stop)
                 with run.sharing():
-                    # One process owns the folder; that it cannot be had ends all of them.
+                    # One process owns the folder; if this fails, all processes end.
                     world.run_on_main(partial(_claim_folder, folders, stack))
                     start_run(run, account)
                     with end_recorded(run), end_reported(run):
@@ -98,7 +98,7 @@ def _end_runs(
     error: BaseException | None,
     trace: TracebackType | None,
 ) -> None:
-    """Leave the run that is open, if any; the `error` that ends it is raised inside it."""
+    """Close the open run, if any, by raising the `error` that ends it inside of it."""
     if error is None:
         runs.close()
         return
@@ -110,9 +110,9 @@ def _end_runs(
 
 
 def _claim_folder(folders: Folders, stack: ExitStack) -> None:
-    """Make the system folder this run's, until the stack is closed, and log to a file there."""
+    """Claim the system folder for this run until the stack is closed, and log to a file in it."""
     check_layout(folders.layout)
-    # The mark first: what is removed and logged below belongs to its owner.
+    # Claim it first: files removed and logged below belong to its owner.
     stack.enter_context(owner_mark(folders.system))
     remove_leftovers(folders.layout, folders.sad)
     stack.enter_context(log_to_file(folders.layout.log))
@@ -125,14 +125,13 @@ def open_recipe(
     description: str | None = None,
     next_config: str = "",
 ) -> Iterator[Recipe]:
-    """Read the command line of the recipe whose run.py is `file`, and check what it names.
+    """Read the command line of the recipe whose run.py is `file`, and check it.
 
-    --list, --explain and --dry-run are answered here. An error that a user can fix ends the
-    program with its message and its exit status, without a traceback; a requested stop, with
-    status 0.
+    --list, --explain and --dry-run are answered here. A user error ends the program with a message
+    and an exit status, without a traceback; a requested stop ends it with status 0.
 
     Args:
-        next_config: is named at the end of a run whose corpora the recipe made itself.
+        next_config: Config to suggest after a run whose corpora the recipe made itself.
 
     Examples:
         >>> import sys
@@ -150,7 +149,7 @@ def open_recipe(
     answer_with(corpora)
     with ExitStack() as ending, exit_status() as statuses:
         open_streams()
-        # Before the arguments: a launcher whose variables contradict each other is refused first.
+        # Before the arguments, so that contradictory variables of a launcher are refused first.
         launch = read_launch()
         command = parse_command_line(sys.argv[1:], description or "")
         check_local_rank(launch, command.local_rank)
@@ -158,7 +157,7 @@ def open_recipe(
         folder = Path(file).resolve().parent
         run_configs = folder / "configs" / "run_configs.py"
         settings = Settings(folder / "configs" / "init_config.py", folder)
-        # --list needs no config, and works while the values of some do not fit.
+        # --list needs no config, and works even if the values in some are not valid.
         if command.show_list:
             print(printable(list_configs(run_configs)))
             raise SystemExit(0)
@@ -173,18 +172,18 @@ def open_recipe(
         problems = find_problems(configs, folder, corpora, recipe.stages, launch)
         if command.dry_run:
             problems += dry_run(configs, folder, corpora, recipe.stages, launch)
-        # After the plans are printed, so that a dry run shows all that it could find out.
+        # After the plans are printed, so that a dry run shows everything it found.
         raise_problems(problems, command.configs)
         if command.dry_run:
             raise SystemExit(0)
 
-        # Nothing is started for configs that are wrong: from here on there are processes.
+        # Processes exist from here on, and are not started for configs with errors.
         snapshots = [config.sections() for config in configs]
         become_torchrun(snapshots, launch)
-        # Before any run computes on a GPU: what is set then is set for all of them.
+        # Before any run computes on a GPU, because the setting applies to all of them.
         deterministic = any(snapshot.computing.deterministic for snapshot in snapshots)
         ending.enter_context(workspace(deterministic))
-        # Last: it takes seconds, and nothing above needs it.
+        # Last, because it takes seconds and nothing above needs it.
         announce(launch)
         import_torch()
         if launch.size > 1:

@@ -1,8 +1,8 @@
-"""What can be known to be wrong with a run before it starts.
+"""Problems of a run that can be found before it starts.
 
-Invariant: a problem that the settings alone show is found in every config of a command before the
-first one runs, and all problems are in one message, each once. What needs the disk is found by
-`--dry-run` and, as the first thing that it does, by the run itself, with the same functions.
+Invariant: a problem that is visible in the settings is found in every config of a command before
+the first one runs, and one message lists all problems, each once. Problems that need the disk are
+found by `--dry-run`, and by the run itself as its first action, with the same functions.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ Check = Callable[[], object]
 
 @dataclass(frozen=True)
 class Problem:
-    """What is wrong with a config."""
+    """A problem of a config."""
 
     config: str
     error: AsdfError
 
 
 def failures(checks: Iterable[Check]) -> list[AsdfError]:
-    """Do all checks and return what they raise, in their order."""
+    """Run all checks and return the errors that they raise, in order."""
     errors = []
     for check in checks:
         try:
@@ -58,19 +58,19 @@ def find_problems(
     stages: Mapping[int, Stage] | None,
     launch: Launch,
 ) -> list[Problem]:
-    """Return what the settings, and how many processes were started, show to be wrong.
+    """Return the problems in the settings and the number of started processes.
 
     Args:
-        folder: the recipe's.
-        stages: Stages of the recipe; None where they are not known.
+        folder: Folder of the recipe.
+        stages: Stages of the recipe; None if unknown.
     """
     problems = []
     process_counts = set()
     for config in configs:
         settings = config.sections()
-        # The processes are started once and stay for all configs.
+        # The processes are started once for all configs.
         process_counts.add(settings.computing.processes)
-        # All configs are checked, though only the first runs now: hours later is too late.
+        # All configs are checked now, because an error hours later would be too late.
         errors = settings_failures(settings, folder, corpora, stages)
         errors += failures(
             [
@@ -94,10 +94,10 @@ def settings_failures(
     corpora: Mapping[str, Corpus],
     stages: Mapping[int, Stage] | None,
 ) -> list[AsdfError]:
-    """Return what is wrong with the settings of a run, without a look at the disk.
+    """Return the errors in the settings of a run, without reading the disk.
 
     Args:
-        folder: the recipe's.
+        folder: Folder of the recipe.
     """
     recipe = settings.recipe
     names = list(recipe.training_sets)
@@ -115,14 +115,14 @@ def settings_failures(
 
 
 def check_choices(settings: Sections) -> None:
-    """Refuse to choose a network that training will not make, and turns that it will not give.
+    """Refuse to choose a network that training will not make, and turns that it will not use.
 
     Raises:
-        UsageError: says which one, and what it would need.
+        UsageError: a choice is impossible; the message says what it needs.
     """
     recipe = settings.recipe
     average = settings.network.average_best_networks
-    # Without training here the networks of earlier runs count, which `select_networks` looks for.
+    # Without training here, the networks of earlier runs count, which `select_networks` finds.
     if not recipe.execute_stage(1) or scores_only(settings.network):
         return
     # A user's own sampler may read them.
@@ -149,10 +149,10 @@ def check_choices(settings: Sections) -> None:
 
 
 def check_robustness(settings: Sections) -> None:
-    """Refuse sets that are not evaluated, and degradations that are not known.
+    """Refuse sets that are not evaluated, and unknown degradations.
 
     Raises:
-        UsageError: names the first one.
+        UsageError: such a set or degradation is given; the message names the first one.
     """
     robustness = settings.robustness
     for name in robustness.sets:
@@ -162,34 +162,34 @@ def check_robustness(settings: Sections) -> None:
                 f"({', '.join(settings.recipe.evaluation_sets)})."
             )
     if robustness.sets:
-        # Imported where it is needed: most runs measure none.
+        # Imported here because most runs measure no robustness.
         from asdf.robustness import Material, choose_conditions
 
         choose_conditions(Material(("one", "another")), robustness.only)
 
 
 def check_processes(settings: Sections, processes: int) -> None:
-    """Refuse to train in as many processes as a launcher started, where the settings need one.
+    """Refuse to train in several processes if the settings require a single one.
 
     Raises:
-        UsageError: the settings need one process.
+        UsageError: the settings require a single process.
     """
     if settings.recipe.execute_stage(1) and not scores_only(settings.network):
         check_one_process(settings.computing, processes)
 
 
 def raise_problems(problems: Sequence[Problem], configs: Sequence[str]) -> None:
-    """Raise one error that names all problems, if any; with several `configs` also whose they are.
+    """Raise one error with all problems, if any, and the config of each if there are several.
 
     Raises:
-        UsageError: one of them is a mistake in a config.
-        AsdfError: all of them are of another kind, such as a file that is not there.
+        UsageError: at least one problem is an error in a config.
+        AsdfError: all problems are of another kind, such as a missing file.
     """
     if not problems:
         return
     configs_of: dict[str, list[str]] = {}
     for problem in problems:
-        # A mistake that configs share is shown once, with the names of all of them.
+        # A problem that configs share is shown once, with all their names.
         configs_of.setdefault(str(problem.error), []).append(problem.config)
     messages = []
     for message, names in configs_of.items():

@@ -1,7 +1,7 @@
-"""What is logged and recorded of a run at its start and at its end.
+"""Log and record of a run at its start and at its end.
 
-Invariant: environment.json has one record per start. A run that failed has the record of its start
-and the memory of its main process; the failure is reported, whatever becomes of the record.
+Invariant: environment.json has one record per start. A failed run has the record of its start and
+the memory of its main process; the failure is reported even if recording fails.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from asdf.settings.catalogue import class_paths
 
 
 def start_run(run: Run, account: str) -> None:
-    """Log and record what runs where, and find what is missing before any work.
+    """Log and record the environment, and find missing requirements before any work.
 
     Args:
-        account: the settings and where each is written, for log.txt.
+        account: Text of the settings with their sources, for log.txt.
     """
     from asdf.distributed.resources import start_counting_memory
     from asdf.scoring.agreement import describe_scoring
@@ -46,10 +46,10 @@ def start_run(run: Run, account: str) -> None:
         LOG.info("%s", line)
     world.run_on_main(partial(_record_start, run, devices))
     LOG.debug("%s", account)
-    # From here on: what an earlier config of the command took does not count.
+    # Memory used by earlier configs of the command does not count.
     start_counting_memory(world.device)
     run.check()
-    # Only now are the modules loaded that the settings name, and what these need.
+    # Only now are the modules of the settings, and their imports, loaded.
     world.run_on_main(partial(_record_code, run))
 
 
@@ -75,16 +75,16 @@ def _record_code(run: Run) -> None:
 
 @contextmanager
 def end_recorded(run: Run) -> Iterator[None]:
-    """Record when and how the block ends, and the peak memory.
+    """Record when and how the block ends, with the peak memory.
 
-    The memory is recorded of all processes, or of the main one if a process failed.
+    The memory is recorded for all processes, or for the main one if a process failed.
     """
     from asdf.distributed.resources import peak_memory_mb
 
     try:
         yield
     except BaseException:
-        # Whatever is wrong with the record or the device: the failure itself is to be reported.
+        # The failure itself must be reported, whatever is wrong with the record or the device.
         with suppress(Exception):
             if run.world.is_main:
                 _record_end(run, [peak_memory_mb(run.world.device)], finished=False)
@@ -95,7 +95,7 @@ def end_recorded(run: Run) -> Iterator[None]:
 
 @contextmanager
 def end_reported(run: Run) -> Iterator[None]:
-    """Let the callbacks of the run know how the block ends."""
+    """Notify the callbacks of the run how the block ends."""
     try:
         yield
     except BaseException as error:
@@ -112,7 +112,7 @@ def _record_end(run: Run, peaks: list[dict[str, float | None]], finished: bool) 
 
 
 def _describe_peaks(peaks: list[dict[str, float | None]]) -> str:
-    """Return the peak memory for the log, of the process with the highest on GPU and on host."""
+    """Return the peak memory for the log, of the processes with the highest on GPU and host."""
     parts = []
     for side, name in (("gpu", "GPU"), ("host", "host")):
         taken = [peak[side] or 0.0 for peak in peaks]

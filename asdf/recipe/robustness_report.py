@@ -1,7 +1,7 @@
-"""What degraded copies of evaluation sets cost the networks of a run, next to its other results.
+"""Effect of degradations on the results of a run's networks, next to its other results.
 
-Invariant: the trials follow from the set and the seed; what a stopped start has measured is not
-measured again. One process measures, since the others would wait for it in vain.
+Invariant: the trials follow from the set and the seed; results of a stopped run are reused. A
+single process measures, because the others would have nothing to do.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from asdf.version import VERSION
 
 
 def measure_robustness(run: Run, networks: Sequence[str]) -> None:
-    """Measure the networks on degraded copies of the sets of `robustness.sets`, and write results.
+    """Measure the networks on degraded copies of the sets in `robustness.sets`; write results.
 
     Raises:
-        AsdfError: a class is missing, a network has other weights elsewhere that are gone, or an
-            output cannot be written.
-        UsageError: a degradation is not known.
+        AsdfError: a class is missing, a network's separate weights are missing, or an output cannot
+            be written.
+        UsageError: a degradation is unknown.
     """
     settings = run.settings.robustness
     if not settings.sets:
@@ -51,9 +51,9 @@ def measure_robustness(run: Run, networks: Sequence[str]) -> None:
 
 
 def draw_trials(utterances: TrialList, count: int | None, seed: int) -> TrialList:
-    """Return up to `count` trials in the order of the list, half of them of each class.
+    """Return up to `count` trials in the order of the list, half of them from each class.
 
-    A class that has fewer leaves its turns to the other; None: all trials.
+    If a class has fewer trials, the other class fills up the rest; None: all trials.
     """
     if count is None or count >= len(utterances):
         return utterances
@@ -100,6 +100,6 @@ def _open(run: Run, network: str) -> Rival:
 
     path = run.folders.networks / network
     weights = run.folders.weights(run.settings.front_end.weights)
-    # Weights that are left out of the file are where training found them.
+    # Weights that are not in the file are read from where training read them.
     detector = Detector(path, run.world.device, run.recipe_folder, base=weights)
     return Rival(Path(network).stem, detector, network_digest(path))

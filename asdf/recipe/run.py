@@ -1,4 +1,4 @@
-"""One config being run: what the stages of a recipe work with."""
+"""The run of a config, with which the stages of a recipe work."""
 
 from __future__ import annotations
 
@@ -79,11 +79,11 @@ _LIST: Form[TrialList] = Form(
 
 @dataclass
 class Run:
-    """A config with its settings, its folders, and the processes that it runs on.
+    """A config with its settings, its folders, and its processes.
 
     Attributes:
-        settings: a plain copy of `Settings()` as it is during the run, for the rooms below.
-        scored: score files next to which there may be parts of their lists.
+        settings: Plain copy of `Settings()` as it is during the run, for the rooms below.
+        scored: Score files next to which there may be partial results.
 
     Examples:
         >>> import sys
@@ -124,9 +124,10 @@ class Run:
     _pinned_weights: str | None = None
 
     def stage(self, number: int, function: Callable[[Run], Any], main_only: bool = False) -> None:
-        """Do `function(self)` if the settings choose stage `number`; all ranks enter and leave it.
+        """Call `function(self)` if the settings include stage `number`; all ranks call this.
 
-        With `main_only` the main rank does it while the others wait; what it raises ends all ranks.
+        With `main_only` the main rank calls it while the others wait; an exception there ends all
+        ranks.
         """
         if not Settings().recipe.execute_stage(number):
             return
@@ -134,7 +135,7 @@ class Run:
         LOG.info("stage %d: %s", number, summary)
         # The others wait for the result, and end with an error of the main rank.
         if main_only:
-            # All ranks take part in making them.
+            # All ranks take part in creating them.
             self.callbacks()
             self.world.run_on_main(partial(function, self))
         else:
@@ -143,7 +144,7 @@ class Run:
         self.end_scoring()
 
     def end_scoring(self) -> None:
-        """Remove what was saved of lists while they were scored; all ranks are done with them."""
+        """Remove the partial results of scored lists; all ranks are done with them."""
         if not self.scored:
             return
         from asdf.scoring.list_parts import remove_parts
@@ -156,10 +157,11 @@ class Run:
 
     @contextmanager
     def sharing(self) -> Iterator[None]:
-        """Let the processes have one copy per machine of long lists and their lengths in the block.
+        """Share long lists and their lengths between the processes of a machine in the block.
 
-        Its files are removed at the end, also after a requested stop, which comes to all ranks at
-        one moment. After a failure another rank may still read them: the next start removes them.
+        The files are removed at the end, also after a requested stop, which reaches all ranks at
+        the same time. After a failure another rank may still read them, so the next start removes
+        them.
         """
         from asdf.distributed.shared_files import SharedFiles
 
@@ -174,9 +176,9 @@ class Run:
         shared.close()
 
     def callbacks(self) -> CallbackGroup:
-        """Return the run's callbacks; the user's own are on the main rank alone.
+        """Return the run's callbacks; the user's own exist on the main rank alone.
 
-        A callback that cannot be made ends all ranks. They are made when they are first needed.
+        They are created on first use. A callback that cannot be created ends all ranks.
         """
         from asdf.training.callback_group import build_callbacks
 
@@ -187,7 +189,7 @@ class Run:
         return self._callbacks
 
     def end_callbacks(self, error: BaseException | None) -> None:
-        """Let the callbacks know how the run ended, on the main rank, if there are any."""
+        """Notify the callbacks how the run ended, on the main rank, if there are any."""
         if self._callbacks is not None and self.world.is_main:
             self._callbacks.end(error)
 
@@ -206,7 +208,7 @@ class Run:
     def utterances(self, name: str) -> TrialList:
         """Return the list of a corpus of the recipe, or of several, 'mlaad+m-ailabs'.
 
-        A corpus that can be made is made first.
+        A missing demo corpus is made first.
         """
         parts = set_parts(name, self.corpora)
         if name not in self._lists and len(parts) > 1:
@@ -220,21 +222,21 @@ class Run:
         return self._lists[name]
 
     def _take_list(self, make: Callable[[], TrialList]) -> TrialList:
-        """Return a list; while all ranks check what they need, the one that the main rank made."""
+        """Return a list; while all ranks check their requirements, use that of the main rank."""
         if self._shared is None or not self._together:
             return make()
         return self._shared.share(make, _LIST)
 
     def lengths(self, utterances: TrialList) -> np.ndarray:
-        """Return lengths in samples, measured now unless an earlier run did (`asdf.data.lengths`).
+        """Return lengths in samples, measured now or by an earlier run (`asdf.data.lengths`).
 
-        The recordings of a training set are decoded to their ends, once, if
-        recipe.check_recordings says so.
+        The recordings of a training set are fully decoded, once, if recipe.check_recordings
+        requires it.
         """
         from asdf.data.lengths import measure_lengths
 
         measured = self._measured.get(utterances.name)
-        # A recipe's own code may have made another list of that name.
+        # A recipe's own code may have made another list with that name.
         if measured is not None and measured.utterances is utterances:
             return measured.lengths
         lengths = measure_lengths(
@@ -253,7 +255,7 @@ class Run:
     def references(self, utterances: TrialList) -> MeasuredReferences | None:
         """Return the references of a list with their lengths, measured as by `lengths`.
 
-        None where the network takes none; a line of the log says so of a list that has some.
+        The result is None if the network takes none; the log states if the list has some.
         """
         from asdf.data.lengths import measure_lengths
         from asdf.data.references import MeasuredReferences
@@ -297,7 +299,7 @@ class Run:
         return takes_references(find_network_class(name, self.recipe_folder))
 
     def augmentation(self) -> Chain:
-        """Return the augmentation of training examples; the main rank finds its recordings, once.
+        """Return the augmentation of training examples; the main rank lists its recordings, once.
 
         Raises:
             UsageError: a folder of recordings is missing or has none, or a codec is missing.
@@ -323,8 +325,8 @@ class Run:
     def training_utterances(self) -> tuple[TrialList, np.ndarray]:
         """Return all training sets as one list, and the lengths of its utterances in samples.
 
-        Utterances that are too short or too long are left out, and those that recipe.leave_out
-        names. Vocoded copies of what remains are added.
+        Utterances that are too short or too long, or left out by recipe.leave_out, are removed.
+        Vocoded copies of the rest are added.
         """
         parts = [self.utterances(name) for name in self.settings.recipe.training_sets]
         lengths = [self.lengths(part) for part in parts]
@@ -349,7 +351,7 @@ class Run:
             utterances = utterances.select(rows)
             lengths = lengths[rows]
         network = self.settings.network
-        # Speech activity detection may leave nothing of a recording, and no clip can be cut of it.
+        # Speech activity detection may remove a whole recording, from which no clip can be cut.
         fits = (lengths >= network.min_train_utterance_length_in_samples) & (lengths > 0)
         if network.max_train_utterance_length_in_samples is not None:
             fits &= lengths <= network.max_train_utterance_length_in_samples
@@ -371,11 +373,11 @@ class Run:
         return _Measured(utterances, lengths)
 
     def _rows_to_train_on(self, parts: list[TrialList], utterances: TrialList) -> np.ndarray | None:
-        """Return the indices of the rows that `recipe.leave_out` leaves; None: of all.
+        """Return the indices of the rows that `recipe.leave_out` leaves; None: all rows.
 
         Args:
-            parts: the training sets.
-            utterances: all of them as one list.
+            parts: Lists of the training sets.
+            utterances: Joined list of the training sets.
         """
         left_out = left_out_of(self.settings.recipe)
         if left_out is None:
@@ -393,9 +395,9 @@ class Run:
         return rows
 
     def validation_utterances(self, name: str) -> tuple[TrialList, np.ndarray]:
-        """Return what of a validation set is validated on, and the lengths in samples.
+        """Return the part of a validation set for validation, and the lengths in samples.
 
-        That is all of it, unless recipe.leave_out restricts it; the list then has another name.
+        It is the whole set, unless recipe.leave_out restricts it; the list then has another name.
         """
         if name not in self._validation:
             utterances = self.utterances(name)
@@ -408,9 +410,9 @@ class Run:
         return self._validation[name]
 
     def evaluation_utterances(self, name: str) -> tuple[TrialList, np.ndarray]:
-        """Return what of an evaluation set is scored, and the lengths in samples.
+        """Return the part of an evaluation set to score, and the lengths in samples.
 
-        That is all of it, unless recipe.evaluate_left_out restricts it; the list then has another
+        It is the whole set, unless recipe.evaluate_left_out restricts it; the list then has another
         name.
         """
         if name not in self._evaluation:
@@ -425,7 +427,7 @@ class Run:
         return self._evaluation[name]
 
     def describe_recordings(self, utterances: TrialList) -> dict[str, str]:
-        """Return digests of a list and of its recordings, which are looked at once.
+        """Return digests of a list and of its recordings, whose files are checked once.
 
         All ranks call this together.
         """
@@ -439,21 +441,21 @@ class Run:
         return self._recordings[utterances.name]
 
     def evaluated_name(self, name: str) -> str:
-        """Return the name in files of what of an evaluation set is scored."""
+        """Return the name in files of the scored part of an evaluation set."""
         return evaluated_name(self.settings.recipe, name)
 
     def _set_parts(self) -> SetParts | None:
-        """Return how lists are restricted; None where nothing is left out."""
+        """Return the rules by which lists are restricted; None if nothing is left out."""
         training: list[TrialList] = []
         if needs_training_lists(self.settings.recipe):
             training += map(self.utterances, self.settings.recipe.training_sets)
         return set_parts_of(self.settings.recipe, training)
 
     def _log_validation(self, name: str, restricted: TrialList, evaluates: bool) -> None:
-        """Log what of the validation set `name` is validated on."""
+        """Log the part of the validation set `name` that is used."""
         _log_counts("validating", restricted)
         recipe = self.settings.recipe
-        # With speakers, or without what is trained on, the bona fide trials are apart as well.
+        # With left-out speakers, or without training data, the bona fide trials are separate too.
         if name in recipe.training_sets and not (evaluates or recipe.leave_out_speakers):
             LOG.info(
                 "warning: %s is a training set as well: those of its bona fide trials that are not "
@@ -462,10 +464,10 @@ class Run:
             )
 
     def build_network(self) -> nn.Module:
-        """Build the untrained network on this process's device, with the same weights on each.
+        """Build the untrained network on this process's device, with equal weights on all.
 
-        A network that is to be divided over the processes stays on the CPU, of the main process
-        alone: training divides it.
+        A network that will be divided among the processes stays on the CPU of the main process;
+        training divides it.
         """
         import torch
 
@@ -474,12 +476,12 @@ class Run:
         from asdf.distributed.sharding import divides
 
         settings = self._pinned()
-        # All processes draw the same weights, without sending them to each other.
+        # All processes draw the same weights, which avoids sending them.
         torch.manual_seed(self.settings.recipe.seed)
         build = partial(self.folders.build_network, settings)
         if not divides(self.settings.computing, self.world):
             return build().to(self.world.device)
-        # Each process compares the weights of a base with those of its file.
+        # Each process compares the base weights with those of its file.
         if saves_only_trained(settings) or settings.network.initial_network is not None:
             return build()
         return build_on_main(build, self.world)
@@ -487,8 +489,8 @@ class Run:
     def load_network(self, name: str) -> nn.Module:
         """Load the network in the file `name` of the system's networks, ready to score.
 
-        It is built as its file says; pretrained weights that training started from are needed only
-        by files that leave them out. Updates of LoRA are merged into the weights.
+        The file determines how it is built; pretrained weights are needed only by files that omit
+        them. LoRA updates are merged into the weights.
         """
         from asdf.checkpoint.base_weights import find_base
         from asdf.checkpoint.network_file import NETWORK_SECTIONS
@@ -501,7 +503,7 @@ class Run:
         file = read_checkpoint(path, mapped=True)
         names = (*NETWORK_SECTIONS, *self.settings.declared)
         settings = file.to_sections(self.settings, names)
-        # A whole file has the trained weights; those that training began with may be gone.
+        # A complete file has the trained weights; the initial ones may be gone.
         settings.front_end.weights = None
         if file.base is not None:
             weights = self.folders.weights(self.settings.front_end.weights)
@@ -519,7 +521,7 @@ class Run:
         return network.to(self.world.device).eval()
 
     def check(self) -> None:
-        """Find what is missing before any work starts.
+        """Find missing requirements before any work starts.
 
         Raises:
             UsageError: a class is missing; features of the network's front end cannot be saved; the
@@ -543,9 +545,9 @@ class Run:
         names = self.sets_in_use()
         if names:
             self.world.run_on_main(partial(check_detector, self.settings.sad))
-        # A recipe's own code may take a list on one rank alone, later.
+        # Later, a recipe's own code may request a list on a single rank.
         self._together = True
-        # Every list is tried, so that one message names all that is missing.
+        # Every list is tried, so that one message names all missing ones.
         missing = failures(partial(self.utterances, name) for name in names)
         if missing:
             raise AsdfError("\n".join(dict.fromkeys(map(str, missing))))
@@ -565,7 +567,7 @@ class Run:
             self.world.run_on_main(self._check_sampler)
 
     def _check_own_code(self) -> None:
-        """Find the classes that training needs: a wrong name is reported before any measuring."""
+        """Find the classes for training, to report a wrong name before any measuring."""
         from asdf.data.sampler_orders import find_sampler
         from asdf.distributed.sharding import divides, group_size
         from asdf.metrics.validation import check_metric
@@ -608,7 +610,7 @@ class Run:
             LOG.warning("%s", overlap)
 
     def _record_overlaps(self, lists: list[TrialList]) -> None:
-        """Record what the sets that are scored share with those of training and validation."""
+        """Record the recordings that scored sets share with training and validation sets."""
         recipe = self.settings.recipe
         trains = recipe.execute_stage(1) and not self.scores_only
         if not (trains or recipe.execute_stage(2)):
@@ -618,7 +620,7 @@ class Run:
         names = {utterances.name for utterances in lists}
         unread = [name for name in recipe.training_sets if name not in names]
         if trains_here and unread and not self.world.run_on_main(self._has_recorded_sets):
-            # A start that only scores needs no training set: one that is gone is not compared.
+            # A start that only scores needs no training set: a missing one is not compared.
             with suppress(AsdfError):
                 lists = [*lists, *map(self.utterances, unread)]
         self.world.run_on_main(partial(self._write_overlaps, lists, trains, trains_here))
@@ -627,7 +629,7 @@ class Run:
         layout = self.folders.layout
         counts = count_overlaps(lists, self.settings.recipe, trains_here)
         networks = [*list_networks(layout.networks), *layout.networks.glob(RESUME.file)]
-        # What networks that are gone were trained on says nothing of new ones.
+        # The training data of removed networks is irrelevant for new ones.
         write_shared(layout, counts, afresh=trains and not networks)
 
     def _has_recorded_sets(self) -> bool:
@@ -645,13 +647,13 @@ class Run:
         check_sampler(self.settings, parts, self.recipe_folder)
 
     def _check_weights(self) -> None:
-        """Build the network once: that costs less than measuring a corpus in vain."""
+        """Build the network once, which costs less than measuring a corpus in vain."""
         self.folders.build_network(self._pinned())
 
     def _pinned(self) -> Sections:
-        """Return the settings, with the commit that all processes take weights of the hub of.
+        """Return the settings with a fixed hub commit for the weights, the same on all processes.
 
-        All ranks enter it together for the first time.
+        All ranks make the first call together.
         """
         from asdf.interchange import names_path, pin_weights
 
@@ -659,13 +661,13 @@ class Run:
         if weights is None or names_path(weights):
             return self.settings
         if self._pinned_weights is None:
-            # A branch may move while the processes start.
+            # A branch may change while the processes start.
             self._pinned_weights = self.world.run_on_main(partial(pin_weights, weights))
         front_end = replace(self.settings.front_end, weights=self._pinned_weights)
         return replace(self.settings, front_end=front_end)
 
     def selected_networks(self) -> list[str]:
-        """Return the file names of the networks that stages 2 and 3 work on.
+        """Return the file names of the networks for stages 2 and 3.
 
         Raises:
             AsdfError: one of them does not exist.

@@ -1,4 +1,4 @@
-"""The folders of a run, below paths.output_folder, and the weights that it starts from."""
+"""Folders of a run, below paths.output_folder, and its initial weights."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ class Folders:
         return self.output / "features"
 
     def weights(self, weights: str | None) -> str | None:
-        """Return `front_end.weights` as it is read.
+        """Return `front_end.weights` in the form in which it is read.
 
-        A path is one from the recipe's folder; a bundle of torchaudio and a repository of the hub
-        keep their names; of an address it is the local copy.
+        A path is resolved from the recipe's folder; a bundle of torchaudio and a repository on the
+        hub keep their names; an address becomes its local copy.
 
         Raises:
-            UsageError: it begins with 'hub:', but no name of a repository follows.
+            UsageError: it begins with 'hub:' but is not a valid repository name.
         """
         if weights is None or weights.startswith(BUNDLE):
             return weights
@@ -68,17 +68,18 @@ class Folders:
             return str(local_file(as_path(weights)))
         path = self.recipe / weights
         name = parse_name(weights)
-        # As in any folder: a path that lies here, or in a folder here, is not a name of the hub.
+        # A path that exists here, or is in an existing folder, is not a name on the hub.
         is_here = path.exists() or path.parent.exists()
         if name is not None and (name.is_explicit or not is_here):
             return weights
         return str(path)
 
     def describe_download(self, weights: str | None) -> str:
-        """Return what a run downloads from the hub for `front_end.weights`; empty for nothing.
+        """Return what a run downloads from the hub for `front_end.weights`; '' for nothing.
 
         Raises:
-            UsageError, AsdfError: the hub has no such repository, or gives no answer.
+            UsageError, AsdfError: the repository does not exist on the hub, or the hub does not
+                respond.
         """
         from asdf.interchange import bytes_to_fetch
 
@@ -90,9 +91,9 @@ class Folders:
         """Build the network of the settings with the pretrained weights that they name.
 
         Raises:
-            UsageError: the network's class is not there; `network.initial_network` is another
-                network than the settings describe.
-            AsdfError: the weights are not there, cannot be read or do not fit; the constructor of
+            UsageError: the network's class does not exist, or `network.initial_network` differs
+                from the network in the settings.
+            AsdfError: the weights are missing, cannot be read or do not fit, or the constructor of
                 the class fails.
         """
         from asdf.interchange import build_on_network, build_pretrained, names_path
@@ -111,20 +112,20 @@ class Folders:
         return self.layout.score_file(NetworkName.parse(network), corpus)
 
     def frames(self, network: str, corpus: str) -> Path:
-        """Return the file of the scores of frames of a network on a corpus."""
+        """Return the file of a network's frame scores on a corpus."""
         return self.layout.frames_file(NetworkName.parse(network), corpus)
 
     def trials(self, corpus: str) -> Path:
-        """Return the file of what is known of a corpus's trials, for results by attack and such."""
+        """Return the file of a corpus's trials and columns, for results by attack and others."""
         return self.layout.trials_file(corpus)
 
 
 def folders_of(paths: Paths, recipe_folder: Path) -> Folders:
-    """Return the folders that `paths` means.
+    """Return the folders given by `paths`.
 
     Raises:
-        UsageError: the output or the database folder is not set, or a relative path of one of the
-            others leads out of the output folder.
+        UsageError: the output or the database folder is not set, or a relative path of another
+            folder leads out of the output folder.
     """
     for name in ("output_folder", "database_folder"):
         if getattr(paths, name) is None:
@@ -155,14 +156,14 @@ def folders_of(paths: Paths, recipe_folder: Path) -> Folders:
 
 
 def copies_gb(settings: Sections) -> float | None:
-    """Return how many gigabytes of shards of stores a node keeps; None where it keeps none."""
+    """Return the maximum size of cached shards on a node, in gigabytes; None without a cache."""
     if settings.paths.cache_folder is None:
         return None
     return settings.computing.cache_gb
 
 
 def keep_copies(settings: Sections, recipe_folder: Path) -> AbstractContextManager[None]:
-    """Keep whole shards of stores in `paths.cache_folder` during a block, if it is set."""
+    """Cache whole shards of stores in `paths.cache_folder` during a block, if it is set."""
     folder = settings.paths.cache_folder
     if folder is not None:
         folder = str((recipe_folder / folder).resolve())
@@ -170,9 +171,9 @@ def keep_copies(settings: Sections, recipe_folder: Path) -> AbstractContextManag
 
 
 def _below(output: Path, name: str, folder: str) -> Path:
-    """Return `folder` in the output folder; one elsewhere must be written as an absolute path."""
+    """Return `folder` in the output folder; a folder elsewhere must be an absolute path."""
     path = output / folder
-    # By the names alone: a link in the output folder may well lead to another disk.
+    # Compare names only: a link in the output folder may lead to another disk.
     if not Path(folder).is_absolute() and not Path(os.path.normpath(path)).is_relative_to(output):
         raise UsageError(
             f"paths.{name} = {folder!r} leaves paths.output_folder ({output}). "

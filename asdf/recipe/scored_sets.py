@@ -1,7 +1,7 @@
-"""Scoring whole sets with a network: score files, EERs, and the metric that networks are chosen by.
+"""Scoring of whole sets with a network: score files, EERs, and the selection metric.
 
-Invariant: a set's result is computed on the main rank, from the scores that its file has; the
-other ranks get it from there.
+Invariant: the main rank computes a set's result from the scores in its file, and sends it to the
+other ranks.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ def score_validation_sets(
     name: str,
     loss: LossOnTrials | None = None,
 ) -> ValidationResult | None:
-    """Score what is validated on with a network, and compute what networks are chosen by.
+    """Score the validation sets with a network, and compute the selection metric.
 
     Args:
-        loss: Loss of training, whose means are computed as well; None: none is.
+        loss: Loss of training, whose means are computed too; None: no loss.
 
     Returns:
-        None where there is nothing to validate on.
+        Results on the validation sets; None if there are none.
     """
     from asdf.metrics.validation import ChosenMetric
 
@@ -70,14 +70,14 @@ def score_lists(
     metric: ChosenMetric | None = None,
     loss: LossOnTrials | None = None,
 ) -> ValidationResult:
-    """Score lists, with the lengths of their utterances; return the EERs by the lists' names.
+    """Score lists with the lengths of their utterances; return the EERs by list name.
 
-    What was scored is saved next to the score files until `run.end_scoring()`, so that neither a
-    list that was stopped nor the long ones before it are scored again.
+    Partial results are saved next to the score files until `run.end_scoring()`, so that neither a
+    stopped list nor the long ones before it are scored again.
 
     Args:
-        metric: is computed as well; None: the EER alone.
-        loss: Loss of training, whose means are computed as well; None: none is.
+        metric: Selection metric that is computed too; None: only the EER.
+        loss: Loss of training, whose means are computed too; None: no loss.
     """
     from asdf.interchange import digest_in_memory
     from asdf.scoring.score_list import build_list_scorer, score_with_extras
@@ -86,10 +86,10 @@ def score_lists(
 
     results: dict[str, _SetResult] = {}
     scorer = build_list_scorer(network, run.settings, run.world, loss)
-    # Of gigabytes of weights it takes seconds: once for all sets, and on the rank that writes it.
+    # This takes seconds for gigabytes of weights, so it is done once, on the rank that writes it.
     digest = run.world.run_on_main(partial(digest_in_memory, network, run.settings))
     scored = replace(scorer.how_scored, network=digest)
-    # Each extra that a network gives over time; an embedding is requested by a command alone.
+    # All extras over time of the network; only commands request an embedding.
     wanted = [key for key, extra in scorer.extras.items() if extra.hop is not None]
     tasks = find_tasks(run.settings, run.recipe_folder)
     for utterances, lengths in measured:
@@ -128,10 +128,10 @@ def _validation_result(
 
 @dataclass(frozen=True)
 class _SetResult:
-    """The EER on a set, the metric that networks are chosen by, and what else there is to say.
+    """The EER on a set, the selection metric, and further numbers.
 
     Attributes:
-        loss: mean of the training's loss; None where it is not known.
+        loss: Mean of the training's loss; None if unknown.
     """
 
     eer: float
@@ -159,7 +159,7 @@ def _write_scores(
     extras: Mapping[str, Extra],
     metric: ChosenMetric | None,
 ) -> _SetResult:
-    """Write the score file and what belongs to it, on the main rank; return what is chosen by."""
+    """Write the score file and related files on the main rank; return the selection value."""
     from asdf.metrics.detection import eer
     from asdf.trials.score_file import write_scores
     from asdf.trials.scored_files import remove_how_scored, training_words, write_how_scored
@@ -168,7 +168,7 @@ def _write_scores(
     assert computed is not None  # the main rank has them
     scores = computed.scores
     path = run.folders.scores(name, utterances.name)
-    # Removed first: a run that is killed here must not leave a description of other scores.
+    # Removed first, so that a run killed here does not leave the description of other scores.
     remove_how_scored(path)
     tasks.remove(path)
     write_scores(path, utterances.ids, utterances.labels, scores)
@@ -178,7 +178,7 @@ def _write_scores(
     bona_fide = scores[utterances.labels == 1]
     spoof = scores[utterances.labels == 0]
     of_tasks = tasks.write(path, utterances, {**computed.extras, **computed.over_time}, extras)
-    # A task may score lists of one class as well.
+    # A task may also score lists of one class.
     is_whole = not tasks.allow_one_class(of_tasks) or (len(bona_fide) and len(spoof))
     rate = eer(bona_fide, spoof)[0] if is_whole else math.nan
     value = rate
@@ -192,7 +192,7 @@ def _mean_loss(
     computed: ScoredList | None,
     utterances: TrialList,
 ) -> float | None:
-    """Return the mean of the loss on a list, on the main rank; None where it is not known."""
+    """Return the mean of the loss on a list, on the main rank; None if unknown."""
     if loss is None or computed is None or computed.losses is None:
         return None
     mean = loss.mean(computed.losses, utterances.labels)
@@ -205,17 +205,17 @@ def value_of(
     corpus: str,
     of_tasks: Mapping[str, Any],
 ) -> MetricValue | None:
-    """Return the value on a set of the metric that networks are chosen by; None for the EER.
+    """Return the value of the selection metric on a set; None for the EER.
 
     Args:
         of_tasks: Scores of the tasks, by their keys.
 
-    None also where it fails, as a user's own may on a set that no network was chosen on: a warning
-    says so, and the other results of the set stand.
+    The result is also None if the metric fails, as a user's own metric may on a set that is not
+    used for selection; a warning is logged, and the other results of the set are kept.
     """
     from asdf.metrics.run_results import MetricValue
 
-    # A metric of frames is in the results of localisation.
+    # A frame metric is in the results of localisation.
     if metric.is_eer or metric.task == "frames":
         return None
     try:

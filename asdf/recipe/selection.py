@@ -1,4 +1,4 @@
-"""Which networks `recipe.selected_epochs` means; without torch, so that a dry run is quick."""
+"""Networks chosen by `recipe.selected_epochs`, without torch, so that a dry run is fast."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def select_networks(settings: Sections, layout: Layout) -> list[str]:
     """Return the file names of the chosen networks, each once.
 
     Raises:
-        AsdfError: there is no such network; the message names those that exist.
+        AsdfError: a network does not exist; the message lists those that do.
     """
     folder = layout.networks
     # Two choices may be the same network: the best is often the last one.
@@ -37,7 +37,7 @@ def select_networks(settings: Sections, layout: Layout) -> list[str]:
 
 
 def _file_name(epoch: int | str, layout: Layout, metric: str) -> str:
-    """Return the file of an epoch's number, of 'best' by `metric`, 'average' or 'last'."""
+    """Return the file of an epoch number, of 'best' by `metric`, 'average' or 'last'."""
     if isinstance(epoch, int):
         return NetworkName.after_epoch(epoch).file
     if epoch == "average":

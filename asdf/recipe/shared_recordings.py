@@ -1,6 +1,6 @@
-"""What the sets that a run scores share with its training sets: as warnings, and in its record.
+"""Recordings that scored sets share with training sets: as warnings, and in the run's record.
 
-Invariant: recordings are compared, not names; a set that is a training set itself counts as well.
+Invariant: recordings are compared, not names; a set that is a training set itself counts too.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ def find_overlaps(
     set.
 
     Args:
-        lists: those that the stages read; recordings are compared among them alone.
+        lists: Lists that the stages read; recordings are compared only between them.
     """
     by_name = {utterances.name: utterances for utterances in lists}
     training = [name for name in recipe.training_sets if name in by_name]
     scored: dict[str, None] = {}
-    # Of evaluation sets that are restricted nothing that is trained on is scored, and with
-    # recipe.leave_out a validation set may be the other part of a training set.
+    # Restricted evaluation sets contain no training data, and with recipe.leave_out a validation
+    # set may be the other part of a training set.
     if not recipe.evaluate_left_out:
         scored |= dict.fromkeys(recipe.evaluation_sets)
     if not left_out_of(recipe):
@@ -52,7 +52,7 @@ def find_overlaps(
             if name not in by_name:
                 continue
             if name == trained:
-                # A corpus of the field may have that sentence already.
+                # The note of a public corpus may already say so.
                 if not any(sentence.startswith(f"{name} is trained on") for sentence in known):
                     sentences.append(f"{name} is a training set: results on it are no test")
                 continue
@@ -70,13 +70,13 @@ def count_overlaps(
     recipe: Recipe,
     trains_here: bool,
 ) -> dict[str, dict[str, Any]]:
-    """Return, for each list that is scored, what it shares with those of training and validation.
+    """Return the recordings that each scored list shares with those of training and validation.
 
-    Lists are what is trained on and scored of their sets, under the names that these parts have.
+    Lists are the used parts of their sets, under the names of these parts.
 
     Args:
-        lists: those that the stages read.
-        trains_here: whether networks of this run were or are trained on its training sets.
+        lists: Lists that the stages read.
+        trains_here: Whether networks of this run were or are trained on its training sets.
     """
     by_name = {utterances.name: utterances for utterances in lists}
     whole = [by_name[name] for name in recipe.training_sets if name in by_name]
@@ -97,7 +97,7 @@ def count_overlaps(
 
 
 def _count_each(utterances: TrialList, others: Sequence[TrialList]) -> dict[str, int]:
-    """Return how many recordings a list shares with each of others, without those of none."""
+    """Return the number of recordings that a list shares with each other list, if not zero."""
     counts = {}
     for other in others:
         shared = count_shared(other, utterances)
@@ -107,11 +107,11 @@ def _count_each(utterances: TrialList, others: Sequence[TrialList]) -> dict[str,
 
 
 def _known(names: Sequence[str], corpora: Mapping[str, Corpus]) -> list[Chosen]:
-    """Return which corpora of the field the names mean; others are left out."""
+    """Return the public corpora among the names; others are left out."""
     chosen = []
     parts: list[str] = []
     for name in names:
-        # A set may be several, as in 'mlaad+m-ailabs'.
+        # A set may consist of several corpora, as in 'mlaad+m-ailabs'.
         parts += [name] if name in corpora else name.split("+")
     for name in parts:
         try:
@@ -121,6 +121,6 @@ def _known(names: Sequence[str], corpora: Mapping[str, Corpus]) -> list[Chosen]:
             if reader and is_known(reader):
                 chosen.append(choose(reader))
         except UsageError:
-            # Reported where the corpus is opened.
+            # This is reported when the corpus is opened.
             continue
     return chosen

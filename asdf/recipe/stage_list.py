@@ -1,7 +1,7 @@
 """The stages of a recipe, read from the calls of `run.stage(NUMBER, function)` in its run.py.
 
-Invariant: run.py is read here, never run. A number that is computed is not guessed: the stages of
-such a recipe are not known, nothing is refused for them and a dry run does not list them.
+Invariant: run.py is parsed, not executed. If a stage number is computed, the stages are unknown:
+nothing is refused, and a dry run does not list them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from asdf.recipe.declared_corpora import scores_only, sets_in_use, validation_se
 from asdf.recipe.run_folders import Folders
 from asdf.settings.sections import Network, Recipe, Sections
 
-# What a stage does is known by the functions of the framework that it calls.
+# The work of a stage is determined by the framework functions that it calls.
 MEASURES = frozenset({"lengths"})
 TRAINS = frozenset({"train_network"})
 SCORES = frozenset({"evaluate_network"})
@@ -25,7 +25,7 @@ REPORTS = frozenset({"report_results"})
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage: its number, the first line of its function's docstring, and what that calls."""
+    """A stage: its number, the first line of its function's docstring, and the calls in it."""
 
     number: int
     summary: str
@@ -33,7 +33,7 @@ class Stage:
 
 
 def read_stages(run_file: Path) -> dict[int, Stage] | None:
-    """Return the stages by their numbers, in order; None where run.py does not write them out."""
+    """Return the stages by number, in order; None if run.py does not write them out."""
     try:
         tree = ast.parse(run_file.read_bytes(), str(run_file))
     except (OSError, SyntaxError, ValueError):
@@ -46,7 +46,7 @@ def read_stages(run_file: Path) -> dict[int, Stage] | None:
             continue
         number = _argument(call, 0, "number")
         function = _argument(call, 1, "function")
-        # True is an int as well, and no number of a stage.
+        # True is an int too, but not a valid stage number.
         if not isinstance(number, ast.Constant) or type(number.value) is not int:
             return None
         if function is None:
@@ -60,10 +60,10 @@ def check_stages(recipe: Recipe, stages: Mapping[int, Stage]) -> None:
     """Compare `recipe.start_stage` and `recipe.end_stage` with the stages of the recipe.
 
     Raises:
-        UsageError: one of them lies beyond the last stage, or no stage lies between them.
+        UsageError: one of them is beyond the last stage, or there is no stage between them.
     """
     last = max(stages)
-    # The default means: to the last one, whichever it is.
+    # The default means the last stage, whichever it is.
     is_beyond = recipe.end_stage > last and recipe.end_stage != Recipe().end_stage
     if recipe.start_stage > last or is_beyond or not chosen_stages(recipe, stages):
         known = ", ".join(f"{stage.number} ({stage.summary})" for stage in stages.values())
@@ -91,12 +91,12 @@ def check_work(settings: Sections, stages: Mapping[int, Stage]) -> None:
 
 
 def chosen_stages(recipe: Recipe, stages: Mapping[int, Stage]) -> list[Stage]:
-    """Return those that `recipe.start_stage` and `recipe.end_stage` choose."""
+    """Return the stages between `recipe.start_stage` and `recipe.end_stage`."""
     return [stage for stage in stages.values() if recipe.execute_stage(stage.number)]
 
 
 def _idle_reason(stage: Stage, settings: Sections) -> str:
-    """Return why a stage would do nothing; '' if it does something, or if that is not known."""
+    """Return why a stage would do nothing; '' if it does something, or if unknown."""
     recipe = settings.recipe
     if stage.calls & MEASURES and not sets_in_use(settings):
         return "no corpus is named"
@@ -124,20 +124,20 @@ def _argument(call: ast.Call, position: int, name: str) -> ast.expr | None:
 
 
 def _read_stage(number: int, name: str, function: ast.FunctionDef | None) -> Stage:
-    # A function that run.py imports is not read: all that is known of it is its name.
+    # A function that run.py imports is not parsed: only its name is known.
     if function is None:
         return Stage(number, name, frozenset({name}))
     calls = set()
     for node in ast.walk(function):
         if isinstance(node, ast.Call):
-            # 'f' of a call of f(...) or of x.f(...).
+            # 'f' for a call of f(...) or x.f(...).
             calls.add(getattr(node.func, "id", getattr(node.func, "attr", "")))
     document = ast.get_docstring(function) or name
     return Stage(number, document.splitlines()[0], frozenset(calls))
 
 
 def describe_stages(settings: Sections, folders: Folders, stages: Mapping[int, Stage]) -> list[str]:
-    """Return a line for each chosen stage, and below it what is known of its work."""
+    """Return a line for each chosen stage, followed by what is known about its work."""
     lines = []
     for stage in chosen_stages(settings.recipe, stages):
         lines.append(f"{stage.number}  {stage.summary}")
@@ -146,7 +146,7 @@ def describe_stages(settings: Sections, folders: Folders, stages: Mapping[int, S
 
 
 def _describe_work(stage: Stage, settings: Sections, folders: Folders) -> Iterator[str]:
-    """Yield what the functions of the framework that the stage calls would do."""
+    """Yield descriptions of the framework functions that the stage calls."""
     recipe = settings.recipe
     if stage.calls & MEASURES:
         names = [*recipe.training_sets, *validation_sets(settings.recipe), *recipe.evaluation_sets]

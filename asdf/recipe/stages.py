@@ -1,4 +1,4 @@
-"""The work of the stages, composed from the rooms below; recipes call these or their own."""
+"""The work of the stages, composed of lower rooms; recipes call these functions or their own."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def train_network(run: Run, network: nn.Module, utterances: TrialList, lengths: np.ndarray) -> None:
-    """Train `network`, going on from where `network.resume_epoch` says, and validate it meanwhile.
+    """Train `network`, resuming as `network.resume_epoch` specifies, and validate it meanwhile.
 
     Args:
         lengths: Lengths of the utterances, in samples after speech activity detection.
@@ -49,7 +49,7 @@ def train_network(run: Run, network: nn.Module, utterances: TrialList, lengths: 
     if begun is not None:
         if _finish_epoch(run, utterances.select(begun), lengths[begun]):
             return
-        # DistributedDataParallel is in a circle of references: its memory is needed again.
+        # DistributedDataParallel is part of a reference cycle, and its memory is needed again.
         gc.collect()
     trainer = _prepare_training(run, network, utterances, lengths, start, goes_on=begun is not None)
     with memory_computed_for_errors(run.settings, run.folders, run.world):
@@ -61,12 +61,12 @@ def train_network(run: Run, network: nn.Module, utterances: TrialList, lengths: 
 
 
 def _finish_epoch(run: Run, utterances: TrialList, lengths: np.ndarray) -> str:
-    """Train to the end of the epoch under way, on the list that it began with.
+    """Train to the end of the current epoch, on the list that it began with.
 
     Returns:
-        Reason why training is over; '' where it goes on with the next epoch.
+        Reason why training is complete; '' if it continues with the next epoch.
     """
-    # Of its own: the one of the epochs to come stays as it was built.
+    # A separate network: the one for later epochs stays as it was built.
     network = run.build_network()
     trainer = _prepare_training(run, network, utterances, lengths, "auto")
     epoch = trainer.progress.epochs + 1
@@ -91,10 +91,10 @@ def _prepare_training(
     start: str | None,
     goes_on: bool = False,
 ) -> Trainer:
-    """Return a trainer that goes on from `start`, with its plan logged.
+    """Return a trainer that continues from `start`, with its plan logged.
 
     Args:
-        goes_on: Whether this start has trained already, on a shorter list.
+        goes_on: Whether this start has already trained on a shorter list.
     """
     from asdf.data.training_plan import minibatch_per_process
     from asdf.networks.output_check import check_outputs
@@ -108,7 +108,7 @@ def _prepare_training(
     _record_copies(run, utterances)
     record_training_list(run, utterances, trainer.progress.epochs + 1)
     if not trainer.finished():
-        # Before hours of training.
+        # Checked before hours of training.
         with step.whole_network() as whole:
             world.run_on_main(partial(check_outputs, whole, settings.network, world.device))
     if settings.front_end.cache_features and not trainer.finished():
@@ -154,7 +154,7 @@ def _build_trainer(
 
 
 def test_rates(run: Run, trainer: Trainer, steps: int) -> None:
-    """Take steps at rising learning rates instead of training; log and write what they say."""
+    """Take steps at rising learning rates instead of training; log and write the result."""
     from asdf.runs.files import write_text
     from asdf.tables.plain_json import as_json
     from asdf.training.rate_test import run_rate_test
@@ -167,7 +167,7 @@ def test_rates(run: Run, trainer: Trainer, steps: int) -> None:
 
 
 def _build_step(run: Run, network: nn.Module, utterances: TrialList, lengths: np.ndarray) -> Step:
-    """Return the steps of `network`, whose batch norm is over all processes if that is set."""
+    """Return the steps of `network`, with batch norm across all processes if that is set."""
     from asdf.distributed.batch_norm import synchronise_batch_norm
     from asdf.networks import summary
     from asdf.networks.build import front_end_summary
@@ -204,7 +204,7 @@ def _record_copies(run: Run, utterances: TrialList) -> None:
 
 
 def _log_plan(run: Run, trainer: Trainer, minibatch: int) -> None:
-    """Log the number format of training, and what an optimiser step consists of."""
+    """Log the number format of training, and the composition of an optimiser step."""
     from asdf.data.length_groups import describe_groups
     from asdf.data.sharded_samplers import describe_shards
 
@@ -247,7 +247,7 @@ def _average_best_networks(run: Run, trainer: Trainer) -> None:
 
 
 def validate_network(run: Run) -> None:
-    """Score the validation sets with the network that network.resume_epoch = -N names."""
+    """Score the validation sets with the network chosen by network.resume_epoch = -N."""
     name = NetworkName.after_epoch(-int(run.settings.network.resume_epoch)).file
     LOG.info("network.resume_epoch = %s: no training", run.settings.network.resume_epoch)
     score_validation_sets(run, run.load_network(name), name)
@@ -271,7 +271,7 @@ def evaluate_network(
 
 
 def report_results(run: Run, networks: Iterable[str], sets: Iterable[str]) -> None:
-    """Compute the metrics of the score files; log them as a table, and write them and a page."""
+    """Compute the metrics of the score files; log them, and write tables and a page."""
     from asdf.metrics.run_results import results_table, write_results
     from asdf.metrics.validation import ChosenMetric
     from asdf.recipe.robustness_report import measure_robustness
@@ -297,7 +297,7 @@ def report_results(run: Run, networks: Iterable[str], sets: Iterable[str]) -> No
     _report_enrolments(run, networks, sets)
     measure_robustness(run, networks)
     records = write_results(run.folders.results, rows)
-    # The page is of the rows just written, which are the run's last report.
+    # The page shows the rows just written, which are the run's last report.
     gathered = gather([open_run_folder(run.folders.system)])
     write_text(run.folders.layout.report, report_page(gathered))
     _write_generalisation(run, gathered)
@@ -309,7 +309,7 @@ def report_results(run: Run, networks: Iterable[str], sets: Iterable[str]) -> No
 
 
 def _report_tasks(run: Run, tasks: Tasks, networks: Sequence[str], sets: Sequence[str]) -> None:
-    """Log and write the results of the tasks that networks have."""
+    """Log and write the results of the networks' tasks."""
     from asdf.training.task import ScoredSet
 
     def sets_of(names: Sequence[str]) -> list[ScoredSet]:
@@ -327,7 +327,7 @@ def _report_tasks(run: Run, tasks: Tasks, networks: Sequence[str], sets: Sequenc
 
 
 def _report_enrolments(run: Run, networks: Sequence[str], sets: Sequence[str]) -> None:
-    """Log and write the a-DCF of sets whose trials name enrolments, and their kinds."""
+    """Log and write the a-DCF of sets whose trials have enrolments and kinds."""
     from asdf.runs.files import write_text
     from asdf.tasks.sasv.pair_scores import is_pair_list, read_pair_scores
     from asdf.tasks.sasv.sasv_measures import summarise_sasv
@@ -343,7 +343,7 @@ def _report_enrolments(run: Run, networks: Sequence[str], sets: Sequence[str]) -
             try:
                 scores = read_pair_scores(run.folders.scores(network, corpus), trials)
             except AsdfError as error:
-                # The EERs of the set stand.
+                # The EERs of the set remain valid.
                 LOG.warning("warning: no a-DCF of %s: %s", name, error)
                 continue
             by = [column for column in ("attack",) if column in scores.trials.columns]
@@ -361,9 +361,9 @@ def _result_row(
     metric: ChosenMetric,
     tasks: Tasks,
 ) -> Row | None:
-    """Return the results of a network on a set; None where all trials are of one class.
+    """Return the results of a network on a set; None if all trials are of one class.
 
-    They are of the score file, not from memory: stage 3 may run on another day.
+    They are computed from the score file, because stage 3 may run on another day.
 
     Raises:
         AsdfError: there is no score file.

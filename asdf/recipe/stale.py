@@ -1,4 +1,4 @@
-"""Evaluations whose recordings have been replaced since: marked, and compared with no others."""
+"""Evaluations whose recordings were replaced later: they are marked, and not compared."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from asdf.trials.trial_list import TrialList
 
 
 def mark_evaluations(run: Run, lists: Iterable[TrialList]) -> list[Evaluation]:
-    """Return the run's evaluations, those on `lists` marked where recordings are others now.
+    """Return the run's evaluations, marking those on `lists` whose recordings have changed.
 
-    The marks are in evaluations.json as well. All ranks call this together.
+    The marks are written to evaluations.json. All ranks call this together.
     """
     layout = run.folders.layout
     evaluated: set[str] = set()
@@ -22,7 +22,7 @@ def mark_evaluations(run: Run, lists: Iterable[TrialList]) -> list[Evaluation]:
         evaluated.update(evaluation.recordings)
     recordings = {}
     for utterances in lists:
-        # Of other lists no digest is known: nothing can be said of them.
+        # The digests of other lists are unknown, so nothing is known about them.
         if utterances.name in evaluated:
             recordings[utterances.name] = run.describe_recordings(utterances)["recordings"]
     return run.world.run_on_main(partial(_mark, layout, recordings))

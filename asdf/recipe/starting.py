@@ -1,4 +1,4 @@
-"""What happens before the first run: processes are started, torch is loaded, configs compared."""
+"""Preparation of the first run: start processes, load torch, compare configs."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _LATER = (
 
 
 def become_torchrun(settings: list[Sections], launch: Launch) -> None:
-    """Become torchrun when several processes are requested and nobody has started them yet."""
-    # The first stands for all: configs of different numbers were refused (`find_problems`).
+    """Become torchrun if several processes are requested and none have been started."""
+    # The first config stands for all: differing numbers were refused (`find_problems`).
     processes = settings[0].computing.processes
     if processes == 1 or launch.size > 1 or launch.is_in_torch_world:
         return
@@ -41,22 +41,22 @@ def become_torchrun(settings: list[Sections], launch: Launch) -> None:
 def check_same_run(world: World, configs: Sequence[str], settings: Sections) -> None:
     """Refuse processes that were started together, but for different runs.
 
-    They would train on each other's gradients, or wait for each other for ever. Folders and what a
-    run computes on may differ between nodes.
+    They would train on each other's gradients, or wait for each other forever. Folders and devices
+    may differ between nodes.
 
     Args:
-        configs: all that the command line names.
+        configs: All configs on the command line.
         settings: Settings of the config that runs now.
 
     Raises:
-        UsageError: on every rank, when any differs from the main rank.
+        UsageError: on every rank, if any rank differs from the main rank.
     """
     compared = settings.plain()
     # Nodes may have other disks and devices.
     del compared["paths"], compared["computing"]
     differs = (configs, compared) != world.agree((configs, compared))
     words = " ".join(configs)
-    # All ranks take part in each exchange: one that went on would leave the others waiting.
+    # All ranks take part in each exchange: a rank that continued would leave the others waiting.
     words_of_others = world.gather(words if differs else "") or []
     count = world.sum([float(differs)])[0]
     if count == 0:
@@ -72,13 +72,13 @@ def check_same_run(world: World, configs: Sequence[str], settings: Sections) -> 
 
 
 def announce(launch: Launch) -> None:
-    """Show that torch is being loaded: seconds, on a busy machine or disk a minute."""
+    """Show that torch is being loaded, which takes seconds, or a minute on a busy machine."""
     if launch.rank == 0 and "torch" not in sys.modules:
         print(f"loading {installed_torch()}", flush=True)
 
 
 def import_torch() -> None:
-    """Load all the code that a run may need: loaded later, it might have been edited by then."""
+    """Load all code that a run may need: if loaded later, it might have been edited."""
     try:
         import torch  # noqa: F401
         import torchaudio  # noqa: F401

@@ -1,7 +1,7 @@
-"""Where training goes on from: the newest checkpoint, one that the settings name, or none.
+"""Starting point of training: the newest checkpoint, one given in the settings, or none.
 
-Invariant: no network of an earlier training is overwritten. That is checked before anything else,
-and by every rank.
+Invariant: no network of an earlier training is overwritten. Every rank checks this before anything
+else.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 
 def find_starting_point(run: Run) -> str | None:
-    """Return the checkpoint to go on from: 'auto' for the newest, a file name, or None for none.
+    """Return the checkpoint to resume from: 'auto' for the newest, a file name, or None.
 
     Raises:
-        AsdfError: the run would overwrite networks, or the one to go on from does not exist.
+        AsdfError: the run would overwrite networks, or the checkpoint does not exist.
     """
     epoch = run.settings.network.resume_epoch
     folder = run.folders.networks
     if epoch == "auto":
         return "auto"
-    # The position, not the number: epoch.3.step.50 is overwritten by training from epoch 2.
+    # Compare positions, not numbers: training from epoch 2 overwrites epoch.3.step.50.
     later = []
     for name in list_networks(folder):
         if name.position is not None and name.position > (epoch, 0):
@@ -56,9 +56,9 @@ def find_starting_point(run: Run) -> str | None:
 
 
 def check_evaluations(run: Run) -> list[Evaluation]:
-    """Return the evaluations so far, marked where recordings of their sets have been replaced.
+    """Return the evaluations so far, marking those whose recordings were replaced.
 
-    All ranks call this together. A warning is logged of those that are stale.
+    All ranks call this together. Stale evaluations are logged as a warning.
     """
     lists = [run.validation_utterances(name)[0] for name in run.validation_sets]
     evaluations = mark_evaluations(run, lists)
@@ -69,10 +69,10 @@ def check_evaluations(run: Run) -> list[Evaluation]:
 
 
 def resume_training(run: Run, trainer: Trainer, start: str | None, recorded: bool = False) -> None:
-    """Go on from `start`, which `find_starting_point` returned.
+    """Resume from `start`, the result of `find_starting_point`.
 
     Args:
-        recorded: Whether the record of this start says already where it went on.
+        recorded: Whether the record of this start already states where it resumed.
     """
     from asdf.checkpoint.stored_parts import remove_with_parts
     from asdf.training.checkpoints import (
@@ -84,7 +84,7 @@ def resume_training(run: Run, trainer: Trainer, start: str | None, recorded: boo
     )
 
     folder = run.folders.networks
-    # The main rank alone looks: on a shared disk the ranks may see different newest files.
+    # Only the main rank looks: on a shared disk the ranks may see different newest files.
     if start == "auto":
         path = run.world.run_on_main(lambda: newest_checkpoint(folder))
     else:
@@ -92,7 +92,7 @@ def resume_training(run: Run, trainer: Trainer, start: str | None, recorded: boo
     if path is None:
         record_training(run, 0)
         return
-    # The ranks of a node share what they read, and none of them holds all of it in its own memory.
+    # The ranks of a node share the memory of the file, and none of them holds all of it.
     checkpoint = read_checkpoint(path, mapped=True, whole=False)
     if progress_in(checkpoint) is None:
         raise AsdfError(
@@ -106,7 +106,7 @@ def resume_training(run: Run, trainer: Trainer, start: str | None, recorded: boo
     evaluations = check_evaluations(run)
     trainer.resume(checkpoint, evaluations)
     if start == "auto" and path.name != RESUME.file:
-        # Left by a run that was killed while it wrote this newer one.
+        # This file was left by a run that was killed while writing the newer checkpoint.
         resume = run.folders.layout.network_file(RESUME)
         run.world.run_on_main(partial(remove_with_parts, resume))
     LOG.info(

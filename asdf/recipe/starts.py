@@ -1,9 +1,10 @@
-"""A run that goes on: what is other than at the start that trained the steps before.
+"""Resumed runs: differences from the start that trained the previous steps.
 
-Invariant: `settings.py` and `code/` are those of the newest start. Before a start that has others
-replaces them, they are copied to `starts/N/`, where N is the number of the last start that had
-them, as environment.json has it. So what start M had is in the first `starts/N` with N >= M that
-has it, or else is the newest. No number comes twice, also where environment.json was removed.
+Invariant: `settings.py` and `code/` are those of the newest start. Before a start with different
+ones replaces them, they are copied to `starts/N/`, where N is the number of the last start that
+used them, as in environment.json. The files of start M are thus in the first `starts/N` with N >= M
+that has them, or else they are the newest. Numbers are unique, even if environment.json was
+removed.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from asdf.tasks.studies.grouping import NO_EFFECT
 
 _MEANT_TO_CHANGE = frozenset(
     {
-        # How long training goes on, and what is validated, saved, selected and scored meanwhile.
+        # The length of training, and what is validated, saved, selected and scored meanwhile.
         "network.max_epochs",
         "network.max_steps",
         "network.early_stop_evaluations",
@@ -45,33 +46,33 @@ _MEANT_TO_CHANGE = frozenset(
         "recipe.evaluation_sets",
     }
 )
-"""Settings that are named without a warning: they change nothing of what a step computes."""
+"""Settings whose changes cause no warning: they do not affect the computation of a step."""
 
-# Where training goes on from is in its own line.
+# The starting point of training has its own line.
 _NOT_COMPARED = NO_EFFECT | {"network.resume_epoch"}
-# The settings say what a config has changed; other configs of the file are none of this run's.
+# The settings contain the changes of a config; other configs in the file do not matter.
 _CONFIGS = "configs/"
 _COMMIT = 12
 
 
 @dataclass(frozen=True)
 class Change:
-    """What is other from a step on, in words; whether the user may not have meant it."""
+    """A difference from a step on, in words, and whether it may be unintended."""
 
     words: str
     is_warning: bool = True
 
 
 def last_number(layout: Layout) -> int:
-    """Return the number of the last start in the folder; 0 where none is known."""
-    # What a start had is saved by the next one, whose record may be gone.
+    """Return the number of the last start in the folder; 0 if unknown."""
+    # The next start saves the files of a start, whose record may be gone.
     saved = [int(path.name) + 1 for path in layout.starts.glob("*/") if path.name.isdecimal()]
     known = int(layout.settings.exists())
     return max([known, *_numbered(layout), *saved])
 
 
 def _numbered(layout: Layout) -> dict[int, dict[str, Any]]:
-    """Return the records of the starts by their numbers, oldest first."""
+    """Return the records of the starts by number, oldest first."""
     starts = {}
     for index, start in enumerate(read_starts(layout.environment), 1):
         number = start.get("start")
@@ -80,29 +81,29 @@ def _numbered(layout: Layout) -> dict[int, dict[str, Any]]:
 
 
 def replace_settings(layout: Layout, save: Callable[[Path], None]) -> None:
-    """Save settings.py; what it held is copied to the folder of its start if it had other values.
+    """Save settings.py; first copy its content to its start's folder if the values differ.
 
     Args:
-        save: writes the settings of this start to a path.
+        save: Function that writes the settings of this start to a path.
     """
     if not layout.settings.exists():
         save(layout.settings)
         return
     before = layout.settings.read_text(encoding="utf-8")
     copy = layout.start_settings(last_number(layout))
-    # First: a process that is killed in between leaves one copy too many, and loses nothing.
+    # Written first: a process killed in between leaves an extra copy, and loses nothing.
     write_text(copy, before)
     save(layout.settings)
     if _values(before) == _values(layout.settings.read_text(encoding="utf-8")):
         copy.unlink()
-        # It may hold code.
+        # It may contain code.
         with suppress(OSError):
             copy.parent.rmdir()
             layout.starts.rmdir()
 
 
 def retain_code(layout: Layout, files: Mapping[str, Path]) -> None:
-    """Copy code/ to the folder of its start if a file of it has changed, is new or is gone."""
+    """Copy code/ to the folder of its start if a file was changed, added or removed."""
     starts = _numbered(layout)
     numbers = [number for number, start in starts.items() if _code_of(start)]
     if not numbers:
@@ -112,19 +113,19 @@ def retain_code(layout: Layout, files: Mapping[str, Path]) -> None:
         return
     for name, digest in digests.items():
         path = layout.code / name
-        # A kill may have left a part of it replaced; its copy was whole before that.
+        # A killed process may have replaced only some files; the copy was complete before that.
         if path.is_file() and _digest(path) == digest:
             with atomic_write(layout.start_code(numbers[-1]) / name, "wb") as file:
                 file.write(path.read_bytes())
 
 
 def record_training(run: Run, step: int) -> None:
-    """Record at which step this start goes on, and report what is other than before it.
+    """Record the step at which this start resumes, and report differences from earlier ones.
 
     All ranks call this together.
 
     Args:
-        step: optimiser steps that were taken before; 0 for a training that begins.
+        step: Number of optimiser steps taken before; 0 for a new training.
     """
     recordings = {}
     for name in run.settings.recipe.training_sets:
@@ -153,7 +154,7 @@ def _record_training(layout: Layout, step: int, recordings: Mapping[str, Any]) -
 
 
 def find_changes(layout: Layout, step: int) -> Iterator[Change]:
-    """Yield what the last start has otherwise than the one that trained the steps up to `step`."""
+    """Yield the differences of the last start from the one that trained up to `step`."""
     starts = _numbered(layout)
     number = _start_before(starts, step)
     if number is None:
@@ -170,14 +171,14 @@ def find_changes(layout: Layout, step: int) -> Iterator[Change]:
 
 
 def _start_before(starts: Mapping[int, Mapping[str, Any]], step: int) -> int | None:
-    """Return the number of the start that trained up to a step; None where it is not known."""
+    """Return the number of the start that trained up to a step; None if unknown."""
     earlier = sorted(starts)[:-1]
     if not any("trained_from" in starts[number] for number in earlier):
-        # Of an earlier version, which did not record it.
+        # An earlier version did not record it.
         return earlier[-1] if earlier else None
     for number in reversed(earlier):
         began = starts[number].get("trained_from")
-        # A start that began at this very step was killed before it had saved any.
+        # A start that began at this step was killed before it saved any.
         if isinstance(began, int) and began < step:
             return number
     return None
@@ -202,8 +203,8 @@ def _changed_settings(layout: Layout, number: int, step: int) -> Iterator[Change
 
 
 def _copy_of(layout: Layout, number: int, path_of: Callable[[int], Path]) -> Path | None:
-    """Return the copy of a file as a start had it; None where it is as it was."""
-    # Those of the numbers in between are gone where they had the same.
+    """Return the copy of a file as a start had it; None if it is unchanged."""
+    # Starts in between with the same file have no copy.
     for later in range(number, last_number(layout)):
         if path_of(later).exists():
             return path_of(later)
@@ -231,7 +232,7 @@ def _changed_code(
 
 
 def _versions(start: Mapping[str, Any]) -> dict[str, str]:
-    """Return the versions in the record of a start: of Python, packages, drivers, and the code."""
+    """Return the versions in the record of a start: Python, packages, drivers, and the code."""
     versions = {"Python": str(start.get("python"))}
     for group in ("versions", "libraries"):
         for name, version in dict(start.get(group) or {}).items():
@@ -265,7 +266,7 @@ def _code_of(start: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _values(text: str) -> dict[str, str]:
-    """Return the values in a settings.py by name, without where they come from."""
+    """Return the values in a settings.py by name, without their sources."""
     assignments, _ = parse_assignments(text, "settings.py")
     return {assignment.target: assignment.text for assignment in assignments}
 

@@ -1,7 +1,7 @@
-"""The recipes that come with ASDF: where they are, and copies of them to start from.
+"""Recipes that come with ASDF: their location, and copies to start from.
 
 They are data of the installed package, or `recipes` of a checkout; nothing is written there.
-Invariant: a copy is whole or absent.
+Invariant: a copy is complete or absent.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ def recipes_folder() -> Path:
     """Return the folder of the recipes that come with this ASDF.
 
     Raises:
-        AsdfError: it is missing: the installation is not whole.
+        AsdfError: the folder is missing, so the installation is incomplete.
     """
     package = Path(asdf_antispoofing.__file__).resolve().parent
-    # The second one is of a checkout, which an editable installation uses as it is.
+    # The second folder is that of a checkout, which an editable installation uses directly.
     for folder in (package / "recipes", package.parent / "recipes"):
         if (folder / MAIN_RECIPE / "run.py").is_file():
             return folder
@@ -44,7 +44,7 @@ def copy_recipe(name: str, folder: Path) -> None:
     """Copy the recipe `name` to `folder`, which must not exist or be empty.
 
     Raises:
-        UsageError: no such recipe, or `folder` holds something.
+        UsageError: there is no such recipe, or `folder` is not empty.
         AsdfError: `folder` cannot be written.
     """
     names = recipe_names()
@@ -64,17 +64,17 @@ def copy_recipe(name: str, folder: Path) -> None:
 
 
 def _copy_whole(source: Path, folder: Path) -> None:
-    """Copy next to `folder` and rename the whole."""
+    """Copy to a temporary folder next to `folder` and rename it."""
     folder = folder.absolute()
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as workshop:
         copy = Path(workshop) / "copy"
         for path in sorted(source.rglob("*")):
-            # Without what runs and Python leave in a recipe's folder.
+            # Skip what runs and Python leave in a recipe's folder.
             if not path.is_file() or not _LEFT_BEHIND.isdisjoint(path.relative_to(source).parts):
                 continue
             target = copy / path.relative_to(source)
             target.parent.mkdir(parents=True, exist_ok=True)
-            # The content alone: files of an installation may be read-only.
+            # Copy only the content, because files of an installation may be read-only.
             shutil.copyfile(path, target)
         copy.replace(folder)

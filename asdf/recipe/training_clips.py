@@ -1,4 +1,4 @@
-"""What training reads: clips of recordings, or the front end's features of them."""
+"""Training input: clips of recordings, or the front end's features of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def build_clip_loader(run: Run, utterances: TrialList, lengths: np.ndarray) -> BatchLoader:
-    """Return the loader of the training clips, augmented as the settings say."""
+    """Return the loader of the training clips, with the augmentation of the settings."""
     from asdf.data.datasets import TrainingClips
     from asdf.data.loaders import BatchLoader
     from asdf.data.mixup import find_mixup
@@ -57,10 +57,10 @@ def build_clip_loader(run: Run, utterances: TrialList, lengths: np.ndarray) -> B
 
 
 def _build_reference_clips(run: Run, utterances: TrialList) -> ReferenceClips | None:
-    """Return the clips of the references of `utterances`; None for a network that takes none.
+    """Return the clips of the references of `utterances`; None if the network takes none.
 
     Raises:
-        AsdfError: a reference cannot be read, or speech activity detection leaves nothing of it.
+        AsdfError: a reference cannot be read, or contains no speech.
     """
     import numpy as np
 
@@ -99,7 +99,7 @@ def build_clip_frames(
     utterances: TrialList,
     lengths: np.ndarray,
 ) -> ClipFrames | None:
-    """Return the labels of the clips' frames for a frame-level head; None where there is none.
+    """Return the frame labels of the clips for a frame-level head; None without one.
 
     Raises:
         UsageError, AsdfError: as `ClipFrames`.
@@ -127,10 +127,10 @@ def build_clip_frames(
 
 
 def _agree_on_cache_precision(settings: Sections, world: World) -> ScoringPrecision:
-    """Return the arithmetic of cached features, one for all processes.
+    """Return the arithmetic of cached features, the same on all processes.
 
     Raises:
-        UsageError: bf16 on a GPU that has none.
+        UsageError: bf16 is requested on a GPU without it.
     """
     from asdf.scoring.agreement import agree_on_precision
 
@@ -155,7 +155,7 @@ def build_feature_loader(
     utterances: TrialList,
     lengths: np.ndarray,
 ) -> BatchLoader:
-    """Return a loader of the front end's features of `clips`, computed now or by an earlier run."""
+    """Return a loader of the front end's features of `clips`, computed now or earlier."""
     from asdf.data.feature_cache import FeatureCache, identity_of
     from asdf.data.feature_pass import FeaturePass
     from asdf.data.loaders import BatchLoader

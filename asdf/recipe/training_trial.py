@@ -1,7 +1,7 @@
-"""A dry run's trial of a user's classes in training: two steps on noise, with and without a stop.
+"""Trial of a user's classes in a dry run: two training steps on noise, with and without a stop.
 
-Invariant: what the trial refuses, training would have refused in its first steps, or would have
-gone on from a checkpoint in other ones. Nothing is written.
+Invariant: training would fail on whatever this trial refuses, in its first steps or when it resumes
+from a checkpoint. Nothing is written.
 """
 
 from __future__ import annotations
@@ -42,23 +42,23 @@ _LEVEL = 0.01
 def try_training(
     settings: Sections, architecture: str, folder: Path | None, utterances: TrialList | None
 ) -> None:
-    """Take two training steps on noise; again with a checkpoint between them; compare the weights.
+    """Take two training steps on noise, and again with a checkpoint between; compare weights.
 
     Args:
         architecture: Architecture of the front end, whose weights are random.
         folder: Folder of the recipe, where a user's own modules lie.
-        utterances: Training list, for its labels and columns; None: it is not known.
+        utterances: Training list, for its labels and columns; None if unknown.
 
     Raises:
-        UsageError: a class does not fit the settings; or with its saved state the training goes on
-            in other steps than without a stop.
+        UsageError: a class does not fit the settings, or training from its saved state differs from
+            training without a stop.
         AsdfError: training fails.
     """
     tried = copy.deepcopy(settings)
     front_end = replace(tried.front_end, architecture=architecture, weights=None)
     tried.front_end = replace(front_end, cache_features=False)
     tried.computing = replace(tried.computing, compile=False, cuda_graphs=False)
-    # Two minibatches a step, which may be added up wrongly.
+    # Two minibatches per step, to check their accumulation.
     tried.network = replace(tried.network, optimizer_step_interval=2)
     if utterances is None:
         utterances = list_of_two(find_loss_class(tried, folder))
@@ -68,7 +68,7 @@ def try_training(
         begun = _train(tried, folder, utterances, steps=1)
         resumed = _train(tried, folder, utterances, steps=2, start=_saved_and_read(begun))
     for name, value in whole.state.items():
-        # As bits: NaN is equal to itself here.
+        # Compare bits, because NaN should equal itself here.
         if value.numpy().tobytes() != resumed.state[name].numpy().tobytes():
             raise UsageError(
                 f"{SETTING} = {tried.network.training_step!r}, network.optimizer = "
@@ -124,7 +124,7 @@ def _train(
 def _noise_batches(
     window: Window, settings: Sections, network: nn.Module, noise: torch.Generator
 ) -> list[Batch]:
-    """Return minibatches of noise for a window, half of it shorter where lengths vary."""
+    """Return minibatches of noise for a window, half of it shorter if lengths vary."""
     samples = settings.network.train_clip_size
     batches = []
     for share in window.shares:
@@ -142,7 +142,7 @@ def _noise_batches(
 
 
 def _saved_and_read(file: NetworkFile) -> NetworkFile:
-    """Return `file` as a checkpoint gives it back.
+    """Return `file` as a checkpoint restores it.
 
     Raises:
         UsageError: a checkpoint cannot hold it.

@@ -1,6 +1,6 @@
-"""An HTTP service that scores recordings, with a page for people.
+"""An HTTP service that scores recordings, with a web page.
 
-FastAPI and uvicorn are imported when a service starts; they are the extra `serve`.
+FastAPI and uvicorn, the extra `serve`, are imported when a service starts.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
 
 
 def check_installed() -> None:
-    """Raise a UsageError where what the service needs is not installed."""
+    """Raise a UsageError unless the requirements of the service are installed."""
     try:
         import fastapi
         import prometheus_client
@@ -51,17 +51,17 @@ def serve(
     watermarks: WatermarkSearch | None = None,
     workers: int = 1,
 ) -> None:
-    """Serve until SIGTERM or Ctrl-C; at SIGHUP the network is read again.
+    """Serve until SIGTERM or Ctrl-C; SIGHUP reloads the network.
 
     Args:
-        audit: Audit file that each verdict is recorded in; None: nothing is recorded.
-        watermarks: Packages that search for watermarks where a client asks for it; None: none.
-        announce: Function called with the service's address when it begins.
-        workers: Number of processes that answer, which share the limits.
+        audit: Audit file in which each verdict is recorded; None: no record.
+        watermarks: Packages that search for watermarks if a client requests it; None: none.
+        announce: Function that is called with the service's address when it starts.
+        workers: Number of worker processes, which share the limits.
 
     Raises:
         UsageError: a package, the token or the port is missing.
-        AsdfError: the network cannot be read; the audit file cannot be written, or its chain is
+        AsdfError: the network cannot be read, the audit file cannot be written, or its chain is
             broken.
     """
     check_installed()

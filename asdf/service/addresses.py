@@ -1,4 +1,4 @@
-"""Where a service is, and what it serves there."""
+"""Address of a service, and what it serves there."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Address:
-    """Where a service is, and who may use it.
+    """Address and access rules of a service.
 
     Attributes:
-        token_file: holds the token; None: the variable ASDF_SERVICE_TOKEN has it, or nothing.
-        without_token: whoever reaches the port may use it, also from other machines.
-        proxies: addresses whose X-Forwarded-For says who the client is.
-        names: Names under which it is asked, besides its address and those of this machine.
+        token_file: File with the token; None: the variable ASDF_SERVICE_TOKEN, or no token.
+        without_token: Whether anyone who reaches the port may use it, also from other machines.
+        proxies: Addresses of proxies whose X-Forwarded-For states the client.
+        names: Host names of the service, besides its address and those of this machine.
     """
 
     host: str = "127.0.0.1"
@@ -32,14 +32,13 @@ class Address:
 
 @dataclass(frozen=True)
 class Network:
-    """What a service serves.
+    """The network that a service serves.
 
     Attributes:
         name: Path or name that the detector is opened by.
-        open: Function that opens it, at the start and whenever it is read again; its argument is
-            the number of the worker, None in the process above that opens it for all.
-        is_shared: Whether workers share what the process above has opened: on a CPU, with one
-            thread.
+        open: Function that opens it, at the start and on reload; its argument is the number of the
+            worker, or None in the parent process that opens it for all.
+        is_shared: Whether workers share the parent's detector: on a CPU, with one thread.
     """
 
     name: str

@@ -1,6 +1,6 @@
-"""The answers of a service as its OpenAPI description has them.
+"""The answers of a service as in its OpenAPI description.
 
-The description is of what `python -m asdf score --json` writes, with one recording in it.
+They describe the output of `python -m asdf score --json` for one recording.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The paths of a service: /score, /stream, /health, /metrics, its description, and the page.
+"""The routes of a service: /score, /stream, /health, /metrics, its description, and the page.
 
-Invariant: no answer names an address outside of the service, and a page may load nothing else.
+Invariant: no answer refers to an address outside of the service, and a page may load nothing else.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def make_app(service: Service, token: Token | None, names: Names) -> ASGIApp:
 
     Args:
         token: Bearer token required for /score and /metrics; None: no authentication.
-        names: Names that the service is asked under.
+        names: Host names of the service.
     """
 
     @asynccontextmanager
@@ -142,7 +142,7 @@ def make_app(service: Service, token: Token | None, names: Names) -> ASGIApp:
 
 
 def _add_operation(app: FastAPI, paths: _Paths) -> None:
-    """Add what the machines around a service ask."""
+    """Add the routes for monitoring and orchestration."""
     asked = (
         ("/health", paths.health, HealthAnswer, "Whether recordings are taken"),
         ("/ready", paths.ready, ReadyAnswer, "Whether recordings are taken, and by which network"),
@@ -176,7 +176,7 @@ def _add_operation(app: FastAPI, paths: _Paths) -> None:
 
 
 def describe_service(service: Service) -> dict[str, Any]:
-    """Return what the page shows of a detector and the limits."""
+    """Return the facts about a detector and the limits for the page."""
     detector = service.current.detector
     limits = service.limits
     heading = service.current.documents.of_whole
@@ -205,7 +205,7 @@ def describe_service(service: Service) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Shown:
-    """What the page and /version show of a network."""
+    """The facts about a network on the page and in /version."""
 
     about: dict[str, Any]
     files: PageFiles
@@ -213,7 +213,7 @@ class _Shown:
 
 @dataclass(frozen=True)
 class _Paths:
-    """What is done for each path."""
+    """The handlers of the routes."""
 
     service: Service
     token: Token | None
@@ -222,7 +222,7 @@ class _Paths:
 
     @property
     def shown(self) -> _Shown:
-        """What is shown of the network of now."""
+        """The facts about the current network."""
         served = self.service.current
         if served not in self._shown:
             about = {**describe_service(self.service), "token": self.token is not None}
@@ -295,7 +295,7 @@ class _Paths:
         return JSONResponse({name: about[name] for name in VersionAnswer.model_fields})
 
     async def stream(self, socket: WebSocket) -> None:
-        """Hear a call; docs/service.md describes what is said."""
+        """Handle a call; docs/service.md describes the messages."""
         try:
             client = self.admit(socket)
             served = self.service.current
@@ -335,10 +335,11 @@ class _Paths:
         return Response(file.content, media_type=file.kind)
 
     def admit(self, request: HTTPConnection) -> str:
-        """Count a request, and check its token; return who the client is.
+        """Count a request, and check its token; return the client's address.
 
         Raises:
-            Refusal: 429, the client has made too many; 401, the token is not the service's.
+            Refusal: 429, the client has made too many requests; 401, the token is not the
+                service's.
         """
         client = _client_of(request)
         self.service.rates.count(client)
@@ -355,7 +356,7 @@ def _client_of(request: HTTPConnection) -> str:
 
 
 async def _deny(socket: WebSocket, error: Refusal) -> None:
-    """Refuse a call before it begins; one that has begun has a client that reads nothing."""
+    """Refuse a call before it begins; the client of a call in progress reads nothing."""
     if socket.client_state is WebSocketState.CONNECTING:
         await socket.send_denial_response(refusal_response(error))
     else:
@@ -363,7 +364,7 @@ async def _deny(socket: WebSocket, error: Refusal) -> None:
 
 
 def _answer_refusals(app: FastAPI) -> None:
-    """Answer whatever is refused as {"error": "..."}."""
+    """Answer every refusal with {"error": "..."}."""
 
     @app.exception_handler(Refusal)
     async def refused(_: Request, error: Refusal) -> Response:
@@ -379,7 +380,7 @@ def _answer_refusals(app: FastAPI) -> None:
         name = first["loc"][-1]
         return JSONResponse({"error": f"{name}: {first['msg']}."}, 422)
 
-    # Its traceback is in the log.
+    # The traceback is in the log.
     @app.exception_handler(Exception)
     async def failed(_: Request, error: Exception) -> Response:
         kind = type(error).__name__

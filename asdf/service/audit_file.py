@@ -1,9 +1,9 @@
 """The audit file of a service: a line of JSON per verdict, each chained to the one before.
 
-Invariant: a verdict is answered only when its line is on the disk, and a line that is there is
-never changed. `hash` is the SHA-256 of the line without it, which has the hash of the line before
-as `previous`: whoever changes, removes or inserts a line has to change all that follow. Lines that
-are cut off at the end show only beside a hash that was noted elsewhere.
+Invariant: a verdict is sent only after its line is on the disk, and existing lines are never
+changed. `hash` is the SHA-256 of the line without it, which contains the hash of the line before as
+`previous`: changing, removing or inserting a line requires changing all lines after it. Lines that
+are cut off at the end can be detected only with a hash noted elsewhere.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from asdf.runs.systems import lock, open_flags, read_at, unlock
 FIRST = "0" * 64
 """`previous` of the first line."""
 
-# Longer than any line: names of files are not in them.
+# Longer than any line: names of files are not recorded.
 _MAX_LINE = 1 << 20
 _ADVICE = (
     "It was changed, or is no audit file. Check it with `python -m asdf audit-file`, and let the "
@@ -34,7 +34,7 @@ _ADVICE = (
 
 
 def hash_of(entry: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of an entry without its hash: of JSON with sorted keys and no spaces."""
+    """Return the SHA-256 of an entry without its hash, as JSON with sorted keys and no spaces."""
     content = {key: value for key, value in entry.items() if key != "hash"}
     return hashlib.sha256(_canonical(content).encode()).hexdigest()
 
@@ -48,9 +48,9 @@ class Chain:
     """The result of a check of an audit file.
 
     Attributes:
-        lines: Number of lines that are whole, from the first on.
-        last: Hash of the last of them.
-        problem: What is wrong with the line after them; '' where nothing is.
+        lines: Number of valid lines from the start.
+        last: Hash of the last valid line.
+        problem: Problem of the next line; '' if there is none.
     """
 
     lines: int
@@ -62,7 +62,7 @@ def check_audit_file(path: Path, noted: str = "") -> Chain:
     """Check all lines of an audit file.
 
     Args:
-        noted: Hash of a line that the file must have; '' for none.
+        noted: Hash that a line of the file must have; '' for none.
 
     Raises:
         AsdfError: the file cannot be read.
@@ -87,7 +87,7 @@ def check_audit_file(path: Path, noted: str = "") -> Chain:
 
 
 def _problem_of(line: bytes, previous: str) -> str:
-    """Return what is wrong with a line that follows one with the hash `previous`; ''."""
+    """Return the problem of a line after one with the hash `previous`; '' if there is none."""
     if not line.endswith(b"\n"):
         return "it is unfinished"
     try:
@@ -103,19 +103,19 @@ def _problem_of(line: bytes, previous: str) -> str:
 
 
 class AuditFile:
-    """An audit file that is added to, by any number of threads and processes."""
+    """An audit file to which any number of threads and processes append."""
 
     def __init__(self, path: Path) -> None:
-        """Open the file, and check that its last line is whole; a new one is made.
+        """Open the file, or create it, and check that its last line is complete.
 
         Raises:
-            AsdfError: it cannot be written, or its last line is not one of a chain.
+            AsdfError: it cannot be written, or its last line is not part of a chain.
         """
         self.path = path
         self._lock = threading.Lock()
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | open_flags()
         try:
-            # Not for everybody: digests say who had which recording.
+            # Not readable for others: digests reveal who had which recording.
             self._file = os.open(path, flags, 0o600)
             with self._locked():
                 self._last_hash()
@@ -130,11 +130,11 @@ class AuditFile:
             os.close(self._file)
 
     def add(self, entry: Mapping[str, Any]) -> str:
-        """Add a line and wait until it is on the disk; return its hash.
+        """Append a line, wait until it is on the disk, and return its hash.
 
         Raises:
-            OSError: the disk is full, or fails. Nothing of the line is left.
-            AsdfError: somebody has changed the file.
+            OSError: the disk is full, or fails. No part of the line remains.
+            AsdfError: the file was changed by others.
         """
         with self._locked():
             chained = {**entry, "previous": self._last_hash()}
@@ -142,13 +142,13 @@ class AuditFile:
             size = os.fstat(self._file).st_size
             line = f"{_canonical(chained)}\n".encode()
             try:
-                # A full disk may take a part of it.
+                # A full disk may accept a part of it.
                 written = os.write(self._file, line)
                 while written < len(line):
                     written += os.write(self._file, line[written:])
                 os.fsync(self._file)
             except OSError:
-                # Cutting a file needs no room. Where it fails, the next line sees what is left.
+                # Truncating needs no space. If it fails, the next line detects the rest.
                 with suppress(OSError):
                     os.ftruncate(self._file, size)
                 raise
@@ -156,7 +156,7 @@ class AuditFile:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Keep other threads and processes out."""
+        """Exclude other threads and processes."""
         with self._lock:
             lock(self._file, wait=True)
             try:
@@ -168,7 +168,7 @@ class AuditFile:
         """Return the hash of the last line, which another process may have added.
 
         Raises:
-            AsdfError: the end is no line of a chain.
+            AsdfError: the end is not a line of a chain.
         """
         end = self._remove_unfinished()
         if not end:
@@ -185,9 +185,9 @@ class AuditFile:
         return str(json.loads(line)["hash"])
 
     def _remove_unfinished(self) -> int:
-        """Remove what a killed process left of a line; return the size of the rest.
+        """Remove an incomplete line of a killed process; return the remaining size.
 
-        Nobody was answered by it: an answer waits for the whole line.
+        No client got an answer for it, because answers wait for the complete line.
         """
         end = os.fstat(self._file).st_size
         tail = read_at(self._file, min(end, _MAX_LINE), max(0, end - _MAX_LINE))
@@ -202,13 +202,13 @@ class AuditFile:
 
 
 def audit_entry(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is recorded of an answer: digests, time, verdict, score and options.
+    """Return the record of an answer: digests, time, verdict, score and options.
 
-    Neither the recording nor its name is in it, nor who sent it.
+    It contains neither the recording nor its name, nor the client.
     """
     made_by = document["made_by"]
     (recording,) = document["recordings"]
-    # Names of speakers are nobody's business either.
+    # Names of speakers are private too.
     speakers = {}
     if "speakers" in document:
         verdicts = []

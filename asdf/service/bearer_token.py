@@ -1,4 +1,4 @@
-"""The token that clients of a service have to state."""
+"""The bearer token of a service."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Token:
         """Check the header of a request.
 
         Raises:
-            Refusal: 401, it does not state this token.
+            Refusal: 401, the header does not contain this token.
         """
         scheme, _, stated = authorization.partition(" ")
-        # Digests have one length, so that the time says nothing about the token.
+        # Digests have equal lengths, so that the duration reveals nothing about the token.
         is_same = hmac.compare_digest(_digest(stated.strip()), self._digest)
         if scheme.lower() != "bearer" or not is_same:
             raise Refusal(
@@ -38,10 +38,10 @@ class Token:
 def read_token(path: Path | None) -> Token | None:
     """Read the token from a file, or else from the variable ASDF_SERVICE_TOKEN.
 
-    None where there is neither.
+    The result is None without either.
 
     Raises:
-        UsageError: it is empty or short, or the file cannot be read.
+        UsageError: the token is empty or short, or the file cannot be read.
     """
     if path is not None:
         try:

@@ -1,9 +1,9 @@
-"""A call: audio that comes over a websocket, and the score of each window as soon as it is there.
+"""Calls: audio over a websocket, with the score of each window as soon as it is complete.
 
-Invariant: windows are those of `Detector.stream`, each heard by itself, so that how the audio was
-divided into messages changes nothing. The next message is read when the windows of the last are
-answered: who sends faster than the network hears is slowed down by the connection, and memory holds
-a message and a window, however long the call is.
+Invariant: windows are those of `Detector.stream`, each heard by itself, so the division of the
+audio into messages does not matter. The next message is read after the windows of the last one are
+answered: the connection slows down a client that sends faster than the network hears, and memory
+holds one message and one window, for calls of any length.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from asdf.service.served import Served
 from asdf.service.service import Ending, Service
 
 MAX_MESSAGE = 2**18
-"""Bytes of a message: 16 s of 16-bit samples at 8 kHz."""
+"""Maximum size of a message, in bytes: 16 s of 16-bit samples at 8 kHz."""
 
 # As in `pyproject.toml`: the service scores recordings without it.
 NO_WEBSOCKETS = (
@@ -53,13 +53,13 @@ _END = "end"
 
 @dataclass(frozen=True)
 class CallQuestion:
-    """What a client says of a call when it begins.
+    """The parameters of a call.
 
     Attributes:
-        rate: Sampling rate of what it sends, in Hz.
-        window_s, hop_s: Seconds of a window, and from the start of one to that of the next.
+        rate: Sampling rate of the audio, in Hz.
+        window_s, hop_s: Length of a window and distance between window starts, in seconds.
         sample: Type of a sample.
-        channels: Number of channels, whose samples follow each other.
+        channels: Number of channels, with interleaved samples.
     """
 
     rate: int
@@ -76,7 +76,7 @@ class CallQuestion:
         """Return a message's samples, (T, channels).
 
         Raises:
-            Refusal: it ends within a sample.
+            Refusal: the message ends within a sample.
         """
         if len(content) % self.frame_bytes:
             raise Refusal(
@@ -85,17 +85,17 @@ class CallQuestion:
                 f"{self.frame_bytes} bytes each.",
             )
         samples = np.frombuffer(content, self.sample).reshape(-1, self.channels)
-        # In the order of this machine.
+        # In this machine's byte order.
         return samples.astype(self.sample.newbyteorder("="))
 
 
 def read_call_question(query: Mapping[str, str], detector: Detector) -> CallQuestion:
     """Read the parameters of a call: rate, window, hop, format, channels.
 
-    Windows are by default those in which a detector searches for parts, 4 s for most.
+    The default windows are those in which a detector searches for parts, 4 s for most networks.
 
     Raises:
-        UsageError: one of them is not known, or no such number.
+        UsageError: a parameter is unknown, or its value is not valid.
     """
     known = ("rate", "window", "hop", "format", "channels")
     for name in query:
@@ -111,7 +111,7 @@ def read_call_question(query: Mapping[str, str], detector: Detector) -> CallQues
     window_s = _read_number(query, "window", float, samples / detector.sample_rate)
     usual_s = min(max(_HOP_S, window_s / MAX_OVERLAP), window_s)
     hop_s = _read_number(query, "hop", float, usual_s)
-    # Zero and less have a message of their own.
+    # Zero and negative values have another message.
     if 0 < hop_s < window_s / MAX_OVERLAP:
         raise UsageError(
             f"hop = {hop_s:g}: the network would hear each second more than {MAX_OVERLAP} times. "
@@ -136,7 +136,7 @@ def _read_number(
 
 
 def has_websockets() -> bool:
-    """Return whether calls can be heard here."""
+    """Return whether this installation supports calls."""
     return find_spec("websockets") is not None
 
 
@@ -149,7 +149,7 @@ class Call:
         """Begin.
 
         Raises:
-            UsageError: no such rate or windows, or the network compares recordings.
+            UsageError: the rate or the windows are not valid, or the network compares recordings.
         """
         if served.detector.needs_reference:
             raise UsageError(
@@ -167,13 +167,13 @@ class Call:
         self.windows = 0
 
     async def run(self, socket: WebSocket, ending: Ending) -> None:
-        """Hear a call until it ends, and close the websocket.
+        """Handle a call until it ends, and close the websocket.
 
         Args:
-            ending: Event that is set where the service stops.
+            ending: Event that is set when the service stops.
 
         Raises:
-            WebSocketDisconnect: the client has gone. What was heard is recorded.
+            WebSocketDisconnect: the client is gone. The result so far is recorded.
         """
         problem: Refusal | None = None
         document = None
@@ -186,7 +186,7 @@ class Call:
         except AsdfError as error:
             problem = Refusal(500, for_clients(str(error)))
         finally:
-            # Also of a call that broke off: its windows were answered.
+            # Also for a call that broke off, because its windows were answered.
             try:
                 document = await self._conclude()
             except Refusal as refusal:
@@ -204,7 +204,7 @@ class Call:
         await socket.close(code)
 
     async def _hear(self, socket: WebSocket, ending: Ending) -> int:
-        """Answer messages until the last; return the code to close with."""
+        """Answer messages until the last one; return the code for closing."""
         stopping = asyncio.ensure_future(ending.wait())
         code = _NORMAL
         try:
@@ -214,7 +214,7 @@ class Call:
                     code = _RESTART
                     break
                 content = message.get("bytes")
-                # Our own server refuses it before it is read as a whole; those of others may not.
+                # Our own server refuses it before it is read as a whole; other servers may not.
                 if len(content or message.get("text") or "") > MAX_MESSAGE:
                     raise Refusal(413, f"a message has {MAX_MESSAGE:,} bytes at most: send less.")
                 if content is None:
@@ -233,11 +233,11 @@ class Call:
     async def _receive(
         self, socket: WebSocket, stopping: asyncio.Future[Any]
     ) -> dict[str, Any] | None:
-        """Return the next message; None where the service stops.
+        """Return the next message; None if the service stops.
 
         Raises:
-            Refusal: none came for too long.
-            WebSocketDisconnect: the client has gone.
+            Refusal: no message arrived for too long.
+            WebSocketDisconnect: the client is gone.
         """
         receiving = asyncio.ensure_future(socket.receive())
         waited: set[asyncio.Future[Any]] = {receiving, stopping}
@@ -258,7 +258,7 @@ class Call:
         """Count a message; return its samples.
 
         Raises:
-            Refusal: the call is too long, or the message no samples.
+            Refusal: the call is too long, or the message contains no samples.
         """
         samples = self._question.samples(content)
         limit_s = self._service.limits.call_s
@@ -271,7 +271,7 @@ class Call:
         return samples
 
     async def _next_piece(self, cuts: Iterator[Cut]) -> Piece | None:
-        """Return the next window that is complete, made in a thread; None where none is."""
+        """Return the next complete window, made in a thread; None if there is none."""
 
         def make() -> Piece | None:
             cut = next(cuts, None)
@@ -280,7 +280,7 @@ class Call:
         return await asyncio.wrap_future(self._service.cutters.submit(make))
 
     async def _answer(self, socket: WebSocket, cuts: Iterator[Cut]) -> None:
-        """Score windows, and send what each scored before the next one is made.
+        """Score windows, and send each score before the next window is made.
 
         Raises:
             Refusal: the client has used up its audio, or the network takes too long.
@@ -320,7 +320,7 @@ class Call:
         }
 
     async def _conclude(self) -> dict[str, Any] | None:
-        """Return the document of what was heard, recorded; None where nothing was.
+        """Return the recorded document of the call; None if nothing was heard.
 
         Raises:
             Refusal: it cannot be recorded.
@@ -338,7 +338,7 @@ class Call:
             f"scores of calls: the mean over windows of {question.window_s:g} s, "
             f"{question.hop_s:g} s apart"
         )
-        # No command gives the same of a call, and `searched` says in which windows.
+        # No command reproduces a call, and `searched` states the windows.
         document["made_by"]["command"] = ""
         document.pop("part_search", None)
         document["recordings"][0]["sha256"] = self._digest.hexdigest()
@@ -346,10 +346,10 @@ class Call:
         return document
 
     async def _send(self, socket: WebSocket, message: dict[str, Any]) -> None:
-        """Send a message to a client that reads.
+        """Send a message to a client that is still reading.
 
         Raises:
-            Refusal: it reads nothing.
+            Refusal: the client does not read.
         """
         text = json.dumps(message, allow_nan=False)
         head_s = self._service.limits.head_s

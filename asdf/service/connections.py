@@ -1,8 +1,8 @@
-"""Connections before any request: how many there are, and how long they may say nothing.
+"""Limits on connections before any request: their number, and how long they may be idle.
 
-Invariant: whoever holds connections without finishing a request shuts nobody out. Where a client,
-or all clients together, have as many as they may, the one that has said nothing for the longest
-makes room for the next; and each is closed in bounded time.
+Invariant: a client that holds connections without finishing a request cannot exclude others. If a
+client, or all clients together, reach the limit, the connection that has been idle for the longest
+is closed for the next one; and every connection is closed in bounded time.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _FULL = (
 
 
 class Connection(H11Protocol):
-    """One connection, which knows since when it waits for its client.
+    """A connection that records since when it has been waiting for its client.
 
     Attributes:
-        client_network: Address of the client; of IPv6 its network of 64 bits.
+        client_network: Address of the client; for IPv6 its /64 network.
     """
 
     def __init__(self, doors: Doors, **arguments: Any) -> None:
@@ -42,14 +42,14 @@ class Connection(H11Protocol):
         self.client_network = ""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin, and make room for it, or refuse it."""
+        """Start the connection, and make room for it or refuse it."""
         super().connection_made(transport)
         self._waits_since_s = time.monotonic()
         self.client_network = network_of(self.client[0] if self.client else "")
         self._doors.admit(self)
 
     def data_received(self, data: bytes) -> None:
-        """Read on, unless it was refused."""
+        """Read data, unless the connection was refused."""
         if not self.transport.is_closing():
             super().data_received(data)
 
@@ -59,41 +59,41 @@ class Connection(H11Protocol):
         super().on_response_complete()
 
     def pause_writing(self) -> None:
-        """Note that the client does not read its answer."""
+        """Record that the client does not read its answer."""
         self._is_full = True
         self._waits_since_s = time.monotonic()
         super().pause_writing()
 
     def resume_writing(self) -> None:
-        """Note that the client reads on."""
+        """Record that the client reads again."""
         self._is_full = False
         super().resume_writing()
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it waits for its client: for a whole head of a request, or to read an answer."""
+        """Whether it waits for its client to send a request header or to read an answer."""
         is_answering = self.cycle is not None and not self.cycle.response_complete
         return self._is_full or not is_answering
 
     @property
     def waited_s(self) -> float:
-        """Seconds that it has waited for its client; 0 while its request is worked on."""
+        """Seconds that it has waited for its client; 0 while its request is processed."""
         if not self.is_waiting or self._waits_since_s is None:
             return 0.0
         return time.monotonic() - self._waits_since_s
 
     def handle_websocket_upgrade(self, event: Any) -> None:
-        """Hand the connection over to the protocol of websockets, as one that is at work."""
+        """Hand the connection over to the websocket protocol, as an active one."""
         super().handle_websocket_upgrade(event)
         self._doors.go_on_as(self, self.transport.get_protocol())
 
     def refuse(self) -> None:
-        """Answer that there are too many, and close."""
+        """Answer that there are too many connections, and close."""
         self.transport.write(_FULL)
         self.transport.close()
 
     def drop(self) -> None:
-        """Close it at once; what is on its way to a client that does not read is lost."""
+        """Close it at once, losing data on the way to a client that does not read."""
         self.transport.abort()
 
 
@@ -101,9 +101,9 @@ class Doors:
     """All connections of a service.
 
     Attributes:
-        dropped: Number of connections that were closed without an answer so far.
-        max_connections: Most connections at once.
-        head_s: Seconds that a connection may wait for its client.
+        dropped: Number of connections closed without an answer so far.
+        max_connections: Maximum number of connections at a time.
+        head_s: Maximum time that a connection may wait for its client, in seconds.
     """
 
     def __init__(
@@ -113,20 +113,20 @@ class Doors:
         max_connections: int | None = None,
         seat: Seat | None = None,
     ) -> None:
-        """Let in as many connections as the limits say.
+        """Apply the limits to connections.
 
         Args:
-            proxies: Addresses or networks whose connections are those of many clients.
-            max_connections: Most that this process can open; None: any number.
+            proxies: Addresses or networks whose connections carry many clients.
+            max_connections: Maximum number that this process can open; None: any number.
             seat: Seat of this worker among those of the service, which share the limits.
         """
         self.max_connections = limits.connections
         if max_connections is not None:
             self.max_connections = min(limits.connections, max_connections)
-        # One client alone never has all.
+        # A single client never gets all connections.
         self._max_of_client = min(limits.client_connections, max(1, self.max_connections // 2))
         self.head_s = limits.head_s
-        # The proxies that are addresses or networks; others are names, which no client has.
+        # Keep the proxies that are addresses or networks; names cannot be the address of a client.
         networks = []
         for proxy in proxies:
             with suppress(ValueError):
@@ -139,12 +139,12 @@ class Doors:
         self.dropped = 0
 
     def admit(self, connection: Connection) -> None:
-        """Let a connection in; the one that waits for the longest goes where there are too many."""
+        """Admit a connection; if there are too many, close the one that has waited longest."""
         self._forget_closed()
         self._open.add(connection)
         name = connection.client_network
         client = [each for each in self._open if each.client_network == name]
-        # With those of other workers, and those that hear calls.
+        # Including those of other workers, and calls.
         of_client = len(client) + self._seat.count_connections(self._seat.board.key_of(name))
         of_client += list(self._calls.values()).count(name)
         if of_client > self._max_of_client and not self._is_proxy(connection):
@@ -154,7 +154,7 @@ class Doors:
         self._note()
 
     def go_on_as(self, connection: Connection, call: Any) -> None:
-        """Count a connection as one that hears a call from now on, which waits for nobody."""
+        """Count a connection as a call from now on, which does not wait for its client."""
         self._calls[call] = connection.client_network
         self._forget_closed()
 
@@ -171,7 +171,7 @@ class Doors:
         return len(self._open) + len(self._calls)
 
     def _note(self) -> None:
-        """State to the other workers whose connections are open here."""
+        """Publish the clients of the open connections to the other workers."""
         names = [each.client_network for each in self._open]
         names += self._calls.values()
         key_of = {name: self._seat.board.key_of(name) for name in set(names)}
@@ -192,7 +192,7 @@ class Doors:
         connection.drop()
 
     def _forget_closed(self) -> None:
-        """Forget what is closed; what is closing is there until its client has read all."""
+        """Forget closed connections; a closing one stays until its client has read everything."""
         self._open = {each for each in self._open if each in each.connections}
         calls = self._calls.items()
         self._calls = {call: name for call, name in calls if call in call.connections}

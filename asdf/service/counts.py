@@ -1,6 +1,6 @@
-"""What a service counts, in the format of Prometheus.
+"""Metrics of a service, in the format of Prometheus.
 
-Invariant: labels have few values, none of which a client chooses.
+Invariant: labels have few values, none of which a client can choose.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ _PIECES = (1, 2, 4, 8, 16, 32, 64, 128)
 
 
 def sum_over_workers(folder: Path) -> None:
-    """Let this process count in files of a folder, which it shares with the other workers.
+    """Let this process count in files of a folder that it shares with the other workers.
 
-    It holds for all of the process, from the next `Counts` on.
+    This applies to the whole process, from the next `Counts` on.
     """
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(folder)
-    # Of what a process was when the package was imported, which may be before the fork.
+    # The class was chosen when the package was imported, possibly before the fork.
     values.ValueClass = values.get_value_class()
 
 
 class _Watched(Collector):
-    """Numbers that are asked for when the others are read."""
+    """Values that are read when the metrics are collected."""
 
     def __init__(self) -> None:
         self.numbers: dict[str, tuple[str, Callable[[], float]]] = {}
@@ -47,13 +47,13 @@ class _Watched(Collector):
 
 
 class Counts:
-    """The numbers of one service, in a registry of its own: a process may have several."""
+    """The metrics of one service, in their own registry: a process may have several."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        """Begin to count.
+        """Start counting.
 
         Args:
-            folder: Folder of `sum_over_workers`; None: the service is this process alone.
+            folder: Folder of `sum_over_workers`; None: the service has a single process.
         """
         registry = CollectorRegistry()
         self.requests = Counter(
@@ -95,20 +95,20 @@ class Counts:
         self._read.register(self._watched)
 
     def watch(self, name: str, meaning: str, value: Callable[[], float]) -> None:
-        """Add a number that is asked for when the others are read."""
+        """Add a value that is read when the metrics are collected."""
         self._watched.numbers[name] = (meaning, value)
 
     def as_text(self) -> bytes:
-        """Return all numbers in Prometheus' text format."""
+        """Return all metrics in Prometheus' text format."""
         return generate_latest(self._read)
 
 
 def _join(registry: CollectorRegistry, folder: Path | None) -> CollectorRegistry:
-    """Return what is read of a process's numbers: with those of the process, or of all workers."""
+    """Return the registry to read: metrics of the process, or of all workers."""
     if folder is None:
         ProcessCollector(registry=registry)
         return registry
-    # Memory and processor time of a single worker would be taken for those of all.
+    # Memory and CPU time of a single worker could be mistaken for those of all.
     summed = CollectorRegistry()
     MultiProcessCollector(summed, str(folder))
     return summed

@@ -1,7 +1,7 @@
-"""From the bytes of a recording to samples, in bounded memory and time.
+"""Decoding of recordings to samples, in bounded memory and time.
 
-Invariant: what a header promises is refused before memory is taken for it, and decoding ends
-between two blocks when nobody waits for it any more. A thread cannot be ended from outside.
+Invariant: sizes in a header are checked before memory is allocated, and decoding ends between two
+blocks if nobody waits for it any more. A thread cannot be terminated from outside.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from asdf.service.uploads import Upload
 from asdf.settings.sections import USUAL_AUDIO, Audio
 
 NAME = "the recording"
-"""What messages call a recording without a name."""
+"""Name of a recording without a name, in messages."""
 
-# At a high rate with many channels each block takes far more memory than at 16 kHz.
+# At a high rate with many channels, each block takes far more memory than at 16 kHz.
 _BLOCK_S = 4
 _BLOCK_BYTES = 2**28
 
 
 @dataclass(frozen=True)
 class Wait:
-    """Somebody who waits for a recording, until a time of the monotonic clock or a call."""
+    """A client that waits for a recording, until a time of the monotonic clock or a call."""
 
     until_s: float
     is_over: threading.Event
 
     def check(self) -> None:
-        """Raise a Refusal where nobody waits any more."""
+        """Raise a Refusal if nobody waits any more."""
         if self.is_over.is_set() or time.monotonic() > self.until_s:
             raise Refusal(503, "decoding took too long: send a shorter recording.", 1)
 
@@ -46,8 +46,8 @@ def decode_upload(
     """Return the samples of a recording as the network hears it: (T,) float32, T >= 1.
 
     Raises:
-        AsdfError: it cannot be decoded, or is too long.
-        UsageError: its samples, or their rate, are none.
+        AsdfError: the recording cannot be decoded, or is too long.
+        UsageError: its samples, or their rate, are not valid.
         Refusal: nobody waits for it any more.
     """
     blocks = []
@@ -63,7 +63,7 @@ def decode_upload(
 
 
 def upload_source(upload: Upload, limits: ServiceLimits) -> Source:
-    """Return a recording as what decoders read, within the limits."""
+    """Return a recording in the form that decoders read, within the limits."""
     bounds = Limits(max_seconds=limits.max_seconds, memory=_BLOCK_BYTES)
     return Source(upload.name or NAME, upload.content, bounds)
 
@@ -71,7 +71,7 @@ def upload_source(upload: Upload, limits: ServiceLimits) -> Source:
 def outline(waveform: np.ndarray, points: int) -> dict[str, list[float]]:
     """Return the lowest and highest sample of each of up to `points` equal parts of (T,) samples.
 
-    Rounded to what a picture shows.
+    The values are rounded to the precision of a plot.
     """
     if waveform.ndim == 2:
         waveform = waveform.mean(axis=1)

@@ -1,13 +1,12 @@
-"""What holds for every answer: its headers, a line of the log, a count, and a body that is unread.
+"""Common handling of all answers: headers, a log line, a count, and the rest of a body.
 
-Invariant: a client that is refused before it has sent its whole recording can read why. What it
-still sends is dropped, for half a minute at most; a connection that is closed before would show it
-a broken pipe instead. Nothing that a client chooses is logged but the method and a path of the
-service.
+Invariant: a client that is refused before it has sent its whole recording can read why. The rest of
+its data is dropped, for at most half a minute; closing the connection earlier would cause a broken
+pipe instead. Of what a client chooses, only the method and a path of the service are logged.
 
-An overloaded service spends its time on what it refuses: clients come again, and forward passes
-wait. So a recording that there is no room for is refused here, before the application looks at its
-options, and its connection stays open, since the next one costs as much as the refusal.
+An overloaded service would spend its time on refusals, because clients retry while forward passes
+wait. A recording without room is therefore refused here, before the application reads its options,
+and its connection stays open, because a new one costs as much as the refusal.
 """
 
 from __future__ import annotations
@@ -27,17 +26,17 @@ from asdf.service.host_names import Names
 from asdf.service.limits import Refusal
 from asdf.service.service import Service
 
-# Of a client that goes on sending, and of one that does not.
+# For a client that keeps sending, and for one that does not.
 _DRAIN_S = 30.0
 _IDLE_S = 3.0
-# A body of so many bytes is read to its end sooner than its client connects again.
+# Reading a body of this size takes less time than a new connection of its client.
 _SMALL = 1_000_000
-# Names of the service's own paths; anything else is counted as one.
+# The service's own paths; all others are counted together.
 _PATHS = (
     *("/", "/score", "/stream", "/health", "/ready", "/live", "/metrics", "/version"),
     *("/docs", "/openapi.json", "/v2"),
 )
-# Those whose requests are work, and a line of the log.
+# Paths whose requests cause work, and have a line in the log.
 _WORK = ("/score", "/stream")
 _HEADERS = {
     b"content-security-policy": b"default-src 'none'; script-src 'self'; style-src 'self'; "
@@ -53,7 +52,7 @@ _HEADERS = {
 
 
 class Front:
-    """The application behind what holds for every answer."""
+    """The application behind the common handling of answers."""
 
     def __init__(
         self,
@@ -62,11 +61,12 @@ class Front:
         names: Names,
         admit: Callable[[HTTPConnection], str],
     ) -> None:
-        """Stand in front of an application.
+        """Wrap an application.
 
         Args:
-            names: Names that the service is asked under.
-            admit: Function that counts a request and checks its token; returns who the client is.
+            names: Host names of the service.
+            admit: Function that counts a request, checks its token, and returns the client's
+                address.
         """
         self._app = app
         self._counts = service.counts
@@ -89,7 +89,7 @@ class Front:
         try:
             app = self._app
             try:
-                # Browsers let any page open a websocket to any site, and read from it.
+                # Browsers allow any page to open a websocket to any site, and to read from it.
                 self._names.check("POST" if is_call else scope["method"], Headers(scope=scope))
                 takes_recording = scope["path"] == "/score" or scope["path"].endswith("/infer")
                 brings_recording = takes_recording and scope.get("method") == "POST"
@@ -126,7 +126,7 @@ class Front:
 
 
 def refusal_response(refusal: Refusal) -> JSONResponse:
-    """Return the answer to a request that is refused."""
+    """Return the answer to a refused request."""
     headers = {}
     if refusal.retry_after_s is not None:
         headers["Retry-After"] = str(refusal.retry_after_s)
@@ -140,7 +140,7 @@ class _Exchange:
 
     Attributes:
         status: Status of the answer; 500 before there is one.
-        received: bytes of the request's body.
+        received: Number of bytes of the request's body.
     """
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, service: Service) -> None:
@@ -150,7 +150,7 @@ class _Exchange:
         headers = dict(scope["headers"])
         length = headers.get(b"content-length", b"0")
         self._is_unread = length != b"0" or b"transfer-encoding" in headers
-        # Such a client sends nothing before it is asked to.
+        # Such a client sends nothing until it is asked to.
         self._waits = b"expect" in headers
         # h11 has checked that the length is a number.
         is_small = b"transfer-encoding" not in headers and int(length) <= _SMALL
@@ -171,7 +171,7 @@ class _Exchange:
             message = {**message, "headers": self._complete(message.get("headers", []))}
         elif self._is_unread and not message.get("more_body", False):
             await self._send({**message, "more_body": True})
-            # What is still sent is dropped.
+            # The rest of the data is dropped.
             until_s = time.monotonic() + _DRAIN_S
             while self._is_unread and not self._waits:
                 remaining_s = until_s - time.monotonic()
@@ -185,7 +185,7 @@ class _Exchange:
     def _complete(self, headers: Any) -> list[tuple[bytes, bytes]]:
         stated: MutableMapping[bytes, bytes] = dict(headers)
         added = dict(_HEADERS)
-        # Where the worker drains, the next request goes to another one.
+        # If the worker drains, the next request goes to another one.
         is_cut_off = self._is_unread and not self._stays_open
         if is_cut_off or self._service.draining:
             added[b"connection"] = b"close"
@@ -194,11 +194,11 @@ class _Exchange:
 
 
 class _CallExchange:
-    """A websocket, from its request on.
+    """A websocket, starting with its request.
 
     Attributes:
-        status: Status of the answer to the request, 101 of one that was taken; 500 before.
-        received: Bytes of its messages.
+        status: Status of the answer to the request, 101 if accepted; 500 before the answer.
+        received: Number of bytes of its messages.
     """
 
     def __init__(self, receive: Receive, send: Send) -> None:

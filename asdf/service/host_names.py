@@ -1,8 +1,8 @@
-"""Under which names the service is asked, and by the pages of which sites.
+"""Host names of the service, and the sites whose pages may use it.
 
 Invariant: a web page of another site can neither use a service on this machine nor read from it. A
-site that lets its own name lead here (DNS rebinding) is refused by the Host that browsers then
-send; a page that posts across sites by its Origin. Programs send neither.
+site that points its own name here (DNS rebinding) is refused by the Host header of browsers, and a
+page that posts across sites by its Origin. Programs send neither.
 """
 
 from __future__ import annotations
@@ -18,34 +18,35 @@ from asdf.service.limits import Refusal
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 _HOST = re.compile(r"(?:\[(?P<address>[0-9a-f:.]+)\]|(?P<name>[\w.-]+))(?::\d*)?")
 _READING = ("GET", "HEAD", "OPTIONS")
-# What a browser itself says of who asks: the service's own page, or the user.
+# The origin of a request according to the browser: the service's own page, or the user.
 _OWN_SITE = ("same-origin", "none")
 
 
 class Names:
-    """The names of a service."""
+    """The host names of a service."""
 
     def __init__(self, host: str, is_local: bool, names: Sequence[str] = ()) -> None:
-        """Take the address that the service is at, and the names that lead to it.
+        """Set the address of the service, and its host names.
 
         Args:
-            host: Address that it serves at.
+            host: Address that it listens on.
             is_local: Whether only this machine reaches it.
-            names: Other names, as of a proxy in front of it.
+            names: Other names, for example of a proxy in front of it.
         """
         self._other = {_hostname(name) for name in names}
         self._names = {*self._other, *_LOCAL, _hostname(host)}
-        # Elsewhere the token is what protects it, and it may have any name.
+        # Otherwise the token protects it, and it may have any name.
         self._checks_host = is_local or bool(names)
 
     def check(self, method: str, headers: Headers) -> None:
-        """Check who asks, and under which name.
+        """Check the origin and the host name of a request.
 
         Raises:
-            Refusal: 421, it is asked under a name that is not its own; 403, by another site.
+            Refusal: 421, the host name is not the service's own; 403, the request is from another
+                site.
         """
         host = headers.get("host", "")
-        # A program that speaks HTTP 1.0 sends none; browsers always do.
+        # A program that uses HTTP 1.0 sends none; browsers always do.
         if self._checks_host and host and _hostname(host) not in self._names:
             raise Refusal(
                 421,
@@ -66,13 +67,13 @@ class Names:
         origin = headers.get("origin")
         if origin is None or stated == "same-origin":
             return True
-        # Programs on this machine have origins too, at other ports: the port is part of it.
+        # Programs on this machine have origins too, at other ports, so the port is compared.
         site = origin.partition("://")[2]
         return site.lower() == host.lower() or _hostname(site) in self._other
 
 
 def _hostname(stated: str) -> str:
-    """Return the name or address in 'name', 'name:port', '::1' or '[::1]:port'; '' of neither."""
+    """Return the name or address in 'name', 'name:port', '::1' or '[::1]:port'; else ''."""
     matched = _HOST.fullmatch(stated.lower())
     name = (matched["address"] or matched["name"]) if matched else stated
     try:

@@ -1,6 +1,6 @@
-"""The paths of the open inference protocol (v2), by which KServe's and Triton's clients ask.
+"""The routes of the open inference protocol (v2) for clients of KServe and Triton.
 
-Invariant: a waveform that comes as a tensor has the score, limits and records of an upload.
+Invariant: a waveform sent as a tensor has the score, limits and records of an upload.
 """
 
 from __future__ import annotations
@@ -30,13 +30,14 @@ _VERSION = "1"
 
 
 class InferencePaths:
-    """What is done for each path of the protocol."""
+    """The handlers of the protocol's routes."""
 
     def __init__(self, service: Service, admit: Callable[[Request], str]) -> None:
-        """Answer by a service.
+        """Answer with a service.
 
         Args:
-            admit: Function that counts a request and checks its token; returns who the client is.
+            admit: Function that counts a request, checks its token, and returns the client's
+                address.
         """
         self._service = service
         self._admit = admit
@@ -45,7 +46,7 @@ class InferencePaths:
 
     @property
     def _model(self) -> str:
-        """Name of the network in paths: that of its file without suffix."""
+        """Name of the network in paths: its file name without suffix."""
         name = self._service.current.documents.of_whole.network.partition("@")[0]
         last = re.split(r"[/:]", name)[-1]
         return re.sub(r"[^\w.-]", "_", last.removesuffix(".pt")) or "network"
@@ -131,7 +132,7 @@ class InferencePaths:
         return Response(content, headers=headers, media_type="application/octet-stream")
 
     def _check(self, name: str, version: str) -> None:
-        """Raise a 404 for another network than this one."""
+        """Raise a 404 unless this is the network."""
         if name != self._model:
             raise HTTPException(404, f"there is no model {name!r} here: it is {self._model!r}.")
         if version != _VERSION:
@@ -141,7 +142,7 @@ class InferencePaths:
 def add_inference_paths(
     app: FastAPI, service: Service, admit: Callable[[Request], str]
 ) -> InferencePaths:
-    """Add the paths of the protocol to an application."""
+    """Add the routes of the protocol to an application."""
     paths = InferencePaths(service, admit)
     model = "/v2/models/{name}"
     asked: list[tuple[str, Callable[..., Any]]] = [
@@ -160,14 +161,15 @@ def add_inference_paths(
 
 
 def _read_uploads(asked: tensors.Request, usual_rate: int, most: int) -> list[Upload]:
-    """Return the recordings of a request, a row each.
+    """Return the recordings of a request, one per row.
 
     Args:
-        usual_rate: Sampling rate where the request has none, in Hz.
-        most: Largest number of recordings.
+        usual_rate: Sampling rate if the request has none, in Hz.
+        most: Maximum number of recordings.
 
     Raises:
-        Refusal: 400, there are none, or the lengths or the rate are not theirs; 413, too many.
+        Refusal: 400, there are none, or the lengths or the rate do not fit; 413, there are too
+            many.
     """
     unknown = set(asked.inputs) - {WAVEFORMS, LENGTHS, RATE}
     waveforms = asked.inputs.get(WAVEFORMS)

@@ -1,7 +1,7 @@
-"""What a service takes of its clients and of its machine, and how it refuses the rest.
+"""Limits of a service on clients and resources, and refusals.
 
-Invariant: whatever is refused is refused with a status that says whose turn it is: the client's to
-change the request (4xx), or to come again later (429 and 503, with Retry-After).
+Invariant: a refusal has a status that says what to do: change the request (4xx), or try again later
+(429 and 503, with Retry-After).
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from asdf.errors import UsageError
 from asdf.facts import SAMPLE_RATE
 
 GONE = 499
-"""nginx's status of a client that has closed its connection: nobody reads it, it is for the log."""
+"""nginx's status for a client that closed its connection, used only in the log."""
 
 _MB = 1_000_000
 _BYTES_OF_SAMPLE = 4
 MAX_OVERLAP = 5
-"""How often scores over time hear a recording of the maximal length, or a call, at most."""
+"""Maximum ratio of audio heard to length, for scores over time of a maximal recording or a call."""
 
 _POSITIVE = ("max_mb", "max_seconds", "call_s", "head_s", "upload_s", "request_s", "stop_s")
 _COUNTS = ("queue", "calls", "readers", "connections", "client_connections")
 
 
-# Advice of messages that is for who owns the lists and the limits, and no client of a service.
+# Advice in messages for owners of lists and limits, which clients of a service cannot follow.
 _NOT_FOR_CLIENTS = re.compile(r"[,:;]?(?: or)? (?:take (?:it|them) off the list|raise the limit)")
 
 
 def for_clients(message: str) -> str:
-    """Return a message on a recording without the advice that clients cannot follow."""
+    """Return a message about a recording without the advice that clients cannot follow."""
     return _NOT_FOR_CLIENTS.sub("", message)
 
 
@@ -38,8 +38,8 @@ class Refusal(Exception):
 
     Attributes:
         status: HTTP status.
-        message: Words on what is wrong and what to do.
-        retry_after_s: after how many seconds the same request may succeed; None: never.
+        message: Description of the problem and the remedy.
+        retry_after_s: Time after which the same request may succeed, in seconds; None: never.
     """
 
     def __init__(self, status: int, message: str, retry_after_s: int | None = None) -> None:
@@ -54,22 +54,23 @@ class ServiceLimits:
     """The limits of a service.
 
     Attributes:
-        max_mb: megabytes of a recording as it is uploaded.
-        max_seconds: Max length of a recording.
-        queue: recordings that are in memory together; more are refused until one is done.
-        calls: Calls that are heard together, by websockets; more are refused until one ends.
-        call_s: Max seconds of a call, of its audio as of the clock.
-        rate: requests per minute of a client, which may come all at once; 0: any number, of any
-            length.
-        audio_rate: seconds of audio per minute of a client that the network may hear, references
-            included, and where windows overlap several times; 0: any.
-        connections: open connections, whatever they are for.
-        client_connections: open connections of one client.
-        readers: threads that decode.
-        head_s: seconds that a client may take to send the headers of a request.
-        upload_s: seconds that a client may take to send a recording.
-        request_s: seconds that a recording may take from there to its score.
-        stop_s: seconds that a service that is requested to stop may take to finish what it has.
+        max_mb: Maximum size of an upload, in megabytes.
+        max_seconds: Maximum length of a recording, in seconds.
+        queue: Maximum number of recordings in memory; more are refused until one is done.
+        calls: Maximum number of simultaneous calls over websockets; more are refused until one
+            ends.
+        call_s: Maximum length of a call, both of its audio and of real time, in seconds.
+        rate: Maximum number of requests of a client per minute, which may come all at once; 0: any
+            number, of any length.
+        audio_rate: Maximum length of audio that the network hears for a client per minute, in
+            seconds, including references and counting overlapping windows repeatedly; 0: any.
+        connections: Maximum number of open connections of any kind.
+        client_connections: Maximum number of open connections of one client.
+        readers: Number of decoding threads.
+        head_s: Maximum time for a client to send the headers of a request, in seconds.
+        upload_s: Maximum time for a client to send a recording, in seconds.
+        request_s: Maximum time from the end of the upload to the score, in seconds.
+        stop_s: Maximum time to finish the current work after a stop request, in seconds.
     """
 
     max_mb: float = 32.0
@@ -88,7 +89,7 @@ class ServiceLimits:
     stop_s: float = 30.0
 
     def check(self) -> None:
-        """Raise a UsageError where a limit leaves nothing to serve."""
+        """Raise a UsageError if a limit leaves nothing to serve."""
         for name in _POSITIVE:
             if not 0 < getattr(self, name) < float("inf"):
                 raise UsageError(f"{name} = {getattr(self, name):g}: give a positive number.")
@@ -97,7 +98,7 @@ class ServiceLimits:
                 raise UsageError(f"{name} = {getattr(self, name)}: give 1 or more.")
         if self.rate < 0:
             raise UsageError(f"rate = {self.rate}: give 1 or more, or 0 for any number.")
-        # Not `audio_rate < 0`: of NaN that is False too.
+        # `audio_rate < 0` would let NaN pass.
         if not 0 <= self.audio_rate < float("inf"):
             raise UsageError(
                 f"audio_rate = {self.audio_rate:g}: give a positive number, or 0 for any."
@@ -109,11 +110,11 @@ class ServiceLimits:
 
     @property
     def max_piece_s(self) -> float:
-        """Seconds that the network may hear for the scores over time of one recording."""
+        """Maximum length of audio that the network hears for scores over time of one recording."""
         return MAX_OVERLAP * self.max_seconds
 
     @property
     def memory_mb(self) -> float:
-        """Megabytes that all recordings may take together: as uploaded, and as samples."""
+        """Maximum memory of all recordings together, as uploaded and as samples, in megabytes."""
         samples = self.max_seconds * SAMPLE_RATE * _BYTES_OF_SAMPLE / _MB
         return self.queue * (self.max_mb + samples)

@@ -1,6 +1,6 @@
-"""The service's socket, and how many connections this process can open.
+"""The service's socket, and the number of connections that this process can open.
 
-Invariant: connections that cannot be taken cost neither the log nor a core.
+Invariant: connections that cannot be accepted fill neither the log nor a core.
 """
 
 from __future__ import annotations
@@ -18,36 +18,37 @@ from asdf.runs.systems import open_files_limit
 from asdf.service.limits import ServiceLimits
 
 _BACKLOG = 1024
-# Descriptors for what is not a connection: libraries that are imported late, a terminal.
+# File descriptors for other uses than connections: late imports, a terminal.
 _RESERVED = 24
 _UNAVAILABLE = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _LOG_EVERY_S = 60.0
 
 
 class Listener(socket.socket):
-    """A listening socket that takes a connection at a time, also where the system has none left.
+    """A listening socket that accepts one connection at a time, even without free descriptors.
 
-    asyncio would log each connection that it cannot take, thousands a second, and leave it open.
+    asyncio would log each connection that it cannot accept, thousands per second, and leave it
+    open.
     """
 
     def __init__(self, descriptor: int) -> None:
         """Take over the descriptor of a listening socket."""
         super().__init__(fileno=descriptor)
-        # Connections inherit it. Without it the second part of each answer waits for the client's
-        # acknowledgement of the first, 40 ms.
+        # Connections inherit it. Without it, the second part of each answer waits 40 ms for the
+        # client's acknowledgement of the first.
         self.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._spare: int | None = _open_spare()
         self._logged_s = -_LOG_EVERY_S
 
     def listen(self, backlog: int = _BACKLOG, /) -> None:
-        """Listen with the system's queue as long as it was; `backlog` is asyncio's turns."""
+        """Listen with the existing length of the system's queue; `backlog` is asyncio's count."""
         super().listen(max(backlog, _BACKLOG))
 
     def accept(self) -> tuple[socket.socket, Any]:
-        """Accept a connection; where no descriptor is left, close it instead.
+        """Accept a connection, or close it if no descriptor is free.
 
         Raises:
-            BlockingIOError: there is none, or none can be taken now.
+            BlockingIOError: there is no connection, or none can be accepted now.
         """
         try:
             return super().accept()
@@ -59,18 +60,18 @@ class Listener(socket.socket):
         raise BlockingIOError
 
     def close(self) -> None:
-        """Close it, and give up the descriptor that it holds."""
+        """Close it, and release its reserved descriptor."""
         self._drop_spare()
         super().close()
 
     def _close_next(self) -> None:
-        """Close the connection that waits: left open, it would keep a core busy."""
+        """Close the waiting connection, which would otherwise keep a core busy."""
         self._drop_spare()
         try:
             connection, _ = super().accept()
             connection.close()
         except OSError:
-            # There is less than a descriptor left: the system needs time.
+            # Not even one descriptor is free: the system needs time.
             time.sleep(0.01)
         self._spare = _open_spare()
 
@@ -99,7 +100,7 @@ def _open_spare() -> int | None:
 
 
 def listen(host: str, port: int) -> Listener:
-    """Open the service's socket; port 0 is any that is free.
+    """Open the service's socket; port 0 is any free port.
 
     Raises:
         UsageError: the address is not this machine's, or the port is taken or not allowed.
@@ -122,7 +123,7 @@ def listen(host: str, port: int) -> Listener:
 
 
 def available_connections(limits: ServiceLimits) -> int | None:
-    """Return how many connections this process can open; None: more than it may."""
+    """Return how many connections this process can open; None: more than the limit."""
     try:
         opened = sum(1 for _ in Path("/proc/self/fd").iterdir())
     except OSError:

@@ -1,7 +1,8 @@
-"""The page's files, and the description of the paths as a page without scripts.
+"""The page's files, and the description of the routes as a page without scripts.
 
-Invariant: a page's address is the service's own; what is sent is in this package and read once.
-The style, and the scripts of elements and themes, are those of the report (`asdf.report`).
+Invariant: all addresses in a page are the service's own; the files sent are part of this package
+and are read once. The style, and the scripts of elements and themes, are those of the report
+(`asdf.report`).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _LOCAL_SCRIPTS = (
 )
 SCRIPTS = (*_SHARED_SCRIPTS, *_LOCAL_SCRIPTS)
 _SHARED = ("style.css", *(f"{name}.js" for name in _SHARED_SCRIPTS))
-# The microphone's script loads the recorder's, which computes in a thread of its own.
+# The microphone's script loads the recorder's, which runs in its own thread.
 _LOCAL = (
     *("service.css", "icon.svg", "recorder.js"),
     *(f"{name}.js" for name in _LOCAL_SCRIPTS),
@@ -48,7 +49,7 @@ class File:
 
 
 def _mark(text: str) -> Markup:
-    """Return a text as HTML, what is between backticks as code."""
+    """Return a text as HTML, with code between backticks."""
     return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))
 
 
@@ -56,11 +57,11 @@ class PageFiles:
     """The files of the page.
 
     Attributes:
-        page: the HTML of the page itself.
+        page: HTML of the page itself.
     """
 
     def __init__(self, about: dict[str, Any]) -> None:
-        """Read them; `about` is what the page shows of the detector and the limits."""
+        """Read the files; `about` is the page's data on the detector and the limits."""
         self._files = {}
         for package, names in (("asdf.report", _SHARED), ("asdf.service", _LOCAL)):
             for name in names:
@@ -73,13 +74,13 @@ class PageFiles:
             trim_blocks=True,
         )
         self._templates.filters["marked"] = _mark
-        # Within a script element no '<' may begin a tag.
+        # Within a script element, no '<' may begin a tag.
         data = json.dumps(about).replace("<", "\\u003c")
         page = self._templates.get_template("page.html")
         self.page = page.render(about=about, data=data, scripts=SCRIPTS)
 
     def find(self, name: str) -> File | None:
-        """Return the file of that name."""
+        """Return the file with that name."""
         return self._files.get(name)
 
     def describe(self, openapi: dict[str, Any]) -> str:

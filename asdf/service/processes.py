@@ -1,6 +1,6 @@
-"""The processes of a service: one alone, or several workers that share an address and the limits.
+"""The processes of a service: a single one, or workers that share an address and the limits.
 
-Invariant: what a worker shares is made before it is forked, and what has threads after.
+Invariant: resources that workers share are created before the fork, those with threads after it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Announce = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Serving:
-    """What is served, and how; as the arguments of `serve`."""
+    """The arguments of `serve`."""
 
     network: Network
     address: Address
@@ -51,7 +51,7 @@ class Serving:
         metrics: Path | None = None,
         reload: bool = False,
     ) -> Server:
-        """Make the server of one process, which warms up from now on."""
+        """Make the server of one process, which starts to warm up."""
         record = None if self.audit is None else AuditFile(self.audit)
         name = self.network.name
         service = Service(
@@ -64,7 +64,7 @@ class Serving:
 
 
 def serve_alone(serving: Serving, announce: Announce) -> None:
-    """Serve by this process. Raises as `serve`."""
+    """Serve in this process. Raises as `serve`."""
     detector = serving.network.open(None)
     listener = listen(serving.address.host, serving.address.port)
     server = serving.make_server(detector, reload=True)
@@ -74,11 +74,11 @@ def serve_alone(serving: Serving, announce: Announce) -> None:
 
 
 def serve_by_workers(serving: Serving, announce: Announce, count: int) -> None:
-    """Serve by several processes.
+    """Serve in several processes.
 
     Raises:
-        UsageError: the system cannot fork, or what searches for watermarks is on a GPU.
-        AsdfError: no worker gets ready.
+        UsageError: the system cannot fork, or a watermark package uses a GPU.
+        AsdfError: no worker becomes ready.
     """
     if not hasattr(os, "fork"):
         raise UsageError("several workers need a system that forks processes: Linux or macOS.")
@@ -94,7 +94,7 @@ def serve_by_workers(serving: Serving, announce: Announce, count: int) -> None:
         board = Board(count, serving.limits.connections, folder / "lock")
 
         def open_work() -> Work:
-            """Open the network, for workers that are forked with it."""
+            """Open the network for workers, which are forked with it."""
             opened = serving.network.open(None) if is_shared else None
 
             def work(row: int) -> int:

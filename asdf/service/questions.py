@@ -1,4 +1,4 @@
-"""What a client may ask of a recording."""
+"""Options of a client's request for a recording."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Question:
-    """What a client wants to know of a recording.
+    """The options of a request.
 
     Attributes:
-        window: seconds of a window and of the hop, for scores over time.
-        trial: score its beginning, as a trial of the network's protocol.
-        points: Points of the outline of the waveform; 0: none.
-        watermarks: Whether watermarks are searched for too.
+        window: Length and hop of the windows for scores over time, in seconds.
+        trial: Whether to score the beginning of the recording, as a trial of the network's
+            protocol.
+        points: Number of points of the waveform's outline; 0: none.
+        watermarks: Whether to search for watermarks too.
     """
 
     window: tuple[float, float] | None = None

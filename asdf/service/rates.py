@@ -1,7 +1,7 @@
-"""How many requests each client may make, and how much audio they may be about.
+"""Rate limits of each client: number of requests, and length of audio.
 
-Invariant: memory for clients has one size, whatever addresses requests come from, and what a client
-has left is the same for all workers of a service (`asdf.service.board`).
+Invariant: the memory for clients has a fixed size, whatever addresses requests come from, and a
+client's allowance is shared by all workers of a service (`asdf.service.board`).
 """
 
 from __future__ import annotations
@@ -17,19 +17,20 @@ import numpy as np
 from asdf.service.board import Board
 from asdf.service.limits import Refusal
 
-# Who has one address of IPv6 has all of its network.
+# The owner of one IPv6 address has its whole network.
 _BITS_OF_NETWORK = 64
 
 
 @dataclass(frozen=True)
 class Rates:
-    """A token bucket per client: so many requests and seconds of audio at once and per minute.
+    """A token bucket per client: requests and seconds of audio, at once and per minute.
 
     Attributes:
-        per_minute: Requests of a client; 0: any number, of any length.
-        audio_per_minute: Seconds of audio that the network may hear of them; 0: any.
-        clock: Seconds that only grow, the same in all processes.
-        board: Memory that holds what clients have left, shared by the workers of a service.
+        per_minute: Number of requests of a client per minute; 0: any number, of any length.
+        audio_per_minute: Length of audio that the network hears for a client per minute, in
+            seconds; 0: any.
+        clock: Function that returns monotonic seconds, the same in all processes.
+        board: Memory with the clients' allowances, shared by the workers of a service.
     """
 
     per_minute: int
@@ -41,7 +42,8 @@ class Rates:
         """Count a request of the client at `address`.
 
         Raises:
-            Refusal: 429, it has made too many, or has not made up for its recordings yet.
+            Refusal: 429, there were too many requests, or recent recordings have used up the
+                allowance.
         """
         if not self.per_minute:
             return
@@ -59,13 +61,13 @@ class Rates:
             allowance["requests"] -= 1
 
     def charge(self, address: str, audio_s: float) -> None:
-        """Count the seconds of audio that the network is to hear for the client at `address`.
+        """Charge seconds of audio that the network is to hear to the client at `address`.
 
-        A recording of any length is heard where the allowance is not used up; the client then has
-        to wait longer for the next.
+        A recording of any length is accepted while there is any allowance left; the client then has
+        to wait longer for the next one.
 
         Raises:
-            Refusal: 429, other recordings of the client have used it up meanwhile.
+            Refusal: 429, other recordings of the client have used up the allowance meanwhile.
         """
         if not self.per_minute or not self.audio_per_minute:
             return
@@ -75,9 +77,9 @@ class Rates:
             allowance["audio_s"] -= audio_s
 
     def _renew(self, address: str) -> np.void:
-        """Return what a client has now: requests, and seconds of audio.
+        """Return the current allowance of a client: requests, and seconds of audio.
 
-        The seconds are below 0 after a long recording, until time has made up for it.
+        The seconds are negative after a long recording, until enough time has passed.
         """
         now = self.clock()
         allowance, is_known = self.board.find_client(network_of(address))
@@ -106,7 +108,7 @@ class Rates:
 
 
 def network_of(address: str) -> str:
-    """Return the address of a client; of IPv6 its network, all of which one client has."""
+    """Return the address of a client; for IPv6 its network, which belongs to one client."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:

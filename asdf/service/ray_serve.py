@@ -2,8 +2,8 @@
 
     serve run asdf.service.ray_serve:application network=network.pt replicas=4 without_token=true
 
-Invariant: a replica is the service of `python -m asdf serve`, with its paths, limits and answers;
-Ray starts replicas, spreads requests over them, and replaces those that die. It needs the extra
+Invariant: a replica is the service of `python -m asdf serve`, with its routes, limits and answers;
+Ray starts replicas, distributes requests, and replaces dead replicas. It needs the extra
 `ray-serve`.
 """
 
@@ -26,24 +26,25 @@ from asdf.service.limits import ServiceLimits
 from asdf.service.service import Service
 
 _LIMITS = {field.name: type(field.default) for field in fields(ServiceLimits)}
-# Requests that Ray hands on beyond those that a replica takes, which it refuses by itself.
+# Requests that Ray forwards beyond the limit of a replica, which then refuses them itself.
 _SPARE = 32
 _POLL_S = 0.05
 
 
 @dataclass(frozen=True)
 class ReplicaOptions:
-    """What is deployed. Other options are those of `ServiceLimits`, by their names.
+    """The options of a deployment. Other options are those of `ServiceLimits`, by their names.
 
     Attributes:
         network: Path or name of the network, on each machine of the cluster.
         replicas: Number of replicas.
-        threads: Threads, and CPUs, of a replica.
-        gpus: GPUs of a replica, of which it may have a part.
+        threads: Number of threads, and CPUs, of a replica.
+        gpus: Number of GPUs of a replica, possibly a fraction.
         threshold: Threshold of verdicts; None: that of the calibration.
-        network_folder: Folder of the module of your own network class, whose code is run; ''.
-        token_file: File with the token on each machine; '': the variable ASDF_SERVICE_TOKEN of it.
-        without_token: Whether whoever reaches Ray's proxy may use it.
+        network_folder: Folder with the module of your own network class, whose code is executed;
+            ''.
+        token_file: File with the token on each machine; '': its variable ASDF_SERVICE_TOKEN.
+        without_token: Whether anyone who reaches Ray's proxy may use it.
     """
 
     network: str = "small"
@@ -57,13 +58,13 @@ class ReplicaOptions:
 
 
 class Replica:
-    """A replica; Ray makes it, and asks it whether it works."""
+    """A replica, which Ray creates and whose health it checks."""
 
     def __init__(self, options: ReplicaOptions, limits: ServiceLimits) -> None:
         """Open the network, and wait until it has scored something.
 
         Raises:
-            AsdfError: it cannot be read, or gives no score.
+            AsdfError: the network cannot be read, or gives no score.
             UsageError: there is no token.
         """
         self._token = read_token(Path(options.token_file) if options.token_file else None)
@@ -87,11 +88,11 @@ class Replica:
             raise UsageError(f"the replica does not get ready: {self._service.problem}.")
 
     def __serve_build_asgi_app__(self) -> ASGIApp:
-        """Return the application that answers; Ray's proxy says who the client is."""
+        """Return the ASGI application; Ray's proxy states the client."""
         return make_app(self._service, self._token, Names("0.0.0.0", is_local=False))
 
     def check_health(self) -> None:
-        """Raise a RuntimeError where only a new start of the replica would help."""
+        """Raise a RuntimeError if only a restart of the replica would help."""
         if not self._service.is_live:
             raise RuntimeError("a forward pass of the network does not come back")
 
@@ -100,11 +101,11 @@ def application(options: Mapping[str, Any]) -> Any:
     """Return the application of a service, for `serve run`, `serve.run` and files of Ray Serve.
 
     Args:
-        options: Options of `ReplicaOptions` and `ServiceLimits` by their names; words, as of a
-            command line, are taken as what they stand for.
+        options: Options of `ReplicaOptions` and `ServiceLimits` by name; text, as on a command
+            line, is parsed.
 
     Raises:
-        UsageError: an option is not known, or no such value; the package ray is missing.
+        UsageError: an option is unknown or its value is not valid, or the package ray is missing.
 
     Examples:
         from ray import serve
@@ -134,7 +135,7 @@ def application(options: Mapping[str, Any]) -> Any:
         name="asdf",
         num_replicas=replica.replicas,
         ray_actor_options={"num_cpus": replica.threads, "num_gpus": replica.gpus},
-        # What is too much is refused by the replica, with the answer of a service.
+        # The replica itself refuses excess requests, with the answer of a service.
         max_ongoing_requests=limits.queue + limits.calls + _SPARE,
         graceful_shutdown_timeout_s=limits.stop_s,
     )(serve.ingress()(Replica))
@@ -142,7 +143,7 @@ def application(options: Mapping[str, Any]) -> Any:
 
 
 def _read(name: str, value: Any, kind: type) -> Any:
-    """Return an option's value; a word as what it stands for."""
+    """Return an option's value, parsing text."""
     if kind is bool and str(value).lower() in ("true", "false"):
         return str(value).lower() == "true"
     try:

@@ -1,7 +1,7 @@
-"""Another network for a service that runs, when the file at its path was replaced.
+"""Replacement of the network of a running service when its file was replaced.
 
-Invariant: requests never wait for it, and a file that is no network, or gives no score, leaves the
-network from before.
+Invariant: requests never wait for it, and if the file is not a network, or gives no score, the
+previous network stays.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from asdf.service.service import Service
 
 
 def describe_digest(digest: str | None) -> str:
-    """Return what the log says of a network's SHA-256."""
+    """Return a description of a network's SHA-256 for the log."""
     return "of no one file" if digest is None else f"with SHA-256 {digest[:12]}"
 
 
 def reload_network(service: Service, open_detector: Callable[[], Detector], network: str) -> None:
-    """Open the network again, and let new requests be answered by it. The log says what came of it.
+    """Open the network again, and use it for new requests. The outcome is logged.
 
     Args:
         network: Path or name that it is opened by.
@@ -40,7 +40,7 @@ def reload_network(service: Service, open_detector: Callable[[], Detector], netw
             error,
         )
     except Exception:
-        # Whatever a new file does, the service goes on.
+        # Whatever a new file causes, the service continues.
         LOG.exception("%s was not read again; the network from before goes on", network)
     else:
         after = service.current.digest
@@ -49,7 +49,7 @@ def reload_network(service: Service, open_detector: Callable[[], Detector], netw
 
 
 def on_reload_signal(action: Callable[..., None]) -> None:
-    """Call `action` at SIGHUP, where signals are this thread's and the system has it."""
+    """Call `action` at SIGHUP, if signals belong to this thread and the system has it."""
     if threading.current_thread() is threading.main_thread():
         for number in existing_signals("SIGHUP"):
             signal.signal(number, action)

@@ -1,7 +1,7 @@
-"""A network as a service has it at a time.
+"""The network that a service uses at a time.
 
-Invariant: a request is answered by the network that it began with, whatever is read meanwhile. The
-network from before goes when the last of its requests has.
+Invariant: a request is answered by the network that it began with, even if another is loaded
+meanwhile. The previous network is released with the last of its requests.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from asdf.scoring.hearing import Hearing
 
 @dataclass(frozen=True, eq=False)
 class Served:
-    """A network that answers.
+    """A network in use.
 
     Attributes:
         network: Path or name that the detector was opened by.
-        documents: What makes answers.
-        hearing: What scores recordings; one object, so that pieces share passes.
+        documents: Maker of the answers.
+        hearing: Scorer of recordings; a single object, so that pieces share forward passes.
     """
 
     detector: Detector

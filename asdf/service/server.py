@@ -1,7 +1,7 @@
-"""The server: its socket, and how it ends.
+"""The server: its socket, and its shutdown.
 
 Invariant: SIGTERM and Ctrl-C end the service in bounded time: new recordings are refused at once,
-those that it has are finished, and then it closes. A second Ctrl-C does not wait for them.
+current ones are finished, and then it closes. A second Ctrl-C does not wait for them.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from asdf.service.connections import Connection, Doors
 from asdf.service.listener import Listener, available_connections
 from asdf.service.service import Service
 
-# For answers that are on their way when the last recording is done.
+# Time for answers that are being sent when the last recording is done.
 _CLOSING_S = 5
-# Of a connection between two requests.
+# Time that a connection stays open between two requests.
 _KEEP_ALIVE_S = 5
-# The one that reads no more of a connection than what was asked for.
+# The implementation that reads no more of a connection than requested.
 _WEBSOCKETS = "websockets-sansio"
 
 
 class Server(uvicorn.Server):
-    """A server that finishes what it has before it closes its socket.
+    """A server that finishes its work before it closes its socket.
 
     Attributes:
-        doors: Open connections, and how many there may be.
-        above: Process that keeps the workers, without which this one stops; None: there is none.
+        doors: Open connections, and their limits.
+        above: Parent process of the workers; this one stops without it. None: there is no parent.
     """
 
     def __init__(
@@ -69,22 +69,22 @@ class Server(uvicorn.Server):
         self._service.end_calls()
 
     def want_reload(self, *_: object) -> None:
-        """Read the network again at the next tick; a signal handler."""
+        """Signal handler that reloads the network at the next tick."""
         self._is_reload_wanted = True
 
     def drain(self, *_: object) -> None:
-        """Take no connection any more, and end when those that are open have; a signal handler."""
+        """Signal handler that accepts no more connections, and ends with the last open one."""
         self._service.draining = True
 
     async def on_tick(self, counter: int) -> bool:
-        """Return whether to close: nothing is left to do, or the time is over.
+        """Return whether to close, because nothing is left to do or the time is over.
 
-        Ten times a second it also closes the connections that say nothing.
+        Ten times a second it also closes idle connections.
         """
         self.doors.close_overdue()
         self._service.note_load()
         if self._service.is_live:
-            # A worker whose device hangs is replaced as one that hangs itself.
+            # A worker whose device hangs is replaced like one that hangs itself.
             self._service.seat.beat()
         if self.above not in (None, os.getppid()) and not self._service.stopping:
             LOG.error("the process above the workers is gone: this worker stops")
@@ -116,8 +116,8 @@ def make_server(
     """Make the server.
 
     Args:
-        proxies: addresses whose X-Forwarded-For says who the client is.
-        reload: Function that reads the network again, called in a thread; None: it is not read.
+        proxies: Addresses of proxies whose X-Forwarded-For states the client.
+        reload: Function that reloads the network, called in a thread; None: no reloading.
     """
     available = available_connections(service.limits)
     doors = Doors(service.limits, proxies, available, service.seat)
@@ -129,10 +129,10 @@ def make_server(
     config = uvicorn.Config(
         app,
         http=protocol,
-        # Of asyncio's turns of accepting, so that no more connections come at once than are
-        # counted; the system's queue is that of `Listener.listen`.
+        # asyncio's number of accepts per turn: no more connections arrive at once than are counted;
+        # the system's queue is set in `Listener.listen`.
         backlog=1,
-        # What came of a call is answered before more of it is read, so nothing is gained by it.
+        # Compression is off: it gains nothing, since each message is answered before more is read.
         ws_per_message_deflate=False,
         ws=_WEBSOCKETS if has_websockets() else "none",
         ws_max_size=MAX_MESSAGE,
@@ -150,7 +150,7 @@ def make_server(
 
 
 def _is_no_refused_call(record: logging.LogRecord) -> bool:
-    """Leave out what uvicorn says of a call that was answered with a status."""
+    """Suppress uvicorn's message on a call that was refused with a status."""
     return "without completing handshake" not in str(record.msg)
 
 
@@ -158,15 +158,15 @@ def run_server(server: Server, listener: Listener, announce: Callable[[str], Non
     """Serve until a signal ends it.
 
     Args:
-        listener: Listener as `listen` opens it.
-        announce: Function called with the service's address before the first request.
+        listener: Listener opened by `listen`.
+        announce: Function that is called with the service's address before the first request.
     """
     announce(describe_address(listener))
     server.run(sockets=[listener])
 
 
 def describe_address(listener: Listener) -> str:
-    """Return the address that a socket is at."""
+    """Return the address of a socket."""
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 

@@ -1,7 +1,7 @@
-"""From an upload to the answer: admission, decoding, the shared forward passes, the document.
+"""From upload to answer: admission, decoding, shared forward passes, and the document.
 
-Invariant: at most `queue` recordings are in memory, counted from before the first byte of one is
-read until nothing of it is left, also when its client has gone or a decoder takes too long.
+Invariant: at most `queue` recordings are in memory, counted from before the first byte is read
+until nothing of the recording is left, even if its client is gone or a decoder takes too long.
 """
 
 from __future__ import annotations
@@ -52,23 +52,23 @@ from asdf.watermarks import Watermark, WatermarkSearch, read_marks
 
 Value = TypeVar("Value")
 Ending = asyncio.Event
-# Noise: enough for any network, and for kernels to be chosen.
+# Noise of sufficient length for any network, and for choosing kernels.
 _WARM_UP_S = 1
 # Name of the turns of speakers in messages.
 _RTTM = "rttm"
-# What packages print is caught per process, so that two searches would mix.
+# Output of packages is captured per process, so two searches would mix their output.
 _SEARCHERS = 1
 
 
 @dataclass(frozen=True)
 class _Decoded:
-    """A recording, cut for the network.
+    """A recording, cut into pieces for the network.
 
     Attributes:
-        digests: Digests of the files as they were uploaded, by their keys in answers.
-        heard_s: Seconds that are heard of it, by the network and by who searches for watermarks.
-        speakers: Speakers of a conversation, each with his or her speech alone; None: nothing.
-        hearing: What hears it: the service's, or with the reference that came with it.
+        digests: Digests of the uploaded files, by their keys in answers.
+        heard_s: Length of audio heard by the network and by watermark packages, in seconds.
+        speakers: Speakers of a conversation, each with pieces of his or her speech alone, or None.
+        hearing: Scorer of the recording: the service's, or with the uploaded reference.
     """
 
     pieces: Pieces
@@ -92,13 +92,13 @@ class Service:
 
     Attributes:
         limits: Limits of recordings and requests.
-        current: Network that requests begin with now.
+        current: Network for new requests.
         counts: Counts for Prometheus.
-        rates: Number of requests, and of seconds of audio, that a client may send.
-        watermarks: Packages that search for watermarks where a client asks for it; None: none.
-        stopping: True where new recordings are refused, since the service is to end.
-        draining: True where no connection is taken any more, since other workers take them.
-        calls: Calls that are heard now.
+        rates: Limits on requests and seconds of audio of each client.
+        watermarks: Packages that search for watermarks if a client requests it; None: none.
+        stopping: Whether new recordings are refused, because the service is about to end.
+        draining: Whether no connection is accepted any more, because other workers accept them.
+        calls: Calls in progress.
     """
 
     def __init__(
@@ -115,10 +115,10 @@ class Service:
 
         Args:
             network: Path or name that the detector was opened by.
-            audit: Audit file that each verdict is recorded in.
-            watermarks: Packages that search for watermarks; None: no client may ask for it.
-            seat: Seat of this worker among those of the service; None: there is no other.
-            metrics: Folder in which the workers count together; None: there is no other.
+            audit: Audit file in which each verdict is recorded.
+            watermarks: Packages that search for watermarks; None: clients cannot request it.
+            seat: Seat of this worker among those of the service; None: it is the only one.
+            metrics: Folder in which the workers count together; None: there is only one worker.
 
         Raises:
             UsageError: a limit leaves nothing to serve.
@@ -135,7 +135,7 @@ class Service:
         self.audit = audit
         self.calls: set[Ending] = set()
         self._readers = Threads(limits.readers)
-        # Apart from the readers, which may be at a long recording.
+        # Separate from the readers, which may be busy with a long recording.
         self.cutters = Threads(1)
         self._searchers = Threads(_SEARCHERS)
         self.passes = SharedPasses(self.current.hearing, self.counts.pass_pieces.observe)
@@ -144,11 +144,11 @@ class Service:
 
     @property
     def detector(self) -> Detector:
-        """The detector that requests begin with now."""
+        """The detector for new requests."""
         return self.current.detector
 
     def _warm_up(self, served: Served) -> Future[Any]:
-        """Score noise by a network, as the first recording would be."""
+        """Score noise with a network, as the first recording would be scored."""
         hearing = served.hearing
         rate = hearing.audio.sample_rate
         noise = np.random.default_rng(0).uniform(-0.1, 0.1, _WARM_UP_S * rate).astype(np.float32)
@@ -159,18 +159,18 @@ class Service:
         return self.passes.submit(hearing.cut(heard), hearing=hearing)
 
     def replace(self, detector: Detector, network: str) -> None:
-        """Answer by another network from now on; what has begun ends with the one before.
+        """Use another network for new requests; current requests end with the previous one.
 
-        It waits until the network has scored something, while requests go on.
+        It waits until the network has scored something, while requests continue.
 
         Raises:
-            AsdfError: it gives no score; the network from before stays.
+            AsdfError: the network gives no score; the previous network stays.
         """
         served = Served(detector, network)
         try:
             self._warm_up(served).result(self.limits.request_s)
         except Exception as error:
-            # The failure was that of another network than the one that requests go to.
+            # The failure was in another network than the one used for requests.
             self._warm_up(self.current)
             raise AsdfError(
                 f"the network gives no score: {error or type(error).__name__}"
@@ -179,12 +179,12 @@ class Service:
 
     @property
     def in_memory(self) -> int:
-        """How many recordings this worker has in memory."""
+        """Number of recordings that this worker has in memory."""
         return int(self.seat.board.held["recordings"][self.seat.row])
 
     @property
     def problem(self) -> str:
-        """Why the service takes no recordings now; '' where it does."""
+        """Reason why the service accepts no recordings now; '' if it does."""
         if self.stopping:
             return "the service is stopping"
         if not self.passes.is_working:
@@ -193,33 +193,33 @@ class Service:
 
     @property
     def is_live(self) -> bool:
-        """Whether it would get ready by itself: no forward pass takes as long as none may.
+        """Whether it would recover by itself: no forward pass exceeds the maximum duration.
 
-        Whatever is in such a pass was refused already, and a device that hangs does not come back.
+        Requests in such a pass were refused already, and a hanging device does not recover.
         """
         return self.passes.pass_s < 2 * self.limits.request_s
 
     def close(self) -> None:
-        """Begin nothing more."""
+        """Accept nothing more."""
         self.passes.close()
         self._readers.close()
         self.cutters.close()
         self._searchers.close()
 
     def end_calls(self) -> None:
-        """Let calls end with what was heard so far."""
+        """End calls with the result so far."""
         for call in self.calls:
             call.set()
 
     @contextmanager
     def slot(self, served: Served | None = None) -> Iterator[Slot]:
-        """Count a recording as long as anything of it is in memory.
+        """Count a recording while any part of it is in memory.
 
         Args:
-            served: Network that it is answered by; None: that of now.
+            served: Network that answers it; None: the current one.
 
         Raises:
-            Refusal: 503, the service has as many as it may, or is stopping.
+            Refusal: 503, the service is full, or is stopping.
         """
         if self.stopping or not self.seat.take("recordings", self.limits.queue):
             raise self.no_room()
@@ -231,13 +231,13 @@ class Service:
 
     @contextmanager
     def call(self) -> Iterator[Ending]:
-        """Count a call as long as it is heard.
+        """Count a call while it is in progress.
 
         Yields:
-            Event that is set where it is to end.
+            Event that is set when the call should end.
 
         Raises:
-            Refusal: 503, the service hears as many as it may, or is stopping.
+            Refusal: 503, the service has the maximum number of calls, or is stopping.
         """
         if self.stopping:
             raise self.no_room()
@@ -257,13 +257,13 @@ class Service:
         return self.stopping or self.seat.count("recordings") >= self.limits.queue
 
     def no_room(self) -> Refusal:
-        """Return the refusal of a recording that is not taken."""
+        """Return the refusal of a recording for lack of room."""
         if self.stopping:
             return Refusal(503, "the service is stopping: try again later.", 10)
         return Refusal(503, f"{self.limits.queue} recordings are waiting already: try again.", 1)
 
     def check_question(self, question: Question) -> None:
-        """Raise a UsageError where a question has no answer, before anything is read."""
+        """Raise a UsageError if a request cannot be answered, before anything is read."""
         if question.window is not None:
             in_samples(*question.window, self.detector.window_samples)
         if question.watermarks and self.watermarks is None:
@@ -283,18 +283,18 @@ class Service:
         """Return the document on a recording.
 
         Args:
-            client: Address of the client, whose allowance the recording is counted against.
+            client: Address of the client, to whose allowance the recording is charged.
             gone: Future that is done when the client is gone.
 
         Raises:
-            Refusal: it cannot be decoded or scored, or not in time, or the client has used up its
-                allowance.
+            Refusal: the recording cannot be decoded or scored, or not in time, or the client has
+                used up its allowance.
         """
         self.counts.received_bytes.inc(len(upload.content) + len(upload.reference))
         wait = Wait(time.monotonic() + self.limits.request_s, threading.Event())
         served = slot.served
         reading = self._readers.submit(self._decode, served, upload, question, wait)
-        # A reader that does not come back holds its recording on.
+        # A reader that does not return keeps its recording.
         slot.hold_until_done(reading)
         passing: Future[Any] | None = None
         try:
@@ -309,7 +309,7 @@ class Service:
         except UsageError as error:
             raise Refusal(422, for_clients(str(error))) from None
         except AsdfError as error:
-            # The recording is decoded, so the network or its device is at fault.
+            # The recording is decoded, so the error is in the network or its device.
             raise Refusal(422 if passing is None else 500, for_clients(str(error))) from None
         finally:
             wait.is_over.set()
@@ -326,24 +326,24 @@ class Service:
     def _begin_search(
         self, upload: Upload, question: Question, wait: Wait, slot: Slot
     ) -> Future[list[Watermark]] | None:
-        """Begin to search an upload for watermarks, next to its score; None: nobody asks."""
+        """Begin to search an upload for watermarks during scoring; None if not requested."""
         if self.watermarks is None or not question.watermarks:
             return None
-        # At the rate of the file, which a mark may need.
+        # At the rate of the file, which a watermark may need.
         source = upload_source(upload, self.limits)
         is_over = wait.is_over.is_set
         marking = self._searchers.submit(read_marks, self.watermarks, source, is_over)
-        # As long as it reads, the recording is in memory.
+        # The recording stays in memory while the search reads it.
         slot.hold_until_done(marking)
         return marking
 
     async def _score_speakers(
         self, decoded: _Decoded, name: str, gone: asyncio.Future[None], wait: Wait
     ) -> dict[str, Any]:
-        """Return the document's entry of the speakers of a conversation; {} without turns.
+        """Return the document's entry on the speakers of a conversation; {} without turns.
 
         Raises:
-            Refusal: there is no client or no time any more.
+            Refusal: the client is gone, or the time is over.
             AsdfError: the network fails.
         """
         entries = []
@@ -367,7 +367,7 @@ class Service:
         question: Question,
         marking: Future[list[Watermark]] | None,
     ) -> dict[str, Any]:
-        """Count a recording that is scored, and return its document, with the watermarks."""
+        """Count a scored recording, and return its document, with the watermarks."""
         self.counts.recordings.inc()
         self.counts.audio_seconds.inc(result.seconds or 0)
         document = served.documents.make(result, windows, question.trial, question.window)
@@ -378,7 +378,7 @@ class Service:
         return document
 
     async def record(self, document: dict[str, Any]) -> None:
-        """Record a verdict, where verdicts are recorded, before anybody is told.
+        """Record a verdict in the audit file, if there is one, before it is sent.
 
         Raises:
             Refusal: 503, it cannot be recorded.
@@ -386,7 +386,7 @@ class Service:
         if self.audit is None:
             return
         try:
-            # In a thread of its own: a disk may take its time.
+            # In a separate thread, because a disk may be slow.
             await asyncio.to_thread(self.audit.add, audit_entry(document))
         except (OSError, AsdfError) as error:
             LOG.error("%s cannot be written: %s", self.audit.path, error)
@@ -417,7 +417,7 @@ class Service:
         if upload.reference:
             digests["reference_sha256"] = recording_digest(upload.reference)
         decoded = _Decoded(pieces, shape, digests, speakers=speakers, hearing=hearing)
-        # Not by the file's size: minutes of silence are some kilobytes.
+        # Not estimated by the file's size: minutes of silence take only kilobytes.
         heard = sum(map(hearing.batch_length, decoded.all_pieces))
         if self.watermarks is not None and question.watermarks:
             heard += len(waveform) * len(self.watermarks.readers)
@@ -425,11 +425,11 @@ class Service:
         return replace(decoded, heard_s=heard_s)
 
     def _with_reference(self, served: Served, upload: Upload, wait: Wait) -> Detector:
-        """Return the detector that compares an upload with the reference that came with it.
+        """Return the detector that compares an upload with its reference.
 
         Raises:
-            UsageError: none came, or the network takes none.
-            AsdfError: it cannot be decoded.
+            UsageError: the reference is missing, or the network takes none.
+            AsdfError: the reference cannot be decoded.
         """
         if not upload.reference:
             raise UsageError(
@@ -444,10 +444,10 @@ class Service:
     def _cut_speakers(
         self, served: Served, waveform: np.ndarray, upload: Upload, question: Question
     ) -> tuple[tuple[Speaker, Pieces | None], ...]:
-        """Return what each speaker of a conversation says alone; () without turns.
+        """Return the speech of each speaker of a conversation alone; () without turns.
 
         Raises:
-            UsageError: a trial is requested, which is of a whole recording.
+            UsageError: a trial score is requested, which is of a whole recording.
             AsdfError: the turns cannot be read, or are of another recording.
         """
         if not upload.turns:
@@ -457,7 +457,7 @@ class Service:
         known = parse_speakers(lines_of(io.BytesIO(upload.turns), _RTTM), Path(_RTTM))
         audio = served.hearing.audio
         whole = as_recording(heard_again(waveform, audio), audio.sample_rate, audio=audio)
-        # Turns of one recording are those of the upload, whatever it is called.
+        # The turns of a single recording apply to the upload, whatever its name.
         name = upload.name if len(known) > 1 else None
         speakers: list[tuple[Speaker, Pieces | None]] = []
         for each in speaker_recordings(whole, choose_speakers(known, _RTTM, name)):
@@ -480,7 +480,7 @@ class Service:
             )
 
     def watch_connections(self, doors: Sized) -> None:
-        """Count open connections with the other numbers."""
+        """Add the number of open connections to the metrics."""
         self.counts.watch(
             "asdf_connections",
             "Open connections.",
@@ -488,7 +488,7 @@ class Service:
         )
 
     def note_load(self) -> None:
-        """State on the board how much waits here, and whether recordings are taken."""
+        """Publish this worker's load on the board, and whether it accepts recordings."""
         self.seat.note("pieces", self.passes.pieces_waiting)
         self.seat.note("waits_s", self.passes.waits_s)
         self.seat.note("ready", not self.problem)
@@ -498,7 +498,7 @@ class Service:
         held = self.seat.board.held
 
         def noted(name: str, combine: Callable[[np.ndarray], float]) -> float:
-            # What this worker stated last may be a tenth of a second old.
+            # This worker's last publication may be a tenth of a second old.
             self.note_load()
             return float(combine(held[name]))
 
@@ -523,10 +523,10 @@ class Service:
 
 
 class Slot:
-    """A recording's share of the memory, which is left once: by the last that holds it.
+    """A recording's share of the memory, released by its last holder.
 
     Attributes:
-        served: Network that it is answered by.
+        served: Network that answers the recording.
     """
 
     def __init__(self, leave: Callable[[], None], served: Served) -> None:
@@ -536,13 +536,13 @@ class Slot:
         self._lock = threading.Lock()
 
     def hold_until_done(self, future: Future[Any]) -> None:
-        """Hold the share until a future is done, whoever leaves before."""
+        """Hold the share until a future is done, whoever releases it before."""
         with self._lock:
             self._holders += 1
         future.add_done_callback(self.leave)
 
     def leave(self, _: object = None) -> None:
-        """Give up one hold of the share."""
+        """Release one hold on the share."""
         with self._lock:
             self._holders -= 1
             is_last = not self._holders
@@ -551,15 +551,15 @@ class Slot:
 
 
 async def wait_for(future: Future[Value], gone: asyncio.Future[None], wait: Wait) -> Value:
-    """Return the result of a thread's future, as long as there is a client and time.
+    """Return the result of a thread's future while the client waits and time is left.
 
-    The future itself goes on whatever happens here.
+    The future itself continues in any case.
 
     Raises:
-        Refusal: there is not.
+        Refusal: the client is gone, or the time is over.
     """
     wrapped = asyncio.wrap_future(future)
-    # Nobody may be there to see how it ends.
+    # There may be nobody left to retrieve its result.
     wrapped.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
     remaining_s = max(0.0, wait.until_s - time.monotonic())
     waited: set[asyncio.Future[Any]] = {wrapped, gone}

@@ -1,10 +1,10 @@
-"""One thread that scores the pieces of all recordings that wait, those of equal length together.
+"""A thread that scores the pieces of all waiting recordings, batched by length.
 
-Invariant: each forward pass takes pieces of as many waiting recordings as there are, in turns, so
-that a long recording holds up no short one. A window of a call, whose score is worth less each
-second, is heard before recordings, but every other pass is theirs. Nothing is waited for: what
-comes while the network computes is in the next pass. What fails in a pass fails the recordings in
-it, and the thread goes on.
+Invariant: each forward pass takes pieces of as many waiting recordings as possible, in turns, so
+that a long recording does not delay short ones. Windows of calls, whose scores lose value with
+time, come before recordings, but only in every other pass. The thread never waits to fill a batch:
+pieces that arrive during a pass are in the next one. A failure in a pass fails its recordings, and
+the thread continues.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ Result = tuple[Scored, list[WindowScore]]
 
 
 class _Waiting:
-    """A recording some of whose pieces have no score yet.
+    """A recording with pieces that have no score yet.
 
     Attributes:
-        conclude: Function that makes its result of the outcomes of its pieces.
+        conclude: Function that makes the result from the outcomes of its pieces.
         is_call: Whether it is a window of a call.
-        since_s: Time of the monotonic clock from which on it waits.
+        since_s: Time of the monotonic clock at which it began to wait.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class _Waiting:
         self.future: Future[Any] = Future()
         self.outcomes: dict[int, Outcome] = {}
         self.missing = len(pieces)
-        # By the samples that they are scored from: those of a forward pass have the same.
+        # Grouped by the samples that they are scored from, which are equal in a forward pass.
         self.by_length: dict[int, deque[int]] = {}
         for index, piece in enumerate(pieces):
             length = hearing.batch_length(piece)
@@ -59,7 +59,7 @@ class _Waiting:
         self.all_pieces = pieces
 
     def take(self, length: int) -> int | None:
-        """Return the index of the next piece of that length; None where there is none."""
+        """Return the index of the next piece of that length; None if there is none."""
         indices = self.by_length.get(length)
         if not indices:
             return None
@@ -85,14 +85,14 @@ class SharedPasses:
     """The scoring thread.
 
     Attributes:
-        is_working: True if the last forward pass succeeded; False before the first.
+        is_working: Whether the last forward pass succeeded; False before the first.
     """
 
     def __init__(self, hearing: Hearing, observe: Callable[[int], None]) -> None:
         """Start the thread.
 
         Args:
-            observe: Function called with the number of pieces of each forward pass.
+            observe: Function that is called with the number of pieces of each forward pass.
         """
         self._hearing = hearing
         self._observe = observe
@@ -102,28 +102,28 @@ class SharedPasses:
         self._last_was_call = False
         self._began_s: float | None = None
         self.is_working = False
-        # A daemon: the process can end whatever a device does.
+        # A daemon thread, so that the process can end even if a device hangs.
         threading.Thread(target=self._work, name="asdf-passes", daemon=True).start()
 
     def submit(
         self, pieces: Pieces, name: str = "", hearing: Hearing | None = None
     ) -> Future[Result]:
-        """Score a recording, together with others that are heard alike.
+        """Score a recording, together with others of the same hearing.
 
-        Its future may be cancelled; the rest of its pieces is then left out. The future raises an
-        AsdfError where the network has no score for it.
+        Cancelling its future skips the rest of its pieces. The future raises an AsdfError if the
+        network has no score for it.
 
         Args:
-            hearing: What hears it, where it is compared with a reference; None: the service's.
+            hearing: Hearing with a reference to compare with; None: the service's.
         """
         hearing = hearing or self._hearing
-        # A recording's pieces are put together once: it may have thousands.
+        # The pieces of a recording are assembled once: there may be thousands.
         all_pieces = pieces.all
         conclude = partial(hearing.conclude, pieces, name=name)
         return self._add(_Waiting(all_pieces, hearing, conclude))
 
     def submit_window(self, piece: Piece, hearing: Hearing) -> Future[Outcome]:
-        """Score a window of a call, before recordings; as `submit`."""
+        """Score a window of a call, before recordings; see `submit`."""
         return self._add(_Waiting([piece], hearing, lambda outcomes: outcomes[0], is_call=True))
 
     def _add(self, waiting: _Waiting) -> Future[Any]:
@@ -141,7 +141,7 @@ class SharedPasses:
 
     @property
     def waits_s(self) -> float:
-        """Seconds that the oldest recording has waited for its last piece; 0 where none waits."""
+        """Seconds that the oldest recording has waited for its last piece; 0 if none waits."""
         with self._changed:
             since = [waiting.since_s for waiting in self._queue if not waiting.future.done()]
         if since:
@@ -150,14 +150,14 @@ class SharedPasses:
 
     @property
     def pass_s(self) -> float:
-        """Seconds that the forward pass of this moment has taken so far; 0 between two."""
+        """Seconds that the current forward pass has taken so far; 0 between two."""
         began_s = self._began_s
         if began_s is None:
             return 0.0
         return time.monotonic() - began_s
 
     def close(self) -> None:
-        """Begin no other forward pass; what waits is cancelled."""
+        """Begin no other forward pass; cancel what is waiting."""
         with self._changed:
             self._closed = True
             for waiting in self._queue:
@@ -172,18 +172,18 @@ class SharedPasses:
             try:
                 hearing = batch[0].waiting.hearing
                 outcomes = hearing.score([taken.piece for taken in batch])
-            # Whatever it is, the requests of this pass get an answer and the next are served.
+            # In any case, the requests of this pass get an answer and the next are served.
             except Exception as error:
                 self._fail(batch, error)
             else:
                 self.is_working = True
                 self._deliver(batch, outcomes)
             self._began_s = None
-            # Waveforms must not stay until the next ones come.
+            # Waveforms must not stay in memory until the next ones arrive.
             del batch
 
     def _take_batch(self) -> list[_Taken]:
-        """Wait for pieces, and take as many as a pass holds; [] at the end."""
+        """Wait for pieces, and take as many as fit into a pass; [] at the end."""
         with self._changed:
             while True:
                 self._queue = [w for w in self._queue if w.by_length and not w.future.cancelled()]
@@ -192,7 +192,8 @@ class SharedPasses:
                 self._changed.wait()
             if self._closed:
                 return []
-            # The oldest decides, so that each has its turn: calls first, but every other pass not.
+            # The oldest determines the pass, so that each has its turn: calls first in every other
+            # pass.
             wanted = not self._last_was_call
             of_turn = [waiting for waiting in self._queue if waiting.is_call == wanted]
             oldest = (of_turn or self._queue)[0]
@@ -203,7 +204,7 @@ class SharedPasses:
     def _take_in_turns(self, oldest: _Waiting, length: int) -> list[_Taken]:
         batch: list[_Taken] = []
         size = oldest.hearing.scorer.batch_size(length)
-        # Recordings of other references, or of a network from before, are in other passes.
+        # Recordings with other references, or of a previous network, are in other passes.
         others = [w for w in self._queue if w.hearing is oldest.hearing and w is not oldest]
         turns = deque([oldest, *others])
         while turns and len(batch) < size:
@@ -237,7 +238,7 @@ class SharedPasses:
         self.is_working = False
         LOG.error("a forward pass failed: %s", error, exc_info=not isinstance(error, AsdfError))
         for taken in batch:
-            # Its other pieces are worth nothing now.
+            # Its other pieces are no longer needed.
             taken.waiting.by_length.clear()
             with suppress(InvalidStateError):
                 taken.waiting.future.set_exception(error)

@@ -1,7 +1,7 @@
 """Tensors of the open inference protocol (v2), as JSON and in its extension for binary data.
 
-Invariant: a tensor is taken only where its type, shape and number of bytes fit together; sizes that
-a request states cost no memory before they are checked.
+Invariant: a tensor is accepted only if its type, shape and number of bytes agree; sizes in a
+request allocate no memory before they are checked.
 
 The protocol is KServe's, https://kserve.github.io/website (Open Inference Protocol); the extension
 is Triton's ("binary_tensor_data").
@@ -30,10 +30,10 @@ _TYPES: dict[str, np.dtype[Any]] = {
     "INT64": np.dtype("<i8"),
 }
 MAX_JSON = 2**23
-"""Bytes of JSON that are read; 40 s of a waveform as a list of numbers."""
+"""Maximum size of JSON, in bytes: 40 s of a waveform as a list of numbers."""
 
 _MAX_DIGITS = 12
-# What entries of other types than the protocol's lead to.
+# Errors from entries of other types than the protocol's.
 _MALFORMED = (
     *(ValueError, LookupError, TypeError),
     *(AttributeError, ArithmeticError, RecursionError),
@@ -47,12 +47,11 @@ class Request:
     """A request for an inference.
 
     Attributes:
-        inputs: Tensors by their names.
+        inputs: Tensors by name.
         parameters: Parameters of the request.
-        outputs: Whether each output that is wanted is to be binary, by its name; None: all are
-            wanted.
-        are_binary: Whether outputs that say nothing else are to be binary.
-        identity: Identity that the answer repeats; None: it has none.
+        outputs: Whether each requested output is binary, by name; None: all are requested.
+        are_binary: Whether outputs are binary by default.
+        identity: Identity that the answer repeats; None without one.
     """
 
     inputs: Mapping[str, np.ndarray]
@@ -66,10 +65,10 @@ def read_request(body: bytes, header_length: str | None) -> Request:
     """Read the body of a request.
 
     Args:
-        header_length: Number of its bytes that are JSON, as its header states; None: all are.
+        header_length: Number of its bytes that are JSON, from its header; None: all.
 
     Raises:
-        Refusal: 400, it is no such request.
+        Refusal: 400, it is not a valid request.
     """
     length = len(body)
     if header_length is not None:
@@ -115,7 +114,7 @@ def _read_outputs(outputs: list[Any], are_binary: bool) -> dict[str, bool]:
 
 
 def _read_tensors(inputs: list[Any], body: bytes, start: int) -> dict[str, np.ndarray]:
-    """Return inputs by their names; those that are binary follow each other from `start` on."""
+    """Return inputs by name; binary ones follow each other from `start` on."""
     tensors = {}
     for entry in inputs:
         name = str(entry["name"])
@@ -130,7 +129,7 @@ def _read_tensors(inputs: list[Any], body: bytes, start: int) -> dict[str, np.nd
         count = math.prod(shape)
         size = (entry.get("parameters") or {}).get("binary_data_size")
         if size is None:
-            # Lists within lists are as good as one list.
+            # Nested lists are accepted like flat ones.
             values = np.asarray(entry["data"], kind).ravel()
         else:
             if size != count * kind.itemsize or start + size > len(body):
@@ -148,13 +147,13 @@ def _read_tensors(inputs: list[Any], body: bytes, start: int) -> dict[str, np.nd
 def write_answer(
     request: Request, model: str, outputs: Mapping[str, np.ndarray]
 ) -> tuple[bytes, int | None]:
-    """Return the body of an answer, and how many of its bytes are JSON; None: all are.
+    """Return the body of an answer, and the number of its bytes that are JSON; None: all.
 
     Args:
-        outputs: Arrays of float32, or of objects that are texts, by their names.
+        outputs: Arrays by name, of float32, or of objects that are texts.
 
     Raises:
-        Refusal: 400, an output is wanted that there is not.
+        Refusal: 400, an unknown output is requested.
     """
     wanted = request.outputs
     if wanted is None:

@@ -1,7 +1,7 @@
-"""A recording as it comes over the network, into memory alone.
+"""Uploads of recordings, held only in memory.
 
-Invariant: no more than the limit is read of any upload, whatever length it states or hides, and
-nothing of it is written to a disk.
+Invariant: at most the limit is read of any upload, whatever length it states or hides, and nothing
+is written to a disk.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from asdf.service.limits import GONE, Refusal, ServiceLimits
 from asdf.text import printable, shorten
 
 Content = TypeVar("Content")
-# Besides the file itself: the form around it.
+# Size of the form around the file.
 _FORM_BYTES = 16_384
 _MAX_FIELDS = 8
 _MAX_NAME = 100
@@ -36,14 +36,14 @@ _HINT = (
 
 @dataclass(frozen=True)
 class Upload:
-    """A recording that was uploaded.
+    """An uploaded recording.
 
     Attributes:
-        name: Name of its file, as the client calls it; '' where it does not.
+        name: Name of its file according to the client; '' if unknown.
         turns: Content of an RTTM with the turns of its speakers; empty without one.
-        reference: Content of a recording that it is compared with; empty without one.
-        rate: Sampling rate of a content that is samples, float32 and little-endian; None: it is a
-            file.
+        reference: Content of a recording to compare with; empty without one.
+        rate: Sampling rate of content that is float32 little-endian samples, in Hz; None: the
+            content is a file.
     """
 
     content: bytes
@@ -54,9 +54,9 @@ class Upload:
 
 
 class _InMemoryParser(MultiPartParser):
-    """Starlette's parser, whose files never move to a disk."""
+    """Starlette's parser, with files that never move to a disk."""
 
-    # No limit: how much there is, is limited already.
+    # No limit here, because the total size is limited already.
     spool_max_size = 0
 
 
@@ -64,11 +64,11 @@ async def read_upload(request: Request, limits: ServiceLimits) -> Upload:
     """Read the recording of a request.
 
     Raises:
-        Refusal: it is too large, takes too long, or is nothing that can be a recording.
+        Refusal: it is too large, takes too long, or cannot be a recording.
     """
     kind = request.headers.get("content-type", "").lower()
     is_form = kind.startswith("multipart/form-data")
-    # A request without a type is taken as it is: many programs state none.
+    # A request without a type is accepted as it is: many programs send none.
     if kind and not is_form and not kind.startswith(_TYPES):
         raise Refusal(415, f"{shorten(kind, 60)!r} is not a type of recording: {_HINT}.")
     if is_form:
@@ -101,10 +101,10 @@ async def watch_client(request: Request) -> AsyncIterator[asyncio.Future[None]]:
 
 
 async def _in_time(reading: Coroutine[Any, Any, Content], limits: ServiceLimits) -> Content:
-    """Return what is read within the time that a client has.
+    """Return what is read within the client's time limit.
 
     Raises:
-        Refusal: it takes too long, or the client has gone.
+        Refusal: reading takes too long, or the client is gone.
     """
     try:
         return await asyncio.wait_for(reading, limits.upload_s)
@@ -144,7 +144,7 @@ async def _read_form(request: Request, limits: ServiceLimits) -> Upload:
         if field in besides:
             besides[field] = await value.read()
         else:
-            # The last part of its name, printable and not too long.
+            # The last component of its name, printable and not too long.
             last = (value.filename or "").replace("\\", "/").rpartition("/")[2]
             name = shorten(printable(last, one_line=True), _MAX_NAME)
             uploads.append(Upload(await value.read(), name))

@@ -1,10 +1,10 @@
-"""Several processes that answer at one address, and the one above them that keeps their number.
+"""Worker processes that answer at one address, and their supervising parent.
 
-Invariant: the process above answers nothing and computes nothing; it opens the network once, whose
-memory its forks share, and has one thread, so that a fork lacks nothing. All workers take
-connections from one socket, so that none is lost with a worker that ends. A worker that dies, or
-that lives and says nothing, is replaced, also while others start, and the log says so; a network
-that is read again is answered by new workers before those from before take no more.
+Invariant: the parent answers and computes nothing. It opens the network once, in memory shared with
+its forks, and has one thread, so that a fork lacks nothing. All workers accept connections from one
+socket, so that none is lost when a worker ends. A worker that dies or stops responding is replaced,
+also while others start, and this is logged. After a reload, new workers answer before the previous
+ones stop accepting.
 """
 
 from __future__ import annotations
@@ -22,34 +22,34 @@ from asdf.runs.log import LOG
 from asdf.service.board import Board
 
 Work = Callable[[int], int]
-"""What a worker does, with its row of the board; returns the exit status."""
+"""Work of a worker, given its row of the board; returns the exit status."""
 
 _TICK_S = 0.1
-# A worker may take that long to open a network and to score something.
+# Maximum time for a worker to open a network and to score something.
 _START_S = 600.0
-# One that has begun to answer counts ten times a second, whatever its network computes.
+# A worker that answers counts ten times a second, whatever its network computes.
 _SILENT_S = 60.0
-# What a step of this process counts at most: where the machine slept, nobody was silent.
+# Maximum time that a step of this process counts: after the machine slept, no worker was silent.
 _MAX_STEP_S = 1.0
-# Of workers that die one after the other, each comes later than the one before.
+# If workers die one after the other, each restart comes later than the one before.
 _FIRST_DELAY_S = 0.5
 _MAX_DELAY_S = 30.0
 _LIVED_S = 10.0
-# So many that die before any was ready: it is not their clients that kill them.
+# Number of workers that may die before any is ready: clients are not the cause.
 _MAX_FAILURES = 3
-# After the time that workers have to stop.
+# Additional time after workers should have stopped.
 _PATIENCE_S = 15.0
 
 
 @dataclass(eq=False)
 class _Worker:
-    """A process that answers.
+    """A worker process.
 
     Attributes:
         row: Its row of the board.
-        drains: Whether it only ends what it has.
-        beats: Count on the board when this process last looked.
-        silent_s: Seconds that the count has stayed as it is.
+        drains: Whether it only finishes its current work.
+        beats: Count on the board when this process last checked.
+        silent_s: Seconds since the count last changed.
     """
 
     pid: int
@@ -62,11 +62,11 @@ class _Worker:
 
 @dataclass(frozen=True)
 class _Coming:
-    """Workers with a network that was read again, until all of them are ready.
+    """Workers with a reloaded network, until all of them are ready.
 
     Attributes:
-        work: Work of those that are started after them.
-        until_s: Time of the monotonic clock by which they are to be ready.
+        work: Work of the workers that are started after them.
+        until_s: Time of the monotonic clock by which they must be ready.
     """
 
     work: Work
@@ -84,17 +84,17 @@ class Workers:
         open_work: Callable[[], Work],
         stop_s: float,
     ) -> None:
-        """Start nothing yet.
+        """Prepare the workers without starting them.
 
         Args:
             count: Number of workers.
-            open_work: Function that reads the network, and returns what a worker does with it, in
-                a process of its own. That drains at SIGUSR1, and stops at SIGTERM; it counts the
-                beats of its row from when it answers.
-            stop_s: Seconds that workers have to stop.
+            open_work: Function that reads the network, and returns a worker's work with it, which
+                runs in its own process. It drains at SIGUSR1, stops at SIGTERM, and counts the
+                beats of its row once it answers.
+            stop_s: Time for workers to stop, in seconds.
 
         Raises:
-            AsdfError: by `open_work`, where the network cannot be read.
+            AsdfError: raised by `open_work` if the network cannot be read.
         """
         self._count = count
         self._board = board
@@ -112,15 +112,15 @@ class Workers:
         self._failures = 0
 
     def run(self) -> None:
-        """Keep workers until SIGTERM or Ctrl-C.
+        """Supervise workers until SIGTERM or Ctrl-C.
 
         Raises:
-            AsdfError: no worker gets ready.
+            AsdfError: no worker becomes ready.
         """
         signal.signal(signal.SIGTERM, self._want_stop)
         signal.signal(signal.SIGINT, self._want_stop)
         signal.signal(signal.SIGHUP, self._want_reload)
-        # What is there stays in memory that is shared: collecting garbage would write to it.
+        # Existing objects stay in shared memory, which garbage collection would write to.
         gc.collect()
         gc.freeze()
         self._start(self._count, self._work)
@@ -140,7 +140,7 @@ class Workers:
     def _want_stop(self, number: int, _: FrameType | None) -> None:
         self._stops += 1
         if self._stops > 1:
-            # The second time nothing is waited for.
+            # The second signal does not wait.
             self._send(self._workers, signal.SIGINT)
 
     def _want_reload(self, *_: object) -> None:
@@ -160,12 +160,12 @@ class Workers:
         return started
 
     def _be_worker(self, row: int, work: Work) -> None:
-        """Work, and end this process."""
+        """Run the work, and end this process."""
         status = 1
         try:
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
                 signal.signal(number, signal.SIG_DFL)
-            # Of the process above: a terminal's end is said to all.
+            # Left to the parent: the end of a terminal is signalled to all processes.
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
             status = work(row)
         except AsdfError as error:
@@ -176,7 +176,7 @@ class Workers:
             os._exit(status)
 
     def _kill_silent(self) -> None:
-        """Kill the workers that live and say nothing; they are replaced as those that die."""
+        """Kill the workers that stopped responding; they are replaced like those that die."""
         now = time.monotonic()
         step_s = min(now - self._looked_s, _MAX_STEP_S)
         self._looked_s = now
@@ -192,7 +192,7 @@ class Workers:
                 continue
             LOG.error("worker %d has said nothing for %g s: it is killed", worker.pid, limit_s)
             worker.silent_s = 0.0
-            # A hanging one may not come to handle any other.
+            # A hanging worker may not handle any other signal.
             self._send([worker], signal.SIGKILL)
 
     def _reap(self) -> list[_Worker]:
@@ -213,9 +213,9 @@ class Workers:
         return ended
 
     def _look_at_coming(self, ended: list[_Worker]) -> None:
-        """Let new workers take the place of those from before, if they are ready.
+        """Replace the previous workers with new ones, once these are ready.
 
-        Where they do not get ready, those from before stay.
+        If they do not become ready, the previous ones stay.
         """
         coming = self._coming
         if coming is None:
@@ -232,7 +232,7 @@ class Workers:
             LOG.info("new connections go to workers with the network as it is now")
 
     def _current(self) -> list[_Worker]:
-        """Return the workers that new connections go to."""
+        """Return the workers that get new connections."""
         others = [] if self._coming is None else self._coming.workers
         return [worker for worker in self._workers if not worker.drains and worker not in others]
 
@@ -242,7 +242,7 @@ class Workers:
             worker.drains = True
 
     def _replace_dead(self, ended: list[_Worker]) -> None:
-        """Start a worker for each that has died, not faster and faster.
+        """Start a worker for each that has died, with growing delays.
 
         Raises:
             AsdfError: they die before any is ready.
@@ -268,9 +268,9 @@ class Workers:
     def _begin_generation(self) -> None:
         """Read the network again, and start workers with it.
 
-        Where it cannot be read, those from before stay, and the log says why.
+        If it cannot be read, the previous ones stay, and the reason is logged.
         """
-        # Each worker that is missing now has a row of its own too.
+        # Each missing worker has its own row too.
         if len(self._free) + len(self._current()) < 2 * self._count:
             LOG.error("the network is not read again: workers of two still end what they have")
             return
@@ -284,7 +284,7 @@ class Workers:
         self._coming = _Coming(work, started, time.monotonic() + _START_S)
 
     def _stop(self) -> None:
-        """End the workers, by force where they take longer than they may."""
+        """End the workers, by force if they exceed their time."""
         self._send(self._workers, signal.SIGTERM)
         until_s = time.monotonic() + self._stop_s + _PATIENCE_S
         while self._workers and time.monotonic() < until_s:
