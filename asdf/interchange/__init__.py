@@ -1,7 +1,7 @@
-"""Weights of other systems, in and out, and networks by whatever names users have for them.
+"""Conversion of weights from and to other systems, and lookup of networks by name.
 
-The names below are the door of this room; they are imported when they are first used, since torch
-takes seconds to import. ASDF's own files are the matter of `asdf.checkpoint`.
+The names below are the public interface of this room; they are imported on first use, because torch
+takes seconds to import. `asdf.checkpoint` handles ASDF's own files.
 """
 
 # ruff: noqa: F401 (names for others)

@@ -1,8 +1,8 @@
-"""AntiDeepfake's detectors: a self-supervised network, the mean over time and one layer, `proj_fc`.
+"""AntiDeepfake's detectors: a self-supervised network, mean pooling and a layer, `proj_fc`.
 
-Invariant: the two directions undo each other, number by number. `proj_fc` is a linear layer for
-(fake, real); in the one-class variant a vector for real speech, with which a cosine is computed.
-That is our OC-softmax loss behind a linear layer that nothing reads.
+Invariant: the two directions are exact inverses. `proj_fc` is a linear layer for (fake, real); in
+the one-class variant it is a vector for real speech, whose cosine is the score. That corresponds to
+our OC-softmax loss after a linear layer whose output is not used.
 
 Source: nii-yamagishilab/AntiDeepfake, `models/W2V.py`, `models/HBT.py`, `models/oc_softmax.py`
 (layers and their names) and `models/*_configs.py` (sizes); facebookresearch/fairseq (layers of
@@ -27,7 +27,7 @@ from asdf.networks.ssl_detector import SSLDetector
 from asdf.networks.trained_loss import PREFIX
 
 KIND = "SSL_Linear"
-"""The class of ours that these detectors are."""
+"""Our class of these detectors."""
 
 ONE_CLASS_LOSS = "oc_softmax"
 ONE_CLASS_PATH = "asdf.training.losses.OCSoftmax"
@@ -40,18 +40,18 @@ _VECTOR = f"{PREFIX}weight_1E"
 
 @dataclass(frozen=True)
 class _Pretraining:
-    """Sizes of the layers of pretraining that fairseq's network has and scores do not depend on.
+    """Sizes of pretraining layers in fairseq's network that scores do not depend on.
 
     Attributes:
         width: Width of the space in which targets are compared (`final_dim`).
-        targets: Targets of HuBERT, the classes in its dictionary; None for wav2vec 2.0.
+        targets: Number of HuBERT's targets, the classes in its dictionary; None for wav2vec 2.0.
     """
 
     width: int
     targets: int | None = None
 
     def shapes(self, architecture: Architecture) -> dict[str, tuple[int, ...]]:
-        """Return the layers' shapes by fairseq's names."""
+        """Return the shapes of the layers by fairseq's names."""
         shapes: dict[str, tuple[int, ...]] = {
             "mask_emb": (architecture.dimension,),
             "final_proj.weight": (self.width, architecture.dimension),
@@ -70,7 +70,7 @@ class _Pretraining:
         }
 
 
-# HuBERT's dictionary has 500 clusters and four marks.
+# HuBERT's dictionary has 500 clusters and four special symbols.
 _PRETRAINING = {
     "wav2vec2_base": _Pretraining(256),
     "wav2vec2_xlsr_300m": _Pretraining(768),
@@ -88,9 +88,9 @@ def is_one_class(state: Mapping[str, Tensor]) -> bool:
 
 
 def split_one_class(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], list[str]]:
-    """Return the layers of a one-class detector with its vector as the loss's, and names of zeros.
+    """Split off the vector of a one-class detector as the loss's; return names of zero layers.
 
-    The zeros are those of our linear layer, whose output the loss replaces.
+    The zeros are our linear layer, whose output the loss replaces.
     """
     layers = dict(state)
     vector_E1 = layers.pop(_OUR_WEIGHT)
@@ -102,7 +102,7 @@ def split_one_class(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], lis
 
 
 def one_class_entry(dimension: int) -> dict[str, object]:
-    """Return the entry of a network file on the loss of a one-class detector."""
+    """Return the entry of a network file about the loss of a one-class detector."""
     return {"class": ONE_CLASS_PATH, "dimension": dimension, "gives_logits": True}
 
 
@@ -113,13 +113,13 @@ def has_one_class(network: nn.Module) -> bool:
 
 
 def antideepfake_state(network: nn.Module) -> tuple[dict[str, Tensor], list[str]]:
-    """Return the state dict of a network in AntiDeepfake's layout, and names of layers of zeros.
+    """Return the state dict of a network in AntiDeepfake's layout, and names of zero layers.
 
-    The zeros stand for the layers of pretraining, where the front end is of a size that
-    AntiDeepfake has.
+    Zeros replace the layers of pretraining if the front end has a size of AntiDeepfake.
 
     Raises:
-        AsdfError: the network has no such layout, or their program would score it otherwise.
+        AsdfError: the network does not fit this layout, or their program would score it
+            differently.
     """
     if not isinstance(network, SSLDetector) or not isinstance(network.back_end, LinearBackEnd):
         raise AsdfError(
@@ -144,5 +144,5 @@ def antideepfake_state(network: nn.Module) -> tuple[dict[str, Tensor], list[str]
             for name, shape in pretraining.shapes(front_end.architecture).items():
                 zeros[ANTIDEEPFAKE_FRONT_END + name] = torch.zeros(shape)
     filled = [name for name in zeros if name not in named]
-    # The network's own layers win over zeros: one that masks frames has a mask_emb.
+    # The network's own layers take precedence: one that masks frames has a mask_emb.
     return zeros | named, filled

@@ -15,15 +15,15 @@ _WEIGHTS = "model.safetensors"
 
 
 def is_antideepfake(names: Iterable[str]) -> bool:
-    """Whether these are names of layers as AntiDeepfake gives them."""
+    """Whether these are names of layers in AntiDeepfake's layout."""
     return any(name.startswith(ANTIDEEPFAKE_FRONT_END) for name in names)
 
 
 def read_antideepfake(path: Path) -> dict[str, Tensor] | None:
-    """Return the layers of a safetensors file in this layout, or of a folder that holds one.
+    """Return the layers of a safetensors file in this layout, or of a folder with such a file.
 
-    None where there is none, or its layers are named otherwise. A folder's config.json is not
-    read: the layers alone say what the network is.
+    The result is None without such a file, or for other layer names. A folder's config.json is not
+    read: the layers alone identify the network.
 
     Raises:
         AsdfError: the file is damaged.

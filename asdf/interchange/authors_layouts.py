@@ -1,4 +1,4 @@
-"""A network in the layout that its authors publish it in, whichever that is."""
+"""The state dict of a network in the layout of its authors' publication."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from asdf.interchange.published import PUBLISHED, published_state
 from asdf.networks.aasist import AASIST
 from asdf.networks.rawnet2 import RawNet2
 
-# Layers of these have the published names.
+# Networks whose layers have the published names.
 _NAMED_AS_PUBLISHED = (AASIST, RawNet2)
 
 
 def authors_state(network: nn.Module) -> tuple[dict[str, Tensor], list[str]]:
-    """Return the state dict that the authors' program loads, and names of layers of zeros in it.
+    """Return the state dict for the authors' program, and names of zero layers in it.
 
     Raises:
-        AsdfError: the network was not published, or has parts that its authors' does not have.
+        AsdfError: the network was not published, or has parts that the authors' does not have.
     """
     if isinstance(network, _NAMED_AS_PUBLISHED):
         return network.state_dict(), []
@@ -41,15 +41,15 @@ def authors_state(network: nn.Module) -> tuple[dict[str, Tensor], list[str]]:
 
 
 def key_of_layers(network: nn.Module) -> str:
-    """Return the key under which the authors' files hold the layers; '' where they do bare."""
+    """Return the key of the layers in the authors' files; '' if they are at the top level."""
     name_map = name_maps_by_kind().get(type(network).__name__)
     return name_map.nested_in if name_map else ""
 
 
 def lacks_pretraining(network: nn.Module) -> bool:
-    """Whether the authors' programs have layers of a front end's pretraining, and ours does not.
+    """Whether the authors' programs have layers of pretraining that our front end lacks.
 
-    Scores do not depend on them, but a program that loads strictly asks for them.
+    Scores do not depend on them, but a program that loads strictly requires them.
     """
     name_map = name_maps_by_kind().get(type(network).__name__)
     return name_map is not None and bool(name_map.front_end) and name_map.computed is None

@@ -1,8 +1,8 @@
 """Weights of BEATs as its authors publish them: a file with a configuration and named layers.
 
-Invariant: every layer of the file is a layer of the front end, or known to be of no use for
-features, and then logged; what is neither keeps its name, so that the check of layers reports it.
-Nothing in the file is run.
+Invariant: every layer of the file is a layer of the front end, or is known to be irrelevant for
+features and logged; any other layer keeps its name, so that the check of layers reports it. No code
+in the file is executed.
 
 Source: microsoft/unilm, beats: `{"cfg": ..., "model": ...}`, pretrained or fine-tuned on AudioSet.
 """
@@ -25,7 +25,7 @@ from asdf.networks.front_ends.beats import BEATsFrontEnd
 from asdf.networks.front_ends.beats_encoder import BEATsSizes
 from asdf.runs.log import LOG
 
-# The authors' names of what each part is, at the start of a name.
+# The authors' prefixes of the parts.
 _PARTS = {
     "post_extract_proj.": "projection.",
     "layer_norm.": "patch_norm.",
@@ -34,7 +34,7 @@ _PARTS = {
     "encoder.pos_conv.0.weight_v": "positions.conv.parametrizations.weight.original1",
     "encoder.pos_conv.0.bias": "positions.conv.bias",
 }
-# And within a layer.
+# Names within a layer.
 _IN_LAYERS = {
     "self_attn.grep_linear.": "attention.pos_gate.",
     "self_attn.grep_a": "attention.pos_gate_scale",
@@ -47,7 +47,7 @@ _IN_LAYERS = {
 _LAYER = re.compile(r"encoder\.layers\.(\d+)\.(.+)")
 _BIASES = "self_attn.relative_attention_bias.weight"
 _FIRST_BIASES = f"encoder.layers.0.{_BIASES}"
-# What fine-tuned networks have after the encoder.
+# Prefix of the layers after the encoder in fine-tuned networks.
 _PREDICTOR = "predictor."
 _SIZES = {
     "encoder_layers": "layers",
@@ -62,7 +62,7 @@ _SIZES = {
     "max_distance": "max_distance",
     "deep_norm": "deep_norm",
 }
-# With another value the same layers would give other features.
+# Required values, because with others the same layers would give other features.
 _REQUIRED = {
     "layer_norm_first": False,
     "relative_position_embedding": True,
@@ -73,7 +73,7 @@ _REQUIRED = {
 
 
 def is_beats(state: Mapping[str, Any]) -> bool:
-    """Return whether layers have the names of BEATs'."""
+    """Return whether layers have BEATs' names."""
     return "patch_embedding.weight" in state and _FIRST_BIASES in state
 
 
@@ -81,7 +81,7 @@ def fill_from_beats(front_end: BEATsFrontEnd, weights: str) -> None:
     """Load a published file into a front end of the same sizes.
 
     Raises:
-        AsdfError: the file cannot be read or fetched, is none of BEATs, or does not fit.
+        AsdfError: the file cannot be read or downloaded, is not of BEATs, or does not fit.
     """
     path = fetch_weights(weights)
     content = read_weights_file(path)
@@ -106,7 +106,7 @@ def fill_from_beats(front_end: BEATsFrontEnd, weights: str) -> None:
 
 
 def rename_layers(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], list[str]]:
-    """Return layers under the front end's names, and the names of those that it does not use."""
+    """Return layers under the front end's names, and the names of unused layers."""
     layers = {}
     left_out = []
     for name, tensor in state.items():
@@ -114,7 +114,7 @@ def rename_layers(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], list[
             left_out.append(name)
         elif name == _FIRST_BIASES:
             layers["position_biases.weight"] = tensor
-        # All layers share those of the first, and the file repeats them.
+        # All layers share the biases of the first, which the file repeats.
         elif not (name.endswith(_BIASES) and torch.equal(tensor, state[_FIRST_BIASES])):
             our_name = _replace_start(name, _PARTS)
             if in_layer := _LAYER.fullmatch(name):

@@ -1,9 +1,9 @@
-"""The pretrained networks that torchaudio publishes, fetched once into torch's own cache.
+"""The pretrained networks that torchaudio publishes, downloaded once to torch's own cache.
 
-Invariant: the cache holds whole networks only. torchaudio publishes no checksums, so a file enters
-the cache when as many bytes came as the server announced, its records have their checksums, and it
-holds the bundle's layers in their shapes. Its SHA-256 is then noted next to it, as `sha256sum`
-writes and checks it, and compared whenever the file is used: about a second for XLS-R 300M.
+Invariant: the cache holds only complete networks. torchaudio publishes no checksums, so a file
+enters the cache if its size is that announced by the server, the checksums of its records are
+correct, and it has the bundle's layers with their shapes. Its SHA-256 is then stored next to it, in
+the format of `sha256sum`, and verified at each use: about a second for XLS-R 300M.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ BASE_URL = "https://download.pytorch.org/torchaudio/models/"
 def download_bundle(name: str) -> Path:
     """Return the path of the bundle `torchaudio.pipelines.NAME` in torch's cache.
 
-    It is fetched if it is missing there, or damaged.
+    It is downloaded if it is missing there, or damaged.
 
     Raises:
         UsageError: there is no such bundle.
-        AsdfError: it cannot be fetched.
+        AsdfError: it cannot be downloaded.
     """
     bundle = _find_bundle(name)
     url = BASE_URL + bundle._path
@@ -49,7 +49,7 @@ def download_bundle(name: str) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         with one_at_a_time(path) as is_alone:
             if is_alone:
-                # What killed processes left: each may be as large as the file.
+                # Remove files of killed processes, which may be as large as the bundle.
                 for folder in path.parent.glob(f".{escape(path.name)}.*.part"):
                     shutil.rmtree(folder, ignore_errors=True)
             if not _is_usable(name, path):
@@ -66,7 +66,7 @@ def bundle_architecture(name: str) -> Architecture:
         UsageError: there is no such bundle.
     """
     bundle = _find_bundle(name)
-    # torchaudio states these in private attributes only.
+    # torchaudio states these only in private attributes.
     sizes = bundle._params
     relative_positions = None
     if bundle._model_type == "WavLM":
@@ -110,7 +110,7 @@ def _find_bundle(name: str) -> Wav2Vec2Bundle:
 
 
 def _is_usable(name: str, path: Path) -> bool:
-    """Whether the bundle's file is in the cache, and undamaged; warns of a damaged one."""
+    """Whether the bundle's file is in the cache and undamaged; warn of a damaged one."""
     if not path.is_file():
         return False
     damage = _find_damage(name, path)
@@ -125,23 +125,23 @@ def _is_usable(name: str, path: Path) -> bool:
 
 
 def _fetch(name: str, url: str, path: Path) -> None:
-    """Put the file at its path if it is the bundle's network, and its SHA-256 next to it."""
+    """Store the file at its path, with its SHA-256 next to it, if it is the bundle's network."""
     LOG.info("fetching torchaudio:%s from %s to %s", name, url, path)
-    # Next to its path: a rename is atomic only within a file system.
+    # In the same folder, because a rename is atomic only within a file system.
     with TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.", suffix=".part") as folder:
         part = Path(folder) / path.name
         receive(url, part)
         fault = _find_fault(name, part)
         if fault:
             raise NotTheFileError(f"the server sent something else than this network: {fault}")
-        # Without the digest of an older file a kill right here leaves a file that is checked anew.
+        # Remove the old digest first: a kill at this point leaves a file that is verified again.
         _digest_path(path).unlink(missing_ok=True)
         part.replace(path)
     _write_digest(path)
 
 
 def _find_damage(name: str, path: Path) -> str:
-    """Return what is wrong with the cached file of a bundle; empty where nothing is."""
+    """Return the damage of the cached file of a bundle; '' if there is none."""
     noted = _digest_path(path)
     if noted.is_file():
         digest, *_ = noted.read_text(encoding="utf-8", errors="replace").split() or [""]
@@ -150,22 +150,22 @@ def _find_damage(name: str, path: Path) -> str:
         return f"its SHA-256 is not the one in {noted.name}"
     fault = _find_fault(name, path)
     if not fault:
-        # torchaudio itself, or an older ASDF, has fetched it. A cache of others cannot be written.
+        # The file was downloaded by torchaudio or an older ASDF. The cache may be read-only.
         with suppress(AsdfError):
             _write_digest(path)
     return fault
 
 
 def _find_fault(name: str, path: Path) -> str:
-    """Return why a file is not the network of a bundle; empty where it is."""
+    """Return why a file is not the network of a bundle; '' if it is."""
     try:
         content = load_plain(path, mapped=True)
         layers, _ = torchaudio_names(state_dict_in(content, path))
     except (UnpicklingError, ValueError, TypeError, AttributeError, AsdfError) as error:
         return str(error)
-    # The names of a network are no proof: another bundle's layers have the same ones.
+    # The names of layers do not suffice: another bundle's layers have the same names.
     shapes = bundle_architecture(name).shapes()
-    # Layers that only the file has, such as those of a fine-tuned head, do no harm.
+    # Additional layers, such as those of a fine-tuned head, do no harm.
     differences = compare_layers(shapes, layers, ignored=layers).describe()
     return f"its layers are not the bundle's: {differences}" if differences else ""
 
@@ -175,7 +175,7 @@ def _digest_path(path: Path) -> Path:
 
 
 def _write_digest(path: Path) -> None:
-    """Write the file's SHA-256 as `sha256sum` does."""
+    """Write the file's SHA-256 in the format of `sha256sum`."""
     write_text(_digest_path(path), f"{sha256_of(path)}  {path.name}\n")
 
 

@@ -1,7 +1,7 @@
 """Weights of Dasheng as its authors publish them: a folder of the hub, or the package's file.
 
-Invariant: every layer is a layer of the front end, or known to be of no use for features, and then
-logged. No code of a folder is run: the configuration and the layers say all.
+Invariant: every layer is a layer of the front end, or is known to be irrelevant for features and
+logged. No code of a folder is executed: the configuration and the layers suffice.
 
 Source: mispeech/dasheng-base and its larger ones on the hub, of the model type 'dasheng', whose
 configuration has `encoder_kwargs`; the package dasheng, whose files are
@@ -32,11 +32,11 @@ _POSITIONS = "time_pos_embed"
 _NAMES = (_POSITIONS, "freq_pos_embed", "patch_embed.proj.weight", "init_bn.1.weight")
 _THEIR_NORM = "init_bn.1."
 _OUR_NORM = "band_norm."
-# The filter bank, which follows from the sizes; counts of batches; and what is behind the encoder.
+# The filter bank, which follows from the sizes; batch counts; and the layers after the encoder.
 _OF_NO_USE = ("front_end.", "init_bn.1.num_batches_tracked", "outputlayer.", "decoder.")
-# What the authors' loaders pass where a file does not say it.
+# Arguments of the authors' loaders that files do not state.
 _HEADS = {768: 12, 1280: 16, 1536: 24}
-# With another value the same layers would give other features.
+# Required values, because with others the same layers would give other features.
 _REQUIRED: dict[str, Any] = {
     "patch_size": [BANDS, 4],
     "patch_stride": [BANDS, 4],
@@ -65,10 +65,10 @@ def is_dasheng(state: Mapping[str, Any]) -> bool:
 
 
 def dasheng_architecture(weights: str) -> str:
-    """Return the value of `front_end.architecture` of the network that is named.
+    """Return the value of `front_end.architecture` for the given weights.
 
     Raises:
-        AsdfError: the folder or file cannot be read or fetched, or is none of Dasheng.
+        AsdfError: the folder or file cannot be read or downloaded, or is not of Dasheng.
     """
     sizes, layers, _ = _read(weights)
     _check_claims(sizes, layers, weights)
@@ -79,7 +79,7 @@ def fill_from_dasheng(front_end: DashengFrontEnd, weights: str) -> None:
     """Load published weights into a front end of the same sizes.
 
     Raises:
-        AsdfError: they cannot be read or fetched, are none of Dasheng, or do not fit.
+        AsdfError: the weights cannot be read or downloaded, are not of Dasheng, or do not fit.
     """
     sizes, layers, left_out = _read(weights)
     if sizes != front_end.sizes:
@@ -94,7 +94,7 @@ def fill_from_dasheng(front_end: DashengFrontEnd, weights: str) -> None:
 
 
 def _read(weights: str) -> tuple[DashengSizes, dict[str, Tensor], list[str]]:
-    """Return sizes, layers by our names, and the names of those that features do not need."""
+    """Return the sizes, layers under our names, and names of layers irrelevant for features."""
     path = Path(fetch_weights(weights))
     folder = hugging_face.folder_of(path)
     if folder is not None:
@@ -162,7 +162,7 @@ def _sizes_of(
 
 
 def _check_claims(sizes: DashengSizes, layers: Mapping[str, Tensor], weights: str) -> None:
-    """Compare the sizes with the layers, before memory is taken for the network.
+    """Compare the sizes with the layers before memory is allocated for the network.
 
     Raises:
         AsdfError: the layers have other sizes.

@@ -1,7 +1,7 @@
 """Weights of EAT as its authors publish them on the hub: a folder with a configuration.
 
-Invariant: every layer of the folder is a layer of the front end, or known to be of no use for
-features, and then logged. Its code is not run: the configuration and the layers say all.
+Invariant: every layer of the folder is a layer of the front end, or is known to be irrelevant for
+features and logged. Its code is not executed: the configuration and the layers suffice.
 
 Source: cwx-worst-one/EAT's networks for transformers, of the model type 'eat'.
 """
@@ -28,9 +28,9 @@ from asdf.runs.log import LOG
 _PREFIX = "model."
 _BLOCKS = "model.blocks."
 _POSITIONS = "fixed_positional_encoder.positions"
-# What fine-tuned networks have after the encoder.
+# Prefixes of the layers after the encoder in fine-tuned networks.
 _HEADS = ("fc_norm.", "head.")
-# With another value the same layers would give other features.
+# Required values, because with others the same layers would give other features.
 _REQUIRED = {
     "stride": 16,
     "patch_size": 16,
@@ -49,7 +49,7 @@ def eat_architecture(weights: str) -> str:
     """Return the value of `front_end.architecture` of the network in a folder, or on the hub.
 
     Raises:
-        AsdfError: there is no such folder, or it is none of EAT.
+        AsdfError: there is no such folder, or it is not of EAT.
     """
     sizes = _read_sizes(_folder_of(fetch_configuration(weights)))
     _check_claims(sizes, hugging_face.read_state(Path(fetch_weights(weights))), weights)
@@ -60,7 +60,7 @@ def fill_from_eat(front_end: EATFrontEnd, weights: str) -> None:
     """Load a published folder into a front end of the same sizes.
 
     Raises:
-        AsdfError: the folder cannot be read or fetched, is none of EAT, or does not fit.
+        AsdfError: the folder cannot be read or downloaded, is not of EAT, or does not fit.
     """
     path = Path(fetch_weights(weights))
     sizes = _read_sizes(_folder_of(str(path)))
@@ -86,7 +86,7 @@ def fill_from_eat(front_end: EATFrontEnd, weights: str) -> None:
 
 
 def _check_claims(sizes: EATSizes, state: Mapping[str, Tensor], weights: str) -> None:
-    """Compare the sizes with the layers, before memory is taken for the network.
+    """Compare the sizes with the layers before memory is allocated for the network.
 
     Raises:
         AsdfError: the layers have other sizes.
@@ -142,10 +142,10 @@ def _sizes_of(config: Mapping[str, Any]) -> EATSizes:
 
 
 def _check_positions(positions: Tensor, front_end: EATFrontEnd, weights: str) -> None:
-    """Make sure that the file's fixed positions are those of the formula.
+    """Check that the file's fixed positions follow the formula.
 
     Raises:
-        AsdfError: they are others.
+        AsdfError: they do not.
     """
     columns = positions.shape[1] // front_end.per_step
     with torch.no_grad():

@@ -1,8 +1,8 @@
-"""Networks as ExecuTorch programs, for telephones and other small machines.
+"""Networks as ExecuTorch programs, for phones and other small machines.
 
-Invariant: a program was run by ExecuTorch's own runtime and compared with the network before it is
-written. It takes one recording of one length. What XNNPACK knows is computed by its kernels, the
-rest by the portable ones.
+Invariant: before a program is written, ExecuTorch's own runtime has executed it, and its results
+were compared with the network's. It takes one recording of one length. XNNPACK's kernels compute
+what they support, the portable kernels the rest.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from asdf.interchange.exported_graphs import (
 
 
 class _Pair(nn.Module):
-    """A network whose outputs are a tuple, which is what programs return."""
+    """A network that returns a tuple, as programs do."""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
@@ -38,14 +38,14 @@ class _Pair(nn.Module):
 
 
 def write_executorch(network: nn.Module, path: Path, samples: int) -> str:
-    """Write `network`, in eval mode, as an ExecuTorch program; return what was checked, in words.
+    """Write `network`, in eval mode, as an ExecuTorch program; return the checks, in words.
 
     Args:
-        samples: the only length of waveforms, (1, samples), that it takes.
+        samples: Length of the waveforms, (1, samples), that it takes.
 
     Raises:
         AsdfError: the package executorch is missing.
-        GraphError: the network cannot be exported, or its program gives other numbers.
+        GraphError: the network cannot be exported, or its program gives other results.
     """
     if find_spec("executorch") is None:
         raise AsdfError(
@@ -62,7 +62,7 @@ def _lower(network: nn.Module, samples: int) -> bytes:
 
     plain = copy.deepcopy(network)
     for module in plain.modules():
-        # ExecuTorch refuses buffers that are not in the state, such as fixed filters.
+        # ExecuTorch refuses buffers that are not in the state dict, such as fixed filters.
         module._non_persistent_buffers_set = set()
     logging.getLogger("executorch").setLevel(logging.ERROR)
     with warnings.catch_warnings():

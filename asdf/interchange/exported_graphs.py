@@ -1,7 +1,7 @@
-"""Networks as graphs that run without ASDF: what TorchScript and ONNX share, and TorchScript.
+"""Networks as graphs that run without ASDF: code common to TorchScript and ONNX, and TorchScript.
 
-Invariant: a graph's results are compared with the network's before the file is written, and a graph
-that was compared at one number of samples takes no other, which it checks. It takes any number of
+Invariant: a graph's results are compared with the network's before the file is written. A graph
+that was compared at one number of samples checks that it gets no other. It takes any number of
 utterances.
 
 Shapes: B utterances, T samples, E embedding values.
@@ -25,22 +25,22 @@ from asdf.networks.tuning.prompts import has_prompts
 from asdf.runs.files import atomic_write
 
 SAMPLES = 64600
-"""What the field cuts or repeats recordings to: 4 s."""
+"""Number of samples to which recordings are commonly cut or repeated: 4 s."""
 
 TOLERANCE = 1e-4
-"""By how much numbers up to 1 may differ; larger ones by as much more."""
+"""Tolerance for values up to 1; it is proportional to larger values."""
 
 TRACED = 2
-"""Waveforms that a graph is made with."""
+"""Number of waveforms with which a graph is made."""
 
 CHECKED = 3
-"""Waveforms that it is checked with; another number shows whether the first became a constant."""
+"""Number of waveforms for the check; it differs, in case the first became a constant."""
 
 Forward = Callable[[Tensor], tuple[Tensor, Tensor]]
 
 
 class GraphError(AsdfError):
-    """A network that cannot be made a graph, or whose graph gives other numbers."""
+    """A network cannot become a graph, or its graph gives other results."""
 
 
 class _OneLength(nn.Module):
@@ -63,8 +63,8 @@ class _OneLength(nn.Module):
 
 @contextmanager
 def returning_a_pair(network: nn.Module) -> Iterator[None]:
-    """Let `network` return a tuple in the block, which tracers know: embeddings and logits."""
-    # Not a module around it: a tracer leaves out the hooks of inner modules.
+    """Let `network` return a tuple, as tracers require, of embeddings and logits in the block."""
+    # A wrapping module would not do: a tracer leaves out the hooks of inner modules.
     handle = network.register_forward_hook(lambda module, inputs, outputs: tuple(outputs))
     try:
         yield
@@ -74,9 +74,9 @@ def returning_a_pair(network: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def _traced_alone(network: nn.Module) -> Iterator[None]:
-    """Keep torch from compiling a method of torchaudio's, next to tracing, where it would fail.
+    """Keep torch from compiling a method of torchaudio, which fails during tracing.
 
-    It reads the code of the layers, and not what was added to them.
+    It reads the code of the layers, without what was added to them.
     """
     if not (has_prompts(network) or has_adapters(network)):
         yield
@@ -89,10 +89,10 @@ def _traced_alone(network: nn.Module) -> Iterator[None]:
 
 
 def samples_for(network: nn.Module, requested: int | None) -> int:
-    """Return the length of a graph's waveforms: the requested one, the network's, or the field's.
+    """Return the length of a graph's waveforms: as requested, of the network, or the common one.
 
     Raises:
-        UsageError: the network takes one length, and another is requested.
+        UsageError: the network has a fixed input length, and another is requested.
     """
     only = fixed_samples(network)
     if only is not None and requested not in (None, only):
@@ -104,10 +104,10 @@ def samples_for(network: nn.Module, requested: int | None) -> int:
 
 
 def write_torchscript(network: nn.Module, path: Path, samples: int) -> str:
-    """Write `network`, in eval mode, as TorchScript; return what was checked, in words.
+    """Write `network`, in eval mode, as TorchScript; return the checks, in words.
 
     Raises:
-        GraphError: the network cannot be traced, or its graph gives other numbers.
+        GraphError: the network cannot be traced, or its graph gives other results.
     """
     # Silence tracer warnings about constant shapes (intended: the length is fixed) and
     # TorchScript's deprecation.
@@ -117,7 +117,7 @@ def write_torchscript(network: nn.Module, path: Path, samples: int) -> str:
             with torch.no_grad(), returning_a_pair(network), _traced_alone(network):
                 # `compare` checks more than check_trace, which traces a second time.
                 traced = torch.jit.trace(network, noise(TRACED, samples), check_trace=False)
-                # Scripted: a tracer would turn the check of the length into a constant.
+                # Scripted, because a tracer would turn the check of the length into a constant.
                 graph = torch.jit.script(_OneLength(traced, samples))
         except Exception as error:  # of any kind, from a network that may be the user's
             raise export_error(network, "TorchScript", error) from error
@@ -134,13 +134,13 @@ def noise(batch: int, samples: int) -> Tensor:
 
 
 def compare(network: nn.Module, batches: Sequence[tuple[int, int]], graph: Forward) -> str:
-    """Run the graph as the network; return the largest difference, in words.
+    """Run the graph and the network; return the largest difference, in words.
 
     Args:
-        batches: number of waveforms, and their number of samples.
+        batches: Numbers of waveforms and of samples of each batch.
 
     Raises:
-        GraphError: the graph gives other numbers, or fails.
+        GraphError: the graph gives other results, or fails.
     """
     largest = 0.0
     for batch, samples in batches:
@@ -175,7 +175,7 @@ def _compare_batch(network: nn.Module, waveforms_BT: Tensor, graph: Forward) -> 
         differences.append(float((expected_BX - result_BX).abs().max()))
         allowed = max(allowed, TOLERANCE * float(expected_BX.abs().max()))
     largest = max(differences)
-    # Each of them: NaN is neither the largest nor within the limit.
+    # Compare each one: NaN is neither the largest nor within the tolerance.
     if not all(difference <= allowed for difference in differences):
         raise GraphError(
             f"the exported graph of {kind} gives other numbers than the network for waveforms of "
@@ -186,7 +186,7 @@ def _compare_batch(network: nn.Module, waveforms_BT: Tensor, graph: Forward) -> 
 
 
 def describe_input(network: nn.Module, samples: int | None) -> str:
-    """Return what a graph takes and gives, in words; None: waveforms of any length."""
+    """Return a graph's inputs and outputs, in words; None: waveforms of any length."""
     rate = describe_rate(network)
     lengths = "samples), of any length," if samples is None else f"{samples})"
     return (
@@ -196,24 +196,24 @@ def describe_input(network: nn.Module, samples: int | None) -> str:
 
 
 def describe_rate(network: nn.Module) -> str:
-    """Return '16 kHz' and the like, the sampling rate that a network hears."""
+    """Return the sampling rate that a network hears, such as '16 kHz'."""
     return f"{audio_of(network).sample_rate / 1000:g} kHz"
 
 
 def write_program(
     path: Path, content: bytes, network: nn.Module, samples: int, run: Forward
 ) -> str:
-    """Write a program for small machines once it is known to compute what `network` does.
+    """Write a program for small machines once its results equal those of `network`.
 
     Args:
         samples: Length of the waveforms that it takes.
         run: Function that runs `content` in its own runtime.
 
     Returns:
-        What it takes and gives, and what was checked, in words.
+        Inputs, outputs and checks, in words.
 
     Raises:
-        GraphError: it gives other numbers than the network.
+        GraphError: it gives other results than the network.
     """
     checked = compare(network, [(1, samples)], run)
     with atomic_write(path, "wb") as file:
@@ -234,6 +234,6 @@ def export_error(network: nn.Module, layout: str, error: Exception) -> GraphErro
 
 
 def _first_line(error: Exception) -> str:
-    # torch's messages go on for pages about its internals.
+    # torch's messages continue for pages about its internals.
     lines = (line.strip() for line in str(error).splitlines())
     return next((line for line in lines if line), "")

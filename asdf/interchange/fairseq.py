@@ -1,7 +1,7 @@
-"""The options of fairseq's wav2vec 2.0 and HuBERT checkpoints, and of WavLM's, which are like them.
+"""Options of fairseq's wav2vec 2.0 and HuBERT checkpoints, and the similar ones of WavLM.
 
-Invariant: an option that would change the features in a way this network cannot follow is an error,
-and nothing that an option says is run.
+Invariant: an option that would change the features in an unsupported way is an error, and nothing
+in an option is executed.
 
 Source: fairseq, `fairseq/models/wav2vec/wav2vec2.py` (options and their defaults); microsoft/unilm,
 `wavlm/WavLM.py`.
@@ -32,10 +32,10 @@ _DEFAULTS: dict[str, Any] = {
     "num_buckets": 320,
     "max_distance": 800,
 }
-# Published networks have seven; in a hostile file a sum may be multiplied over and over.
+# Published networks have seven; a malicious file may repeat a list many times.
 _MAX_LAYERS = 100
-# With another value the same layers would give other features. These are fairseq's defaults, so an
-# option that an older checkpoint lacks is as it should be.
+# With other values the same layers would give other features. These are fairseq's defaults, so an
+# option that an older checkpoint lacks has the right value.
 _REQUIRED = {
     "activation_fn": "gelu",
     "layer_type": "transformer",
@@ -43,7 +43,7 @@ _REQUIRED = {
     "pos_enc_type": "abs",
 }
 _REQUIRED_OF_WAVLM = {"gru_rel_pos": True}
-# What int() and ast raise, the last two on brackets that are nested a thousand deep.
+# Errors of int() and ast, the last two for brackets nested a thousand deep.
 _UNREADABLE = (
     ValueError,
     TypeError,
@@ -55,10 +55,10 @@ _UNREADABLE = (
 
 
 def architecture_from_options(content: Mapping[str, Any]) -> Architecture | None:
-    """Return the architecture that a checkpoint's options state, or None where there are none.
+    """Return the architecture in a checkpoint's options, or None if it has none.
 
     Raises:
-        AsdfError: the options are of a network that this front end cannot be.
+        AsdfError: the options are of a network that this front end does not support.
     """
     options = _find_options(content)
     if options is None:
@@ -107,7 +107,7 @@ def _build_architecture(options: Mapping[str, Any]) -> Architecture:
 def normalizes(content: Mapping[str, Any]) -> bool | None:
     """Whether the network expects waveforms of zero mean and unit variance; None if unknown."""
     cfg = _plain_dict(content.get("cfg"))
-    # With fairseq's task, with WavLM's other options, or in the one namespace of older files.
+    # From fairseq's task, from WavLM's other options, or from the single namespace of older files.
     for options in (_plain_dict(cfg.get("task")), cfg, _plain_dict(content.get("args"))):
         value = options.get("normalize")
         if isinstance(value, bool):
@@ -116,14 +116,14 @@ def normalizes(content: Mapping[str, Any]) -> bool | None:
 
 
 def conv_layers(text: str) -> ConvLayers:
-    """Return the convolutions that `conv_feature_layers` writes as a sum of lists.
+    """Return the convolutions of `conv_feature_layers`, which is written as a sum of lists.
 
-    Such a text is `[(512, 10, 5)] + [(512, 2, 2)] * 2`: channels, kernel and stride.
+    An example is `[(512, 10, 5)] + [(512, 2, 2)] * 2`: channels, kernel and stride.
 
     Raises:
-        ValueError: the text is anything else; it is not run.
+        ValueError: the text has another form; it is never executed.
     """
-    # fairseq calls eval() on this text, which comes with the file.
+    # fairseq calls eval() on this text, which is part of the file.
     layers = _add_layers(ast.parse(text.strip(), mode="eval").body)
     numbers = [number for layer in layers for number in layer]
     are_positive = all(type(number) is int and number > 0 for number in numbers)
@@ -139,7 +139,7 @@ def _add_layers(node: ast.expr) -> list[tuple[int, ...]]:
         case ast.BinOp(op=ast.Add()):
             return _bound_layers(_add_layers(node.left) + _add_layers(node.right))
         case ast.BinOp(op=ast.Mult(), right=ast.Constant(value=times)):
-            # A bool is an int, and no number of times.
+            # A bool is an int, but not a valid count.
             if type(times) is int and 0 < times < _MAX_LAYERS:
                 return _bound_layers(_add_layers(node.left) * times)
     raise ValueError(f"{ast.unparse(node)!r} is not a list of layers")
@@ -152,15 +152,15 @@ def _bound_layers(layers: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
 
 
 def _find_options(content: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the front end's options; None where a file has none.
+    """Return the front end's options; None if a file has none.
 
-    They are in `cfg.model`, in older files in `args`; a fine-tuned network keeps its front end's in
-    `w2v_args`. WavLM's own files have them in `cfg`.
+    They are in `cfg.model`, or in `args` of older files; a fine-tuned network has those of its
+    front end in `w2v_args`. WavLM's own files have them in `cfg`.
     """
     cfg = _plain_dict(content.get("cfg"))
     args = _plain_dict(content.get("args"))
     options = _plain_dict(cfg.get("model")) or args or cfg
-    # The options around it are those of the fine-tuned network.
+    # The outer options are those of the fine-tuned network.
     fine_tuned = _plain_dict(options.get("w2v_args"))
     options = _plain_dict(fine_tuned.get("model")) or fine_tuned or options
     if "encoder_layers" in options or "encoder_embed_dim" in options:
@@ -169,7 +169,7 @@ def _find_options(content: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _plain_dict(value: Any) -> dict[str, Any]:
-    # fairseq saved argparse's own object before it had configurations.
+    # fairseq saved argparse's Namespace before it had configurations.
     if isinstance(value, Namespace):
         return vars(value)
     return dict(value) if isinstance(value, Mapping) else {}

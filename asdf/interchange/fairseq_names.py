@@ -1,7 +1,7 @@
-"""The layer names of fairseq's wav2vec 2.0 and HuBERT, and of WavLM's checkpoints, as torchaudio's.
+"""Conversion of layer names of fairseq (wav2vec 2.0, HuBERT) and WavLM to torchaudio's.
 
-Invariant: a layer is either renamed, known to be of no use for features, or left under its own
-name, where the check of layers reports it. Renaming back gives fairseq's names again.
+Invariant: a layer is renamed, known to be irrelevant for features, or left under its own name,
+where the check of layers reports it. Renaming back gives fairseq's names again.
 
 Source: the state dicts of fairseq, microsoft/unilm (WavLM) and torchaudio.
 """
@@ -20,10 +20,10 @@ from asdf.networks.front_ends.wavlm import join_attention_layers
 
 Layer = TypeVar("Layer")
 
-# Of the pretraining task, of its targets, and the output of networks fine-tuned to write text.
+# Layers of pretraining and its targets, and the output of networks fine-tuned to transcribe.
 _NOT_USED = re.compile(r"(mask_emb|label_embs_concat)$|(quantizer|project_q|final_proj|proj|aux)\.")
 
-# How names begin, fairseq's first; N is a number. The first pair that fits counts.
+# Prefixes of names, fairseq's first; N is a number. The first pair that matches applies.
 _ENCODER_PAIRS = [
     ("self_attn.grep_linear.", "attention.gru_rel_pos_linear."),
     ("self_attn.grep_a", "attention.gru_rel_pos_const"),
@@ -46,11 +46,11 @@ _PAIRS = [
 for _theirs, _ours in _ENCODER_PAIRS:
     _PAIRS.append((f"encoder.layers.N.{_theirs}", f"encoder.transformer.layers.N.{_ours}"))
 
-# A layer norm of the extractor lies between two transpositions, a group norm does not.
+# A layer norm of the extractor is between two transpositions, a group norm is not.
 _BARE_NORM = "feature_extractor.conv_layers.N.2."
 _WRAPPED_NORM = "feature_extractor.conv_layers.N.2.1."
 
-# The two parts of a weight-normalised convolution, by the names since weight norm is a
+# The two parts of a weight-normalised convolution, with their names since weight norm became a
 # parametrization in torch.
 _WEIGHT_NORM = {
     "conv.weight_g": "conv.parametrizations.weight.original0",
@@ -64,8 +64,8 @@ def is_fairseq(state: Mapping[str, Tensor]) -> bool:
 
 
 def torchaudio_names(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], list[str]]:
-    """Return layers under torchaudio's names, from fairseq's or those; and names left out."""
-    # Also called with torchaudio's names, which may still have weight norm's older ones.
+    """Return layers under torchaudio's names, from either naming; and names left out."""
+    # Also called with torchaudio's names, which may still have the older names of weight norm.
     pairs = _PAIRS if is_fairseq(state) else []
     layers = {}
     left_out = []
@@ -78,10 +78,10 @@ def torchaudio_names(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], li
 
 
 def fairseq_names(layers: Mapping[str, Layer], architecture: Architecture) -> dict[str, Layer]:
-    """Return layers, or what stands for them, under fairseq's names, from torchaudio's.
+    """Return layers, or placeholders, under fairseq's names, from torchaudio's.
 
     Raises:
-        AsdfError: the network is WavLM, which fairseq does not have.
+        AsdfError: the network is WavLM, which fairseq does not support.
     """
     if architecture.relative_positions:
         raise AsdfError("fairseq has no WavLM, so it has no names for these layers.")
@@ -89,11 +89,11 @@ def fairseq_names(layers: Mapping[str, Layer], architecture: Architecture) -> di
 
 
 def original_names(layers: Mapping[str, Layer], architecture: Architecture) -> dict[str, Layer]:
-    """Return layers under the names of the program that pretrained them: fairseq's, or WavLM's.
+    """Return layers under the names of the original program: fairseq's, or WavLM's.
 
-    Those of WavLM are those that `split_attention_layers` names.
+    The names of WavLM are those of `split_attention_layers`.
     """
-    # Two names of fairseq's stand for one of ours; without the other mode's the way back is unique.
+    # Two names of fairseq's map to one of ours; without the other mode's the inverse is unique.
     other = _WRAPPED_NORM
     if architecture.extractor_mode == "layer_norm":
         other = _BARE_NORM

@@ -1,8 +1,8 @@
-"""The pretrained weights of a front end: fairseq's, Hugging Face's, torchaudio's, or a detector's.
+"""Pretrained weights of a front end from fairseq, Hugging Face, torchaudio, or a detector.
 
-Invariant: every layer of the file is a layer of the front end, or known to be of no use for
-features, and then logged; what is neither keeps its name, so that the check of layers
-(`fitting.py`) reports it.
+Invariant: every layer of the file is a layer of the front end, or is known to be irrelevant for
+features and logged; any other layer keeps its name, so that the check of layers (`fitting.py`)
+reports it.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from asdf.runs.log import LOG
 from asdf.settings.weights_names import BUNDLE, missing_weights
 
 MASK_EMBEDDING = ("mask_emb", "masked_spec_embed")  # as fairseq and transformers call it
-# fairseq, transformers and torchaudio agree on this name, whatever stands before it.
+# fairseq, transformers and torchaudio agree on this name, after any prefix.
 _FIRST_LAYER = "feature_extractor.conv_layers.0."
 
 
 @dataclass(frozen=True)
 class FrontEndWeights:
-    """A front end's weights: layers by torchaudio's names, and the architecture that they fit.
+    """A front end's weights: layers by torchaudio's names, with a matching architecture.
 
     Attributes:
-        source: Name that `front_end.weights` has for them.
-        left_out: names of the file's layers that are of no use for features.
-        mask_embedding: (dimension,), the vector of masked frames in pretraining; None where the
-            file has none.
-        normalized: whether it was trained on waveforms of zero mean and unit variance; None where
-            that is not known.
+        source: Name of the weights in `front_end.weights`.
+        left_out: Names of the file's layers that are irrelevant for features.
+        mask_embedding: Vector of masked frames in pretraining, (dimension,); None if the file has
+            none.
+        normalized: Whether it was trained on waveforms of zero mean and unit variance; None if
+            unknown.
     """
 
     source: str
@@ -56,7 +56,7 @@ class FrontEndWeights:
 
 @dataclass(frozen=True)
 class _Source:
-    """What a file, a folder or a bundle states: named tensors, and what is known of the network."""
+    """The content of a file, a folder or a bundle: named tensors, and facts about the network."""
 
     state: dict[str, Tensor]
     architecture: Architecture | None
@@ -64,15 +64,15 @@ class _Source:
 
 
 def read_front_end_weights(weights: str, expected: Architecture) -> FrontEndWeights:
-    """Read what `front_end.weights` names: a path, `torchaudio:NAME`, a repository of the hub.
+    """Read `front_end.weights`: a path, `torchaudio:NAME`, or a repository on the hub.
 
-    The architecture is the file's where its options state it. Shapes alone show neither the number
-    of attention heads nor the order of norms: then it is `expected`, or else the known one whose
-    layers have these shapes.
+    The architecture is that of the file's options, if it has any. Shapes alone determine neither
+    the number of attention heads nor the order of norms; without options, it is `expected`, or else
+    the known architecture with these shapes.
 
     Raises:
-        AsdfError: the weights cannot be read or fetched, or are not those of a front end of a known
-            kind.
+        AsdfError: the weights cannot be read or downloaded, or are not those of a known kind of
+            front end.
     """
     source = _read_source(weights)
     original_layers, others = _front_end_layers(source.state, weights)
@@ -82,7 +82,7 @@ def read_front_end_weights(weights: str, expected: Architecture) -> FrontEndWeig
         architecture = matching_architecture(layers, expected)
     else:
         _check_claims(architecture, layers, weights)
-    # Not an error: detectors and fine-tuned networks have layers besides their front end's.
+    # Not an error: detectors and fine-tuned networks have other layers besides the front end's.
     left_out = (*not_used, *others)
     LOG.info("front end: %d layers from %s, %s", len(layers), weights, architecture.to_text())
     if architecture != expected:
@@ -98,13 +98,14 @@ def read_front_end_weights(weights: str, expected: Architecture) -> FrontEndWeig
 
 
 def _check_claims(architecture: Architecture, layers: Mapping[str, Tensor], source: str) -> None:
-    """Compare a file's architecture with its layers, before memory is taken for the network.
+    """Compare a file's architecture with its layers before memory is allocated for the network.
 
     Raises:
         AsdfError: the architecture has other layers.
     """
     convolutions = len(architecture.conv_layers)
-    # Each has a tensor at least. Checked before the shapes, which cost time for a million layers.
+    # Each layer has at least one tensor. Checked before the shapes, which are slow for a million
+    # layers.
     if max(architecture.layers, convolutions) > len(layers):
         raise AsdfError(
             f"weights {source} are described with {architecture.layers:,} encoder layers and "
@@ -124,7 +125,7 @@ def rename_front_end(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], li
     """Rename a front end's layers from fairseq's or Hugging Face's names to torchaudio's.
 
     Returns:
-        The layers, and the names of those that features do not depend on.
+        Layers, and names of those that features do not depend on.
     """
     if hugging_face.is_hugging_face(state):
         return hugging_face.torchaudio_names(state)
@@ -132,12 +133,12 @@ def rename_front_end(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], li
 
 
 def log_normalization(source: str, trained: bool | None, normalizes: bool) -> None:
-    """Log that waveforms reach pretrained weights otherwise than they did in pretraining.
+    """Log that waveforms reach the front end differently than in pretraining.
 
     Args:
-        source: Name that `front_end.weights` has for the weights.
-        trained: whether they were trained on normalised waveforms; None where that is not known.
-        normalizes: whether the front end normalises.
+        source: Name of the weights in `front_end.weights`.
+        trained: Whether they were trained on normalised waveforms; None if unknown.
+        normalizes: Whether the front end normalises.
     """
     if trained is None or trained == normalizes:
         return
@@ -154,7 +155,7 @@ def log_normalization(source: str, trained: bool | None, normalizes: bool) -> No
 def _read_source(weights: str) -> _Source:
     if weights.startswith(BUNDLE):
         bundle = weights.removeprefix(BUNDLE)
-        # Before the download, so that an unknown name costs none.
+        # Checked before the download, so that an unknown name causes none.
         bundle_of = bundle_architecture(bundle)
         file = download_bundle(bundle)
         state = state_dict_in(read_weights_file(file), file)
@@ -195,7 +196,7 @@ def _read_checkpoint(path: Path) -> _Source:
 def _front_end_layers(
     state: dict[str, Tensor], path: str | Path
 ) -> tuple[dict[str, Tensor], list[str]]:
-    """Return the front end's layers, without programs' prefixes, and the names of all others."""
+    """Return the front end's layers without prefixes, and the names of all others."""
     prefixes = {name[: name.index(_FIRST_LAYER)] for name in state if _FIRST_LAYER in name}
     if is_beats(state):
         raise AsdfError(
@@ -229,7 +230,7 @@ def _front_end_layers(
 def matching_architecture(layers: Mapping[str, Tensor], expected: Architecture) -> Architecture:
     """Return `expected` or a known architecture with layers of these shapes, else `expected`."""
     shapes = {name: tensor.shape for name, tensor in layers.items()}
-    # `expected` first: known ones may share their shapes and differ in what shapes do not show.
+    # `expected` first: known ones may have the same shapes and differ in other properties.
     for architecture in (expected, *KNOWN.values()):
         if architecture.shapes() == shapes:
             return architecture

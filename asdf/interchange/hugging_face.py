@@ -1,10 +1,10 @@
 """Folders of Hugging Face's wav2vec 2.0, HuBERT, WavLM and MERT, read without transformers.
 
-Invariant: a configuration whose network this front end cannot be is an error, and a folder's index
-leads to no file outside the folder.
+Invariant: a configuration of an unsupported network is an error, and a folder's index refers to no
+file outside of the folder.
 
-A layer is either renamed as torchaudio's, known to be of no use for features, or left under its own
-name, where the check of layers reports it.
+A layer is renamed as torchaudio's, known to be irrelevant for features, or left under its own name,
+where the check of layers reports it.
 
 Sources: transformers, the documentation of the configurations; the state dicts of transformers and
 torchaudio. Li et al., "MERT", ICLR 2024, whose published networks compute what HuBERT's do.
@@ -32,7 +32,8 @@ from asdf.networks.front_ends.wavlm import join_attention_layers, split_attentio
 from asdf.settings.sections import HIGHEST_RATE, LOWEST_RATE
 
 PREPROCESSOR = "preprocessor_config.json"
-# The first that exists is read: safetensors have no pickle and their tensors can be mapped.
+# The first existing file is read: safetensors contain no pickle, and their tensors can be
+# memory-mapped.
 WEIGHTS = (
     "model.safetensors",
     "model.safetensors.index.json",
@@ -43,12 +44,12 @@ OLD_NAMES = {
     ".weight_g": ".parametrizations.weight.original0",
     ".weight_v": ".parametrizations.weight.original1",
 }
-"""As torch and transformers called the parts of a weight norm once, and call them now."""
+"""Old and new names of the parts of a weight norm in torch and transformers."""
 
 MODEL_TYPES = ("wav2vec2", "hubert", "wavlm", "mert_model")
 # HuBERT's network by another name.
 _MERT = "mert_model"
-# Layers of pretraining, and what fine-tuned networks have after the encoder.
+# Layers of pretraining, and those after the encoder in fine-tuned networks.
 _NOT_USED = re.compile(
     r"masked_spec_embed$|(quantizer|project_q|project_hid|lm_head|classifier|projector"
     r"|layer_weights|tdnn|feature_extractor_classifier|objective|adapter)\b"
@@ -70,7 +71,7 @@ _DEFAULTS: dict[str, Any] = {
     "num_buckets": 320,
     "max_bucket_distance": 800,
 }
-# With another value the same layers would give other features.
+# Required values, because with others the same layers would give other features.
 _REQUIRED = {
     "hidden_act": "gelu",
     "feat_extract_activation": "gelu",
@@ -86,7 +87,7 @@ _REQUIRED = {
 
 
 def folder_of(path: Path) -> Path | None:
-    """Return the folder of a model, given it or its weights; None without a configuration."""
+    """Return the folder of a model from its path or that of its weights; None without a config."""
     folder = path if path.is_dir() else path.parent
     is_weights = path.name in WEIGHTS or path.suffix == ".safetensors"
     if (path.is_dir() or is_weights) and (folder / CONFIG).is_file():
@@ -95,10 +96,10 @@ def folder_of(path: Path) -> Path | None:
 
 
 def read_state(path: Path) -> dict[str, Tensor]:
-    """Read the named tensors of a folder, of one file, or of the files that an index names.
+    """Read the named tensors of a folder, of one file, or of the files in an index.
 
     Raises:
-        AsdfError: a folder without weights, or weights that cannot be read.
+        AsdfError: the folder has no weights, or they cannot be read.
     """
     if path.is_dir():
         path = _find_weights(path)
@@ -124,8 +125,7 @@ def read_architecture(folder: Path) -> Architecture:
     """Read the architecture from the folder's configuration.
 
     Raises:
-        AsdfError: the configuration is of a network that this front end cannot be, or cannot be
-            understood.
+        AsdfError: the configuration is of an unsupported network, or is not valid.
     """
     path = folder / CONFIG
     config = read_json(path)
@@ -145,10 +145,10 @@ def read_architecture(folder: Path) -> Architecture:
 
 
 def _read_rate(folder: Path, config: Mapping[str, Any]) -> int:
-    """Return the sampling rate that a MERT was trained at.
+    """Return the sampling rate at which a MERT network was trained.
 
     Raises:
-        AsdfError: its files contradict each other, or state no such rate.
+        AsdfError: its files contradict each other, or state no valid rate.
     """
     rates = [config["sample_rate"]] if "sample_rate" in config else []
     if (folder / PREPROCESSOR).is_file():
@@ -173,7 +173,7 @@ def architecture_of(config: Mapping[str, Any], path: Path) -> Architecture:
         path: Name of the configuration in messages.
 
     Raises:
-        AsdfError: it is of a network that this front end cannot be, or cannot be understood.
+        AsdfError: it is of an unsupported network, or is not valid.
     """
     for name, value in _REQUIRED.items():
         if config.get(name, value) != value:
@@ -194,7 +194,7 @@ def _build_architecture(config: Mapping[str, Any]) -> Architecture:
     layers = zip(config["conv_dim"], config["conv_kernel"], config["conv_stride"], strict=True)
     return Architecture(
         conv_layers=tuple((int(width), int(kernel), int(step)) for width, kernel, step in layers),
-        # A word that is not known goes on to Architecture, whose error names it.
+        # An unknown word is passed to Architecture, whose error message includes it.
         extractor_mode={"group": "group_norm", "layer": "layer_norm"}.get(norm, norm),
         conv_bias=bool(config["conv_bias"]),
         dimension=int(config["hidden_size"]),
@@ -224,9 +224,9 @@ def _read_parts(index: Path) -> dict[str, Tensor]:
             f"{index} is damaged: it holds no weight_map of file names. Download it again."
         )
     state: dict[str, Tensor] = {}
-    # Each file once: the index names it for every layer in it.
+    # Each file once: the index lists it for every layer in it.
     for part in dict.fromkeys(parts.values()):
-        # An index names files of its folder; it may not lead anywhere else.
+        # An index lists files of its folder, and may not refer to any other.
         if Path(part).name != part or part.endswith(".index.json"):
             raise AsdfError(
                 f"{index} is refused: it names {part!r}, which is not a file next to it."
@@ -244,7 +244,7 @@ def _read_parts(index: Path) -> dict[str, Tensor]:
 
 def is_hugging_face(state: Mapping[str, Tensor]) -> bool:
     """Whether layers have Hugging Face's names."""
-    # fairseq calls it post_extract_proj, and in torchaudio it lies below `encoder.`.
+    # fairseq calls it post_extract_proj, and torchaudio has it below `encoder.`.
     return "feature_projection.projection.weight" in state
 
 

@@ -1,7 +1,7 @@
-"""A detector in any known layout, as a network of ASDF with all that its file will hold.
+"""Import of a detector in any known layout, with the content of its network file.
 
-Invariant: each number of the network is the file's, finite, or named as one that scores do not
-depend on. Nothing is written here.
+Invariant: each number of the network is the file's and finite, or is reported as irrelevant for
+scores. Nothing is written here.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from asdf.settings.sections import FRONT_ENDS
 
 @dataclass(frozen=True)
 class Imported:
-    """A detector that was read.
+    """An imported detector.
 
     Attributes:
-        network: in eval mode, on the CPU.
-        file: Content of a network file of it.
-        recognised: as what it was read, and what was left out.
+        network: Network in eval mode, on the CPU.
+        file: Content of its network file.
+        recognised: Layout in which it was read, and what was left out.
     """
 
     network: nn.Module
@@ -52,14 +52,14 @@ def import_detector(
     """Read a detector in any layout that `recognise` knows, from a file or a folder.
 
     Args:
-        chosen: settings by their full names, which override the file's.
-        folder: where the module of a user's own network class lies.
-        bona_fide: as of `recognise`.
+        chosen: Settings by full name, which override those of the file.
+        folder: Folder with the module of your own network class.
+        bona_fide: Bona fide classes, as in `recognise`.
 
     Raises:
         UsageError: there is no such `folder`, or no such class.
-        AsdfError: the file cannot be read, is no detector, does not say enough of its network,
-            lacks layers, or holds numbers that are not finite.
+        AsdfError: the file cannot be read, is not a detector, describes its network incompletely,
+            lacks layers, or has numbers that are not finite.
     """
     read = recognise(path, chosen or {}, bona_fide)
     source = str(path)
@@ -79,10 +79,10 @@ def import_detector(
 def load_detector_weights(network: nn.Module, path: str | Path) -> tuple[str, ...]:
     """Load a whole network's weights from a detector in any layout that `import_detector` reads.
 
-    A state dict of the network itself is read as well, whatever its class.
+    A state dict of the network itself is read too, for any class.
 
     Returns:
-        The names of layers that the file holds and the network has no use for.
+        Names of layers in the file that the network does not use.
 
     Raises:
         AsdfError: the file cannot be read, or does not fit the network layer by layer.
@@ -110,13 +110,13 @@ def load_detector_weights(network: nn.Module, path: str | Path) -> tuple[str, ..
 
 
 def _settings_of(network: nn.Module) -> dict[str, Any]:
-    """Return what a network says of itself that no file does."""
+    """Return the settings of a network that files do not state."""
     front_end = getattr(network, "front_end", None)
     if not isinstance(front_end, FrontEnd):
         return {}
     settings: dict[str, Any] = {"front_end.architecture": front_end.architecture_setting}
     if front_end.masking is not None:
-        # The vector of masked frames is then a layer of it.
+        # The vector of masked frames is then one of its layers.
         settings["front_end.time_mask_proportion"] = front_end.masking.time_proportion
     for name, path in FRONT_ENDS.items():
         is_usual = isinstance(front_end, Wav2Vec2FrontEnd)

@@ -1,8 +1,8 @@
-"""A whole network that training begins with, such as a detector of the hub.
+"""A complete network from which training starts, such as a detector of the hub.
 
-Invariant: the config says what is trained, as always. Where it describes another network than the
-one that training is to begin with, it is refused with the lines that it lacks; nothing of the
-network is left out or drawn anew but what the config adds to it.
+Invariant: the config determines what is trained, as always. If it describes another network than
+the initial one, it is refused with the lines that it lacks. Only layers that the config adds are
+missing in the initial network, and are initialised randomly.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ _FRONT_END = (
     *("front_end_class", "architecture", "layer"),
     *("normalize_waveforms", "repeat_last_frame"),
 )
-# What a config may add to a network: it learns from the start.
+# Layers that a config may add to a network; they are trained from scratch.
 _ADDED = ("front_end.masking.", "frame_head.")
 
 
 def build_on_network(settings: Sections, folder: Path, named: str) -> nn.Module:
-    """Build the network of the settings with the numbers of a whole network.
+    """Build the network of the settings with the weights of a complete network.
 
     Args:
-        folder: the recipe's folder, where a user's own modules lie.
-        named: Path of the network, in any layout that is read, or a name of the hub.
+        folder: Folder of the recipe, for modules of your own.
+        named: Path of the network, in any supported layout, or a name on the hub.
 
     Raises:
         UsageError: the settings describe another network; the message has the lines to add.
@@ -65,7 +65,7 @@ def build_on_network(settings: Sections, folder: Path, named: str) -> nn.Module:
 
 
 def _lines_to_add(ours: Sections, theirs: Sections) -> Iterator[str]:
-    """Yield the lines of a config that make its network the other one."""
+    """Yield the lines that turn the network of a config into the other one."""
     names = [("network", "network_class"), ("network", "score")]
     names += [("front_end", name) for name in _FRONT_END]
     names += [("back_end", each.name) for each in fields(theirs.back_end)]

@@ -1,8 +1,8 @@
-"""ONNX graphs with weights of 8 bits: what becomes smaller, and what that does to the scores.
+"""ONNX graphs with 8-bit weights: quantisation, and its effect on size and scores.
 
-Invariant: large matrices alone are quantised; what is between them, convolutions and the output
-layer stay in float32. Inputs of the matrices are quantised as they come, over a whole batch: an
-int8 graph's score depends on the batch, so it is for one recording at a time.
+Invariant: only large matrices are quantised; the operations between them, convolutions and the
+output layer stay in float32. Inputs of the matrices are quantised dynamically, over a whole batch:
+the scores of an int8 graph depend on the batch, so it is for one recording at a time.
 
 Shapes: B utterances, T samples.
 """
@@ -20,10 +20,10 @@ from torch import Tensor
 from asdf.errors import AsdfError
 from asdf.interchange.exported_graphs import Forward, noise
 
-# Smaller ones take no time, and the logits are among them.
+# Smaller matrices take no time, and include that of the logits.
 _MIN_VALUES = 2**12
 _QUANTIZED = ["MatMul", "Gemm"]
-# Per length, from quiet to loud.
+# Levels of the noise at each length, from quiet to loud.
 _GAINS = (0.1, 1.0, 5.0)
 
 
@@ -47,7 +47,7 @@ def quantize(content: bytes) -> bytes:
             "--int8: the network has no linear layer that is large enough to be quantised, and "
             "nothing was written. Export it without --int8."
         )
-    # What onnxruntime would otherwise advise to do first: shapes are inferred below.
+    # Suppresses onnxruntime's advice to infer shapes first, which is done below.
     onnx.helper.set_model_props(graph, {"onnx.quant.pre_process": "onnxruntime.quant"})
     with TemporaryDirectory() as folder:
         path = Path(folder) / "net.onnx"
@@ -57,7 +57,8 @@ def quantize(content: bytes) -> bytes:
             op_types_to_quantize=_QUANTIZED,
             nodes_to_quantize=large,
             per_channel=True,
-            # 7 bits: processors without VNNI add pairs of products in 16 bits, which overflow.
+            # 7 bits: processors without VNNI add pairs of products in 16 bits, which would
+            # overflow.
             reduce_range=True,
             weight_type=QuantType.QInt8,
         )
@@ -65,7 +66,7 @@ def quantize(content: bytes) -> bytes:
 
 
 def _name_large_products(graph: Any) -> list[str]:
-    """Return the names of the products with a large matrix of weights."""
+    """Return the names of the products with a large weight matrix."""
     sizes = {}
     for weights in graph.graph.initializer:
         values = 1
@@ -86,12 +87,12 @@ def describe_effect(
     sizes: tuple[int, int],
     lengths: Sequence[int],
 ) -> str:
-    """Return what quantising changed, in words: the file's size, and the scores of noise.
+    """Return the effect of quantisation in words: file size, and scores of noise.
 
     Args:
-        before, after: the two graphs.
+        before, after: Graphs before and after quantisation.
         sizes: Sizes of their files, in bytes.
-        lengths: numbers of samples to compare the scores at.
+        lengths: Numbers of samples at which scores are compared.
     """
     scores = []
     differences = []

@@ -1,8 +1,8 @@
-"""Folders of Hugging Face with an audio language model, for `asdf.networks.AudioLanguageModel`.
+"""Hugging Face folders of audio language models, for `asdf.networks.AudioLanguageModel`.
 
-Invariant: every layer of the files is a layer of the model, by transformers' own names of now or of
-then, and every layer of the model is in the files. Files are read as all weights are: nothing in
-them is run, and a tokenizer is the text of its tokenizer.json.
+Invariant: every layer of the files is a layer of the model, by transformers' current or earlier
+names, and every layer of the model is in the files. No code in the files is executed, and a
+tokenizer is the text of its tokenizer.json.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from asdf.networks.language_models.words import check_tokenizer
 from asdf.runs.log import LOG
 
 TOKENIZER = "tokenizer.json"
-# No tokenizer of the field is a fifth of it.
+# Known tokenizers have less than a fifth of it.
 _MOST_BYTES = 2**26
 
 
 def fill_language_model(network: AudioLanguageModel, weights: str) -> None:
-    """Load the weights and the words of a folder, or of a repository of the hub.
+    """Load the weights and the tokenizer of a folder, or of a repository on the hub.
 
     Raises:
         UsageError: the answers of the settings are not tokens of the model.
@@ -46,7 +46,7 @@ def fill_language_model(network: AudioLanguageModel, weights: str) -> None:
             f"weights {weights} are of another configuration than the model was built as. Build it "
             "by asdf.interchange.build_pretrained(settings)."
         )
-    # First: an answer of two tokens is known before gigabytes are read.
+    # First, because an answer of two tokens should be detected before gigabytes are read.
     network.read_words(_read_tokenizer(folder / TOKENIZER))
     layers = _renamed(hugging_face.read_state(path), front_end.model)
     LOG.info("language model: %d layers from %s", len(layers), weights)
@@ -57,7 +57,7 @@ def _read_tokenizer(path: Path) -> str:
     """Return the text of a tokenizer.
 
     Raises:
-        AsdfError: there is none, or it is no tokenizer.
+        AsdfError: there is none, or it is not a valid tokenizer.
     """
     if not path.is_file():
         raise AsdfError(
@@ -75,7 +75,7 @@ def _read_tokenizer(path: Path) -> str:
 
 
 def _renamed(state: Mapping[str, Tensor], model: Any) -> dict[str, Tensor]:
-    """Return the layers of files by the names of the model's."""
+    """Return the layers of files by the model's names."""
     names = model.state_dict().keys()
     renamings = find_renamings(model)
     layers = {}

@@ -1,7 +1,7 @@
-"""Networks as LiteRT programs (.tflite), for telephones and other small machines.
+"""Networks as LiteRT programs (.tflite), for phones and other small machines.
 
-Invariant: a program was run by LiteRT's own interpreter and compared with the network before it is
-written. It takes one recording of one length.
+Invariant: before a program is written, LiteRT's own interpreter has executed it, and its results
+were compared with the network's. It takes one recording of one length.
 
 Shapes: T samples, E embedding values.
 """
@@ -33,7 +33,7 @@ _STDERR = 2
 
 
 class _Named(nn.Module):
-    """A network whose outputs have names, as its ONNX graph's have."""
+    """A network with named outputs, like those of its ONNX graph."""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
@@ -44,14 +44,14 @@ class _Named(nn.Module):
 
 
 def write_litert(network: nn.Module, path: Path, samples: int) -> str:
-    """Write `network`, in eval mode, as a LiteRT program; return what was checked, in words.
+    """Write `network`, in eval mode, as a LiteRT program; return the checks, in words.
 
     Args:
-        samples: the only length of waveforms, (1, samples), that it takes.
+        samples: Length of the waveforms, (1, samples), that it takes.
 
     Raises:
         AsdfError: a package is missing.
-        GraphError: the network cannot be exported, or its program gives other numbers.
+        GraphError: the network cannot be exported, or its program gives other results.
     """
     for package in _PACKAGES:
         if find_spec(package) is None:
@@ -95,7 +95,7 @@ def _runner(content: bytes) -> Forward:
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Leave out what the converter's libraries write to standard error, past Python's streams."""
+    """Suppress what the converter's libraries write to standard error, below Python's streams."""
     sys.stderr.flush()
     saved = os.dup(_STDERR)
     null = os.open(os.devnull, os.O_WRONLY)

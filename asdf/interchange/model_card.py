@@ -1,7 +1,7 @@
-"""The model card of an exported network: what it is, how to use it, its data and error rates.
+"""Model cards of exported networks: description, usage, data and error rates.
 
-Invariant: the card says what the network's file and its run's results say, and names what they do
-not.
+Invariant: the card states what the network's file and its run's results contain, and says what is
+missing.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ detector.score("recording.wav")
 
 or `python -m asdf score {address} recording.wav`.
 {further_use}"""
-# Where a network was made is no matter of those who use it.
+# Where a network was trained does not matter to its users.
 _LEFT_OUT = ("paths.", "computing.", "recipe.")
 
 _CALIBRATION = "## Calibration\n\nScores are natural-log likelihood ratios: {}.\n"
@@ -64,13 +64,13 @@ def model_card_text(
     licence: str = "",
     further_use: str = "",
 ) -> str:
-    """Return the card in Markdown.
+    """Return the card as Markdown.
 
     Args:
-        address: Name that its users write in commands.
-        further_use: Paragraphs on its use with transformers; '': the folder is ASDF's alone.
-        licence: its name on the hub, such as 'cc-by-4.0'; empty: not stated.
-        eers: equal error rates, fractions, by the name of the set that they were measured on.
+        address: Name of the network in users' commands.
+        further_use: Paragraphs on its use with transformers; '': the folder is for ASDF alone.
+        licence: Name of the licence on the hub, such as 'cc-by-4.0'; '': not stated.
+        eers: Equal error rates, as fractions, by the name of the set.
     """
     settings = file.to_sections()
     facts = {"name": name, "parameters": parameters, "address": address, "licence": ""}
@@ -82,7 +82,7 @@ def model_card_text(
         facts["licence"] = f"license: {licence}\n"
     parts = [_HEAD.format(**facts)]
     training_data = "Not stated in the file that this was made from."
-    # Without either the file was imported, and its training sets are defaults that nobody chose.
+    # Without either the file was imported, and its training sets are unset defaults.
     if file.progress is not None or eers:
         training_data = ", ".join(settings.recipe.training_sets)
         if settings.recipe.leave_out:
@@ -106,7 +106,7 @@ def model_card_text(
 
 
 def _describe_calibration(entry: Mapping[str, Any]) -> str:
-    """Return the numbers of a calibration, without knots and replicates, and its origin."""
+    """Return the parameters of a calibration, without knots and replicates, and its origin."""
     values = []
     for key, value in entry.items():
         if value is not None and not isinstance(value, list | tuple | Mapping):
@@ -121,10 +121,10 @@ def _describe_calibration(entry: Mapping[str, Any]) -> str:
 
 
 def _describe_merged(lora: Mapping[str, Any]) -> str:
-    """Return how the front end was trained whose updates its weights have by now.
+    """Return how a front end with merged LoRA updates was trained.
 
     Args:
-        lora: the section of that name, as the file has it.
+        lora: Section `lora` of the file.
     """
     kind = "DoRA" if lora.get("decomposed") is True else "LoRA"
     details = []
@@ -140,10 +140,10 @@ def _describe_merged(lora: Mapping[str, Any]) -> str:
 
 
 def measured_eers(path: Path, file: NetworkFile) -> Eers:
-    """Return EERs that came with a network: of its validation, and of the results of its run.
+    """Return the EERs of a network: of its validation, and of the results of its run.
 
     The results are those in `results/results.json` next to the folder of networks, for the
-    network's file name. What cannot be read is left out.
+    network's file name. Unreadable results are left out.
     """
     eers = _validation_eers(file.progress)
     results = layout_of_network(path.resolve()).results_json
@@ -152,11 +152,11 @@ def measured_eers(path: Path, file: NetworkFile) -> Eers:
     try:
         for row in json.loads(results.read_text(encoding="utf-8")):
             if row["epoch"] == path.stem:
-                # The same set, validated in training, where its name alone stands for it.
+                # The same set, validated in training, under its plain name.
                 eers.pop(f"{row['set']}{in_precision(row.get('scoring_precision'))}", None)
                 eers[described_set(row)] = float(row["eer"])
     except (ValueError, KeyError, TypeError, OSError):
-        # Without the rows read so far: half of damaged results would pass for all of them.
+        # Discard the rows read so far: partial results could be mistaken for all of them.
         return _validation_eers(file.progress)
     return eers
 

@@ -1,8 +1,8 @@
-"""The networks that a user names: by a path, or by a name of the hub.
+"""Networks given by a path, or by a name on the hub.
 
-Invariant: whatever takes a network takes the same names: a file or folder on this machine, a
-repository of the hub, which is downloaded once, or the shipped detector; of ASDF, or in another
-layout that `recognise` knows.
+Invariant: all functions that take a network accept the same names: a file or folder on this
+machine, a repository on the hub, which is downloaded once, or the shipped detector; in ASDF's
+layout, or in another one that `recognise` supports.
 """
 
 from __future__ import annotations
@@ -31,16 +31,18 @@ from asdf.trials.run_folder import open_run_folder
 
 
 def find_network(named: AnyPath) -> Path:
-    """Return the path of a network: as it is named, or where it was downloaded to from the hub.
+    """Return the path of a network: the given path, or the download from the hub.
 
-    Of the folder of a run it is the best network, which `report` and `evaluate` are about. `small`
-    is the shipped detector; of an address it is a local copy; a name that `detectors` lists is
-    downloaded from the hub, or is the file of that detector in the current folder. What exists
-    under a name comes before all of them.
+    For the folder of a run it is the best network, as in `report` and `evaluate`. `small` is the
+    shipped detector; an address becomes a local copy; a name in the list of `detectors` is
+    downloaded from the hub, or is that detector's file in the current folder. An existing path
+    takes precedence over all of these.
 
     Raises:
-        UsageError: it begins with 'hub:' and is no name, or huggingface_hub is not installed.
-        AsdfError: it cannot be downloaded; it is a published detector whose file is not here.
+        UsageError: it begins with 'hub:' but is not a valid name, or huggingface_hub is not
+            installed.
+        AsdfError: it cannot be downloaded, or it is a published detector whose file is missing
+            here.
     """
     name = parse_name(os.fspath(named))
     if name is not None:
@@ -62,7 +64,7 @@ def _download(path: Path) -> Path:
     """Return the local copy of a network in a store, which is downloaded once.
 
     Raises:
-        AsdfError: there is none, or its store does not answer.
+        AsdfError: it does not exist, or its store does not respond.
     """
     try:
         return local_file(path)
@@ -74,7 +76,7 @@ def _best_of_run(folder: Path) -> Path:
     """Return the path of a run's best network.
 
     Raises:
-        AsdfError: it has none yet.
+        AsdfError: there is none yet.
     """
     run = open_run_folder(folder)
     names = [NetworkName.parse(path.name) for path in run.layout.networks.glob("*.pt")]
@@ -82,15 +84,15 @@ def _best_of_run(folder: Path) -> Path:
     best = best_network(run.training(), networks)
     if best is None:
         raise AsdfError(f"the run in {folder} has no network yet. Run its stage 1 first.")
-    # As the user named the folder: the result is shown.
+    # In the form in which the user wrote the folder, because the result is shown.
     return Layout(folder).network_file(NetworkName(best))
 
 
 def describe_source(named: AnyPath, path: Path) -> str:
-    """Return where a network is from: its path or address, or the repository with its commit.
+    """Return the origin of a network: its path or address, or the repository with its commit.
 
     Args:
-        path: Path that `find_network` returned.
+        path: Path returned by `find_network`.
     """
     name = name_of(path)
     if name is not None:
@@ -103,10 +105,10 @@ def describe_source(named: AnyPath, path: Path) -> str:
 
 
 def note_source(file: NetworkFile, path: Path) -> None:
-    """Note in a network's file which commit of the hub it was downloaded from, if it was.
+    """Record in a network's file the commit on the hub that it was downloaded from, if any.
 
     Args:
-        path: Path that `find_network` returned.
+        path: Path returned by `find_network`.
     """
     name = name_of(path)
     if name is not None:
@@ -118,21 +120,21 @@ def read_network(
     folder: Path | None = None,
     base: str | None = None,
 ) -> tuple[nn.Module, NetworkFile]:
-    """Read the network of a file, in eval mode on the CPU, and all else that the file holds.
+    """Read the network of a file, in eval mode on the CPU, with the other content of the file.
 
-    Updates of LoRA are merged into the weights, and layers that the file leaves out are read from
-    its base: what is returned describes the network as it is then.
+    LoRA updates are merged into the weights, and layers that the file omits are read from its base:
+    the returned description is that of the resulting network.
 
     Args:
-        path: Network file; or a safetensors file or a folder, as `export` writes them.
-        folder: Folder that holds the module of a user's own network class; without it only the
-            project's classes are built.
-        base: Pretrained weights of a file that holds only what was trained; None: where they
-            were when it was trained.
+        path: Network file; or a safetensors file or a folder written by `export`.
+        folder: Folder with the module of your own network class; without it only the project's
+            classes are built.
+        base: Pretrained weights for a file of only trained weights; None: the location used in
+            training.
 
     Raises:
-        AsdfError: the file cannot be read, is no ASDF network, or its weights do not fit the
-            network it describes; its base is missing or another.
+        AsdfError: the file cannot be read, is not an ASDF network, or its weights do not fit the
+            network it describes; or its base is missing or different.
 
     Examples:
         >>> import torch
@@ -150,18 +152,18 @@ def read_detector(
     folder: Path | None = None,
     base: str | None = None,
 ) -> tuple[nn.Module, NetworkFile]:
-    """Read the network that a user names, in eval mode on the CPU, and what its file holds.
+    """Read a detector, in eval mode on the CPU, with the other content of its file.
 
-    A detector of another program is read as `python -m asdf import` reads it, to be scored as its
-    authors score it; what was set for that is logged.
+    A detector of another program is read like in `python -m asdf import`, to be scored as by its
+    authors; the settings for that are logged.
 
     Args:
-        named: a path, or a name of the hub.
-        folder, base: as of `read_network`.
+        named: Path of the network, or its name on the hub.
+        folder, base: Folder and pretrained weights, as in `read_network`.
 
     Raises:
         UsageError: as `find_network`.
-        AsdfError: it cannot be downloaded or read, or is no detector.
+        AsdfError: it cannot be downloaded or read, or is not a detector.
     """
     path = find_network(named)
     if is_fused_file(path):

@@ -1,8 +1,8 @@
-"""What `front_end.weights` names: a path, a bundle of torchaudio, or a repository of the hub.
+"""Resolution of `front_end.weights`: a path, a torchaudio bundle, or a repository on the hub.
 
-Invariant: one function turns a name of the hub into the path of its files. A network is built from
-one commit: `pin_weights` puts it into the name before anything is read, and files of the network
-state it.
+Invariant: one function turns a name on the hub into the path of its files. A network is built from
+one commit: `pin_weights` adds it to the name before anything is read, and the network's files state
+it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def names_path(weights: str) -> bool:
 
 
 def pin_weights(weights: str) -> str:
-    """Return a name of the hub with the commit that it means now; others as they are.
+    """Return a name on the hub with its current commit; return other names unchanged.
 
     Raises:
         UsageError, AsdfError: as `asdf.hub.look_up`.
@@ -43,14 +43,14 @@ def pin_weights(weights: str) -> str:
 
 
 def fetch_weights(weights: str, further: Collection[str] = ()) -> str:
-    """Return the path of what `front_end.weights` names, after a download where it is of the hub.
+    """Return the path of `front_end.weights`, downloading it if it is on the hub.
 
     Args:
-        further: Names of files that are downloaded too, where the repository has them.
+        further: Names of files to download too, if the repository has them.
 
     Raises:
-        UsageError, AsdfError: the hub has no such repository, it holds no weights, or it cannot be
-            downloaded.
+        UsageError, AsdfError: the repository does not exist on the hub, contains no weights, or
+            cannot be downloaded.
     """
     name = hub_name(weights)
     if name is None:
@@ -63,7 +63,7 @@ def fetch_weights(weights: str, further: Collection[str] = ()) -> str:
 
 
 def fetch_configuration(weights: str) -> str:
-    """Return the path of the folder with the configuration of what is named, without its weights.
+    """Return the path of the folder with the configuration of the weights, without the weights.
 
     Raises:
         UsageError, AsdfError: as `fetch_weights`.
@@ -75,7 +75,7 @@ def fetch_configuration(weights: str) -> str:
 
 
 def bytes_to_fetch(weights: str) -> int:
-    """Return how many bytes `fetch_weights` would download; nothing is downloaded.
+    """Return how many bytes `fetch_weights` would download, without downloading them.
 
     Raises:
         UsageError, AsdfError: as `fetch_weights`.
@@ -88,7 +88,7 @@ def bytes_to_fetch(weights: str) -> int:
 
 
 def _choose_files(contents: Contents) -> tuple[str, ...]:
-    """Return the files that weights are read from: of a folder with its configuration, or one.
+    """Return the files of weights: a folder's with its configuration, or a single one.
 
     Raises:
         AsdfError: there are no weights, or several.
@@ -98,7 +98,7 @@ def _choose_files(contents: Contents) -> tuple[str, ...]:
         for weights in WEIGHTS:
             if weights in names:
                 documents = [each for each in (CONFIG, PREPROCESSOR) if each in names]
-                # Those that an index leads to, such as model-00001-of-00002.safetensors.
+                # The files listed in an index, such as model-00001-of-00002.safetensors.
                 parts = []
                 if weights.endswith(_INDEX):
                     whole = PurePosixPath(weights.removesuffix(_INDEX))

@@ -1,7 +1,6 @@
-"""Which known detector a file is nearest to that is none, in the file's own names of layers.
+"""The known detector most similar to an unknown file, in terms of the file's layer names.
 
-Invariant: names of layers are compared and nothing else, so that the sentence is true of the file
-whatever network it is of.
+Invariant: only names of layers are compared, so that the sentence is true of any file.
 """
 
 from __future__ import annotations
@@ -17,12 +16,13 @@ from asdf.networks.without_numbers import without_numbers
 from asdf.settings.sections import Sections
 from asdf.text import and_more, shorten
 
-# Of all kinds of layers of both; below it a likeness says nothing.
+# Proportion of all layer kinds of both; a lower similarity is not meaningful.
 _ALIKE = 0.2
 _SHOWN = 3
 _NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
 _BACK_END = "back_end."
-# Files have many names before those of a front end's layers, and these in all of them.
+# Files have various prefixes before the names of a front end's layers, but these are in all of
+# them.
 _ENCODER = re.compile(
     r"(feature_extractor\.conv_layers|post_extract_proj|feature_projection|encoder\.layers?\."
     r"|encoder\.pos_conv|encoder\.layer_norm|transformer\.|quantizer|project_q|final_proj"
@@ -35,10 +35,10 @@ _FRONT_ENDS = (
 
 
 def describe_nearest(names: Iterable[str], layouts: Mapping[str, str]) -> str:
-    """Return a sentence on the known detector whose layers are nearest to these; '' for none.
+    """Return a sentence on the known detector with the most similar layers; '' for none.
 
     Args:
-        layouts: What known detectors are called, by the names of our classes.
+        layouts: Names of known detectors, by the names of our classes.
     """
     kinds = _kinds_of(names)
     best = ""
@@ -64,7 +64,7 @@ def describe_nearest(names: Iterable[str], layouts: Mapping[str, str]) -> str:
 
 
 def _kinds_of(names: Iterable[str]) -> frozenset[str]:
-    """Return names without numbers of layers, of all that is not a front end's."""
+    """Return names without layer numbers, excluding those of a front end."""
     kinds = set()
     for name in names:
         if not (name.startswith(_FRONT_ENDS) or _ENCODER.search(name)):

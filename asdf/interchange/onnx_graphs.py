@@ -1,8 +1,8 @@
-"""Networks as ONNX graphs, for waveforms of any length wherever that gives the network's numbers.
+"""Networks as ONNX graphs, for waveforms of any length if that gives the network's results.
 
-Invariant: what is written was compared with the network, at several lengths where it takes any. A
-graph that differs or fails at one of them is written for a single length instead, with the reason;
-so is one that cannot be compared.
+Invariant: a graph is compared with the network before it is written, at several lengths if it takes
+any. A graph that differs or fails at one of them is written for a single length instead, with the
+reason; so is a graph that cannot be compared.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from asdf.settings.sections import FRAME_SAMPLES
 INPUT = "waveforms"
 OUTPUTS = ["embeddings", "logits"]
 _OPSET = 17
-# The field's, and odd ones: even and odd numbers of graph nodes.
+# The common length, and odd ones: even and odd numbers of graph nodes.
 _LENGTHS = (9001, 20011, SAMPLES, 70001)
-# Samples that a graph of any length is made with.
+# Number of samples with which a graph of any length is made.
 _TRACED_LENGTH = 16000
-# Of the runtime's log: it writes what it raises, too.
+# Severity of the runtime's log, which otherwise also writes what it raises.
 _FATAL = 4
 
 
@@ -51,10 +51,10 @@ class Graph:
     """A graph that was compared with its network.
 
     Attributes:
-        content: the file.
-        lengths: the numbers of samples that it was compared at.
-        words: Sentences on what it takes and what was compared.
-        only: the one number of samples that it takes; None: any.
+        content: Content of the file.
+        lengths: Numbers of samples at which it was compared.
+        words: Sentences on its input and the comparison.
+        only: Fixed number of samples that it takes; None: any.
     """
 
     content: bytes
@@ -69,15 +69,15 @@ def write_onnx(
     samples: int | None = None,
     int8: bool = False,
 ) -> str:
-    """Write `network`, in eval mode, as ONNX; return what was written and checked, in words.
+    """Write `network`, in eval mode, as ONNX; return the result and the checks, in words.
 
     Args:
-        samples: the only length that it takes; None: any, or the field's where that fails.
-        int8: quantise its large linear layers.
+        samples: Fixed length that it takes; None: any, or the common length where that fails.
+        int8: Whether to quantise its large linear layers.
 
     Raises:
         AsdfError: a package is missing, or the network is too large for a file.
-        GraphError: it cannot be exported, or its graph gives other numbers.
+        GraphError: it cannot be exported, or its graph gives other results.
     """
     graph = compared_graph(network, samples, int8)
     with atomic_write(path, "wb") as file:
@@ -88,7 +88,7 @@ def write_onnx(
 def compared_graph(network: nn.Module, samples: int | None = None, int8: bool = False) -> Graph:
     """Return `network`, in eval mode, as a graph that was compared with it.
 
-    Args and errors as of `write_onnx`.
+    Arguments and errors are those of `write_onnx`.
     """
     graph = _make_compared(network, samples)
     if not int8:
@@ -100,13 +100,13 @@ def compared_graph(network: nn.Module, samples: int | None = None, int8: bool = 
 
 
 def onnx_graph(network: nn.Module, samples: int | None = None) -> bytes:
-    """Return `network`, in eval mode, as the content of an ONNX file; nothing is compared.
+    """Return `network`, in eval mode, as the content of an ONNX file, without comparing.
 
     The graph has the input `waveforms`, (batch, samples), and the outputs `embeddings` and
     `logits`.
 
     Args:
-        samples: the only length of waveforms that it takes; None: any.
+        samples: Fixed length of waveforms that it takes; None: any.
 
     Raises:
         AsdfError: the package onnx is missing, or the network is too large for a file.
@@ -132,13 +132,13 @@ def onnx_graph(network: nn.Module, samples: int | None = None) -> bytes:
                     output_names=OUTPUTS,
                     dynamic_axes=axes,
                     opset_version=_OPSET,
-                    # The newer exporter needs further packages, and stops at WavLM's relative
+                    # The newer exporter needs further packages, and fails on WavLM's relative
                     # positions.
                     dynamo=False,
                 )
         except Exception as error:  # of any kind, from a network that may be the user's
             raise export_error(network, "ONNX", error) from error
-        # The exporter writes the weights of a larger network to files of their own.
+        # The exporter writes the weights of a larger network to separate files.
         if len(list(Path(folder).iterdir())) > 1:
             raise AsdfError(
                 f"{type(network).__name__} is larger than 2 GB, the most that an ONNX file holds; "
@@ -148,7 +148,7 @@ def onnx_graph(network: nn.Module, samples: int | None = None) -> bytes:
 
 
 def runner(content: bytes) -> Forward:
-    """Return what runs an ONNX graph: waveforms (batch, samples) in, embeddings and logits out.
+    """Return a function that runs an ONNX graph on waveforms (batch, samples).
 
     Raises:
         ImportError: onnxruntime is missing.
@@ -158,7 +158,7 @@ def runner(content: bytes) -> Forward:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = _FATAL
     options.intra_op_num_threads = torch.get_num_threads()
-    # From memory: what does not pass is never at its path.
+    # From memory, so that a graph that fails the check is never at its path.
     session: Any = onnxruntime.InferenceSession(content, options)
 
     def run(waveforms_BT: Tensor) -> tuple[Tensor, Tensor]:
@@ -178,22 +178,22 @@ def _make_compared(network: nn.Module, samples: int | None) -> Graph:
         return _compare_one_length(network, only, remark)
     try:
         content = onnx_graph(network)
-        # Of which the first are repeated by most networks.
+        # Most networks repeat the shortest ones.
         shortest = int(getattr(network, "shortest_input", FRAME_SAMPLES))
         lengths = (max(shortest // 3, 1), shortest, *_LENGTHS)
         batches = [(1, length) for length in lengths]
-        # Another number of waveforms at one of them shows enough.
+        # One batch with another number of waveforms is sufficient.
         batches.append((CHECKED, _TRACED_LENGTH - 1))
         checked = compare(network, batches, runner(content))
     except GraphError as error:
-        # Of any length it may be wrong in silence; of one it may be right.
+        # A graph for any length may be wrong silently; one for a single length may be right.
         return _compare_one_length(network, only, f"of one length: {error}")
     return Graph(content, lengths, f"{describe_input(network, None)}\n{checked}")
 
 
 def _compare_one_length(network: nn.Module, samples: int, remark: str) -> Graph:
     content = onnx_graph(network, samples)
-    # The check alone needs it, and the file can be written without one.
+    # Only the check needs it; the file can be written without it.
     checked = "not run: the package onnxruntime is not installed"
     if find_spec("onnxruntime") is not None:
         checked = compare(network, [(CHECKED, samples)], runner(content))

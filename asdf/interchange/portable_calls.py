@@ -1,7 +1,7 @@
-"""Expressions that build modules: calls as text, and the arguments of constructors.
+"""Expressions that build modules: calls as text, and arguments of constructors.
 
-Invariant: a value is written as Python reads it back, or it is refused; nothing that a network file
-says becomes code.
+Invariant: a value is written as Python reads it back, or is refused; no content of a network file
+becomes code.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _WIDTH = 100
 
 @dataclass(frozen=True)
 class Call:
-    """A call that builds a module: its arguments are texts, or calls themselves.
+    """A call that builds a module; its arguments are texts, or calls themselves.
 
     Attributes:
-        arguments: Names, '' where there is none, and values.
-        takes_list: Whether the arguments are one list.
+        arguments: Pairs of names ('' if positional) and values.
+        takes_list: Whether the arguments form one list.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Call:
 
 
 def render(value: Any, indent: int, begin: str) -> str:
-    """Return `begin` and a call as lines of up to 100 columns, `indent` spaces from the left."""
+    """Return `begin` and a call as lines of up to 100 columns, indented by `indent` spaces."""
     space = " " * indent
     flat = f"{space}{begin}{flat_text(value)}"
     if isinstance(value, str) or len(flat) < _WIDTH:
@@ -68,10 +68,10 @@ def _begin(name: str) -> str:
 
 
 def arguments_of(module: nn.Module, kind: type) -> list[tuple[str, Any]]:
-    """Return the arguments of the constructor of torch's that made a module.
+    """Return the arguments of torch's constructor that made a module.
 
     Raises:
-        UnportableError: the module does not show one of them.
+        UnportableError: the module does not reveal one of them.
     """
     if issubclass(kind, nn.RNNBase):
         return recurrent_arguments(module)
@@ -85,7 +85,7 @@ def arguments_of(module: nn.Module, kind: type) -> list[tuple[str, Any]]:
         text = literal(value)
         if text is None:
             raise UnportableError(f"a {kind.__qualname__} does not show its {name}")
-        # Of a convolution, a number stands for each of its directions.
+        # A number for a convolution stands for all of its dimensions.
         is_spread = isinstance(value, tuple) and set(value) == {parameter.default}
         if is_spread or value is parameter.default or value == parameter.default:
             continue

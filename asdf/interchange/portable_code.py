@@ -1,8 +1,8 @@
-"""Code of a network's modules, taken out of ASDF and reduced to what its forward pass runs.
+"""Code of a network's modules, extracted from ASDF and reduced to its forward pass.
 
-Invariant: what is returned is the project's own code with branches left out that cannot be taken:
-those of tracers, of gradients on a CPU, of weights that are cast together, and those that follow
-from attributes which all modules of a class agree on. Nothing is written anew, so the numbers are
+Invariant: the result is the project's own code without branches that cannot be taken: those of
+tracers, of gradients on a CPU, of weights that are cast together, and those that depend on
+attributes with one value in all modules of a class. No code is written anew, so the results are
 those of the network.
 """
 
@@ -29,13 +29,13 @@ from asdf.interchange.portable_reducing import (
 
 @dataclass
 class Code:
-    """Functions, classes, constants and imports that a network's methods need.
+    """The functions, classes, constants and imports that a network's methods need.
 
     Attributes:
         accessed: Names of all attributes that the code reads.
-        called: Names of those of them that it calls.
-        definitions: Top-level statements by name, what is needed by others first.
-        imports: Lines.
+        called: Names of those attributes that it calls.
+        definitions: Top-level statements by name, ordered by dependency.
+        imports: Lines of the imports.
     """
 
     accessed: set[str] = field(default_factory=set)
@@ -45,22 +45,22 @@ class Code:
     _origins: dict[str, str] = field(default_factory=dict)
 
     def method(self, function: FunctionType, known: Known) -> ast.FunctionDef:
-        """Return a method without what cannot run, and include what it needs.
+        """Return a method without unreachable code, and include what it needs.
 
         Args:
             known: Values of attributes of `self`, by name.
 
         Raises:
-            UnportableError: it needs what is neither ASDF's code nor a package's.
+            UnportableError: it needs code that is neither ASDF's nor a package's.
         """
         node = reduced(function, known)
         self.include_names(node, function.__globals__)
         return node
 
     def include_names(self, node: ast.AST, names: Mapping[str, Any]) -> None:
-        """Include what `node` names and `names`, the globals of its module, has.
+        """Include what `node` uses of `names`, the globals of its module.
 
-        Of two things with one name the second gets another, also in `node`.
+        If two objects have the same name, the second one is renamed, also in `node`.
         """
         for inner in ast.walk(node):
             if isinstance(inner, ast.Attribute):
@@ -74,7 +74,7 @@ class Code:
                     _rename(node, name, new)
 
     def _include(self, name: str, value: Any) -> str:
-        """Include what a name stands for; return its name in the code."""
+        """Include the object of a name; return its name in the code."""
         if name in REPLACED_NAMES or getattr(builtins, name, None) is value:
             return name
         if isinstance(value, ModuleType):
@@ -92,10 +92,10 @@ class Code:
         return name
 
     def _define(self, name: str, origin: str, make: Callable[[], Any]) -> str:
-        """Add a definition unless it is there.
+        """Add a definition unless it exists.
 
         Args:
-            origin: Module that has it, or a constant's value.
+            origin: Module of the definition, or a constant's value.
         """
         new = name
         number = 2
@@ -103,7 +103,7 @@ class Code:
             new = f"{name}_{number}"
             number += 1
         if new not in self.definitions:
-            # Recursion ends at a name that is known already; what it needs comes before it.
+            # Recursion ends at a known name; its dependencies come before it.
             self.definitions[new] = ast.Pass()
             made = make()
             del self.definitions[new]
@@ -113,7 +113,7 @@ class Code:
         return new
 
     def _taken(self, name: str, module: str, value: Any) -> ast.stmt:
-        """Return the function or class as it stands in its module, reduced."""
+        """Return the reduced function or class from its module."""
         names = vars(sys.modules[module])
         if isinstance(value, FunctionType | type):
             node: ast.stmt = reduced_node(top_level(module, value.__qualname__), names, {})
@@ -123,7 +123,7 @@ class Code:
 
 
 def _rename(node: ast.AST, name: str, new: str) -> None:
-    """Give a name of a module another one, in what reads or defines it."""
+    """Rename a module's name in what reads or defines it."""
     for inner in ast.walk(node):
         if isinstance(inner, ast.Name) and inner.id == name:
             inner.id = new
@@ -132,7 +132,7 @@ def _rename(node: ast.AST, name: str, new: str) -> None:
 
 
 def _free_names(node: ast.AST) -> list[str]:
-    """Return names that are read, in their order, without those of the function itself."""
+    """Return the names that are read, in order, without the function's local names."""
     stored = set()
     read: dict[str, None] = {}
     for inner in ast.walk(node):

@@ -1,8 +1,8 @@
-"""A network as code that needs torch alone: the classes of its modules, and what joins them.
+"""A network as code that needs only torch: the classes of its modules, and their assembly.
 
-Invariant: the code builds modules of the same names, so that the network's numbers load into them
-strictly, and what it computes is the network's own code (`portable_code`). Sizes are those of the
-modules as they are, not of settings. Whatever cannot be written so is refused by its name.
+Invariant: the code builds modules with the same names, so that the network's weights load strictly,
+and it computes with the network's own code (`portable_code`). Sizes are those of the actual
+modules, not of settings. Unsupported parts are refused by name.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from asdf.networks.front_ends.transformers_front_end import TransformersFrontEnd
 from asdf.networks.front_ends.wav2vec2 import Wav2Vec2FrontEnd
 from asdf.networks.trained_loss import loss_of
 
-# Heads of frames and of tasks are left out, as graphs leave them; everything learns.
+# Heads of frames and of tasks are left out, as in graphs; all parameters are trainable.
 _FIXED: Known = {"frame_head": None, "frozen": False, "unloaded_weights": None}
 _HEADER = '''"""{title}
 
@@ -56,7 +56,7 @@ from __future__ import annotations
 '''
 _BUILD = '''def build_network():
     """Return the network, without its numbers."""'''
-# Of a network whose loss gives its scores.
+# For a network whose loss gives its scores.
 _SCORED = '''def forward(self, waveforms_BT):
     """Return embeddings and the logits (batch, 2) of the loss that the network was trained by."""
     embeddings_BE, logits_B2 = self.before_loss(waveforms_BT)
@@ -77,12 +77,12 @@ _PART = '''class Part(nn.Module):
 
 @dataclass(frozen=True)
 class PortableNetwork:
-    """A network's code and numbers.
+    """The code and the tensors of a network.
 
     Attributes:
-        source: Content of a file of Python with the function `build_network`.
-        state: Numbers, by their names in what that function builds.
-        fixed: Names of those that are no part of the network's own state: filters and tables.
+        source: Content of a Python file with the function `build_network`.
+        state: Tensors, by their names in the result of that function.
+        fixed: Names of tensors outside of the network's own state: filters and tables.
         packages: Packages that the code imports, besides Python's own.
     """
 
@@ -93,10 +93,10 @@ class PortableNetwork:
 
 
 def portable_network(network: nn.Module, version: str) -> PortableNetwork:
-    """Return the code and numbers of a network.
+    """Return the code and the tensors of a network.
 
     Raises:
-        UnportableError: it has a part that cannot be written so; the message names it.
+        UnportableError: a part is not supported; the message names it.
     """
     writer = _Writer(network)
     body = writer.write_classes()
@@ -105,7 +105,7 @@ def portable_network(network: nn.Module, version: str) -> PortableNetwork:
     writer.code.imports |= {"import torch", "from torch import nn"}
     if "SimpleNamespace(" in built:
         writer.code.imports.add("from types import SimpleNamespace")
-    # As files have them: Python's own modules, then those of packages.
+    # Sorted as in files: Python's own modules, then packages.
     lines = writer.code.imports
     blocks = []
     for is_package in (False, True):
@@ -148,7 +148,7 @@ class _Writer:
         self._members: dict[type, dict[str, ast.stmt]] = {kind: {} for kind in self._instances}
 
     def _reached(self, module: nn.Module, name: str) -> Iterator[tuple[str, nn.Module]]:
-        """Yield the modules that scores depend on, but for those inside of packages' networks."""
+        """Yield the modules that scores depend on, except those inside of packages' networks."""
         yield name, module
         if isinstance(module, Wav2Vec2Model):
             return
@@ -170,7 +170,7 @@ class _Writer:
         """Refuse a module that is not ours, torch's, or torchaudio's wav2vec 2.0.
 
         Raises:
-            UnportableError: it is one.
+            UnportableError: it is such a module.
         """
         kind = type(module)
         where = f" ({name})" if name else ""
@@ -191,7 +191,7 @@ class _Writer:
             raise UnportableError(f"its module{where}, a {kind.__qualname__}, has hooks")
 
     def write_classes(self) -> list[str]:
-        """Return the classes of ASDF's modules, with those members that the network reaches."""
+        """Return the classes of ASDF's modules, with the members that the network uses."""
         self.code.called.add("forward")
         if loss_of(self.network) is not None:
             self.code.called.add("logits")
@@ -217,11 +217,11 @@ class _Writer:
         return texts
 
     def _take_members(self, name: str, done: set[str]) -> None:
-        """Take what is called `name` into every class that has it.
+        """Include the member `name` in every class that has it.
 
         Args:
-            done: Names that need not be looked at again, to which this one is added. A method that
-                nothing calls yet may be called by what follows.
+            done: Names that are done, to which this one is added. A method that is not called yet
+                may be called later.
         """
         is_called = name in self.code.called
         if is_called:
@@ -249,7 +249,7 @@ class _Writer:
                 later = kind.__mro__[kind.__mro__.index(owner) + 1 :]
                 target = next(each for each in later if inner.attr in vars(each))
                 if _is_ours(target):
-                    # One class has what several of ASDF have, so the method gets another name.
+                    # One class replaces several of ASDF's, so the method is renamed.
                     name = f"{inner.attr}_of_{target.__qualname__}"
                     inherited = self._method(kind, target, vars(target)[inner.attr])
                     inherited.name = name
@@ -263,14 +263,14 @@ class _Writer:
         name = "Part" if base is None else f"nn.{base.__name__}"
         summary = (inspect.getdoc(kind) or kind.__qualname__).splitlines()[0]
         lines = [f"class {kind.__qualname__}({name}):", f'    """{summary}"""']
-        # Values before what computes with them.
+        # Values come before the code that uses them.
         for node in sorted(members.values(), key=lambda node: isinstance(node, ast.FunctionDef)):
             text = ast.unparse(ast.fix_missing_locations(node))
             lines += ["", textwrap.indent(text, "    ")]
         return "\n".join(lines)
 
     def expression(self, module: nn.Module, name: str) -> Call:
-        """Return the expression that builds a module with all in it."""
+        """Return the expression that builds a module with its content."""
         if isinstance(module, Wav2Vec2Model):
             return self._encoder(name)
         children: list[tuple[str, Any]] = []
@@ -284,7 +284,7 @@ class _Writer:
         if base is not None and is_base:
             called = f"nn.{base.__name__}"
         if base in (nn.Sequential, nn.ModuleList):
-            # A list is one argument, and a sequence of modules as many.
+            # A module list takes one argument, a sequence of modules several.
             return Call(called, [("", child) for _, child in children], base is nn.ModuleList)
         if base is nn.ParameterList:
             numbers = [("", f"nn.Parameter({zeros(each)})") for each in module.parameters()]
@@ -294,7 +294,7 @@ class _Writer:
         return Call(kind.__qualname__, [*self._values_of(module), *children])
 
     def _values_of(self, module: nn.Module) -> list[tuple[str, Any]]:
-        """Return plain attributes that code reads, and all numbers of the module itself."""
+        """Return the plain attributes that code reads, and all tensors of the module itself."""
         values: list[tuple[str, Any]] = []
         for name, value in vars(module).items():
             if name in self.code.accessed and not name.startswith("_"):
@@ -342,7 +342,7 @@ class _Writer:
         return Call("make_encoder", [])
 
     def state(self) -> dict[str, Tensor]:
-        """Return all numbers, filters and tables that follow from the settings as well."""
+        """Return all tensors, including filters and tables that follow from the settings."""
         left_out = [f"{name}." for name, _ in self.network.named_children()]
         reached = tuple(f"{name}." for name in self.modules if name and "." not in name)
         left_out = [prefix for prefix in left_out if prefix not in reached]
@@ -374,14 +374,14 @@ def _is_ours(kind: type) -> bool:
 
 
 def _torch_base(kind: type) -> type | None:
-    """Return the class of torch's from which one of ours is derived; None: only `nn.Module`."""
+    """Return the torch class from which one of ours is derived; None: only `nn.Module`."""
     theirs = [each for each in kind.__mro__ if not _is_ours(each)]
     base = next(each for each in theirs if issubclass(each, nn.Module))
     return None if base is nn.Module else base
 
 
 def _passes_on(members: Mapping[str, ast.stmt]) -> bool:
-    """Return whether members do no more than the class that they are derived from."""
+    """Return whether members do no more than the base class."""
     if not members:
         return True
     node = members.get("forward")
@@ -392,9 +392,9 @@ def _passes_on(members: Mapping[str, ast.stmt]) -> bool:
 
 
 def _known_of(kind: type, modules: Iterable[nn.Module]) -> dict[str, Any]:
-    """Return the attributes that all modules of a class agree on, where code may branch on them.
+    """Return the attributes with one value in all modules of a class, for folding branches.
 
-    Methods that always return the same are among them, as 'name()'.
+    Methods with a constant result are included, as 'name()'.
     """
     known: dict[str, Any] | None = None
     for module in modules:
@@ -434,7 +434,7 @@ def _branches_of(module: nn.Module) -> dict[str, Any]:
     known = {}
     for name, value in values.items():
         if isinstance(value, property):
-            # What a front end is asked for follows from the back end, and is a word.
+            # The back end determines what is requested of a front end, as a word.
             value = getattr(module, name)
             if not isinstance(value, str):
                 continue
@@ -449,7 +449,7 @@ def _root_of(line: str) -> str:
 
 
 def _spaced(statements: list[str]) -> list[str]:
-    """Return functions and classes by themselves, and constants in a row as one."""
+    """Return functions and classes separated by blank lines, and consecutive constants joined."""
     groups: list[str] = []
     for text in statements:
         is_constant = "\n" not in text

@@ -1,7 +1,7 @@
-"""Syntax of functions and classes without branches that are never taken.
+"""Reduction of the syntax of functions and classes to branches that can be taken.
 
-Invariant: what is left computes what the whole does, wherever what is known holds. Annotations,
-comments and all but the first paragraph of docstrings are left out, too.
+Invariant: the reduced code computes the same, provided that the known facts hold. Annotations,
+comments and all but the first paragraph of docstrings are removed too.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from asdf.networks.fast_functions import is_on_cpu, learns_on_cpu
 from asdf.networks.traced_sizes import is_traced
 
 OURS = "asdf."
-# Calls whose value is known where no tracer runs and nothing is computed by other operations.
+# Calls with a known result without a tracer and without replaced operations.
 _KNOWN_CALLS: dict[Callable[..., Any], bool] = {
     learns_on_cpu: False,
-    # A GPU has its own way to a gradient, and other layouts, for the same values.
+    # A GPU computes gradients differently, and in other layouts, with the same values.
     is_on_cpu: True,
     is_short_on_gpu: False,
     is_traced: False,
     torch.onnx.is_in_onnx_export: False,
 }
-# Blocks that choose how fast the same numbers are computed, or whether a front end learns.
+# Blocks that affect only the speed, or whether a front end is trained.
 _DROPPED_BLOCKS = ("weights_cast_together", "_gradients")
 REPLACED_NAMES = {"AsdfError": "ValueError", "UsageError": "ValueError"}
 
 
 class UnportableError(AsdfError):
-    """A network whose code cannot be taken out of ASDF."""
+    """A network whose code cannot be extracted from ASDF."""
 
 
 @dataclass(frozen=True)
 class NotNone:
-    """A value of which no more is known than that it is something."""
+    """A value of which only is known that it is not None."""
 
 
 Known = Mapping[str, Any]
@@ -53,7 +53,7 @@ def reduced(function: FunctionType, known: Known) -> ast.FunctionDef:
     """Return the syntax of a method or function without branches that are never taken.
 
     Args:
-        known: Values of attributes of `self`; `NotNone` where only that is known.
+        known: Values of attributes of `self`; `NotNone` if only that is known.
     """
     module, *path = function.__module__, *function.__qualname__.split(".")
     node = top_level(module, path[0])
@@ -80,7 +80,7 @@ def reduced_node(node: Any, names: Mapping[str, Any], known: Known) -> Any:
     """Return a reduced copy of a function's or class's syntax."""
     copy = ast.parse(ast.unparse(node)).body[0]
     previous = ""
-    # What is known of a local variable follows from what was folded before.
+    # Each folding may reveal more constant local variables.
     while (text := ast.dump(copy)) != previous:
         previous = text
         copy = _Reducer(names, known).visit(copy)
@@ -91,8 +91,8 @@ _LOOKED_AT: set[tuple[str, str]] = set()
 
 
 def _constant_result(module: str, name: str) -> Any:
-    """Return the constant that a function of ASDF always returns; `NotNone` if it is none."""
-    # A function that calls itself is no constant.
+    """Return the constant that a function of ASDF always returns; `NotNone` without one."""
+    # A recursive function is not constant.
     if (module, name) in _LOOKED_AT:
         return NotNone()
     _LOOKED_AT.add((module, name))
@@ -108,7 +108,7 @@ def _find_constant(module: str, name: str) -> Any:
 
 
 def constant_result(node: Any) -> Any:
-    """Return the constant that a reduced function always returns; `NotNone` if it is none."""
+    """Return the constant that a reduced function always returns; `NotNone` without one."""
     if not isinstance(node, ast.FunctionDef):
         return NotNone()
     body = [each for each in node.body if not _is_docstring(each)]
@@ -122,7 +122,7 @@ def constant_result(node: Any) -> Any:
 
 
 class _Reducer(ast.NodeTransformer):
-    """Folds what is known, and leaves out annotations and what then never runs."""
+    """Folds known values, and removes annotations and unreachable code."""
 
     def __init__(self, names: Mapping[str, Any], known: Known) -> None:
         self._names = names
@@ -147,7 +147,7 @@ class _Reducer(ast.NodeTransformer):
         return node
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST | None:
-        # The fields of a class of values are its annotations.
+        # The fields of a dataclass are its annotations.
         if not self._depth:
             return node
         self.generic_visit(node)
@@ -214,7 +214,7 @@ class _Reducer(ast.NodeTransformer):
             if not isinstance(value, ast.Constant):
                 values.append(value)
             elif bool(value.value) is decides:
-                # What follows is never looked at; what precedes it may be.
+                # The following values are never evaluated; the preceding ones may be.
                 values.append(value)
                 break
         if not values:
@@ -253,20 +253,20 @@ class _Reducer(ast.NodeTransformer):
         return node
 
     def _value_of(self, node: ast.AST) -> Any:
-        """Return what an attribute is known to be."""
+        """Return the known value of an attribute."""
         if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
             return _UNKNOWN
         if node.value.id == "self":
             return self._known.get(node.attr, _UNKNOWN)
         owner = self._names.get(node.value.id)
-        # An object of ASDF that lives as long as the process, such as choices of a pass.
+        # An object of ASDF that lives as long as the process, such as options of a pass.
         is_ours = f"{type(owner).__module__}.".startswith(OURS)
         if is_ours and not isinstance(owner, FunctionType | type | ModuleType):
             return getattr(owner, node.attr, _UNKNOWN)
         return _UNKNOWN
 
     def _resolve(self, node: ast.AST) -> Any:
-        """Return the function that is called, where its name says it."""
+        """Return the function that is called, if its name determines it."""
         if isinstance(node, ast.Name):
             return self._names.get(node.id)
         if isinstance(node, ast.Attribute):
@@ -290,7 +290,7 @@ def _is_docstring(node: ast.stmt) -> bool:
 
 
 def _constants_of(node: ast.FunctionDef) -> dict[str, Any]:
-    """Return the local variables that are set once, to True, False or None."""
+    """Return the local variables that are assigned once, to True, False or None."""
     stored: dict[str, int] = {}
     constants: dict[str, Any] = {}
     for argument in ast.walk(node.args):
@@ -308,7 +308,7 @@ def _constants_of(node: ast.FunctionDef) -> dict[str, Any]:
 
 
 def _set_alone(node: ast.AST) -> str:
-    """Return the only variable that an assignment sets; '' of any other statement."""
+    """Return the only variable that an assignment sets; '' for other statements."""
     if isinstance(node, ast.Assign) and len(node.targets) == 1:
         target = node.targets[0]
         return target.id if isinstance(target, ast.Name) else ""
@@ -326,7 +326,7 @@ def _flat(body: Iterable[ast.stmt], constants: Mapping[str, Any]) -> list[ast.st
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             if not isinstance(node.value.value, str):
                 continue
-            # What follows the first paragraph is for those who change ASDF.
+            # The rest of a docstring is for developers of ASDF.
             summary = inspect.cleandoc(node.value.value).split("\n\n")[0]
             node.value = ast.Constant(" ".join(summary.split("\n")))
         result.append(node)

@@ -1,9 +1,8 @@
-"""Pretrained weights in a network: built first, loaded after.
+"""Pretrained weights in a network, loaded after it is built.
 
-Invariant: a network is built with random weights, drawn as without pretrained ones, and every front
-end in it then has the numbers that its settings name, or the build ends with an error. Weights are
-read before memory is taken for the network, so that unusable ones fail early, and its architecture
-may be theirs.
+Invariant: a network is built with random weights, drawn as without pretrained ones. Every front end
+in it then has the weights in its settings, or the build fails. Weights are read before memory is
+allocated for the network, so that unusable ones fail early and may determine its architecture.
 """
 
 from __future__ import annotations
@@ -48,12 +47,12 @@ from asdf.settings.sections import FrontEnd as FrontEndSettings
 from asdf.settings.sections import Sections
 
 _UNKNOWN = object()
-# Front ends whose weights state their sizes, with what reads these.
+# Front ends whose weights state their sizes, with their readers.
 _STATED: dict[type[FrontEnd], Callable[[str], str]] = {
     EATFrontEnd: eat_architecture,
     DashengFrontEnd: dasheng_architecture,
 }
-# Front ends with weights of their own kind, with what loads these.
+# Front ends with their own weight formats, with their loaders.
 _FILLED: dict[type[FrontEnd], Callable[[Any, str], None]] = {
     TransformersFrontEnd: fill_from_folder,
     BEATsFrontEnd: fill_from_beats,
@@ -63,22 +62,23 @@ _FILLED: dict[type[FrontEnd], Callable[[Any, str], None]] = {
 
 
 def build_pretrained(settings: Sections, folder: Path | None = None) -> nn.Module:
-    """Build the network of the settings, with the pretrained weights that they name.
+    """Build the network of the settings, with their pretrained weights.
 
     Args:
-        settings: as for `build_network`. The network gets them with the weights' architecture.
-        folder: the recipe's folder, where a user's own modules lie; it is searched first.
+        settings: Settings, as for `build_network`. The network gets them with the weights'
+            architecture.
+        folder: Folder of the recipe, for modules of your own; it is searched first.
 
     Raises:
         UsageError, AsdfError: as `build_network` and `load_pretrained`.
     """
-    # Scripts may pass the `Settings` singleton, which has the sections but is no dataclass.
+    # Scripts may pass the `Settings` singleton, which has the sections but is not a dataclass.
     sections = {name: getattr(settings, name) for name in section_types()}
     settings = Sections(**sections, declared=settings.declared)
-    # The architecture may be the weights', so it has to be known before anything is built.
+    # The weights may determine the architecture, so it is needed before anything is built.
     network_class = find_network_class(settings.network.network_class, folder)
     named = find_front_end_class(settings.front_end, folder)
-    # None without a front end, `_UNKNOWN` where no class says it.
+    # None without a front end, `_UNKNOWN` if no class states it.
     front_end_class: object = named or getattr(network_class, "front_end_class", _UNKNOWN)
     start = _read_before_building(settings.front_end, front_end_class)
     front_end = replace(settings.front_end, architecture=start.architecture, weights=start.source)
@@ -89,9 +89,9 @@ def build_pretrained(settings: Sections, folder: Path | None = None) -> nn.Modul
 
 
 def build_front_end(settings: FrontEndSettings) -> FrontEnd:
-    """Build a front end by itself, with the pretrained weights that its settings name.
+    """Build only a front end, with the pretrained weights in its settings.
 
-    For scripts: `build_pretrained` does it for whole networks.
+    This is for scripts: `build_pretrained` does it for complete networks.
 
     Raises:
         UsageError: the architecture is not known, or has no such layer.
@@ -109,17 +109,17 @@ def build_front_end(settings: FrontEndSettings) -> FrontEnd:
 def load_pretrained(
     network: nn.Module, already_read: Mapping[str, FrontEndWeights] | None = None
 ) -> None:
-    """Load the weights that the front ends in `network` are to start from, where they lack them.
+    """Load the initial weights of the front ends in `network` that lack them.
 
     Args:
-        already_read: weights by what `front_end.weights` calls them; others are read.
+        already_read: Weights by their names in `front_end.weights`; others are read.
 
     Raises:
         UsageError: a front end takes no weights.
-        AsdfError: weights cannot be read or fetched, do not fit layer by layer, or are of another
-            architecture than the front end.
+        AsdfError: weights cannot be read or downloaded, do not fit layer by layer, or are of
+            another architecture than the front end.
     """
-    # Front ends that start from one file of gigabytes share what was read of it.
+    # Front ends that start from one large file share its tensors.
     weights = dict(already_read or {})
     for module in network.modules():
         if not isinstance(module, FrontEnd) or module.unloaded_weights is None:
@@ -144,11 +144,11 @@ def load_pretrained(
 
 @dataclass(frozen=True)
 class _Start:
-    """What is known before a network is built.
+    """Facts that are known before a network is built.
 
     Attributes:
-        architecture: Architecture of its front end, as `front_end.architecture` names it.
-        source: `front_end.weights`, of the hub with a commit.
+        architecture: Architecture of its front end, as in `front_end.architecture`.
+        source: Value of `front_end.weights`, with a commit if it is on the hub.
         weights: Weights that were read already, by `source`.
     """
 
@@ -158,7 +158,7 @@ class _Start:
 
 
 def _read_before_building(settings: FrontEndSettings, front_end_class: object) -> _Start:
-    """Read the weights, or only their architecture, if there is a front end that takes them."""
+    """Read the weights, or only their architecture, if a front end takes them."""
     unread = _Start(settings.architecture, settings.weights, {})
     kind = front_end_class if isinstance(front_end_class, type) else type(None)
     if issubclass(kind, TransformersFrontEnd | PretrainedLanguageModel):
@@ -166,7 +166,7 @@ def _read_before_building(settings: FrontEndSettings, front_end_class: object) -
     if settings.weights is None:
         return unread
     if front_end_class is _UNKNOWN:
-        # A user's class of any kind: it may also read what front_end.weights names by itself.
+        # A user's class of any kind may read front_end.weights by itself.
         with suppress(AsdfError):
             return _read(settings, settings.weights)
         return unread
@@ -182,7 +182,7 @@ def _read_before_building(settings: FrontEndSettings, front_end_class: object) -
 
 
 def _name_architecture(settings: FrontEndSettings) -> _Start:
-    """Return the configuration of the weights; or of the repository that is named without any."""
+    """Return the configuration of the weights, or of the repository if there are none."""
     if settings.weights is not None:
         source = pin_weights(settings.weights)
         return _Start(read_architecture_text(source), source, {})

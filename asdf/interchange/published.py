@@ -1,8 +1,8 @@
-"""Published detectors: the names that SSL_Anti-spoofing and others after it give to our layers.
+"""Published detectors: layer names of SSL_Anti-spoofing and later programs.
 
-Invariant: the two directions undo each other, number by number. What a published file holds besides
-the network's layers is the front end's pretraining, which features do not depend on, and in some
-files a norm that is not used.
+Invariant: the two directions are exact inverses. Besides the network's layers, a published file
+holds the front end's pretraining layers, which features do not depend on, and in some files an
+unused norm.
 
 Source: the state dicts that TakHemlata/SSL_Anti-spoofing, QiShanZhang/SLSforASVspoof-2021-DF,
 Liu-Tianchi/Nes2Net, ErosRos/conformer-based-classifier-for-anti-spoofing, ductuantruong/tcm_add,
@@ -52,14 +52,14 @@ _FRONT_END = "front_end.model."
 _BACK_END = "back_end."
 _NES2NET = "Nested_Res2Net_TDNN."
 _MASK = "front_end.masking.embedding"
-# The published code computes the first norm of a residual block, and then the convolution of the
-# block's input. The first block has that norm only in some versions of the code.
+# The published code computes the first norm of a residual block, and then convolves the block's
+# input instead. Only some versions of the code have that norm in the first block.
 UNUSED_NORM = "encoder.0.0.bn1."
 POSITIONS = "conformer.positional_emb"
-"""What TCM's files hold and the network computes: sines and cosines of positions."""
+"""Sines and cosines of positions, which TCM's files hold and the network computes."""
 _POSITIONS_HELD = 10_000
 
-# The layers of pretraining in published files of XLS-R, for loaders that ask for every one.
+# The layers of pretraining in published files of XLS-R, for loaders that require all layers.
 _PRETRAINING = {
     "mask_emb": (1024,),
     "quantizer.vars": (1, 640, 384),
@@ -77,13 +77,14 @@ FrontEndNames = Callable[[Mapping[str, Tensor], Architecture], dict[str, Tensor]
 
 @dataclass(frozen=True)
 class Layout:
-    """How a published layout names the parts of a detector.
+    """Names of the parts of a detector in a published layout.
 
     Attributes:
-        name: whose layout it is.
-        front_end, back_end: Beginnings of the names of their layers.
+        name: Name of the layout's author or program.
+        front_end, back_end: Prefixes of the names of their layers.
         mask: Name of the vector of masked frames.
-        front_end_names: Function that gives a front end's layers the names that follow.
+        front_end_names: Function that returns a front end's layers under the names after the
+            prefix.
     """
 
     name: str
@@ -94,7 +95,7 @@ class Layout:
 
 
 _ANTI_SPOOFING = Layout("SSL_Anti-spoofing", PUBLISHED_FRONT_END)
-# Only Nes2Net-X's authors keep the back end in a module of its own.
+# Only Nes2Net-X has the back end in a separate module.
 _OF_NES2NET = Layout("SSL_Anti-spoofing", PUBLISHED_FRONT_END, _NES2NET)
 _OF_SPECTRA = Layout(
     "Spectra",
@@ -111,17 +112,17 @@ _LAYOUTS = {
 
 
 def layout_of(kind: str) -> Layout:
-    """Return the layout that detectors of the class `kind` are published in."""
+    """Return the layout in which detectors of the class `kind` are published."""
     return _LAYOUTS.get(kind, _ANTI_SPOOFING)
 
 
 def is_published(state: Mapping[str, Tensor]) -> bool:
-    """Whether layers have the names that SSL_Anti-spoofing or AntiDeepfake gave them."""
+    """Whether layers have names of SSL_Anti-spoofing or AntiDeepfake."""
     return any(name.startswith(PUBLISHED_FRONT_ENDS) for name in state)
 
 
 def without(state: Mapping[str, Tensor], prefix: str) -> tuple[dict[str, Tensor], list[str]]:
-    """Return a state dict without the layers whose names begin so, and the names of these."""
+    """Return a state dict without the layers with a prefix, and their names."""
     others = {name: tensor for name, tensor in state.items() if not name.startswith(prefix)}
     return others, [name for name in state if name not in others]
 
@@ -129,12 +130,12 @@ def without(state: Mapping[str, Tensor], prefix: str) -> tuple[dict[str, Tensor]
 def rename_published(
     state: Mapping[str, Tensor], masked: bool = False
 ) -> tuple[dict[str, Tensor], list[str]]:
-    """Return a published state dict under our names, and the names of layers that were left out.
+    """Return a published state dict under our names, and the names of layers left out.
 
     `ssl_model.model.*` or `m_ssl.model.*` becomes `front_end.model.*`, and all others `back_end.*`.
 
     Args:
-        masked: whether the network masks frames in training, and so has the vector of masked ones.
+        masked: Whether the network masks frames in training, and so has a mask vector.
     """
     front_end = {}
     back_end = {}
@@ -151,7 +152,7 @@ def rename_published(
     renamed |= back_end
     left_out = []
     for name in not_used:
-        # The one layer of pretraining that training with masks goes on using.
+        # The only layer of pretraining that training with masks uses.
         if masked and name.endswith(MASK_EMBEDDING) and _MASK not in renamed:
             renamed[_MASK] = front_end[name]
         else:
@@ -160,10 +161,10 @@ def rename_published(
 
 
 def published_state(network: nn.Module) -> tuple[dict[str, Tensor], list[str]]:
-    """Return the state dict of a network under its published names, and names of layers of zeros.
+    """Return the state dict of a network under its published names, and names of zero layers.
 
-    The published programs load strictly, so zeros stand for the layers of pretraining where the
-    front end is XLS-R's. TCM's positions are computed for them.
+    The published programs load strictly, so layers of pretraining are filled with zeros if the
+    front end is XLS-R. TCM's positions are computed.
 
     Raises:
         AsdfError: the network, or one of its layers, has no published name.
@@ -190,15 +191,15 @@ def published_state(network: nn.Module) -> tuple[dict[str, Tensor], list[str]]:
         state[published] = torch.zeros(shape)
         if published not in named:
             filled.append(published)
-    # The network's own layers win over zeros: one that masks frames has a mask_emb.
+    # The network's own layers take precedence: one that masks frames has a mask_emb.
     return state | named, filled
 
 
 def front_end_of(network: SSLDetector, layout: Layout) -> Wav2Vec2FrontEnd:
-    """Return the front end of a network that `layout` can hold.
+    """Return the front end of a network that fits `layout`.
 
     Raises:
-        AsdfError: it is of another kind, or has layers that published programs would leave out.
+        AsdfError: it is of another kind, or has layers that published programs do not have.
     """
     front_end = network.front_end
     if not isinstance(front_end, Wav2Vec2FrontEnd):
@@ -217,7 +218,7 @@ def front_end_of(network: SSLDetector, layout: Layout) -> Wav2Vec2FrontEnd:
 
 
 def check_nothing_added(network: nn.Module, layout: str) -> None:
-    """Refuse a network with parts that a layout has no layers for.
+    """Refuse a network with parts that a layout does not have.
 
     Raises:
         AsdfError: it has adapters, prompts, or updates that are not merged.
@@ -242,7 +243,7 @@ def name_layers(
     """Return layers under the names of `layout`, from ours.
 
     Raises:
-        AsdfError: a layer has no name there.
+        AsdfError: a layer has no name in it.
     """
     front_end = {}
     others = {}

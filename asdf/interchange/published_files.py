@@ -22,8 +22,8 @@ _WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 def read_published(path: Path) -> dict[str, Tensor] | None:
     """Return the layers of a safetensors file or of a folder in a published layout; else None.
 
-    A folder's config.json only shows whether it is ASDF's: authors leave it empty, or write into it
-    what they call their class. The layers alone say what the network is.
+    A folder's config.json only shows whether it is ASDF's: authors leave it empty, or write the
+    name of their class into it. The layers alone identify the network.
 
     Raises:
         AsdfError: the file is damaged.
@@ -46,7 +46,7 @@ def read_published(path: Path) -> dict[str, Tensor] | None:
 
 
 def _weights_of(path: Path) -> Path | None:
-    """Return the file that may hold such layers; None of ASDF's own, and where there is none."""
+    """Return the file with such layers; None for ASDF's own files, and if there is none."""
     if not path.is_dir():
         is_file = path.suffix == ".safetensors" and path.is_file()
         return path if is_file else None

@@ -1,7 +1,7 @@
-"""Downloads of whole files: after a broken connection they go on where they ended.
+"""Downloads of whole files, which resume after a broken connection.
 
-Invariant: a file that is received without an error has the length that the server announced, and is
-no web page, which proxies and login pages of a wireless network send instead of the file.
+Invariant: a file that was downloaded without an error has the announced length, and is not a web
+page, which proxies and login pages of wireless networks send instead.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from asdf.checkpoint.file_kinds import is_web_page
 from asdf.runs.progress import track
 
 TRIES = 3
-# Of silence on the connection; a whole download takes longer.
+# Timeout of an idle connection; a whole download takes longer.
 _TIMEOUT_S = 60
 _MEGABYTE = 1_000_000
 
 
 class NotTheFileError(OSError):
-    """The server sent something else than the file."""
+    """The server sent something other than the file."""
 
 
 class _BrokenOffError(OSError):
@@ -32,12 +32,12 @@ class _BrokenOffError(OSError):
 
 
 def receive(url: str, path: Path) -> None:
-    """Write to `path` what the server sends for `url`, and show the progress.
+    """Download `url` to `path`, showing the progress.
 
     Raises:
-        OSError: it cannot be received; `path` may then hold a part of it.
+        OSError: the download failed; `path` may contain a part of the file.
     """
-    # What an earlier command left is of a version that is not known any more.
+    # A file left by an earlier command may be of another version.
     path.unlink(missing_ok=True)
     download = _Download(url, path)
     for attempt in range(1, TRIES + 1):
@@ -45,7 +45,7 @@ def receive(url: str, path: Path) -> None:
             download.go_on()
             return
         except HTTPError:
-            # The server's answer, which would be the same again.
+            # The server's answer would be the same again.
             raise
         except (_BrokenOffError, ConnectionError, TimeoutError, http.client.HTTPException) as error:
             if attempt == TRIES:
@@ -53,10 +53,10 @@ def receive(url: str, path: Path) -> None:
 
 
 class _Download:
-    """One file on its way from a server.
+    """A download in progress.
 
     Attributes:
-        version: Server's mark for this version of the file; only the rest of the same one fits.
+        version: Server's identifier of this version of the file, for resuming.
     """
 
     def __init__(self, url: str, path: Path) -> None:
@@ -65,16 +65,16 @@ class _Download:
         self.version: str | None = None
 
     def go_on(self) -> None:
-        """Append to what is at the path, or begin anew where the server cannot send the rest."""
+        """Append to the existing part, or start again if the server cannot send the rest."""
         done = self.path.stat().st_size if self.path.exists() else 0
         request = Request(self.url)
         if done and self.version:
             request.add_header("Range", f"bytes={done}-")
-            # Else the rest of a newer file might be appended to the beginning of an older one.
+            # Otherwise the rest of a newer file might be appended to a part of an older one.
             request.add_header("If-Range", self.version)
         with urlopen(request, timeout=_TIMEOUT_S) as response:
             headers = response.headers
-            # A server may ignore Range and send the whole file, or another part of it.
+            # A server may ignore Range and send the whole file, or another part.
             is_rest = headers.get("Content-Range", "").startswith(f"bytes {done}-")
             if response.status != http.client.PARTIAL_CONTENT or not is_rest:
                 done = 0
@@ -87,7 +87,7 @@ class _Download:
             raise _BrokenOffError(f"{size:,} of {total:,} bytes came")
 
     def _write(self, response: http.client.HTTPResponse, done: int, total: int | None) -> None:
-        # Looked at before the file is opened, so that a login page is never appended to a part.
+        # Checked before the file is opened, so that a login page is never appended to a part.
         first = response.read(_MEGABYTE)
         if response.headers.get_content_type() == "text/html" or is_web_page(first):
             raise NotTheFileError("the server sent a web page")

@@ -1,7 +1,7 @@
-"""Whole detectors in the layouts that they are published and saved in, as networks of ASDF.
+"""Recognition of complete detectors in published and saved layouts, as networks of ASDF.
 
-Invariant: every layer of a file is a layer of the network, or is left out for a reason that is
-reported. What the shapes of the layers leave open is the published value, a setting that the caller
+Invariant: every layer of a file is a layer of the network, or is left out for a reported reason.
+What the shapes of the layers do not determine is the published value, a setting that the caller
 chooses, or an error.
 """
 
@@ -93,7 +93,7 @@ LAYOUTS = {
     **{name_map.kind: name_map.layout for name_map in NAME_MAPS},
 }
 _ONE_CLASS = "AntiDeepfake's one-class variant: a self-supervised front end and a cosine"
-# Several layouts may be of one toolkit.
+# One toolkit may have several layouts.
 _WHOSE = dict.fromkeys(name_map.name for name_map in NAME_MAPS)
 _READABLE = (
     f"Readable are {OURS}, {ORIGINAL}, published networks of SSL_Anti-spoofing, SLS, Nes2Net-X, "
@@ -102,8 +102,8 @@ _READABLE = (
     "proj_fc) and DF-Arena (ssl_model.*, fc0 and attn_scores), folders of transformers' audio "
     f"classifiers, those of {', '.join(_WHOSE)}, and raw-waveform AASIST, AASIST-L and RawNet2"
 )
-# What pretraining saves: convolutions, encoder, and the parts for its own task, in fairseq, Hugging
-# Face and torchaudio. Any other layer may be a head that gives scores.
+# Layers saved by pretraining: convolutions, encoder, and parts for its own task, in fairseq,
+# Hugging Face and torchaudio. Any other layer may be a head that gives scores.
 _FRONT_END_LAYER = re.compile(
     r"(wav2vec2\.|hubert\.|wavlm\.|model\.|ssl_model\.model\.|w2v_encoder\.w2v_model\.)?"
     r"(feature_extractor|feature_projection|encoder|post_extract_proj|layer_norm|mask_emb|"
@@ -118,17 +118,17 @@ _UNUSED = "of a norm whose output the published code does not use; scores do not
 
 @dataclass(frozen=True)
 class Recognised:
-    """A detector as it was read.
+    """A detector that was recognised.
 
     Attributes:
-        layout: Layout that the file was recognised as.
-        state: layers under our names.
-        left_out: names of layers and entries that were left out, by reason.
-        notes: Sentences that the user should know of the settings.
-        filled: names of layers that the file lacks and that scores do not depend on: zeros.
+        layout: Layout of the file.
+        state: Layers under our names.
+        left_out: Names of layers and entries that were left out, by reason.
+        notes: Sentences for the user about the settings.
+        filled: Names of layers missing in the file that scores do not depend on; they are zeros.
         loss: Description of the loss of a detector whose loss gives the scores (`attached_parts`).
-        own_names: names that the file has for layers, by ours, where they are others.
-        calibration, evaluation: entries of a file of ours.
+        own_names: Names of layers in the file, by our names, if they differ.
+        calibration, evaluation: Entries in a file of ASDF.
     """
 
     layout: str
@@ -145,7 +145,7 @@ class Recognised:
 
 @dataclass
 class _Layers:
-    """Layers on their way to our names, and names of what was left out, by reason."""
+    """Layers that are being renamed, and names of what was left out, by reason."""
 
     state: dict[str, Tensor]
     left_out: dict[str, list[str]] = field(default_factory=dict)
@@ -159,13 +159,14 @@ def recognise(path: Path, chosen: Mapping[str, Any], bona_fide: Sequence[str] = 
     """Read a detector in any layout.
 
     Args:
-        chosen: settings by their full names, such as 'front_end.architecture', which override the
-            file's.
-        bona_fide: Names or numbers of the bona fide classes of a classifier; (): by their names.
+        chosen: Settings by full name, such as 'front_end.architecture', which override those of the
+            file.
+        bona_fide: Names or numbers of the bona fide classes of a classifier; (): by class names.
 
     Raises:
         UsageError: the file has no such class, or no classes.
-        AsdfError: the file cannot be read, is no detector, or does not say enough of its network.
+        AsdfError: the file cannot be read, is not a detector, or describes its network
+            incompletely.
     """
     read = read_hub_layout(path, chosen, bona_fide)
     if read is not None:
@@ -183,7 +184,7 @@ def recognise(path: Path, chosen: Mapping[str, Any], bona_fide: Sequence[str] = 
         named.left_out |= layers.left_out
         return _of_hub_layout(named)
     of_antideepfake = is_antideepfake(layers.state)
-    # No file says whether it was trained with masks: the user's setting keeps their vector.
+    # Files do not state whether training used masks: the user's setting keeps the mask vector.
     _rename(layers, masked=bool(chosen.get("front_end.time_mask_proportion")))
     kind = _name_class(layers.state, own_layers, path, of_antideepfake)
     settings = Sections()
@@ -205,7 +206,7 @@ def recognise(path: Path, chosen: Mapping[str, Any], bona_fide: Sequence[str] = 
 def _own_names(
     state: Mapping[str, Tensor], own_layers: Mapping[str, Tensor], chosen: FrontEnd
 ) -> dict[str, str]:
-    """Return the file's names of layers by ours, also of those of its front end that it lacks."""
+    """Return the file's names of layers by ours, including missing ones of its front end."""
     prefixes = []
     for prefix in PUBLISHED_FRONT_ENDS:
         if any(name.startswith(prefix) for name in own_layers):
@@ -246,7 +247,7 @@ def _recognise_antideepfake(
 
 
 def _read_content(path: Path) -> dict[str, Any]:
-    # A front end alone is the most likely mix-up: its message says what it is good for.
+    # A front end alone is the most likely mistake: its message states its use.
     if str(path).startswith(BUNDLE):
         raise AsdfError(_front_end_alone(str(path), "is a bundle of torchaudio"))
     published = read_published(path)
@@ -292,7 +293,7 @@ def _recognise_ours(file: NetworkFile, chosen: Mapping[str, Any]) -> Recognised:
 
 
 def _unnest(content: Mapping[str, Any], path: Path) -> _Layers:
-    """Take the layers out of a file's dictionary, and name the entries that are no layers."""
+    """Take the layers out of a file's dictionary, and record the entries that are not layers."""
     key = nested_key(content)
     entries = content[key] if key else content
     other_entries = [str(name) for name in content if key and name != key]
@@ -306,10 +307,10 @@ def _unnest(content: Mapping[str, Any], path: Path) -> _Layers:
 
 
 def _rename(layers: _Layers, masked: bool) -> None:
-    """Give the layers our names, without those that scores do not depend on.
+    """Rename the layers to ours, without those that scores do not depend on.
 
     Args:
-        masked: whether the network masks frames in training, for which it has one layer more.
+        masked: Whether the network masks frames in training, for which it has an additional layer.
     """
     layers.state, unused = without(layers.state, UNUSED_NORM)
     layers.leave_out(unused, _UNUSED)
@@ -326,18 +327,18 @@ def _name_class(
     path: Path,
     of_antideepfake: bool,
 ) -> str:
-    """Return the name of the class of ours whose layers these are.
+    """Return the name of our class with these layers.
 
     Args:
-        own_layers: the layers by the names that the file has for them.
-        of_antideepfake: whether they had AntiDeepfake's names.
+        own_layers: Layers by the file's names.
+        of_antideepfake: Whether they had AntiDeepfake's names.
 
     Raises:
-        AsdfError: there is none, or the front end's layers are missing.
+        AsdfError: there is no such class, or the front end's layers are missing.
     """
     kind = class_of_layers(state)
     if kind == KIND and not of_antideepfake:
-        # Nothing says what such a network does to waveforms.
+        # Nothing states how such a network prepares waveforms.
         kind = None
     if kind is None and of_antideepfake:
         raise AsdfError(
@@ -376,7 +377,7 @@ def _set_architecture(
     chosen: Mapping[str, Any],
     path: Path,
 ) -> list[str]:
-    """Set the class, what the user chose, and the front end's architecture; return notes."""
+    """Set the class, the user's choices, and the front end's architecture; return notes."""
     assign(settings, {"network.network_class": f"asdf.networks.{kind}", **chosen})
     if not kind.startswith("SSL_") or ARCHITECTURE in chosen:
         return []

@@ -1,4 +1,4 @@
-"""What of a recording the published programs score, and how, as settings of a network of ASDF.
+"""Scored lengths and scoring rules of published programs, as settings of a network.
 
 Invariant: a published detector is scored as its authors score it, unless the user chooses lengths.
 """
@@ -14,7 +14,7 @@ from asdf.trials.how_scored import PUBLISHED, ScoredLength
 
 _MIN_SCORED = "network.min_evaluation_utterance_length_in_samples"
 _MAX_SCORED = "network.max_evaluation_utterance_length_in_samples"
-# Their data sets cut at another number than all others.
+# Their data sets use another length than all others.
 _CONFORMER_SAMPLES = 66800
 _SCORE = "network.score"
 _LOSS = "network.loss"
@@ -27,7 +27,7 @@ def published_length(
     chosen: Mapping[str, Any],
     samples: int | None = None,
 ) -> list[str]:
-    """Set how much of a recording is scored to what the published programs score; return notes.
+    """Set the scored length of recordings to that of the published programs; return notes.
 
     The data sets of AASIST, SSL_Anti-spoofing, SLS and Nes2Net-X (`data_utils.py`,
     `data_utils_SSL.py`) and RawNet2 return the first 64,600 samples of a trial, and repeat a
@@ -35,9 +35,9 @@ def published_length(
     first 66,800. An SLS of another size takes its own length.
 
     Args:
-        kind: the name of the network's class.
-        chosen: settings that the user chose, by their full names.
-        samples: Length that its program scores; None: as above.
+        kind: Name of the network's class.
+        chosen: Settings that the user chose, by full name.
+        samples: Number of samples that its program scores; None: as above.
     """
     if kind.startswith("SSL_Spectra"):
         return _spectra_length(settings, chosen)
@@ -46,7 +46,7 @@ def published_length(
         published = settings.back_end.sls_samples
     elif kind in ("SSL_Conformer", "SSL_ConformerTCM", "SSL_Mamba"):
         published = _CONFORMER_SAMPLES
-    # The limits that the user did not choose, so that they agree with the chosen one.
+    # Limits that the user did not choose are made consistent with the chosen one.
     lengths = {}
     if _MIN_SCORED not in chosen:
         lengths[_MIN_SCORED] = min(published, chosen.get(_MAX_SCORED, published))
@@ -66,9 +66,10 @@ def published_length(
 
 
 def _spectra_length(settings: NetworkSections, chosen: Mapping[str, Any]) -> list[str]:
-    """Set what lab260's programs score: the first 64,600 samples after a pre-emphasis.
+    """Set the scoring of lab260's programs: the first 64,600 samples after a pre-emphasis.
 
-    They repeat a shorter recording after it, which the network does; so the minimum is a frame.
+    Their programs repeat shorter recordings after it, as the network does; so the minimum is a
+    frame.
     """
     lengths = {_MIN_SCORED: FRAME_SAMPLES, _MAX_SCORED: PUBLISHED.max_samples}
     notes = []
@@ -85,15 +86,15 @@ def _spectra_length(settings: NetworkSections, chosen: Mapping[str, Any]) -> lis
 def antideepfake_scoring(
     settings: NetworkSections, one_class: str | None, chosen: Mapping[str, Any]
 ) -> list[str]:
-    """Set what AntiDeepfake's program does to a recording and takes for its score; return notes.
+    """Set the processing and the score of AntiDeepfake's program; return notes.
 
     Its `dataio.py` tests whole recordings, each scaled to zero mean and unit variance, and its
-    `evaluation.py` takes the probability of real speech: the sigmoid of the difference of the two
+    `evaluation.py` uses the probability of real speech: the sigmoid of the difference of the two
     logits. A one-class detector gives a cosine.
 
     Args:
-        one_class: the loss of a one-class detector; None for two logits.
-        chosen: settings that the user chose, by their full names.
+        one_class: Loss of a one-class detector; None for two logits.
+        chosen: Settings that the user chose, by full name.
     """
     values: dict[str, Any] = {_NORMALIZE: True, _SCORE: "difference"}
     if one_class is not None:
@@ -107,12 +108,12 @@ def antideepfake_scoring(
 
 
 def whole_recordings(settings: NetworkSections, chosen: Mapping[str, Any]) -> list[str]:
-    """Set that recordings are scored whole; return notes.
+    """Set that recordings are scored as a whole; return notes.
 
     Args:
-        chosen: settings that the user chose, by their full names.
+        chosen: Settings that the user chose, by full name.
     """
-    # Networks take no less than one frame. Our limit of a minute is beyond what was tested.
+    # Networks need at least one frame. Our limit of a minute exceeds the tested lengths.
     if _MIN_SCORED in chosen:
         return []
     assign(settings, {_MIN_SCORED: FRAME_SAMPLES})

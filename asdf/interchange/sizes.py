@@ -1,7 +1,7 @@
-"""What the shapes of a detector's layers say of its settings.
+"""Settings of a detector that follow from the shapes of its layers.
 
-Invariant: what shapes leave open is the published value, or an error that says which setting to
-choose; nothing is guessed in silence.
+Invariant: what shapes do not determine is the published value, or an error that names the setting
+to choose; nothing is guessed silently.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _CLASS = "front_end.front_end_class"
 _BLOCK = "back_end.Build_in_Res2Nets."
 _MAMBA_BLOCK = "conformer.forward_layers."
 _CONFORMER_BLOCK = "conformer.encoder_blocks."
-# Layers that show a class, of the more special ones first.
+# Layers that identify a class, more specific classes first.
 _MARKS: dict[str, set[str]] = {
     "AASIST": {
         "GAT_layer_S.att_proj.weight",
@@ -77,16 +77,16 @@ _MARKS: dict[str, set[str]] = {
         "proj_fc.weight",
     },
 }
-# As in all base and large networks; larger ones have more, and are known by their shapes.
+# As in all base and large networks; larger ones have more, and are identified by their shapes.
 _HEAD_SIZE = 64
 
 
 @dataclass(frozen=True)
 class SettingFromFile:
-    """The value of a setting that a file's layers say, and where it is from.
+    """The value of a setting that follows from a file's layers, and its origin.
 
     Attributes:
-        name: the full name, such as 'back_end.sls_hidden'.
+        name: Full name of the setting, such as 'back_end.sls_hidden'.
     """
 
     name: str
@@ -101,15 +101,15 @@ Sizes = list[SettingFromFile]
 
 
 def class_of_layers(state: Mapping[str, Tensor]) -> str | None:
-    """Return the class of ours whose layers these are, by its back end's; None if none has them."""
+    """Return our class with these layers, by its back end's; None if there is none."""
     names = {name.removeprefix(_BACK_END): name for name in state}
     kinds = (kind for kind, marks in _MARKS.items() if names.keys() >= marks)
     kind = next(kinds, None)
     if kind == "AASIST":
-        # AASIST and AASIST-L have the same names of layers, and differ in their widths.
+        # AASIST and AASIST-L have the same layer names but different widths.
         width = state[names["master1"]].shape[-1:]
         kind = "AASIST_L" if width == AASIST_L.sizes.gat_dims[:1] else "AASIST"
-        # LL takes a front end's features to AASIST's width; raw-waveform AASIST has a sinc filter.
+        # LL maps a front end's features to AASIST's width; raw-waveform AASIST has a sinc filter.
         return f"SSL_{kind}" if "LL.weight" in names else kind
     return kind
 
@@ -140,10 +140,10 @@ def back_end_sizes(kind: str, state: Mapping[str, Tensor], settings: NetworkSect
     """Return settings of the back end of the class `kind`.
 
     Args:
-        settings: with the front end's architecture, and what the user chose.
+        settings: Settings with the front end's architecture, and the user's choices.
 
     Raises:
-        ValueError, KeyError, IndexError: the layers have shapes that no such back end has.
+        ValueError, KeyError, IndexError: the layers have impossible shapes for this back end.
     """
     return _SIZES[kind](state, settings) if kind in _SIZES else []
 
@@ -151,13 +151,13 @@ def back_end_sizes(kind: str, state: Mapping[str, Tensor], settings: NetworkSect
 def _sls_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> Sizes:
     architecture = Architecture.from_text(settings.front_end.architecture)
     hidden, inputs = state["back_end.fc1.weight"].shape
-    # SLS reads the maxima of squares of 3 frames and 3 features.
+    # SLS uses the maxima of squares of 3 frames and 3 features.
     pooled = inputs // max(architecture.dimension // 3, 1)
-    # The user's own or the published length is taken if it gives the frames that fc1 reads.
+    # The user's own or the published length is used if it gives the number of frames of fc1.
     samples = settings.back_end.sls_samples
     reason = "as published"
     if architecture.frames(samples) // 3 != pooled:
-        # 960 lengths in samples are pooled to one number of frames: the shortest of them.
+        # 960 lengths in samples are pooled to the same number of frames; the shortest is used.
         samples = architecture.min_samples(3 * max(pooled, 1))
         reason = f"the shortest length that gives the {pooled} times it reads"
     return [
@@ -174,7 +174,7 @@ def _nes2net_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> Si
             blocks.add(name.removeprefix(_BLOCK).partition(".")[0])
         if name.startswith(f"{_BLOCK}0.convs.") and name.endswith(".weight"):
             convolutions += 1
-    # Of each split the last part is passed on without a layer.
+    # The last part of each split is passed on without a layer.
     splits = (len(blocks) + 1, convolutions + 1)
     width = state[f"{_BLOCK}0.conv1.weight"].shape[0]
     squeezed = state[f"{_BLOCK}0.se.se.1.weight"].shape[0]
@@ -197,7 +197,7 @@ def _conformer_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> 
     if f"{attention}pos_embed" in state:
         heads = state[f"{attention}pos_embed"].shape[1]
     else:
-        # Its embeddings of distances are as wide as a head.
+        # Its embeddings of distances have the width of a head.
         heads = dimension // max(state[f"{attention}rel_pos_emb.weight"].shape[1], 1)
     blocks = set()
     for name in state:
@@ -228,7 +228,7 @@ def _mamba_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> Size
 
 
 def _check_knots(state: Mapping[str, Tensor], settings: NetworkSections) -> Sizes:
-    """Refuse splines whose knots were moved, which no published file has.
+    """Refuse splines whose knots were moved, as in no published file.
 
     Raises:
         AsdfError: a layer has such knots.
@@ -260,7 +260,7 @@ def _superb_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> Siz
 
 
 def _mlp_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> Sizes:
-    """Return the layers of DeepFense's MLP, of which each has an activation without numbers."""
+    """Return the layers of DeepFense's MLP; each has an activation without parameters."""
     block = f"{_BACK_END}projection_block."
     widths = []
     for name, tensor in state.items():
@@ -287,7 +287,7 @@ def _rawgat_fusion(state: Mapping[str, Tensor], settings: NetworkSections) -> Si
     return [SettingFromFile(name, "mul", others)]
 
 
-# The first layer that looks at maps, by the classes of ours.
+# The first layer that processes the maps, by our classes.
 _MAP_LAYERS = {
     "SSL_MesoNet": "Incption1_conv1.weight",
     "SSL_SpecRNet": "block0.0.conv1.weight",
@@ -296,7 +296,7 @@ _MAP_LAYERS = {
 
 
 def _map_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> Sizes:
-    """Return what computes the maps that a network of Whisper-MesoNet's program looks at."""
+    """Return the settings of the maps for a network of Whisper-MesoNet's program."""
     kind = settings.network.network_class.rpartition(".")[2]
     maps = state[_BACK_END + _MAP_LAYERS[kind]].shape[1]
     has_encoder = any(name.startswith(FRONT_END) for name in state)
@@ -315,8 +315,8 @@ def _cepstra_of(
     """Return the front end of a network of Whisper-MesoNet's program.
 
     Raises:
-        KeyError: there is none of so many maps.
-        AsdfError: the layers do not show which cepstra it computes.
+        KeyError: no front end has so many maps.
+        AsdfError: the layers do not determine which cepstra it computes.
     """
     ends = {(True, 1): "transformers", (True, 2): "whisper", (False, 1): "decibel"}
     end = ends[has_encoder, maps]
@@ -337,7 +337,7 @@ def _cepstra_of(
 
 
 def _whisper_config(state: Mapping[str, Tensor]) -> str:
-    """Return the configuration of an encoder of Whisper, whose heads all have 64 values."""
+    """Return the configuration of a Whisper encoder, whose heads all have 64 values."""
     dimension, bands, _ = state[f"{FRONT_END}conv1.weight"].shape
     feed_forward = [name for name in state if name.endswith(".fc1.bias") and "layers" in name]
     return config_text(
@@ -395,7 +395,7 @@ def _guess_architecture(layers: Mapping[str, Tensor]) -> Architecture:
         "encoder.transformer.pos_conv_embed.conv.parametrizations.weight.original1"
     )
     if not convolutions or not feed_forward or position is None or position.dim() != 3:
-        # Not even a guess is possible: a literal to begin with, whose numbers the user replaces.
+        # A guess is impossible: return a literal whose numbers the user replaces.
         return KNOWN["tiny"]
     dimension, channels, kernel = position.shape
     layer_norm = "feature_extractor.conv_layers.1.layer_norm.weight" in layers
@@ -407,7 +407,7 @@ def _guess_architecture(layers: Mapping[str, Tensor]) -> Architecture:
         layers=len(feed_forward),
         heads=_first_divisor(dimension, (dimension // _HEAD_SIZE, 4, 2, 1)),
         feed_forward=layers[feed_forward[0]].shape[0],
-        # In most published networks the norms of stem and encoder go together so.
+        # In most published networks the norms of stem and encoder correspond like this.
         layer_norm_first=layer_norm,
         pos_conv_kernel=kernel,
         pos_conv_groups=_first_divisor(dimension, (dimension // max(channels, 1), 1)),
@@ -420,7 +420,7 @@ def _guess_convolutions(layers: Mapping[str, Tensor]) -> list[tuple[int, int, in
     name = "feature_extractor.conv_layers.0.conv.weight"
     while name in layers:
         channels, _, kernel = layers[name].shape
-        # Those of every published network; no shape shows them.
+        # Strides of every published network; shapes do not determine them.
         stride = 2 if convolutions else 5
         convolutions.append((channels, kernel, stride))
         name = f"feature_extractor.conv_layers.{len(convolutions)}.conv.weight"

@@ -1,6 +1,6 @@
-"""Code of transformers' layout that is the same for every network: configuration and model.
+"""The common code of all folders in transformers' layout: configuration and model.
 
-Invariant: none of it imports ASDF; it is read and run by those who load the folder.
+Invariant: the code does not import ASDF; it is read and executed by users of the folder.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A network as a folder that transformers loads without ASDF, its code with it.
+"""A network as a folder with its code, which transformers loads without ASDF.
 
-Invariant: what is written was run before, from its own text, and gave the network's numbers; the
-weights are read strictly by the names that the code makes. Nothing of the folder needs ASDF, which
-reads it back as a network, also after transformers trained it further.
+Invariant: the written code was executed before, from its own text, and gave the network's results;
+the weights are loaded strictly by the names in the code. Nothing in the folder needs ASDF, which
+can read it back as a network, even after further training with transformers.
 
 Shapes: B utterances, T samples.
 """
@@ -43,23 +43,23 @@ from asdf.settings.sections import FRAME_SAMPLES
 from asdf.version import VERSION
 
 TOLERANCE = 1e-6
-"""By how much numbers up to 1 may differ; larger ones by as much more."""
+"""Tolerance for values up to 1; it is proportional to larger values."""
 
 _NETWORK_MODULE = "network_asdf"
-# The field's length, and odd ones.
+# The common length, and odd ones.
 _LENGTHS = (9001, 20011, SAMPLES, 70001)
 
 
 @dataclass(frozen=True)
 class ScoringRule:
-    """What makes a score of a recording, besides the network.
+    """The computation of a recording's score, besides the network.
 
     Attributes:
-        min_samples: Samples up to which shorter recordings are repeated from their start.
-        max_samples: Samples at which longer ones are cut.
-        score: 'bona_fide', the logit of bona fide, or 'difference', that less the logit of spoof.
-        threshold: Score, or LLR of a calibrated network, from which on speech is bona fide; None:
-            not known.
+        min_samples: Number of samples to which shorter recordings are repeated from their start.
+        max_samples: Number of samples to which longer ones are cut.
+        score: Kind of the score: 'bona_fide', the logit of bona fide, or 'difference', that minus
+            the logit of spoof.
+        threshold: Lowest score, or LLR of a calibrated network, of bona fide speech; None: unknown.
         calibration: Map from scores to natural-log likelihood ratios, as plain values; None: the
             network is not calibrated.
     """
@@ -73,12 +73,12 @@ class ScoringRule:
 
 @dataclass(frozen=True)
 class WrittenFolder:
-    """A folder that was written.
+    """A written folder.
 
     Attributes:
         lines: Lines of the network's code.
         packages: Packages that the code imports, besides transformers.
-        words: Sentence on what was compared.
+        words: Sentence on the comparison.
     """
 
     lines: int
@@ -96,10 +96,10 @@ def write_transformers_folder(
     """Write a network, in eval mode, for `AutoModelForAudioClassification` and pipelines.
 
     Args:
-        card: Function that makes the model card, of `model_card_text`.
+        card: Function that makes the model card, see `model_card_text`.
 
     Raises:
-        AsdfError: the network cannot be written so, or the folder cannot be written.
+        AsdfError: the network is not supported, or the folder cannot be written.
     """
     if folder.exists() and not folder.is_dir():
         raise AsdfError(f"cannot write the folder {folder}: there is a file of that name.")
@@ -121,7 +121,7 @@ def write_transformers_folder(
     write_text(folder / PREPROCESSOR, _json(_PREPROCESSING))
     written = WrittenFolder(len(portable.source.splitlines()), portable.packages, words)
     write_text(folder / CARD, card(written))
-    # The last: a folder counts as a network once it has its configuration.
+    # Written last: a folder counts as a network once it has its configuration.
     write_text(folder / CONFIG, _json(_configuration(file, rule, portable)))
     return written
 
@@ -131,9 +131,9 @@ _PREPROCESSING = {
     "feature_size": 1,
     "sampling_rate": SAMPLE_RATE,
     "padding_value": 0.0,
-    # What a network does with its waveforms is a part of its code.
+    # The preparation of waveforms is part of the network's code.
     "do_normalize": False,
-    # Says how long each recording of a batch is, so that none is heard with padding.
+    # Marks the length of each recording in a batch, so that padding is not heard.
     "return_attention_mask": True,
 }
 
@@ -146,7 +146,7 @@ def _configuration(
     file: NetworkFile, rule: ScoringRule, portable: PortableNetwork
 ) -> dict[str, Any]:
     labels = {"0": "spoof", "1": "bonafide"}
-    # How ASDF builds the network, without the heads that are left out.
+    # ASDF's description of the network, without the heads that are left out.
     description = file.description()
     for name in ("heads", "sources"):
         description.pop(name, None)
@@ -170,10 +170,10 @@ def _configuration(
 
 
 def _compare(network: nn.Module, portable: PortableNetwork) -> str:
-    """Run the code and compare its numbers with the network's; return what was found, in words.
+    """Run the code and compare its results with the network's; return the outcome, in words.
 
     Raises:
-        UnportableError: it fails, or gives other numbers.
+        UnportableError: it fails, or gives other results.
     """
     shortest = int(getattr(network, "shortest_input", FRAME_SAMPLES))
     lengths = (max(shortest // 3, 1), shortest, *_LENGTHS)
@@ -199,10 +199,10 @@ def _compare(network: nn.Module, portable: PortableNetwork) -> str:
 
 @contextmanager
 def _imported(source: str) -> Iterator[ModuleType]:
-    """Run generated code as a module of its own."""
+    """Execute generated code as a separate module."""
     name = f"_asdf_{_NETWORK_MODULE}"
     module = ModuleType(name)
-    # Classes of values look their module up while they are made.
+    # Dataclasses look up their module while they are created.
     sys.modules[name] = module
     try:
         exec(compile(source, f"{_NETWORK_MODULE}.py", "exec"), module.__dict__)
@@ -223,7 +223,7 @@ def _difference(network: nn.Module, copy: nn.Module, waveforms_BT: Tensor) -> fl
         results = tuple(copy(waveforms_BT))
     for expected_BX, result_BX in zip(expected, results, strict=True):
         difference = float((expected_BX - result_BX).abs().max())
-        # NaN is not within the limit.
+        # NaN is not within the tolerance.
         if not difference <= TOLERANCE * max(1.0, float(expected_BX.abs().max())):
             raise UnportableError(
                 f"its code gives other numbers for {waveforms_BT.shape[1]:,} samples, by "

@@ -1,7 +1,7 @@
 """Folders of Hugging Face for a front end that transformers computes.
 
-Invariant: every layer of the files is a layer of the front end, or known to be of no use for
-features, and then logged. Files are read as all weights are: nothing in them is run.
+Invariant: every layer of the files is a layer of the front end, or is known to be irrelevant for
+features and logged. No code in the files is executed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from asdf.runs.log import LOG
 from asdf.settings.weights_names import missing_weights
 
 MASK_EMBEDDING = "masked_spec_embed"
-# Of pretraining, and what follows the encoder in fine-tuned networks.
+# Layers of pretraining, and those after the encoder in fine-tuned networks.
 _NOT_USED = re.compile(
     rf"(?:.*\.)?{MASK_EMBEDDING}$|(quantizer|project_q|project_hid|lm_head|classifier|projector|adapter"
     r"|layer_weights|tdnn|objective|intermediate_ffn|speaker_proj|label_embeddings_concat)\b"
@@ -40,7 +40,7 @@ class ChosenLayers:
     """A folder's layers by the front end's names, and those that it does not use.
 
     Attributes:
-        mask_embedding: (dimension,), the vector of masked frames; None where there is none.
+        mask_embedding: Vector of masked frames, (dimension,); None if there is none.
     """
 
     used: dict[str, Tensor]
@@ -63,7 +63,7 @@ def architecture_text_of(folder: Path) -> str:
     Raises:
         AsdfError: its configuration is of no known kind.
     """
-    # Read by the safe reader, and handed on as text.
+    # Parsed by the safe reader, but returned as text.
     read_json(folder / CONFIG)
     config = read_config((folder / CONFIG).read_text(encoding="utf-8"))
     if (folder / hugging_face.PREPROCESSOR).is_file():
@@ -100,7 +100,7 @@ def fill_from_folder(front_end: TransformersFrontEnd, weights: str) -> None:
 
 
 def find_folder(weights: str) -> Path:
-    """Return the folder of a model, given it or its weights.
+    """Return the folder of a model, from its path or that of its weights.
 
     Raises:
         AsdfError: there is none, or it has no configuration.
@@ -121,13 +121,13 @@ def find_folder(weights: str) -> Path:
 def choose_layers(
     state: Mapping[str, Tensor], front_end: TransformersFrontEnd, weights: str
 ) -> ChosenLayers:
-    """Return the layers of a folder by the names of a front end's, which may have no numbers.
+    """Return the layers of a folder by the names of a front end, which may have no weights.
 
     Args:
         weights: Name of the folder in messages.
 
     Raises:
-        AsdfError: they hold no such encoder, or several.
+        AsdfError: they contain no such encoder, or several.
     """
     names = front_end.model.state_dict().keys()
     renamings = find_renamings(front_end.model)
@@ -156,7 +156,7 @@ def choose_layers(
 
 
 def _find_prefix(state: Mapping[str, Tensor], first: str, weights: str) -> str:
-    """Return what stands before the encoder's names, such as 'wav2vec2.' in fine-tuned networks."""
+    """Return the prefix of the encoder's names, such as 'wav2vec2.' in fine-tuned networks."""
     prefixes = [name.removesuffix(first) for name in state if f".{name}".endswith(f".{first}")]
     if len(prefixes) == 1:
         return prefixes[0]
@@ -167,13 +167,13 @@ def _find_prefix(state: Mapping[str, Tensor], first: str, weights: str) -> str:
 
 
 def find_renamings(model: Any) -> list[Any]:
-    """Return transformers' own rules for the names in files that are not a network's any more."""
+    """Return transformers' rules for names in files that differ from those of the network."""
     try:
         from transformers.conversion_mapping import get_model_conversion_mapping
         from transformers.core_model_loading import WeightRenaming
     except ImportError:
-        # A version whose networks have the names of their files.
+        # In such a version, networks have the names in their files.
         return []
-    # Rules that also compute, such as of experts in one tensor, are of no encoder of audio.
+    # Rules that compute, for example to join experts in one tensor, do not apply to audio encoders.
     rules = get_model_conversion_mapping(model)
     return [rule for rule in rules if isinstance(rule, WeightRenaming)]

@@ -1,7 +1,7 @@
 """A network as a model repository of Triton Inference Server, with a manifest for KServe.
 
-Invariant: the graph is the one that `--format onnx` writes, compared with the network before;
-requests of unlike lengths are never padded into one batch, because Triton batches equal shapes.
+Invariant: the graph is the one of `--format onnx`, which was compared with the network; requests of
+different lengths are never padded into one batch, because Triton batches equal shapes.
 
 Source: Triton's model configuration (model_config.proto) and model repository layout; KServe's
 InferenceService, v1beta1.
@@ -26,7 +26,7 @@ from asdf.runs.files import atomic_write, write_text
 
 CONFIG = "config.pbtxt"
 MANIFEST = "inferenceservice.yaml"
-# An utterance of the field's 4 s takes some milliseconds; longer waits gain little.
+# An utterance of 4 s takes a few milliseconds; longer waits gain little.
 _MAX_DELAY_US = 5000
 _MAX_BATCH = 32
 
@@ -83,17 +83,17 @@ def write_triton_repository(
     samples: int | None = None,
     int8: bool = False,
 ) -> str:
-    """Write `network`, in eval mode, as the only model of a repository; return words on it.
+    """Write `network`, in eval mode, as the only model of a repository; return a description.
 
     Args:
         folder: New folder of the repository, in which `name` is the model.
-        facts: What clients need to know besides the graph, written as the model's parameters.
-        samples: the only length that it takes; None: any, or the field's where that fails.
-        int8: quantise its large linear layers.
+        facts: Further facts for clients, written as the model's parameters.
+        samples: Fixed length that it takes; None: any, or the common length where that fails.
+        int8: Whether to quantise its large linear layers.
 
     Raises:
         AsdfError: a package is missing, or the folder cannot be written.
-        GraphError: it cannot be exported, or its graph gives other numbers.
+        GraphError: it cannot be exported, or its graph gives other results.
     """
     model = model_name(name)
     graph = compared_graph(network, samples, int8)
@@ -109,7 +109,7 @@ def write_triton_repository(
         memory=f"{mebibytes}Mi",
     )
     write_text(folder / MANIFEST, manifest)
-    # The last: Triton loads a model once it has its configuration.
+    # Written last: Triton loads a model once it has its configuration.
     write_text(folder / model / CONFIG, config)
     return (
         f"{graph.words}\n"
@@ -119,7 +119,7 @@ def write_triton_repository(
 
 
 def model_name(text: str) -> str:
-    """Return a name that Triton, files and Kubernetes (with '-' for '_') take."""
+    """Return a name that Triton, files and Kubernetes (with '-' for '_') accept."""
     name = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
     return name[:50].strip("_") or "detector"
 
@@ -130,7 +130,7 @@ def model_config(
     """Return the model configuration, in the text format of protocol buffers.
 
     Args:
-        int8: Whether the graph quantises inputs over a whole batch: then it gets one at a time.
+        int8: Whether the graph quantises inputs over a whole batch, and so gets one at a time.
     """
     length = graph.only or SAMPLES
     with torch.no_grad():
@@ -167,7 +167,7 @@ def model_config(
 
 
 def _quoted(value: object) -> str:
-    """Return a text as a string of the format, whatever is in it."""
+    """Return a text as a string literal of the format."""
     escaped = []
     for byte in str(value).encode():
         is_plain = 32 <= byte < 127 and chr(byte) not in '"\\'

@@ -1,8 +1,8 @@
-"""Which network made scores: a digest of the weights that its file holds.
+"""Identity of the network that made scores: a digest of the weights in its file.
 
-Invariant: copies of a network have one digest, whatever else their files hold: a calibration, the
-state of the optimiser, another format. The digest is of the tensors, in the order of their names; a
-loss that was trained along is no part of it.
+Invariant: copies of a network have the same digest, whatever else their files contain: a
+calibration, the state of the optimiser, another format. The digest covers the tensors, in the order
+of their names, but not a loss that was trained with them.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from asdf.networks.trained_loss import PREFIX
 from asdf.networks.views import NetworkSections
 from asdf.text import AnyPath
 
-# A network that was read has its updates merged and its base filled in: its file has not.
+# A network in memory has its updates merged and its base filled in, unlike its file.
 _FILES: WeakKeyDictionary[nn.Module, Path] = WeakKeyDictionary()
 
 
 def note_file(network: nn.Module, path: Path) -> None:
-    """Note that a network was read from the file at `path`, and is not trained any more."""
+    """Record that a network was read from the file at `path`, and is not trained further."""
     _FILES[network] = path
 
 
 def network_digest(named: AnyPath) -> str:
-    """Return the digest of a network that a user names, or of a fused system.
+    """Return the digest of a network, or of a fused system, given by its path or name.
 
     Raises:
         AsdfError: it cannot be read.
@@ -46,7 +46,7 @@ def network_digest(named: AnyPath) -> str:
     path = find_network(named)
     if is_fused_file(path):
         system = read_fused_file(path)
-        # Not of the calibration, which is no part of raw scores.
+        # The calibration is excluded, because raw scores do not depend on it.
         parts = [[network.sha256 for network in system.networks], system.fusion.content()]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
     try:
@@ -54,17 +54,17 @@ def network_digest(named: AnyPath) -> str:
     except OtherLayoutError:
         return _digest(read_detector(path)[1].state)
     if not file.is_described:
-        # Weights alone: of a published layout, or of a network that only the recipe knows.
+        # Only weights: of a published layout, or of a network class of a recipe.
         with suppress(AsdfError):
             file = read_detector(path)[1]
     return _digest(file.state)
 
 
 def digest_in_memory(network: nn.Module, settings: NetworkSections) -> str | None:
-    """Return the digest that the file of a network in memory has, or will have once written.
+    """Return the digest of the current or future file of a network in memory.
 
     Returns:
-        None where it is not known which layers its file will leave out.
+        Digest; None if it is unknown which layers its file will omit.
     """
     path = _FILES.get(network)
     if path is not None:

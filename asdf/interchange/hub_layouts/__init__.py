@@ -1,1 +1,1 @@
-"""Detectors as the hub has them: transformers' audio classifiers, and DF-Arena's."""
+"""Detectors in layouts of the hub: transformers' audio classifiers, and DF-Arena's."""

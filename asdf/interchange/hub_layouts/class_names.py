@@ -1,7 +1,7 @@
-"""Which classes of a classifier are bona fide, by their names.
+"""Detection of the bona fide classes of a classifier from their names.
 
-Invariant: a name counts only where its words say one thing. What they leave open, the user says:
-nothing is guessed, neither from the order of the classes nor from their number.
+Invariant: a name counts only if its words are unambiguous. Otherwise the user decides: nothing is
+guessed from the order or the number of the classes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SPOOF = (
     "vocoded"
 )
 _NEGATIONS = "no non not un"
-# They say what is heard and not of which side it is.
+# Words for what is heard, which do not indicate a side.
 _NEUTRAL = "audio class clip label person recording sample sound speaker speech utterance voice"
 _SIDES = {
     **dict.fromkeys(_BONA_FIDE.split(), 1),
@@ -39,10 +39,11 @@ _SHOWN = 6
 
 @dataclass(frozen=True)
 class Polarity:
-    """Which classes are bona fide.
+    """The bona fide classes of a classifier.
 
     Attributes:
-        bona_fide: Their numbers, from 0; empty where names do not say it.
+        bona_fide: Indices of the bona fide classes, from 0; empty if the names do not determine
+            them.
         reason: Reason in words.
     """
 
@@ -51,7 +52,7 @@ class Polarity:
 
 
 def side_of(name: str) -> int | None:
-    """Return 1 for a name that means bona fide, 0 for spoof; None where it says neither, or both.
+    """Return 1 for a name that means bona fide, 0 for spoof; None for neither, or both.
 
     Examples:
         >>> from asdf.interchange.hub_layouts.class_names import side_of
@@ -74,7 +75,7 @@ def side_of(name: str) -> int | None:
 
 
 def read_polarity(names: Sequence[str]) -> Polarity:
-    """Return which classes are bona fide by their names, if each name says its side."""
+    """Return which classes are bona fide, if each name indicates its side."""
     sides = [side_of(name) for name in names]
     shown = and_more([f"{number} {name!r}" for number, name in enumerate(names)], _SHOWN)
     unclear = [name for name, side in zip(names, sides, strict=True) if side is None]
@@ -89,10 +90,10 @@ def read_polarity(names: Sequence[str]) -> Polarity:
 
 
 def chosen_polarity(chosen: Sequence[object], names: Sequence[str]) -> Polarity:
-    """Return the polarity that a user states, by numbers or names of the bona fide classes.
+    """Return the polarity that a user states by numbers or names of the bona fide classes.
 
     Raises:
-        UsageError: there is no such class, or it leaves no spoof class.
+        UsageError: there is no such class, or no spoof class remains.
     """
     numbers = []
     for each in chosen:
@@ -108,15 +109,15 @@ def chosen_polarity(chosen: Sequence[object], names: Sequence[str]) -> Polarity:
 
 
 def quoted(names: Sequence[str]) -> str:
-    """Return the first names, quoted, and how many more there are."""
+    """Return the first names, quoted, and the number of others."""
     return and_more([repr(shorten(name)) for name in names], _SHOWN)
 
 
 class UnknownPolarityError(AsdfError):
-    """It is not known which classes are bona fide.
+    """The bona fide classes are unknown.
 
     Attributes:
-        classes: Number of the classes.
+        classes: Number of classes.
     """
 
     def __init__(self, message: str, classes: int) -> None:
@@ -125,7 +126,7 @@ class UnknownPolarityError(AsdfError):
 
 
 def unknown_polarity(path: Path, polarity: Polarity, classes: int) -> UnknownPolarityError:
-    """Return the error of a classifier whose classes do not say which of them are bona fide."""
+    """Return the error of a classifier whose class names do not show which are bona fide."""
     source = name_of(path) or path
     clips = ""
     if classes == 2:

@@ -1,7 +1,7 @@
-"""Folders of transformers' audio classifiers: what their configurations say.
+"""Folders of transformers' audio classifiers, and their configurations.
 
-Invariant: a configuration is data. What it says is compared with the layers, and what neither says
-is a stated default; a sentence on a folder is true of it.
+Invariant: a configuration is data. It is compared with the layers; what neither of them states is a
+documented default. A description of a folder is true of it.
 
 Source: transformers, the documentation of the configurations and of the feature extractors.
 """
@@ -37,13 +37,13 @@ CLASSIFIERS = {
     "wavlm": "WavLMForSequenceClassification",
     WHISPER: "WhisperForAudioClassification",
 }
-"""Model types of transformers with a head for classes of audio, and the classes with that head."""
+"""Model types of transformers with an audio classification head, and their classes."""
 
 OUR_OWN = ("hubert", "unispeech", "unispeech-sat", "wav2vec2", "wavlm")
-"""Those whose encoders are ASDF's own, where their configuration has nothing that it lacks."""
+"""Types whose encoders ASDF has, if their configuration is supported."""
 
 UPSAMPLED = ("sew",)
-"""Those whose encoders change the number of frames behind their layers."""
+"""Types whose encoders change the number of frames after their layers."""
 
 WINDOW_SAMPLES = 320
 """Samples per position of Whisper's encoder."""
@@ -57,12 +57,12 @@ _WHISPER_POSITIONS = 1500
 
 @dataclass(frozen=True)
 class ClassifierFolder:
-    """A folder of a classifier.
+    """The folder of a classifier.
 
     Attributes:
         config: Content of its config.json.
         extractor: Content of its preprocessor_config.json; None without one.
-        is_named: whether its configuration names a class; else its layers say what it is.
+        is_named: Whether its configuration names a class; otherwise its layers identify it.
     """
 
     path: Path
@@ -77,7 +77,7 @@ class ClassifierFolder:
 
     @property
     def class_name(self) -> str:
-        """The class of transformers that reads it."""
+        """The class of transformers that loads it."""
         return CLASSIFIERS[self.family]
 
     @property
@@ -92,7 +92,7 @@ class ClassifierFolder:
 
     @property
     def padding(self) -> int:
-        """The length up to which silence is put behind waveforms, in samples; 0: none."""
+        """The length to which waveforms are padded with silence, in samples; 0: no padding."""
         if self.family != WHISPER:
             return 0
         positions = self.config.get("max_source_positions", _WHISPER_POSITIONS)
@@ -100,7 +100,7 @@ class ClassifierFolder:
 
     @property
     def max_samples(self) -> int | None:
-        """The length that recordings are cut at, where the folder states one."""
+        """The length to which recordings are cut, if the folder states one."""
         if self.padding:
             return self.padding
         length = None if self.extractor is None else self.extractor.get("max_length")
@@ -111,14 +111,14 @@ class ClassifierFolder:
         """Return the names of its classes, in the order of the logits.
 
         Args:
-            classes: Their number, which the layers show.
+            classes: Number of classes, according to the layers.
 
         Raises:
-            AsdfError: there are others, or two statements on them contradict each other.
+            AsdfError: their number differs, or two statements about them contradict each other.
         """
         named = self.config.get("id2label")
         if named is None:
-            # transformers leaves out names that it would give by itself.
+            # transformers omits default names.
             return tuple(f"LABEL_{number}" for number in range(classes))
         where = f"{self.path / CONFIG}: id2label"
         numbers = {str(number) for number in range(classes)}
@@ -134,7 +134,7 @@ class ClassifierFolder:
         return names
 
     def _check_numbers(self, names: tuple[str, ...], where: str) -> None:
-        """Compare label2id with the names: a contradiction would turn verdicts around."""
+        """Compare label2id with the names: a contradiction would reverse verdicts."""
         numbers = self.config.get("label2id")
         if not isinstance(numbers, dict):
             return
@@ -150,7 +150,7 @@ class ClassifierFolder:
 
 
 def open_classifier(folder: Path) -> ClassifierFolder | None:
-    """Return the folder of a classifier by its configuration; None where it is of another class.
+    """Return the folder of a classifier by its configuration; None if it is another class.
 
     Raises:
         AsdfError: its configuration cannot be read, or is for another sampling rate.
@@ -186,7 +186,7 @@ def _check_extractor(extractor: Mapping[str, Any], path: Path, family: str) -> N
 
 
 def describe_folder(folder: Path) -> str:
-    """Return what a folder of transformers holds, in words that are true of its configuration."""
+    """Return a description of a folder of transformers, based on its configuration."""
     config = read_json(folder / CONFIG)
     named = config.get("architectures")
     class_name = str(named[0]) if isinstance(named, list) and named else ""
@@ -199,16 +199,16 @@ def describe_folder(folder: Path) -> str:
 
 
 def head_layers(family: str) -> tuple[str, ...]:
-    """Return the names of the layers that a head of this family has in any case."""
+    """Return the names of the layers that every head of this family has."""
     if family == AST:
         return ("classifier.layernorm.weight", _LAST_OF_AST)
     return (PROJECTOR, _LAST)
 
 
 def is_classifier(names: Iterable[str]) -> bool:
-    """Whether layers are an encoder's and the head of a classifier on frames, and no others.
+    """Whether layers are exactly those of an encoder and of a frame classification head.
 
-    Networks for speakers have such a head as well, and layers between it and the encoder.
+    Networks for speakers have such a head too, with layers between it and the encoder.
     """
     heads = {name.partition(".")[0] for name in (PROJECTOR, _LAST)}
     parts = {name.partition(".")[0] for name in names}
@@ -217,7 +217,7 @@ def is_classifier(names: Iterable[str]) -> bool:
 
 
 def head_size(state: Mapping[str, Tensor], family: str) -> int | None:
-    """Return the number of classes that the layers show; None without a whole head."""
+    """Return the number of classes in the layers; None without a complete head."""
     if not set(head_layers(family)) <= state.keys():
         return None
     last = state[_LAST_OF_AST if family == AST else _LAST]

@@ -1,8 +1,8 @@
 """Audio classifiers of transformers as networks of ASDF.
 
-Invariant: every layer of the folder is a layer of the network, or of no use for scores and named.
-Encoders of the wav2vec 2.0 family are ASDF's own; the others are those of transformers, built of
-its own classes from the configuration. Nothing of the repository is run.
+Invariant: every layer of the folder is a layer of the network, or is irrelevant for scores and
+named. Encoders of the wav2vec 2.0 family are ASDF's own; the others are those of transformers,
+built from the configuration with its own classes. Nothing in the repository is executed.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ class ReadLayout:
     """A detector in a layout of the hub.
 
     Attributes:
-        layout, settings, state, notes: as of `Recognised`.
-        left_out: names of layers that were left out, by reason.
-        own_names: names that the file has for layers, by ours.
+        layout, settings, state, notes: Layout, settings, layers and notes, as in `Recognised`.
+        left_out: Names of layers that were left out, by reason.
+        own_names: Names of the layers in the file, by our names.
     """
 
     layout: str
@@ -74,13 +74,13 @@ def read_classifier(
     """Read the classifier of a folder.
 
     Args:
-        chosen: settings by their full names, which override the folder's.
-        bona_fide: Names or numbers of the bona fide classes, as the user says; (): by their names.
+        chosen: Settings by full name, which override those of the folder.
+        bona_fide: Names or numbers of the bona fide classes chosen by the user; (): by class names.
 
     Raises:
-        UsageError: there is no such class; transformers is needed, and not installed.
-        UnknownPolarityError: which classes are bona fide is not known.
-        AsdfError: its files cannot be read, are no classifier, or contradict each other.
+        UsageError: there is no such class, or transformers is needed but not installed.
+        UnknownPolarityError: the bona fide classes are unknown.
+        AsdfError: its files cannot be read, are not a classifier, or contradict each other.
     """
     state = hugging_face.read_state(folder.path)
     classes = _count_classes(folder, state)
@@ -100,11 +100,11 @@ def read_classifier(
 
 
 def _count_classes(folder: ClassifierFolder, state: Mapping[str, Tensor]) -> int:
-    """Return the number of classes that the layers of the head show.
+    """Return the number of classes according to the layers of the head.
 
     Raises:
-        AsdfError: there is no whole head, or it has one output; or versions of transformers
-            disagree on what it computes.
+        AsdfError: there is no complete head, it has one output, or versions of transformers
+            disagree on its computation.
     """
     path = folder.path
     classes = head_size(state, folder.family)
@@ -139,7 +139,7 @@ def _head_settings(
     names: tuple[str, ...],
     polarity: Polarity,
 ) -> dict[str, Any]:
-    """Return the settings of all but the encoder."""
+    """Return the settings of all parts except the encoder."""
     values: dict[str, Any] = {
         "network.network_class": NETWORK_CLASS,
         "network.score": "difference",
@@ -187,10 +187,10 @@ def _describe_normalisation(folder: ClassifierFolder) -> str:
 
 
 def _set_lengths(settings: Sections, folder: ClassifierFolder, chosen: Mapping[str, Any]) -> str:
-    """Set how much of a recording is scored; return the note on it."""
+    """Set the scored length of recordings; return the note about it."""
     most = settings.network.max_evaluation_utterance_length_in_samples
     stated = folder.max_samples
-    # A file may state any number; memory is for no more than our own limit.
+    # A file may state any number; memory is limited by our own maximum.
     longest = min(stated or most, most)
     lengths = {_MIN: FRAME_SAMPLES, _MAX: max(longest, FRAME_SAMPLES)}
     lengths = {name: value for name, value in lengths.items() if name not in chosen}
@@ -210,11 +210,11 @@ def _set_lengths(settings: Sections, folder: ClassifierFolder, chosen: Mapping[s
 
 
 def _encoder_settings(chosen: FrontEnd, folder: ClassifierFolder) -> dict[str, Any]:
-    """Return the settings of the encoder: ASDF's own where it can be, else transformers'."""
+    """Return the settings of the encoder: ASDF's own if supported, else transformers'."""
     architecture = own_architecture(folder)
     if architecture is not None:
         return {"front_end.architecture": architecture.to_text()}
-    # A sum of layers is one of their outputs, before the frames become more again.
+    # A sum of layers uses their outputs, before the number of frames increases again.
     is_upsampled = folder.family in UPSAMPLED and chosen.layer == "last"
     kind = "encoder_output" if is_upsampled else "transformers"
     return {
@@ -224,19 +224,19 @@ def _encoder_settings(chosen: FrontEnd, folder: ClassifierFolder) -> dict[str, A
 
 
 def own_architecture(folder: ClassifierFolder) -> Architecture | None:
-    """Return the architecture of ours that an encoder has; None where transformers computes it."""
+    """Return our architecture of an encoder; None if transformers computes it."""
     if folder.family not in OUR_OWN:
         return None
     kind = "wavlm" if folder.family == "wavlm" else "wav2vec2"
     try:
         return hugging_face.architecture_of({**folder.config, "model_type": kind}, folder.path)
     except AsdfError:
-        # Something of it is not in ours, such as another activation.
+        # A property is not supported by ours, such as another activation.
         return None
 
 
 def _fill(read: ReadLayout, state: Mapping[str, Tensor], folder: ClassifierFolder) -> None:
-    """Give the layers our names."""
+    """Rename the layers to our names."""
     encoder = {}
     prefix = _encoder_prefix(state)
     for name, tensor in state.items():
@@ -247,7 +247,7 @@ def _fill(read: ReadLayout, state: Mapping[str, Tensor], folder: ClassifierFolde
         elif prefix and name.startswith(prefix):
             encoder[name.removeprefix(prefix)] = tensor
         else:
-            # Named by the check of layers as unknown to the network.
+            # The check of layers reports it as unknown.
             read.state[name] = tensor
     if read.settings.front_end.front_end_class is None:
         layers, left_out = hugging_face.torchaudio_names(encoder)
@@ -260,7 +260,7 @@ def _fill(read: ReadLayout, state: Mapping[str, Tensor], folder: ClassifierFolde
 
 
 def _encoder_prefix(state: Mapping[str, Tensor]) -> str:
-    """Return what the names of the encoder's layers begin with, such as 'wav2vec2.'."""
+    """Return the prefix of the encoder's layers, such as 'wav2vec2.'."""
     heads = ("projector", "classifier", LAYER_WEIGHTS)
     first = [name.partition(".")[0] for name in state if name.partition(".")[0] not in heads]
     return f"{first[0]}." if first else ""
@@ -278,7 +278,7 @@ def _transformers_names(
 
 
 def _own_names(read: ReadLayout, state: Mapping[str, Tensor], prefix: str) -> dict[str, str]:
-    """Return the folder's names of layers by ours, also of those that it lacks."""
+    """Return the folder's names of layers by ours, including those that it lacks."""
     names = {}
     if read.settings.front_end.front_end_class is None:
         architecture = Architecture.from_text(read.settings.front_end.architecture)
@@ -291,6 +291,6 @@ def _own_names(read: ReadLayout, state: Mapping[str, Tensor], prefix: str) -> di
 
 
 def own_names(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> dict[str, str]:
-    """Return the file's names of layers by ours, of those whose tensors were taken as they are."""
+    """Return the file's names of layers by ours, for tensors that were taken unchanged."""
     names = {id(tensor): name for name, tensor in theirs.items()}
     return {name: names[id(tensor)] for name, tensor in ours.items() if id(tensor) in names}

@@ -1,8 +1,8 @@
 """Networks of ASDF as folders of transformers' audio classifiers.
 
-Invariant: what is written reads back as the same network, and transformers gives the logits of the
-network for it. Encoders of ASDF's own are written by their names; those of transformers by
-transformers itself. A network that transformers would score otherwise is refused.
+Invariant: a written folder is read back as the same network, and transformers computes the
+network's logits for it. ASDF's own encoders are written under their names; those of transformers by
+transformers itself. A network that transformers would score differently is refused.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _BACK_END = "back_end."
 _SUM = "front_end.layer_sum.weights"
 _MASK = "front_end.masking.embedding"
 _MASK_NAME = "masked_spec_embed"
-# As transformers marks its files: it reads no others.
+# The metadata that transformers requires in its files.
 _MARK = {"format": "pt"}
 
 
@@ -52,9 +52,9 @@ def write_classifier(folder: Path, network: nn.Module, settings: Sections) -> No
     """Write a folder that `AutoModelForAudioClassification.from_pretrained` loads.
 
     Raises:
-        UsageError: transformers is needed, and not installed.
-        AsdfError: the network has no such layout, transformers would score it otherwise, or the
-            folder cannot be written.
+        UsageError: transformers is needed but not installed.
+        AsdfError: the network does not fit this layout, transformers would score it differently, or
+            the folder cannot be written.
     """
     if not isinstance(network, SSL_Classifier):
         raise AsdfError(
@@ -81,10 +81,10 @@ def write_classifier(folder: Path, network: nn.Module, settings: Sections) -> No
 
 
 def _check_same(network: SSL_Classifier, front_end: FrontEnd, is_weighted: bool) -> None:
-    """Refuse what transformers' class would compute otherwise.
+    """Refuse a network that transformers' class would compute differently.
 
     Raises:
-        AsdfError: names the setting.
+        AsdfError: there is a difference; the message names the setting.
     """
     if has_adapters(network):
         raise AsdfError(
@@ -134,7 +134,7 @@ def _write_own(
 
 
 def _family_of(architecture: Architecture, sizes: BackEnd) -> str:
-    """Return the model type: the one that it was read as, where its encoder is such a one."""
+    """Return the model type: the one that it was read from, if its encoder is of that type."""
     if architecture.relative_positions:
         return "wavlm"
     family = sizes.classifier_family
@@ -142,7 +142,7 @@ def _family_of(architecture: Architecture, sizes: BackEnd) -> str:
 
 
 def _head_name(name: str, family: str) -> str:
-    """Return transformers' name of a layer that is not of the encoder."""
+    """Return transformers' name of a layer outside of the encoder."""
     if name == _SUM:
         return LAYER_WEIGHTS
     if name == _MASK:
@@ -167,7 +167,7 @@ def _head_settings(sizes: BackEnd, is_weighted: bool) -> dict[str, Any]:
 
 
 def _sizes(architecture: Architecture, family: str) -> dict[str, Any]:
-    """Return the entries of a configuration of transformers for an architecture of ours."""
+    """Return the entries of a transformers configuration for an architecture of ours."""
     channels, kernels, strides = zip(*architecture.conv_layers, strict=True)
     sizes = {
         "conv_dim": list(channels),
@@ -183,7 +183,7 @@ def _sizes(architecture: Architecture, family: str) -> dict[str, Any]:
         "do_stable_layer_norm": architecture.layer_norm_first,
         "num_conv_pos_embeddings": architecture.pos_conv_kernel,
         "num_conv_pos_embedding_groups": architecture.pos_conv_groups,
-        # Masks of training: ASDF's own settings have them.
+        # ASDF's own settings control the masks of training.
         "apply_spec_augment": False,
         "mask_time_prob": 0.0,
         "mask_feature_prob": 0.0,
@@ -210,7 +210,7 @@ def _write_by_transformers(
     model = AutoModelForAudioClassification.from_config(config, trust_remote_code=False).eval()
     model.load_state_dict(_named_for(model, network), strict=False)
     folder.mkdir(parents=True, exist_ok=True)
-    # Its files one by one into their place, each whole.
+    # Move its files into place one by one, each atomically.
     with TemporaryDirectory(dir=folder, prefix=".writing.") as temporary:
         model.save_pretrained(temporary, max_shard_size="1000GB")
         for path in sorted(Path(temporary).iterdir(), reverse=True):
@@ -221,7 +221,7 @@ def _named_for(model: Any, network: SSL_Classifier) -> dict[str, Tensor]:
     """Return the network's layers by the names of transformers' model.
 
     Raises:
-        AsdfError: the model has none for a layer.
+        AsdfError: the model does not have a layer.
     """
     names = model.state_dict().keys()
     state = network.state_dict()
@@ -244,7 +244,7 @@ def _named_for(model: Any, network: SSL_Classifier) -> dict[str, Tensor]:
 
 
 def _extractor_settings(front_end: FrontEnd) -> dict[str, Any]:
-    """Return the preprocessor_config.json: how recordings reach the network."""
+    """Return the preprocessor_config.json: how recordings are prepared for the network."""
     if isinstance(front_end, TransformersFrontEnd):
         values = read_config(front_end.architecture_setting)
         recorded = values.get(EXTRACTOR)
@@ -256,7 +256,7 @@ def _extractor_settings(front_end: FrontEnd) -> dict[str, Any]:
             return {
                 TYPE: "WhisperFeatureExtractor",
                 "feature_size": config.num_mel_bins,
-                # transformers takes seconds, of which this is 30.
+                # transformers takes seconds; this is 30.
                 "chunk_length": int(seconds) if seconds.is_integer() else seconds,
                 "sampling_rate": SAMPLE_RATE,
             }

@@ -1,8 +1,8 @@
 """DF-Arena's detectors: a front end, gates for its layers, and a Conformer.
 
-Invariant: the two directions undo each other, number by number. What a file holds besides the
-network's layers is the vector of masked frames, which scores do not depend on, and the sines and
-cosines of positions, which the network computes.
+Invariant: the two directions are exact inverses. Besides the network's layers, a file holds the
+vector of masked frames, which scores do not depend on, and the sines and cosines of positions,
+which the network computes.
 
 Source: the layers of Speech-Arena-2025/DF_Arena_1B_V_1 and _500M_V_1, and their feature extractor,
 which repeats or cuts recordings to 64,600 samples and does not scale them.
@@ -49,10 +49,10 @@ def read_df_arena(state: Mapping[str, Tensor], path: Path, chosen: Mapping[str, 
 
     Args:
         path: Name of the file in messages.
-        chosen: settings by their full names, which override what the layers show.
+        chosen: Settings by full name, which override those of the layers.
 
     Raises:
-        AsdfError: the front end is of unknown sizes, or layers have shapes that they cannot have.
+        AsdfError: the front end has unknown sizes, or layers have impossible shapes.
     """
     settings = Sections()
     read = ReadLayout(LAYOUT, settings, {})
@@ -94,7 +94,7 @@ def _set_sizes(read: ReadLayout, path: Path, chosen: Mapping[str, Any]) -> None:
             f"{path} has layers named as those of DF-Arena, but of shapes that it cannot have."
         ) from error
     for size in sizes:
-        # The features' width is that of the front end here.
+        # The width of the features is that of the front end here.
         if size.name not in chosen and size.name != "back_end.conformer_dimension":
             assign(read.settings, {size.name: size.value})
             read.notes.append(size.describe())

@@ -1,4 +1,4 @@
-"""Whether a path is a detector in a layout of the hub, and which."""
+"""Detection of the hub layout of a detector at a path."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from asdf.interchange.published_files import read_published
 def read_hub_layout(
     path: Path, chosen: Mapping[str, Any], bona_fide: Sequence[str]
 ) -> ReadLayout | None:
-    """Read a detector in a layout of the hub; None of other layouts.
+    """Read a detector in a layout of the hub; return None for other layouts.
 
     Args:
-        chosen, bona_fide: as of `read_classifier`.
+        chosen, bona_fide: Settings and bona fide classes, as in `read_classifier`.
 
     Raises:
-        UsageError: `bona_fide` names classes of what has none, or that do not exist.
-        AsdfError: it is a folder of transformers that is no detector, or as `read_classifier`.
+        UsageError: `bona_fide` is given for a file without classes, or contains unknown classes.
+        AsdfError: it is a transformers folder that is not a detector; or as `read_classifier`.
     """
     folder = folder_of(path) if path.is_dir() or path.name in WEIGHTS else None
     if folder is not None and read_json(folder / CONFIG).get("format") != FORMAT:
@@ -44,7 +44,7 @@ def read_hub_layout(
     _refuse_classes(path, bona_fide)
     if folder is None or not path.is_dir() or read_json(folder / CONFIG).get("format") == FORMAT:
         return None
-    # Its layers say what it is, whatever its configuration says.
+    # The layers identify it, whatever its configuration says.
     if read_published(path) is not None:
         return None
     state = read_state(path)
@@ -60,7 +60,7 @@ def read_hub_layout(
 
 
 def _has_head(folder: ClassifierFolder) -> bool:
-    """Whether a folder is of a classifier: as its configuration says, or else its layers."""
+    """Whether a folder is a classifier, by its configuration or else by its layers."""
     if folder.is_named:
         return True
     return head_size(read_state(folder.path), folder.family) is not None

@@ -1,7 +1,7 @@
-"""Whether recordings whose truth is known agree with which classes of a detector are bona fide.
+"""Check of a detector's polarity with recordings of known labels.
 
-Invariant: a polarity that was stated is never changed by recordings; they agree with it, or it is
-refused with the numbers. One that nobody stated follows from them, where they speak clearly.
+Invariant: recordings never change a stated polarity; if they disagree, it is refused with the
+numbers. An unstated polarity follows from the recordings if they are clear.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from dataclasses import dataclass
 
 from asdf.errors import AsdfError
 
-# Of all pairs of a genuine and a spoofed recording; between them nothing can be said.
+# Proportion of all pairs of a genuine and a spoofed recording; between the limits nothing is known.
 _CLEAR = 0.75
-# Three of each kind: by chance these would all agree with one of the two ways once in ten times.
+# Three of each kind: by chance, these would all agree with either polarity one time in ten.
 _ENOUGH = 9
 _SHOWN = 4
 
 
 @dataclass(frozen=True)
 class ClipScores:
-    """Scores of recordings whose truth is known.
+    """Scores of recordings with known labels.
 
     Attributes:
         genuine, spoofed: Scores by the names of the recordings.
@@ -31,7 +31,7 @@ class ClipScores:
 
     @property
     def share(self) -> float:
-        """The share of pairs in which the genuine recording has the higher score; half of ties."""
+        """Proportion of pairs in which the genuine recording scores higher; ties count half."""
         wins = 0.0
         for genuine in self.genuine.values():
             for spoofed in self.spoofed.values():
@@ -69,10 +69,10 @@ def check_stated(scores: ClipScores, path: object) -> str:
 
 
 def is_reversed(scores: ClipScores, path: object) -> bool:
-    """Return whether the polarity that was tried, which nobody stated, is the wrong one.
+    """Return whether the tested polarity, which nobody stated, is reversed.
 
     Raises:
-        AsdfError: the recordings do not say it clearly.
+        AsdfError: the recordings are not clear.
     """
     share = scores.share
     if 1 - _CLEAR < share < _CLEAR:
@@ -85,7 +85,7 @@ def is_reversed(scores: ClipScores, path: object) -> bool:
 
 
 def describe_decision(scores: ClipScores) -> str:
-    """Return the numbers by which the polarity was decided, and how much they are worth."""
+    """Return the numbers that determined the polarity, and their significance."""
     if scores.pairs >= _ENOUGH:
         return scores.describe()
     return (

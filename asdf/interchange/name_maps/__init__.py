@@ -1,1 +1,1 @@
-"""Layouts of toolkits and challenges whose layers are ours by other names, in and out."""
+"""Layouts of toolkits and challenges that differ from ours only in layer names, in and out."""

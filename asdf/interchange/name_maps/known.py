@@ -1,4 +1,4 @@
-"""The layouts that are known by a map of names."""
+"""The layouts that a map of names describes."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ WEDEFENSE_MHFA = NameMap(
 
 
 def _lfcc_numbers() -> dict[str, Tensor]:
-    """Return filters and cosines of the baseline's LFCCs, and the scaling of waveforms by nothing.
+    """Return the filters and cosines of the baseline's LFCCs, and its identity scaling.
 
-    Its program reserves that for other projects.
+    Its program reserves the scaling for other projects.
     """
     sizes = LFCCFrontEnd.usual
     filters_FN = linear_filters(sizes.n_fft, sizes.filters, sizes.low_hz, sizes.high_hz)
@@ -56,7 +56,7 @@ LFCC_LCNN = NameMap(
     kind="SSL_LCNN",
     layout="ASVspoof 2021's baseline: LFCC and LCNN with LSTM layers",
     marks=frozenset({"m_transform.0.0.weight", "m_output_act.0.weight"}),
-    # The baseline could hold several front ends, each with a network, and has one.
+    # The baseline could have several front ends with a network each, and has one.
     parts=(
         ("m_transform.0.", "back_end.m_transform."),
         ("m_before_pooling.0.", "back_end.m_before_pooling."),
@@ -110,7 +110,7 @@ SPOOF_SUPERB_AASIST = replace(
     parts=(("ssl_model.featurizer.", "front_end.layer_sum."), ("", _BACK_END)),
 )
 
-# Names of OpenAI's encoder, and those of transformers.
+# Names of OpenAI's encoder, and of transformers'.
 _WHISPER_WORDS = (
     (".attn.query.", ".self_attn.q_proj."),
     (".attn.key.", ".self_attn.k_proj."),
@@ -129,10 +129,10 @@ _WHISPER_WORDS = (
 def _of_whisper_features(
     kind: str, network: str, output: str, marks: frozenset[str], layout: str
 ) -> NameMap:
-    """Return one of the layouts of the program of Whisper-MesoNet.
+    """Return a layout of the program of Whisper-MesoNet.
 
     Args:
-        network: Name of the network behind features.
+        network: Name of the network after the features.
         output: Name of its output layer.
     """
     conversions = {f"back_end.{output}.{part}": SINGLE for part in ("weight", "bias")}
@@ -169,7 +169,7 @@ WHISPER_SPECRNET = _of_whisper_features(
     "SSL_SpecRNet",
     "SpecRNet",
     "fc2_gru",
-    # RawNet2 has layers of these names, too, but for those of the way back.
+    # RawNet2 has layers with these names too, except those of the backward direction.
     frozenset({"fc_attention4.0.weight", "fc2_gru.weight", "gru.weight_ih_l0_reverse"}),
     "Whisper-MesoNet's program: features as maps and SpecRNet",
 )
@@ -183,7 +183,7 @@ WHISPER_LCNN = _of_whisper_features(
 
 
 def _deepfense_numbers(network: nn.Module) -> dict[str, Tensor]:
-    """Return what DeepFense's files hold besides: masked frames' vector, and TCM's positions."""
+    """Return further tensors in DeepFense's files: mask vector, and TCM's positions."""
     assert isinstance(network, SSLDetector)
     numbers = {"frontend.model.mask_emb": torch.zeros(network.front_end.dimension)}
     if isinstance(network.back_end, TCMBackEnd):
@@ -202,8 +202,8 @@ def _of_deepfense(
 
     Args:
         mark: Name of a layer that only this network has.
-        output: Beginning of our names of the output layer.
-        parts: Other beginnings of names than those of the toolkit and ours.
+        output: Prefix of our names of the output layer.
+        parts: Additional pairs of prefixes, of the toolkit and ours.
     """
     return NameMap(
         name="DeepFense",
@@ -260,7 +260,7 @@ NAME_MAPS = (
 
 
 def name_map_of(names: Iterable[str]) -> NameMap | None:
-    """Return the map whose layout these names of layers show; None of others."""
+    """Return the map of the layout with these layer names; None for other layouts."""
     names = set(names)
     matching = (each for each in NAME_MAPS if names >= each.marks)
     return next(matching, None)

@@ -1,7 +1,7 @@
-"""How a toolkit or a challenge names the layers of a detector, and what its program does.
+"""Map of a toolkit's or challenge's layer names to ours, with facts about its program.
 
-Invariant: a map is one to one. What a file holds besides the network's layers is computed by the
-network, and compared with the file, or is of no use for scores; both are named.
+Invariant: a map is one to one. Other tensors in a file are computed by the network and compared, or
+are irrelevant for scores; both are reported.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _ENCODER = "front_end.model."
 
 @dataclass(frozen=True)
 class Conversion:
-    """How an output layer of a layout becomes ours, which has spoof first and bona fide second.
+    """Conversion of an output layer to ours, which has spoof first and bona fide second.
 
     Attributes:
-        outputs: Number of outputs there.
-        to_ours, to_theirs: Functions of a weight or bias; they undo each other.
+        outputs: Number of outputs in the layout.
+        to_ours, to_theirs: Functions of a weight or bias, which are inverses.
     """
 
     outputs: int
@@ -35,7 +35,7 @@ class Conversion:
 
 
 FLIPPED = Conversion(2, lambda rows: rows.flip(0), lambda rows: rows.flip(0))
-"""Of two outputs the first is bona fide."""
+"""Two outputs with bona fide first."""
 
 
 def _with_zeros(rows: Tensor) -> Tensor:
@@ -43,36 +43,36 @@ def _with_zeros(rows: Tensor) -> Tensor:
 
 
 SINGLE = Conversion(1, _with_zeros, lambda rows: rows[1:] - rows[:1])
-"""One output, the logit of bona fide speech: ours are then 0 and that logit."""
+"""A single output, the logit of bona fide speech: ours are then 0 and that logit."""
 
 
 @dataclass(frozen=True)
 class NameMap:
-    """A layout.
+    """A layout described by a map of names.
 
     Attributes:
-        name: Whose layout it is.
+        name: Name of the layout's author or toolkit.
         kind: Name of our class.
-        layout: Name of the layout, with its parts, as `import` prints it.
-        marks: Names of layers that together show the layout.
-        parts: Beginnings of names there and of ours; the first pair that fits counts.
-        front_end: Beginning of the names of a front end's layers of the wav2vec 2.0 family; ''
-            without one.
-        front_ends: Short names of the front ends that a layout without such layers may have; the
-            first of them that fits its layers is taken.
-        words: Words in names of an encoder of transformers, there and here.
-        may_lack_front_end: Whether files are published that hold what was trained alone.
-        conversions: Output layers by our names.
-        constants: Function of the layers that the network computes and files hold all the same.
-        unused: Beginnings of names of layers that scores do not depend on, by the reason.
-        settings: Settings that its program implies, by full names.
+        layout: Name of the layout, with its parts, as printed by `import`.
+        marks: Names of layers that together identify the layout.
+        parts: Pairs of prefixes, theirs and ours; the first pair that matches applies.
+        front_end: Prefix of the layers of a front end of the wav2vec 2.0 family; '' without one.
+        front_ends: Short names of the possible front ends of a layout without such layers; the
+            first one that fits the layers is used.
+        words: Words in names of an encoder of transformers, theirs and ours.
+        may_lack_front_end: Whether published files may hold only trained weights.
+        conversions: Conversions of output layers, by our names.
+        constants: Function that returns layers that the network computes but files contain.
+        unused: Prefixes of layers that scores do not depend on, by reason.
+        settings: Settings that its program implies, by full name.
         bona_fide: Sentence on which output is bona fide.
-        samples: Length that its program scores; None: whole recordings.
-        normalizes: Whether its program scales waveforms; None: where s3prl does.
-        computed: Function of a network: layers of its sizes that files hold and it computes.
-        stated: Function of a path that reads what lies next to a checkpoint.
-        nested_in: Key under which its program's files hold the layers; '' where they do bare.
-        remarks: Sentences on what its program does besides, which is not done here.
+        samples: Number of samples that its program scores; None: whole recordings.
+        normalizes: Whether its program scales waveforms; None: as in s3prl.
+        computed: Function of a network that returns layers of its sizes that files contain but it
+            computes.
+        stated: Function of a path that reads the configuration next to a checkpoint.
+        nested_in: Key of the layers in its program's files; '' if they are at the top level.
+        remarks: Sentences on further processing in its program, which is not done here.
     """
 
     name: str
@@ -103,7 +103,7 @@ class NameMap:
         return architecture.extractor_mode == "layer_norm"
 
     def our_name(self, name: str) -> str | None:
-        """Return our name of a layer; None of one that has none."""
+        """Return our name of a layer; None if it has none."""
         ours = _replace_start(name, self.parts)
         if ours is not None and ours.startswith(_ENCODER):
             for old, new in self.words:
@@ -111,7 +111,7 @@ class NameMap:
         return ours
 
     def their_name(self, name: str) -> str | None:
-        """Return the layout's name of our layer; None of one that has none."""
+        """Return the layout's name of our layer; None if it has none."""
         if name.startswith(_ENCODER):
             for new, old in self.words:
                 name = name.replace(old, new)

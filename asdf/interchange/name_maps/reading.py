@@ -38,14 +38,14 @@ def read_named(
     """Read a detector in the layout of `name_map`.
 
     Args:
-        state: Layers by the names that the file has for them.
+        state: Layers by the file's names.
         path: Name of the file in messages.
-        chosen: settings by their full names, which override what the layers show. With
-            `front_end.weights` a file that holds only what was trained becomes a whole network.
+        chosen: Settings by full name, which override those of the layers. With `front_end.weights`,
+            a file of only trained weights becomes a complete network.
 
     Raises:
-        AsdfError: layers have shapes that they cannot have, or numbers other than those that the
-            program computes; the front end is missing, or of unknown sizes.
+        AsdfError: layers have impossible shapes, or other values than the program computes; the
+            front end is missing, or has unknown sizes.
     """
     others = {name: value for name, value in chosen.items() if name != WEIGHTS}
     read = ReadLayout(name_map.layout, Sections(), {})
@@ -60,7 +60,7 @@ def read_named(
         encoder, rest = _split_off(rest, name_map.front_end)
         _read_front_end(name_map, encoder, read, path, chosen)
     for name, tensor in rest.items():
-        # One without a name of ours stays under its own, and is reported as unknown.
+        # A layer without a name of ours keeps its own, and is reported as unknown.
         read.state[name_map.our_name(name) or name] = tensor
     _convert_outputs(name_map, read, path)
     _set_sizes(name_map, read, path, others)
@@ -75,7 +75,7 @@ def read_named(
 
 
 def _names_of_all(name_map: NameMap, settings: Sections) -> dict[str, str]:
-    """Return the layout's names of all layers that the network has, also of those not in a file."""
+    """Return the layout's names of all layers of the network, including those not in a file."""
     with without_numbers():
         ours = list(build_network(settings).state_dict())
     names = {name: name_map.their_name(name) for name in ours}
@@ -85,7 +85,7 @@ def _names_of_all(name_map: NameMap, settings: Sections) -> dict[str, str]:
 def _sort_layers(
     name_map: NameMap, state: Mapping[str, Tensor], read: ReadLayout, path: Path
 ) -> dict[str, Tensor]:
-    """Return the layers without those that are computed or of no use, which are noted."""
+    """Return the layers without computed or irrelevant ones, which are recorded."""
     rest = dict(state)
     constants = []
     for name, expected in name_map.constants().items():
@@ -113,7 +113,7 @@ def _sort_layers(
 def _split_off(
     layers: Mapping[str, Tensor], prefix: str
 ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """Return the layers whose names begin so, without that beginning, and all others."""
+    """Return the layers with a prefix, without the prefix, and all others."""
     inside = {}
     others = {}
     for name, tensor in layers.items():
@@ -131,13 +131,13 @@ def _read_front_end(
     path: Path,
     chosen: Mapping[str, Any],
 ) -> None:
-    """Take the layers of the front end, which the file or `front_end.weights` has."""
+    """Take the layers of the front end from the file or from `front_end.weights`."""
     if not encoder:
         layers = _fetch_front_end(name_map, read, path, chosen)
     else:
         _check_family(name_map, encoder, path)
         layers, unused = rename_front_end(encoder)
-        # The one layer of pretraining that training with masks goes on using.
+        # The only layer of pretraining that training with masks uses.
         if chosen.get("front_end.time_mask_proportion") and MASK_EMBEDDING in unused:
             unused.remove(MASK_EMBEDDING)
             read.state[MASK] = encoder[MASK_EMBEDDING]
@@ -165,7 +165,7 @@ def _check_family(name_map: NameMap, encoder: Mapping[str, Tensor], path: Path) 
     """Refuse a front end of another family than wav2vec 2.0.
 
     Raises:
-        AsdfError: it has no convolutions by their names, which all programs give them.
+        AsdfError: it has no convolutions with the names that all programs use.
     """
     if any(name.startswith(_CONVOLUTIONS) for name in encoder):
         return
@@ -202,10 +202,10 @@ def _fetch_front_end(
 
 
 def _convert_outputs(name_map: NameMap, read: ReadLayout, path: Path) -> None:
-    """Turn the output layers into ours.
+    """Convert the output layers to ours.
 
     Raises:
-        AsdfError: one has another number of outputs.
+        AsdfError: a layer has another number of outputs.
     """
     for name, conversion in name_map.conversions.items():
         tensor = read.state.get(name)

@@ -1,7 +1,7 @@
-"""What DeepFense's config.yaml, next to a checkpoint, says of how its program scores.
+"""DeepFense's config.yaml next to a checkpoint, which describes scoring in its program.
 
-Invariant: only plain values are read, those that scores depend on; what ASDF would compute
-otherwise is refused, and what is not stated is the toolkit's default.
+Invariant: only plain values that scores depend on are read; values that ASDF does not support are
+refused, and missing ones are the toolkit's defaults.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CONFIG = "config.yaml"
 _MAX_BYTES = 1_000_000
 _SAMPLES = 64_000
 _LENGTH = "network.max_evaluation_utterance_length_in_samples"
-# Of AASIST; other values are in no published configuration.
+# Values of AASIST; no published configuration has others.
 _FIXED = {
     "pool_ratios": [0.5, 0.7, 0.5, 0.5],
     "temperatures": [2.0, 2.0, 100.0, 100.0],
@@ -36,12 +36,12 @@ _SETTINGS = {
 
 @dataclass(frozen=True)
 class Stated:
-    """What is stated next to a checkpoint.
+    """The relevant content of a configuration next to a checkpoint.
 
     Attributes:
-        samples: Length that is scored; None: whole recordings.
-        settings: Settings by their full names.
-        notes: Sentences on them.
+        samples: Number of samples that are scored; None: whole recordings.
+        settings: Settings by full name.
+        notes: Sentences on the settings.
     """
 
     samples: int | None
@@ -50,13 +50,13 @@ class Stated:
 
 
 def read_stated(path: Path) -> Stated:
-    """Read the config.yaml of the folder that a checkpoint lies in.
+    """Read the config.yaml in the folder of a checkpoint.
 
     Args:
         path: Path of the checkpoint, or of the folder.
 
     Raises:
-        AsdfError: it is damaged, or states what ASDF does not compute.
+        AsdfError: it is damaged, or states values that ASDF does not support.
     """
     config = (path if path.is_dir() else path.parent) / CONFIG
     if not config.is_file():
@@ -71,7 +71,7 @@ def read_stated(path: Path) -> Stated:
         raise AsdfError(f"{config} is larger than any configuration of DeepFense. Remove it.")
     try:
         content = yaml.safe_load(config.read_text(encoding="utf-8"))
-    # A date that no calendar has is a ValueError.
+    # An invalid date is a ValueError.
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise AsdfError(
             f"{config} cannot be read as the configuration of DeepFense ({shorten(str(error))}). "
@@ -98,10 +98,10 @@ def read_stated(path: Path) -> Stated:
 
 
 def _checked(setting: str, value: Any, config: Path) -> Any:
-    """Return a value that the configuration states, in the form of its setting.
+    """Return a value of the configuration in the form of its setting.
 
     Raises:
-        AsdfError: the setting does not take it.
+        AsdfError: the setting does not accept it.
     """
     try:
         return check_value(catalogue()[setting], value)
@@ -113,7 +113,7 @@ def _checked(setting: str, value: Any, config: Path) -> Any:
 
 
 def _check_labels(data: Mapping[str, Any], model: Mapping[str, Any], config: Path) -> None:
-    """Refuse other labels, and other rates, than those that scores are read by.
+    """Refuse labels and rates other than those used for scores.
 
     Raises:
         AsdfError: the bona fide label is not 1, or the rate not 16 kHz.
@@ -138,7 +138,7 @@ def _check_labels(data: Mapping[str, Any], model: Mapping[str, Any], config: Pat
 
 
 def _scored_samples(data: Mapping[str, Any]) -> int | None:
-    """Return the length that tests, or else validation, cut or repeat recordings to."""
+    """Return the length to which tests, or else validation, cut or repeat recordings."""
     for part in ("test", "val"):
         transforms = _part(data, part).get("base_transform")
         if not isinstance(transforms, list):

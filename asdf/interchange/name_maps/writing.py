@@ -23,10 +23,10 @@ _FRONT_END_CLASS = "front_end.front_end_class"
 
 
 def named_state(network: nn.Module) -> dict[str, Tensor] | None:
-    """Return the state dict of a network in its layout; None of one without a map of names.
+    """Return the state dict of a network in its layout; None without a map of names.
 
     Raises:
-        AsdfError: the network has parts, or settings, that its authors' program does not have.
+        AsdfError: the network has parts, or settings, that its authors' program does not support.
     """
     name_map = name_maps_by_kind().get(type(network).__name__)
     if name_map is None:
@@ -49,12 +49,12 @@ def named_state(network: nn.Module) -> dict[str, Tensor] | None:
     if name_map.front_end:
         named |= _front_end_layers(name_map, network, encoder)
     computed = name_map.computed(network) if name_map.computed else {}
-    # The network's own layers win: one that masks frames has the vector of masked ones.
+    # The network's own layers take precedence: one that masks frames has the mask vector.
     return {**computed, **named, **name_map.constants()}
 
 
 def _check_front_end(name_map: NameMap, network: nn.Module) -> None:
-    """Refuse a network on other features than the program computes.
+    """Refuse a network with other features than the program computes.
 
     Raises:
         AsdfError: its front end is of another kind, or of other sizes.
