@@ -95,7 +95,8 @@ def main(arguments: list[str]) -> int:
     Raises:
         UsageError: a mistake in the options.
         AsdfError: a network or the list cannot be read, the network gives no gradients, or an
-            output cannot be written.
+            AsdfError: a network or the list cannot be read, the network gives no gradients, or an
+                output cannot be written.
     """
     args = COMMAND.read(arguments)
     if len(args.names) != 2:
@@ -140,7 +141,7 @@ def _numbers(text: str, name: str) -> list[float]:
 
 
 def _say_size(trials: int, conditions: Sequence[Condition], search: Search) -> None:
-    """Say before any work how many gradients it takes: they are what takes the time."""
+    """State before any work how many gradients are computed, because they take most of the time."""
     passes = 0
     for condition in conditions:
         assert condition.attack is not None  # all have one that are chosen

@@ -96,7 +96,7 @@ def main(arguments: list[str]) -> int:
 
     Raises:
         UsageError: a mistake in the options, or a package is missing.
-        AsdfError: a list cannot be read, or an output not be written.
+        AsdfError: a list cannot be read, or an output cannot be written.
     """
     args = COMMAND.read(arguments)
     if not args.lists:
@@ -118,7 +118,7 @@ def main(arguments: list[str]) -> int:
 
     check_classes(lists)
     if not args.no_joint:
-        # Before the recordings are read: a package that is missing costs no hour.
+        # Checked before the recordings are read, so that a missing package does not cost an hour.
         check_installed()
     options = Options(
         limit=args.limit / 100,
@@ -132,7 +132,7 @@ def main(arguments: list[str]) -> int:
         audit = audit_recordings(lists, measured, options)
         rebalanced = _rebalanced(args, lists, measured, audit, options)
         _write_outputs(args, arguments, audit, rebalanced)
-        # Not before: what was read is worth more than what is computed of it.
+        # Removed only now, because the measurements are worth more than what is computed from them.
         journal.remove()
     show(audit_text(audit).rstrip("\n"), stream)
     if rebalanced is not None:
@@ -149,9 +149,9 @@ def _rebalanced(
     audit: Audit,
     options: Options,
 ) -> Rebalanced | None:
-    """Write rebalanced lists where these are requested and there is a shortcut.
+    """Write rebalanced lists if they are requested and there is a shortcut.
 
-    The paths of their recordings are relative to the folder of the lists.
+    The paths of recordings are relative to the folder of the lists.
     """
     from asdf.audit import rebalance
 
@@ -190,13 +190,13 @@ def _write_outputs(
 
 
 def _list_names(lists: Sequence[TrialList]) -> list[str]:
-    """Return the names of the files that rebalanced lists are written to, none of them twice."""
+    """Return distinct names of the files for rebalanced lists."""
     return [f"{name}.tsv" for name in numbered(each(lists, "name"))]
 
 
 @contextmanager
 def _open_journal(lists: Sequence[TrialList], args: AuditOptions) -> Iterator[Journal]:
-    """Open what was measured so far, which the same command goes on with."""
+    """Open the journal of measurements, from which the same command resumes."""
     paths = _paths(lists)
     outputs = [path for path in (args.html, args.json) if path is not None and not is_stdout(path)]
     output = outputs[0] if outputs else Path("asdf-audit")
@@ -206,7 +206,7 @@ def _open_journal(lists: Sequence[TrialList], args: AuditOptions) -> Iterator[Jo
 
 
 def _measure(lists: Sequence[TrialList], journal: Journal, workers: int) -> list[list[Measured]]:
-    """Measure the recordings of all lists; what the journal has is read back."""
+    """Measure the recordings of all lists, except those in the journal."""
     from asdf.audit import as_entry, from_entry, measure_all
 
     paths = _paths(lists)
@@ -229,7 +229,7 @@ def _paths(lists: Sequence[TrialList]) -> list[str]:
 
 
 def _digest(paths: Sequence[str]) -> str:
-    """Digest paths with the size and time of change of each file."""
+    """Digest paths with the size and modification time of each file."""
     digest = hashlib.sha256()
     for path in paths:
         try:

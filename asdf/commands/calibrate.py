@@ -142,7 +142,8 @@ def main(arguments: list[str]) -> int:
 
     Raises:
         UsageError: a mistake in the options.
-        AsdfError: the network or the scores cannot be read or used, or the result not written.
+        AsdfError: the network or the scores cannot be read or used, or the result cannot be
+            written.
     """
     args = COMMAND.read(arguments)
     cost = _cost(args)
@@ -158,11 +159,11 @@ def main(arguments: list[str]) -> int:
         )
     wanted = parse_where(args.where) if args.where else {}
     network, path = choose_of_run(args.network, args.scores)
-    # Before the scores are read: standard input can be read once only.
+    # Checked before the scores are read, because standard input can be read only once.
     check_inputs([path, args.protocol])
     protocol = read_protocol_option(args)
     scores = read_system_scores(path, protocol, args.ignore_others)
-    # From here on torch is needed, which takes seconds to import.
+    # torch is needed from here on, and takes seconds to import.
     read = _read_network(network, args.output)
     check_networks_of([network], [path], [scores], args.folder)
     learnt_from = _describe_set(path, scores, protocol.trials, wanted, read.evaluations)
@@ -192,7 +193,7 @@ def _describe_set(
     wanted: Mapping[str, tuple[str, ...]],
     evaluations: Sequence[Mapping[str, Any]],
 ) -> CalibrationSet:
-    """Return the scores to learn from, with what is known of their set."""
+    """Return the scores for calibration, with what is known about their set."""
     from asdf.commands.learn_calibration import CalibrationSet
     from asdf.metrics.several_systems import speakers_of
 
@@ -207,7 +208,7 @@ def _describe_set(
         corpus_of_file(path) if is_file else None,
         speakers_of(scores, trials),
         describe_where(wanted) or None,
-        # A set that is not known to have chosen the network may still have.
+        # The set may still have chosen the network, even if it is not known to have.
         (is_file and chose_network(path, evaluations)) or None,
     )
 
@@ -226,12 +227,12 @@ def _learn(
 
 @dataclass(frozen=True)
 class _Read:
-    """The network, or the fused system, that is to be calibrated.
+    """The network, or the fused system, to calibrate.
 
     Attributes:
-        write: Writes it with a calibration.
-        evaluations: Records of the evaluations of its training, as far as its file has them.
-        remark: Words about the file that is written, after its name.
+        write: Function that writes it with a calibration.
+        evaluations: Records of the evaluations during training, as far as its file has them.
+        remark: Remark on the written file, after its name.
         is_fused: Whether it is a fused system.
     """
 
@@ -245,8 +246,8 @@ def _read_network(network: str, output: Path | None) -> _Read:
     """Read the network, or the fused system.
 
     Raises:
-        UsageError: a fused system is to be written to another folder, from which its paths do not
-            lead.
+        UsageError: a fused system is to be written to another folder, from which its paths are not
+            valid.
         AsdfError: it cannot be read.
     """
     from asdf.checkpoint.fused_file import is_fused_file, read_fused_file, write_fused_file
@@ -270,7 +271,7 @@ def _read_single(network: str, output: Path | None) -> _Read:
     from asdf.interchange import find_network, read_detector
 
     if parse_name(network) is None:
-        # As it is: what was not merged in training stays so.
+        # Unchanged: LoRA updates are not merged.
         file = read_network_file(find_network(network))
     else:
         file = read_detector(network)[1]
@@ -281,7 +282,8 @@ def _read_single(network: str, output: Path | None) -> _Read:
         )
 
     def write(out: Path, calibration: Calibration) -> None:
-        # A network to be used: with the optimiser's state it would be three times as large.
+        # The written network is for scoring: with the optimiser's state it would be three times as
+        # large.
         written = file.without_training() if output else file
         written.calibration = calibration.content()
         write_network_file(out, written)
@@ -300,10 +302,10 @@ def _read_single(network: str, output: Path | None) -> _Read:
 
 
 def _cost(args: CalibrateOptions) -> DetectionCost | None:
-    """Return the costs of the options, with ASVspoof 5's for those left out.
+    """Return the costs of the options; omitted ones are those of ASVspoof 5.
 
     Returns:
-        None for the threshold at the EER.
+        Costs; None for the threshold at the EER.
     """
     from asdf.metrics.costs import DetectionCost
 
@@ -311,7 +313,7 @@ def _cost(args: CalibrateOptions) -> DetectionCost | None:
     chosen = {name: value for name, value in options.items() if value is not None}
     if not chosen:
         return None
-    # Not the last of the arguments: the user may believe that costs move the threshold at the EER.
+    # An error, because the user may believe that costs move the threshold at the EER.
     if args.at_eer:
         raise UsageError("--at-eer and costs are two different thresholds: choose one of them.")
     if not np.isfinite(list(chosen.values())).all():

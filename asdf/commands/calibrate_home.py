@@ -1,7 +1,7 @@
-"""What `calibrate` learns to tell recordings by that are unlike its set: their embeddings.
+"""Learning to detect recordings unlike the calibration set, by their embeddings.
 
-Invariant: a network that gives no embedding, and a set whose recordings are not at hand, are
-calibrated all the same; that nothing was learnt is said, with the reason.
+Invariant: a network without embeddings, or a set whose recordings are not available, is still
+calibrated; a message states that nothing was learnt, with the reason.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from asdf.metrics.home import Home
 
 RATE = 0.05
-# Of a class: more take as much longer, and say little more of a rate of 5 %.
+# Maximum number of recordings of a class: more take longer, and hardly improve a rate of 5 %.
 _MOST = 300
-# Speakers, or trials, are held out in so many portions at most.
+# Maximum number of folds of speakers, or trials.
 _FOLDS = 20
 
 
 def check_unlike_rate(rate: float | None) -> None:
-    """Refuse a rate that is none.
+    """Refuse an invalid rate.
 
     Raises:
-        UsageError: it is not from 0 to below 1.
+        UsageError: it is not in the range from 0 to below 1.
     """
     if rate is not None and not 0 <= rate < 1:
         raise UsageError(
@@ -51,16 +51,16 @@ def learn_unlike(
     learnt_from: CalibrationSet,
     rate: float | None,
 ) -> Calibration:
-    """Return a calibration that can tell recordings unlike its set, or as it is, with the reason.
+    """Return a calibration that detects recordings unlike its set; unchanged if impossible.
 
     Args:
-        network: The network, as it was named.
-        path: Score file whose recordings are taken.
-        folder: Folder of the recordings; None: where they are looked for.
-        rate: Requested rate; 0: nothing is learnt; None: 5 %, where it can be learnt.
+        network: Path or name of the network, as given.
+        path: Score file with the recordings.
+        folder: Folder of the recordings; None: the usual folders.
+        rate: Requested rate; 0: nothing is learnt; None: 5 % if possible.
 
     Raises:
-        AsdfError: it cannot be learnt, and a rate was requested.
+        AsdfError: it cannot be learnt although a rate was requested.
     """
     if rate == 0:
         return calibration
@@ -77,10 +77,10 @@ def learn_unlike(
 
 @dataclass(frozen=True)
 class _Drawn:
-    """Trials of a set that were drawn, of either class by chance.
+    """Trials of a set, drawn at random from both classes.
 
     Attributes:
-        speakers: Speaker of each; None: not known.
+        speakers: Speaker of each trial; None if unknown.
     """
 
     ids: list[str]
@@ -123,7 +123,7 @@ def _learn(
     from asdf.tasks.fusion.trial_folds import make_folds
 
     drawn = _draw(learnt_from)
-    # Before anything is heard.
+    # Checked before any recording is scored.
     check_enough(int((drawn.labels == 1).sum()), rate)
     recordings = locate_recordings(drawn.ids, path, folder)
     if recordings is None:
@@ -146,7 +146,7 @@ def _learn(
     try:
         folds = make_folds(known.ids, known.labels, known.speakers, _FOLDS)
     except AsdfError:
-        # As of a class that has but one speaker.
+        # For example because a class has only one speaker.
         folds_of = "trials"
         folds = make_folds(known.ids, known.labels, None, _FOLDS)
     return learn_home(rows, known.labels, folds, rate, folds_of)
@@ -156,7 +156,7 @@ def _embed(network: str, path: Path, recordings: Sequence[Path]) -> dict[int, np
     """Return the trial embedding of each recording that can be scored, by its index.
 
     Raises:
-        AsdfError: the network cannot be opened as it was for the scores, or gives none.
+        AsdfError: the network cannot be opened as for the scores, or gives no embeddings.
     """
     opened = open_as_scored(network, path)
     if isinstance(opened, str):

@@ -1,4 +1,4 @@
-"""What `calibrate` says of a calibration: how good it is, what it supports, and what to doubt."""
+"""Descriptions of a calibration: its quality, its support, and reasons for doubt."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from asdf.commands.learn_calibration import CalibrationSet, Learnt
     from asdf.metrics.calibration import Calibration
 
-# Below it, one trial moves the rates of a class by several points.
+# Below this number, a single trial moves the rates of a class by several points.
 _FEW_TRIALS = 30
 
 
 def describe_learnt(path: Path, learnt_from: CalibrationSet, learnt: Learnt) -> str:
-    """Return the lines about a calibration that was learnt from the score file `path`."""
+    """Return the lines about a calibration learnt from the score file `path`."""
     calibration = learnt.calibration
     lines = [
         _describe_scores(path, learnt_from),
@@ -46,7 +46,7 @@ def _describe_scores(path: Path, learnt_from: CalibrationSet) -> str:
 
 
 def _describe_map(learnt: Learnt) -> list[str]:
-    """Return the map, and the Cllr of each method where they were cross-validated."""
+    """Return the map, and the Cllr of each method if they were cross-validated."""
     calibration = learnt.calibration
     scores = calibration.map_scores
     llrs = calibration.map_llrs
@@ -70,7 +70,7 @@ def _describe_map(learnt: Learnt) -> list[str]:
 
 
 def _describe_costs(learnt_from: CalibrationSet, calibration: Calibration) -> str:
-    """Return the Cllr before, of trials that the map was not fitted to, and of those it was."""
+    """Return the Cllr before calibration, on held-out trials, and on the fitted trials."""
     from asdf.metrics.costs import cllr, min_cllr
 
     scores = learnt_from.scores
@@ -123,7 +123,7 @@ def _describe_doubts(learnt_from: CalibrationSet, calibration: Calibration) -> l
     """Return a sentence for each reason to doubt the calibration."""
     scores = learnt_from.scores
     doubts = []
-    # Separated classes have no finite best map; the calibration then bounds its claims.
+    # Perfectly separated classes have no finite best map; the calibration is then bounded.
     if scores.bona_fide.min() >= scores.spoof.max():
         doubts.append(
             "No spoof scores above a bona fide recording, so these scores do not show how rare "

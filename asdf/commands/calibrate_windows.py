@@ -1,6 +1,6 @@
-"""`calibrate --windows`: a threshold for windows, from genuine recordings that the network scores.
+"""`calibrate --windows`: a threshold for windows, learnt from genuine recordings.
 
-Invariant: recordings are searched as `score` searches them, by the calibrated network itself.
+Invariant: recordings are searched as by `score`, with the calibrated network itself.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 def check_windows(named: str | None, rate: float | None) -> None:
-    """Refuse a rate that is none, or that nothing is learnt at.
+    """Refuse an invalid rate, or a rate without recordings to learn from.
 
     Raises:
-        UsageError: it is not between 0 and 1, or --windows is not there.
+        UsageError: it is not between 0 and 1, or --windows is missing.
     """
     if rate is None:
         return
@@ -35,13 +35,13 @@ def learn_windows(network: Path, calibration: Calibration, named: str, rate: flo
     """Return a calibration with a threshold for windows.
 
     Args:
-        network: File of the network, calibrated already.
-        named: Folder or list of genuine recordings; those that a list labels 0 are left out.
-        rate: Proportion of them that may have a window below the threshold.
+        network: File of the network, which is already calibrated.
+        named: Folder or list of genuine recordings; recordings with label 0 are left out.
+        rate: Maximum proportion of recordings with a window below the threshold.
 
     Raises:
         UsageError: there are no such recordings.
-        AsdfError: they are too few, or one cannot be scored.
+        AsdfError: there are too few recordings, or one cannot be scored.
     """
     from asdf.commands.score_recordings import find_recordings
     from asdf.runs.progress import track

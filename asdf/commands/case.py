@@ -91,7 +91,7 @@ def main(arguments: list[str]) -> int:
     from asdf.commands.score import open_detector
 
     if args.pdf:
-        # Before recordings are scored: without a browser they would be for nothing.
+        # Checked before recordings are scored, because the PDF needs a browser.
         find_browser()
     date = args.date or _stated_date()
     detector = open_detector(args)
@@ -162,10 +162,10 @@ def _validate(args: CaseOptions, detector: Detector) -> Validation | None:
 
 
 def _stated_date() -> str:
-    """Return the day that SOURCE_DATE_EPOCH states; '' without it.
+    """Return the day of SOURCE_DATE_EPOCH; '' without it.
 
     Raises:
-        UsageError: it is no number of seconds.
+        UsageError: it is not a number of seconds.
     """
     seconds = os.environ.get(_EPOCH, "")
     if not seconds:

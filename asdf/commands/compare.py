@@ -44,7 +44,7 @@ from asdf.trials.run_folder import RunFolder, open_run_folder
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two runs, the network of each (None: no scores yet), and what differs.
+    """Two runs, their networks (None: no scores yet), and the differences.
 
     Attributes:
         refused: Reason for each set whose results could not be tested.
@@ -124,7 +124,7 @@ def _compare(args: CompareOptions) -> Comparison:
     second = chosen_network(runs[1], requested[1])
     results: list[ResultDifference] = []
     refused: list[str] = []
-    # A run that has not scored yet still has settings to compare.
+    # A run without scores still has settings to compare.
     if first is not None and second is not None:
         results, refused = different_results(*runs, (first, second), args.replicates)
     return Comparison(
@@ -145,7 +145,7 @@ def _record(comparison: Comparison) -> dict[str, Any]:
     results = []
     for result in comparison.results:
         record = asdict(result)
-        # How each run was scored becomes a length and a precision.
+        # The scoring of each run is recorded as a length and a precision.
         for side, known in (("first", result.first_scored), ("second", result.second_scored)):
             scored = record[f"{side}_scored"]
             record[f"{side}_role"] = role_record(known.role)
@@ -188,7 +188,7 @@ def _settings_text(differences: Sequence[Difference]) -> str:
 
 
 def _value_line(letter: str, value: str, source: str) -> str:
-    # What a value overrode is in the JSON; the screen shows where it came from.
+    # The JSON states what a value overrode; the screen shows its source.
     origin = source.split(", over ")[0]
     line = f"    {letter}  {value}"
     return f"{line}    ({origin})" if origin else line
@@ -206,7 +206,7 @@ def _results_text(results: Sequence[ResultDifference], runs: tuple[RunFolder, Ru
         for name, metric in ((result.set, EER), ("", MIN_DCF)):
             tested: Interval = getattr(result.difference, metric.key)
             assert tested.p_value is not None
-            # Error rates and costs: the lower one is better.
+            # Error rates and costs: lower is better.
             verdict = "B is better" if tested.value < 0 else "A is better"
             if tested.p_value >= SIGNIFICANT:
                 verdict = "no significant difference"
@@ -218,7 +218,7 @@ def _results_text(results: Sequence[ResultDifference], runs: tuple[RunFolder, Ru
 
 
 def _notes(results: Sequence[ResultDifference]) -> list[str]:
-    """Return what a reader must know to read the results, as lines."""
+    """Return the notes that are needed to read the results, as lines."""
     drawn = sorted({"speakers" if result.by_speakers else "trials" for result in results})
     notes = [f"  paired bootstrap over {' or '.join(drawn)}, two-sided"]
     for result in results:

@@ -1,4 +1,4 @@
-"""The text and the record of two configurations that are compared over their seeds."""
+"""Text and record of two configurations that are compared over their seeds."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def seeds_blocks(comparison: SeedComparison, settings: str) -> Iterator[str]:
     """Yield the parts of the text, in the order in which they are shown.
 
     Args:
-        settings: those that differ, as text.
+        settings: Settings that differ, as text.
     """
     for letter, side in zip("AB", comparison.sides, strict=True):
         words = f"{len(side.runs)} runs, seeds {', '.join(side.seeds)}"

@@ -1,7 +1,7 @@
-"""What lets a shell complete commands, options, files, and the configs of a recipe.
+"""Shell completion of commands, options, files, and the configs of a recipe.
 
-The script is static: the shell starts no Python at a key press. Options are those of
-each command's dataclass, so that none is forgotten here.
+The script is static: completion does not start Python. Options are read from each command's
+dataclass, so that none is missing here.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def completion_script(shell: str, modules: Mapping[str, str]) -> str:
     """Return the script of a shell of `SHELLS`.
 
     Args:
-        modules: the module of each command.
+        modules: Module of each command.
     """
     options = {}
     for command, module in modules.items():

@@ -54,9 +54,9 @@ from asdf.trials.table import write_trials
 from asdf.trials.trees import Tree, open_tree
 from asdf.trials.trial_list import TrialList
 
-# Names shown of each kind of trouble.
+# Maximum number of names shown for each kind of problem.
 _SHOWN = 5
-# Of a column with more values than these, only their number is shown.
+# If a column has more values, only their number is shown.
 _MAX_VALUES = 60
 
 
@@ -85,7 +85,7 @@ def main(arguments: list[str]) -> int:
 
     Raises:
         UsageError: a mistake in the name or the options.
-        AsdfError: the corpus is not in the folder, is malformed, or an output cannot be written.
+        AsdfError: the corpus is not in the folder or is malformed, or an output cannot be written.
     """
     args = COMMAND.read(arguments)
     outputs = [option for option in ("list", "trials") if getattr(args, option)]
@@ -100,7 +100,7 @@ def main(arguments: list[str]) -> int:
         download_corpus(args.name, args.folder)
     screen = text_stream([args.list, args.trials])
     list_file = None
-    # A corpus's name means the corpus, even where a file has it; './asvspoof5' means the file.
+    # A corpus's name takes precedence over a file with that name; './asvspoof5' means the file.
     if args.name.split(":", 1)[0] not in {*KNOWN, *ALIASES} and Path(args.name).is_file():
         list_file = Path(args.name)
     chosen = [] if list_file else _subsets(args.name)
@@ -113,11 +113,11 @@ def main(arguments: list[str]) -> int:
 
 
 def _subsets(name: str) -> list[Chosen]:
-    """Return the subsets that a name means; the name of a corpus alone means all of it."""
+    """Return the subsets of a name; the name of a corpus alone means all of it."""
     corpus = KNOWN.get(name)
     if corpus is None or not corpus.subsets:
         return [choose(name)]
-    # 'all' holds the other subsets: to check each of them would read every trial twice.
+    # 'all' contains the other subsets: checking each of them would read every trial twice.
     if "all" in corpus.subsets:
         return [Chosen(name, "all")]
     return [Chosen(name, subset) for subset in corpus.subsets]
@@ -154,7 +154,7 @@ def _sizes(corpus: KnownCorpus) -> str:
 
 
 def _details(name: str) -> str:
-    # Also refuses a wrong subset.
+    # This also refuses an unknown subset.
     chosen = _subsets(name)[0]
     corpus = chosen.corpus
     key = chosen.key
@@ -176,7 +176,7 @@ def _details(name: str) -> str:
 
 def _check(part: Chosen | Path, args: CorporaOptions, screen: TextIO, alone: bool) -> int:
     name = part.name if isinstance(part, Chosen) else str(part)
-    # Before the minutes that a large corpus takes.
+    # Shown before reading, which takes minutes for a large corpus.
     show(f"{name}: reading ...", sys.stderr)
     try:
         utterances, reading, tree = _read(part, args.folder or Path())
@@ -230,9 +230,9 @@ def _classes(labels: np.ndarray) -> str:
 
 
 def _describe_column(reading: Reading, column: str) -> str:
-    """Return a column's values with their numbers of trials; of speakers only their number."""
+    """Return a column's values with their numbers of trials; for speakers only their number."""
     trials_of = counts(reading.trials, column)
-    # The empty value is that of trials for which the column says nothing.
+    # The empty value means unknown.
     trials_of.pop("", None)
     if column == "speaker" or len(trials_of) > _MAX_VALUES:
         return f"{len(trials_of):,} of them"
@@ -262,7 +262,7 @@ def _duration_lines(utterances: TrialList, missing: set[str]) -> list[str]:
 
 
 def _name_lines(heading: str, names: Sequence[str], meaning: str) -> list[str]:
-    """Return the number of names and the first of them; nothing for no name."""
+    """Return the number of names and the first of them; [] without names."""
     if not names:
         return []
     shown = lines_and_more(names, _SHOWN, indent=" " * 15)

@@ -1,7 +1,7 @@
 """`corpora NAME FOLDER --download`: public corpora from Zenodo and from the hub.
 
-Invariant: nothing is downloaded whose makers give it on request alone, and the licence is shown
-before the first byte.
+Invariant: corpora that are available only on request are not downloaded, and the licence is shown
+before the download.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def download_corpus(
 
     Raises:
         UsageError: it has no folder, or is not public.
-        AsdfError: it cannot be fetched or unpacked.
+        AsdfError: it cannot be downloaded or unpacked.
     """
     if folder is None:
         raise UsageError(f"say where it is to be: python -m asdf corpora {name} FOLDER --download")
@@ -62,7 +62,7 @@ def download_corpus(
 
 
 def _by_hand(corpus: KnownCorpus) -> str:
-    """Return how a corpus is got whose address no program may use."""
+    """Return how to get a corpus whose address is not for programs."""
     why = "its makers give it to those who ask for it"
     if not needs_request(corpus):
         why = "no public files are known at its address"

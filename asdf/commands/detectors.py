@@ -47,7 +47,7 @@ from asdf.runs.files import write_text
 from asdf.shipped import ARCHITECTURE, SMALL, shipped_detector
 from asdf.text import aligned, did_you_mean
 
-# Names of sets in two tables of 80 columns, which the notes explain.
+# Short names of sets for two tables of 80 columns, explained in the notes.
 _OF_MANY_SETS = {"In-the-Wild": "ITW", "Deepfake-Eval-2024": "DFE24"}
 _OF_2019_LA = {
     "ASVspoof 2019 LA": "19LA",
@@ -94,7 +94,7 @@ def main(arguments: list[str]) -> int:
     """Show the detectors; return 0.
 
     Raises:
-        UsageError: there is none of that name.
+        UsageError: there is no detector with that name.
         AsdfError: the JSON cannot be written.
     """
     args = COMMAND.read(arguments)
@@ -117,7 +117,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _named(name: str, detectors: Sequence[KnownDetector]) -> list[KnownDetector]:
-    """Return the detectors of a name, with or without the organisation, in any case of letters."""
+    """Return the detectors with a name, ignoring case, with or without the organisation."""
     wanted = name.removeprefix("hub:").lower()
     wanted = ARCHITECTURE.lower() if wanted == SMALL else wanted
     named = []
@@ -136,7 +136,7 @@ def _named(name: str, detectors: Sequence[KnownDetector]) -> list[KnownDetector]
 
 
 def _entry(detector: KnownDetector) -> dict[str, Any]:
-    """Return what is known of a detector, and what follows from it, as plain values."""
+    """Return the facts about a detector, and what follows from them, as plain values."""
     needs = [each.need for each in recommended() if each.detector == detector]
     return {
         **asdict(detector),
@@ -169,7 +169,7 @@ def _overview(detectors: Sequence[KnownDetector]) -> str:
 
 
 def _recommendations(detectors: Sequence[KnownDetector]) -> str:
-    """Return a paragraph for each need that one of the detectors is for."""
+    """Return a paragraph for each need, with the detector for it."""
     indent = " " * 4
     paragraphs = ["Which one?"]
     for choice in recommended():
@@ -187,7 +187,7 @@ def _recommendations(detectors: Sequence[KnownDetector]) -> str:
 
 
 def _hardest(detectors: Sequence[KnownDetector]) -> str:
-    """Return what the EERs on the set of the hardest recordings mean."""
+    """Return the meaning of the EERs on the most difficult set."""
     percents = [
         eer.percent for each in detectors for eer in each.eers if eer.evaluation_set == HARDEST
     ]
@@ -207,12 +207,12 @@ def _table(detectors: Sequence[KnownDetector], sets: Mapping[str, str]) -> str:
     for detector in detectors:
         parameters = detector.parameters or ""
         if "XLS-R" in parameters:
-            # As one number, which the details have in two.
+            # A single number; the details have two.
             parameters = f"{(count_parameters(detector) or 0) / _MEGABYTE:.0f} M"
         licence = _SHORT_LICENCES.get(detector.licence, detector.licence)
         percents: dict[str, float] = {}
         for eer in detector.eers:
-            # The first one that is stated on a set.
+            # The first value stated for a set.
             percents.setdefault(eer.evaluation_set, eer.percent)
         eers = [f"{percents[name]:.2f}" if name in percents else "" for name in sets]
         rows.append((detector.short_name, parameters, *eers, str(licence)))
@@ -263,7 +263,7 @@ def _details(detector: KnownDetector) -> str:
         "use": detector.command,
         "paper": detector.paper,
     }
-    # As commands take it.
+    # The name as used in commands.
     name = f"hub:{detector.name}" if detector.on_hub else detector.name
     if detector.name == ARCHITECTURE:
         name = f"{detector.name}, which comes with ASDF as {SMALL}"
@@ -276,7 +276,7 @@ def _details(detector: KnownDetector) -> str:
 
 
 def _eer_lines(detector: KnownDetector) -> list[str]:
-    """Return the EERs under what is the same of them."""
+    """Return the EERs, grouped by their common conditions."""
     if not detector.eers:
         return [f"  EERs as published: {_NOT_KNOWN}"]
     by_remark: dict[str, list[tuple[str, str]]] = {}

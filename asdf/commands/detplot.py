@@ -76,7 +76,7 @@ def main(arguments: list[str]) -> int:
         )
     check_file(args.output)
     check_inputs([*map(Path, args.scores), args.protocol])
-    # matplotlib takes seconds to load: mistakes in the options come first.
+    # Options are checked first, because importing matplotlib takes seconds.
     from asdf.report.plots import det_plot, save_figure
 
     protocol = read_protocol_option(args)
@@ -100,12 +100,12 @@ def curves_of(
     trials: TrialList | None,
     columns: Sequence[str],
 ) -> dict[str, ThinnedCurve]:
-    """Return each curve by its name: the systems', then those of conditions.
+    """Return the curves by name: first those of systems, then those of conditions.
 
     Args:
         scores: Scores of each system.
         trials: Trials of the protocol, with its columns.
-        columns: Columns whose conditions are drawn, of the last system.
+        columns: Columns whose conditions are drawn, for the last system.
 
     Raises:
         UsageError: a column does not exist, or does not divide the trials.
@@ -123,7 +123,7 @@ def curves_of(
         curves[name] = thinned_det(DetCurve.of_scores(own))
     for column in columns:
         for value, condition in _condition_curves(own, trials, column).items():
-            # A condition may have the name of the system.
+            # A condition may have the same name as the system.
             name = f"'{value}'" if value in curves else value
             curves[name] = condition
     return curves
@@ -134,7 +134,7 @@ def _condition_curves(
     trials: TrialList | None,
     column: str,
 ) -> dict[str, ThinnedCurve]:
-    """Return the curve of each condition of a column, of the trials that `evaluate` takes."""
+    """Return the curve of each condition of a column, with the trials used by `evaluate`."""
     from asdf.metrics.detection import DetCurve
     from asdf.metrics.results import conditions_of, trials_of
     from asdf.metrics.summary import known_columns

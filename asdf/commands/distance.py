@@ -66,11 +66,11 @@ COMMAND = Command("distance", __doc__, DistanceOptions, {".json": "json"})
 
 
 def main(arguments: list[str]) -> int:
-    """Show the distance; return 0, also if it is far: the sentence says it.
+    """Show the distance; return 0 even if it is far, which the sentence states.
 
     Raises:
         UsageError: a mistake in the options.
-        AsdfError: a file cannot be read, or the two do not belong together.
+        AsdfError: a file cannot be read, or the two files do not match.
     """
     args = COMMAND.read(arguments)
     if args.draws < _MIN_DRAWS or args.seed < 0:

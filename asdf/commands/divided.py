@@ -1,7 +1,7 @@
-"""Commands whose work is divided: parts by hand, as an array of Slurm, by Ray; and their merge.
+"""Division of a command's work: parts by hand, as an array of Slurm, or by Ray; and merging.
 
-Invariant: a part is the same command with --part K/N, and the outputs are written by the same
-command with --merge, whoever starts them. So all ways give the bytes of one process.
+Invariant: a part is the same command with --part K/N, and the same command with --merge writes the
+outputs, whoever starts them. All ways therefore give the same bytes as one process.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from asdf.facts import AUDIO_SUFFIXES
 from asdf.hub import SUFFIXES
 from asdf.runs.divisions import Part
 
-# Options of the division, with the number of words that follow each.
+# Options of the division, with the number of arguments that follow each.
 _OF_DIVISION = {
     "--part": 1,
     "--merge": 0,
@@ -32,7 +32,7 @@ _OF_DIVISION = {
 }
 
 
-# Of files in a folder that a command reads; .scp is a table of Kaldi.
+# Suffixes of files that a command reads in a folder; .scp is a table of Kaldi.
 _READ_SUFFIXES = AUDIO_SUFFIXES | {*SUFFIXES, ".py", ".scp"}
 
 
@@ -72,11 +72,11 @@ class DividedOptions:
 
     @property
     def is_divided(self) -> bool:
-        """Whether this process does less, or something else, than all of the work."""
+        """Whether this process does only a part of the work, or other work."""
         return bool(self.ways())
 
     def ways(self) -> list[str]:
-        """Return the options that say how the work is divided, of which one may be named."""
+        """Return the given options that divide the work, of which only one is allowed."""
         named = {
             "--part": self.part is not None,
             "--merge": self.merge,
@@ -87,7 +87,7 @@ class DividedOptions:
 
 
 def split_at_dashes(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the words in front of '--', and those behind it."""
+    """Return the arguments before '--', and those after it."""
     words = list(arguments)
     if "--" not in words:
         return words, []
@@ -96,7 +96,7 @@ def split_at_dashes(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def split_sbatch(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the words of a command, and options of sbatch behind '--'; none without --slurm."""
+    """Return the arguments of a command, and options of sbatch after '--'; [] without --slurm."""
     is_array = any(word.partition("=")[0] == "--slurm" for word in arguments)
     if is_array:
         return split_at_dashes(arguments)
@@ -104,7 +104,7 @@ def split_sbatch(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def without_division(arguments: Sequence[str]) -> list[str]:
-    """Return the words of the command of one process."""
+    """Return the arguments of the undivided command."""
     words = []
     following = 0
     for word in arguments:
@@ -120,10 +120,10 @@ def without_division(arguments: Sequence[str]) -> list[str]:
 
 
 def check_division(args: DividedOptions, sbatch_options: Sequence[str]) -> None:
-    """Refuse options of a division that do not go together.
+    """Refuse contradictory options of a division.
 
     Raises:
-        UsageError: names them.
+        UsageError: options contradict each other; the message names them.
     """
     ways = args.ways()
     if len(ways) > 1:
@@ -144,7 +144,7 @@ def check_division(args: DividedOptions, sbatch_options: Sequence[str]) -> None:
 
 
 def files_of(named: Sequence[str | Path | None]) -> tuple[str, ...]:
-    """Return files as they are named, and of folders the recordings, weights, tables and code."""
+    """Return the given files, and for folders their recordings, weights, tables and code."""
     files = []
     for name in named:
         if name is None:
@@ -152,7 +152,7 @@ def files_of(named: Sequence[str | Path | None]) -> tuple[str, ...]:
         if not Path(name).is_dir():
             files.append(str(name))
             continue
-        # Not all that lies there: the outputs may be written beside.
+        # Other files are ignored: the outputs may be written to the same folder.
         for path in sorted(Path(name).rglob("*")):
             if path.suffix.lower() in _READ_SUFFIXES and not path.name.startswith("."):
                 files.append(str(path))
@@ -160,7 +160,7 @@ def files_of(named: Sequence[str | Path | None]) -> tuple[str, ...]:
 
 
 def no_output() -> UsageError:
-    """Return the error of work that is divided and has no output of its own."""
+    """Return the error for divided work without an output."""
     return UsageError(
         "--part and --merge need an output, next to which parts are saved: name a file by "
         "--scores, --csv or --json. So do --slurm and --ray."
@@ -169,13 +169,13 @@ def no_output() -> UsageError:
 
 @dataclass(frozen=True)
 class Division:
-    """A command line whose work others do.
+    """A command line whose work is divided.
 
     Attributes:
-        command: The command.
-        arguments: Its words, with those of the division.
+        command: Command to divide.
+        arguments: Arguments, including those of the division.
         output: Output next to which parts are saved.
-        main: The command's own function.
+        main: Main function of the command.
     """
 
     command: Command[Any]
@@ -184,7 +184,7 @@ class Division:
     main: Callable[[list[str]], int]
 
     def words(self) -> list[str]:
-        """Return the words of the command of one process.
+        """Return the arguments of the undivided command.
 
         Raises:
             UsageError: an option of the division is abbreviated.
@@ -201,13 +201,14 @@ class Division:
         sbatch_options: Sequence[str],
         named: Sequence[str | Path | None],
     ) -> int:
-        """Submit the parts that are not done, or print what would be; return the exit status.
+        """Submit the missing parts, or print what would be submitted; return the exit status.
 
         Args:
-            named: Files and folders that the command reads: others in their place are other work.
+            named: Files and folders that the command reads; replacing them makes the work
+                different.
 
         Raises:
-            UsageError: there is no Slurm here, or the queue has jobs of the same output.
+            UsageError: there is no Slurm here, or jobs for the same output are queued.
             AsdfError: Slurm refuses.
         """
         from asdf.launcher import PartArray, check_array_options, sbatch_words, submit_parts
@@ -241,14 +242,14 @@ class Division:
         return 0
 
     def run_on_ray(self, args: DividedOptions, threads: int | None, device: str) -> int:
-        """Do all parts by Ray, and merge them; return the exit status.
+        """Compute all parts with Ray, and merge them; return the exit status.
 
         Args:
-            threads: CPU threads of a part; None: not named.
+            threads: Number of CPU threads of a part; None if not given.
             device: Device of the command.
 
         Raises:
-            UsageError: Ray is not installed, or the cluster is not reached.
+            UsageError: Ray is not installed, or the cluster is not reachable.
             AsdfError: a part failed.
         """
         from asdf.engines import RayCluster, run_parts

@@ -43,10 +43,10 @@ COMMAND = Command("doctor", __doc__, DoctorOptions, {".json": "json"})
 
 
 def main(arguments: list[str]) -> int:
-    """Print the findings as they come; return 1 if something is missing, else 0.
+    """Print the findings as they arrive; return 1 if something is missing, else 0.
 
     Raises:
-        UsageError: no time to wait for an answer.
+        UsageError: the time limit is not positive.
     """
     args = COMMAND.read(arguments)
     if not args.wait > 0:
@@ -60,7 +60,7 @@ def main(arguments: list[str]) -> int:
 
 
 def show_findings(findings: Iterable[Finding], stream: TextIO) -> list[Finding]:
-    """Show findings as they come, and at last their number; return them."""
+    """Show findings as they arrive, then their number; return them."""
     shown = []
     for finding in findings:
         shown.append(finding)
@@ -68,14 +68,14 @@ def show_findings(findings: Iterable[Finding], stream: TextIO) -> list[Finding]:
         if finding.mend:
             lines += _wrap(f"{_INDENT}-> {finding.mend}")
         show("\n".join(lines), stream)
-        # The next one may take a while.
+        # The next finding may take a while.
         stream.flush()
     show(_summary(shown), stream)
     return shown
 
 
 def _wrap(text: str) -> list[str]:
-    # Paths and commands stay whole, to be copied.
+    # Paths and commands are not broken, so that they can be copied.
     return textwrap.wrap(
         text,
         _WIDTH,

@@ -40,11 +40,12 @@ def main(arguments: list[str]) -> int:
     """Write embeddings, a picture of them, or both.
 
     Returns:
-        0; 1 if recordings could not be used, and the others are written; 130 if it was stopped.
+        0; 1 if recordings could not be used, but the others are written; 130 if stopped.
 
     Raises:
         UsageError: a mistake in the options.
-        AsdfError: a recording, the list or the network cannot be read, or an output not be written.
+        AsdfError: a recording, the list or the network cannot be read, or an output cannot be
+            written.
     """
     arguments, sbatch_options = split_sbatch(arguments)
     args = COMMAND.read(arguments)
@@ -69,7 +70,7 @@ def main(arguments: list[str]) -> int:
         words = [*launcher, f"--nproc_per_node={args.processes}", "-m", "asdf", "embed", *arguments]
         # In this process, so that its number, signals and exit status stay those of the command.
         os.execv(sys.executable, [sys.executable, *words])
-    # From here on torch is needed, which takes seconds to import.
+    # torch is needed from here on, and takes seconds to import.
     from asdf.commands.embed_running import embed
     from asdf.distributed.stopping import Stopped
 
@@ -89,7 +90,7 @@ def main(arguments: list[str]) -> int:
 
 @contextmanager
 def _once_on_screen() -> Iterator[None]:
-    """End a process quietly whose main process reports the same error."""
+    """End a process silently if its main process reports the same error."""
     try:
         yield
     except Exception as error:

@@ -1,4 +1,4 @@
-"""The options of `python -m asdf embed`, and mistakes that show before anything is read."""
+"""Options of `python -m asdf embed`, and checks before anything is read."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class EmbedOptions(PictureOptions, WeightsOptions, DividedOptions):
 
 
 def check_options(args: EmbedOptions) -> None:
-    """Raise a UsageError for options that do not go together."""
+    """Raise a UsageError for contradictory options."""
     if not args.list:
         if Path(args.network).suffix != SUFFIX:
             raise UsageError("name a network and a list, or an .npz file for a picture of it.")

@@ -1,4 +1,4 @@
-"""Pictures of embeddings: the options of `python -m asdf embed`, and what is drawn."""
+"""Plots of embeddings: the options of `python -m asdf embed`, and the drawing."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ class PictureOptions:
 
 
 def draw_picture(path: Path, embeddings: Embeddings, args: PictureOptions) -> None:
-    """Draw the embeddings, and show how many there are of each value.
+    """Draw the embeddings, and show the number for each value.
 
     Raises:
-        AsdfError: there is no such column, or the picture cannot be written.
+        AsdfError: there is no such column, or the plot cannot be written.
         UsageError: a package is missing.
     """
     from asdf.tasks.embeddings.pictures import embedding_picture

@@ -1,7 +1,7 @@
-"""`python -m asdf embed` at work: the processes, the network, the parts and the file.
+"""Execution of `python -m asdf embed`: processes, network, parts and file.
 
-Invariant: parts that are saved next to the output belong to the same work, or are removed: the same
-network, recordings, lengths and arithmetic.
+Invariant: parts saved next to the output belong to the same work (network, recordings, lengths and
+arithmetic), or are removed.
 """
 
 from __future__ import annotations
@@ -63,13 +63,13 @@ def embed(args: EmbedOptions) -> Embeddings | None:
 def _embed(
     args: EmbedOptions, part: Part | None, world: World, stop: StopRequest, folder: Path
 ) -> Embeddings | None:
-    # The main process downloads first: the others then have it.
+    # The main process downloads first, so that the others find the file.
     path = world.run_on_main(lambda: find_network(args.network))
     network, file = read_detector(path, args.network_folder, args.base)
     settings = file.to_sections(folder=args.network_folder)
     settings.computing.network_dataloader_workers = args.workers
     settings.computing.threads = args.threads
-    # As `Detector`: an embedding does not depend on the recordings that share its batch.
+    # As in `Detector`: an embedding does not depend on the other recordings in its batch.
     settings.network.max_cut_proportion = 0.0
     precision = agree_on_precision(args.precision, world)
     engine = agree_on_engine(args.engine, precision, world)
@@ -111,13 +111,13 @@ def _describe_work(
     sad: SpeechActivity,
     known: _Usable,
 ) -> dict[str, Any]:
-    """Return all that the embeddings depend on, as plain values."""
-    # Left out where there are none, so that the bytes of such files stay as they were.
+    """Return everything that the embeddings depend on, as plain values."""
+    # Left out if there are none, so that the bytes of such files do not change.
     skipped = {"skipped": known.skipped} if known.skipped else {}
     return {
         "asdf": VERSION,
         "network": Path(describe_source(args.network, path)).name,
-        # Of a file, what `sha256sum` prints.
+        # For a file, equal to the output of `sha256sum`.
         "sha256": digest_of(path) if path.is_dir() else sha256_of(path),
         "scored": scorer.length.record(),
         "sad": sad.mode,
@@ -136,7 +136,7 @@ class _Usable:
     """The trials whose recordings can be read.
 
     Attributes:
-        lengths: Samples of each, (N,) int64.
+        lengths: Number of samples of each, (N,) int64.
         skipped: Number of the other trials.
     """
 
@@ -153,18 +153,18 @@ def _find_usable(
     world: World,
     stop: StopRequest,
 ) -> _Usable:
-    """Measure the recordings; those that cannot be read are logged and left out.
+    """Measure the recordings, logging and leaving out unreadable ones.
 
     Raises:
         AsdfError: none can be read.
         Stopped: a stop was requested.
     """
     trials = read_recordings(args.list, args.folder, args.subset)
-    # Of a folder nobody has looked at each file: all are decoded first. A list is of known ones.
+    # The files in a folder are unchecked, so all are decoded first; those of a list are known.
     check = Path(args.list).is_dir()
     table = folder / "lengths"
     with ExitStack() as held:
-        # One of several parts measures the recordings, and the others wait for its table.
+        # One of several parts measures the recordings; the others wait for its table.
         world.run_on_main(lambda: held.enter_context(one_at_a_time(table)))
         lengths = measure_lengths(
             trials, sad, table, world, stop, check, skip_broken=True, audio=audio
@@ -182,7 +182,7 @@ def _find_usable(
 def _parts_folder(output: Path, part: Part | None, world: World) -> Iterator[Path]:
     """Yield the folder of parts next to an output.
 
-    It is removed when the block ends without error, unless that was a part of the work.
+    It is removed when the block ends without an error, unless only a part of the work was done.
 
     Raises:
         InUseError: another command writes the same output.

@@ -1,6 +1,6 @@
-"""The recordings that `python -m asdf embed` takes: lists, protocols, corpora, folders.
+"""Input of `python -m asdf embed`: lists, protocols, corpora, folders.
 
-Invariant: every trial has the path of its recording, whatever it was named by.
+Invariant: every trial has the path of its recording, in any kind of input.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ _SHOWN = 5
 def read_recordings(
     named: str, folder: Path | None, subset: str | None = None, *, classes: bool = False
 ) -> TrialList:
-    """Return the trials that are named, with paths.
+    """Return the trials of an input, with paths.
 
     Args:
-        named: a folder of recordings; a list or table of trials; a protocol of any corpus; or a
-            corpus by its name.
-        folder: Folder that paths are relative to, or where the recordings of a protocol or corpus
-            are.
+        named: Folder of recordings; list or table of trials; protocol of any corpus; or name of a
+            corpus.
+        folder: Folder that paths are relative to, or that contains the recordings of a protocol or
+            corpus.
         subset: Subset of a protocol.
-        classes: Whether folders such as real/ and fake/ say the classes of a folder's recordings.
+        classes: Whether subfolders such as real/ and fake/ determine the classes of recordings.
 
     Raises:
         UsageError: there is no such file or corpus, or it needs a folder.
         AsdfError: it cannot be read, or recordings are missing.
     """
     path = Path(named)
-    # A corpus's name means the corpus, even where a file has it.
+    # A corpus's name takes precedence over a file with that name.
     if is_known(named):
         if folder is None and parse_located(named) is None:
             raise UsageError(f"{named}: --folder says where the corpus is.")
@@ -80,7 +80,7 @@ def read_recordings(
 
 
 def _locate(trials: TrialList, protocol: Path, folder: Path) -> TrialList:
-    """Return the trials of a protocol with the paths of their recordings as ids."""
+    """Return the trials of a protocol, with the paths of their recordings as ids."""
     paths = _audio_by_name(folder)
     names = [bare_name(utterance) for utterance in trials.ids]
     missing = [name for name in names if name not in paths]
@@ -95,10 +95,10 @@ def _locate(trials: TrialList, protocol: Path, folder: Path) -> TrialList:
 
 
 def _audio_by_name(folder: Path) -> Mapping[str, str]:
-    """Return the path of each recording in a folder, relative to it, by its bare name."""
+    """Return the relative path of each recording in a folder, by its bare name."""
     paths: dict[str, str] = {}
     for parent, folders, files in os.walk(folder):
-        # The first of a name in this order, on every file system.
+        # For duplicates, the first path in this order is used, on every file system.
         folders.sort()
         for name in sorted(files):
             if Path(name).suffix.lower() in AUDIO_SUFFIXES and not name.startswith("._"):

@@ -112,7 +112,7 @@ COMMAND = Command(
 
 
 def main(arguments: list[str]) -> int:
-    """Print the metrics; return 0, also if something looks wrong: stderr says what.
+    """Print the metrics; return 0 even if something looks wrong, which stderr states.
 
     Raises:
         UsageError: a mistake in the options.
@@ -123,7 +123,7 @@ def main(arguments: list[str]) -> int:
     _check(args, systems)
     screen = text_stream(_outputs(args))
     if any(_plots(args)):
-        # Without matplotlib this ends with an error, before the minutes of a bootstrap.
+        # Checked first, so that missing matplotlib does not cost the minutes of a bootstrap.
         importlib.import_module("asdf.report.plots")
     facts = [f"ASDF {VERSION}", f"asdf-antispoofing evaluate {shlex.join(arguments)}"]
     protocol = read_protocol_option(args)
@@ -157,7 +157,7 @@ def _report(
     columns: tuple[str, ...],
     screen: TextIO,
 ) -> None:
-    """Write the files that are requested, and then print."""
+    """Write the requested files, and then print."""
     leading: dict[str, int] = {}
     over = OverSeeds()
     if len(summaries) > 1:
@@ -165,7 +165,7 @@ def _report(
         paths = each(systems, "path")
         groups = each(systems, "group")
         over = over_seeds_of(summaries, paths, groups, trials, args.replicates)
-    # Files first: where the screen is closed or full, what was computed is not lost.
+    # Files first: if the screen is closed or full, the results are not lost.
     _write(args, summaries, leading, over, trials)
     if args.html:
         write_groups(args.html, summaries, facts)
@@ -190,10 +190,10 @@ def _draw(
     summaries: Sequence[Summary],
     trials: TrialList | None,
 ) -> str:
-    """Write the DET curves; return what was written, in words."""
+    """Write the DET curves; return a description of the plot."""
     from asdf.report.plots import det_plot, save_figure
 
-    # Conditions of several systems in one plot would be a tangle.
+    # Conditions of several systems would overload a plot.
     by = _columns(args.by, trials) if args.by and len(systems) == 1 else ()
     curves = curves_of(systems, [summary.scores for summary in summaries], trials, by)
     save_figure(det_plot(curves, args.title), path)
@@ -213,7 +213,8 @@ def _summarise(
     for system, (scores, threshold) in zip(systems, judged, strict=True):
         scoring = how_scored(system.path)
         if stated_length:
-            # The user's word counts: files of other programs say nothing, or what a default was.
+            # The user's statement takes precedence: files of other programs state nothing, or a
+            # default.
             scoring = replace(scoring, length=stated_length)
         with replicates_bar(f"intervals of {system.name}") as progress:
             summary = summarise(
@@ -286,11 +287,11 @@ def _print(
     columns: Sequence[str],
     screen: TextIO,
 ) -> None:
-    """Show the tables on `screen`, and on stderr, after each table, what looks wrong in it."""
-    # Nobody requested the default: a file without attacks is no reason to warn.
+    """Show the tables on `screen`, and after each table its warnings on stderr."""
+    # Nobody requested the default: a file without attacks needs no warning.
     requested_columns = columns if args.by else ()
     for index, summary in enumerate(summaries):
-        # An empty line parts the table of one system from the next.
+        # An empty line separates the tables of two systems.
         if index > 0:
             show("", screen)
         show(summary_text(summary), screen)
@@ -311,7 +312,7 @@ def _print(
 
 
 def _check(args: EvaluateOptions, systems: Sequence[System]) -> None:
-    """Raise UsageError for options that do not go together."""
+    """Raise UsageError for contradictory options."""
     if args.asv_keys and not args.asv_scores:
         raise UsageError("--asv-keys are the keys of ASV scores: give --asv-scores too.")
     if (args.submission is None) != (args.format is None):
@@ -340,7 +341,7 @@ def _check(args: EvaluateOptions, systems: Sequence[System]) -> None:
 
 
 def _of_both_classes(args: EvaluateOptions) -> Mapping[str, object]:
-    """Return the options that a set of one class has no use for."""
+    """Return the options that do not apply to a set of one class."""
     return {
         "--plot": args.plot,
         "--tippett": args.tippett,
@@ -361,7 +362,7 @@ def _plots(args: EvaluateOptions) -> list[Path | None]:
 
 
 def _columns(requested: str | None, trials: TrialList | None) -> tuple[str, ...]:
-    """Return the columns that --by names; the attack without --by.
+    """Return the columns of --by; the attack without --by.
 
     Raises:
         UsageError: the protocol has no such column.
@@ -370,7 +371,7 @@ def _columns(requested: str | None, trials: TrialList | None) -> tuple[str, ...]
         return ("attack",)
     words = [word.strip() for word in requested.split(",")]
     names = tuple(word for word in words if word)
-    # The attack can be in the score file itself, so it needs no protocol.
+    # The score file itself may contain the attack, without a protocol.
     existing = dict.fromkeys(("attack", *(trials.columns if trials else ())))
     unknown = []
     for name in names:

@@ -1,4 +1,4 @@
-"""`evaluate --cross-test`: the files of one system, each set of spoofs against genuine sets."""
+"""`evaluate --cross-test`: each set of spoofs against each genuine set, for one system."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from asdf.tasks.cross_testing.cross_test import CrossTest, cross_test
 from asdf.tasks.cross_testing.score_parts import read_parts
 
 FILE = "file"
-"""Name of the column that says which score file a trial is in."""
+"""Name of the column with the score file of each trial."""
 
 
 def check_cross_test(args: EvaluateOptions) -> None:
-    """Raise UsageError for options that a cross-test has no use for."""
+    """Raise UsageError for options that do not apply to a cross-test."""
     _read_columns(args.cross_test or "")
     others = {
         "--by": args.by,
@@ -47,7 +47,7 @@ def check_cross_test(args: EvaluateOptions) -> None:
 
 
 def _read_columns(text: str) -> tuple[str, str]:
-    """Return the columns of spoofs and of genuine speech that --cross-test names."""
+    """Return the columns of spoofs and of genuine speech in --cross-test."""
     names = [word.strip() for word in text.split(",")]
     if len(names) != 2 or not all(names):
         raise UsageError(
@@ -64,15 +64,15 @@ def run_cross_test(
     protocol: Protocol,
     screen: TextIO,
 ) -> None:
-    """Compare the sets of all files, write what is requested, and show the matrix on `screen`.
+    """Compare the sets of all files, write the requested files, and show the matrix on `screen`.
 
     Args:
-        facts: Small print of the page.
+        facts: Facts in small print on the page.
 
     Raises:
         UsageError: the trials have no such column.
-        AsdfError: a file cannot be read or written, or does not fit the protocol, or there is one
-            set alone.
+        AsdfError: a file cannot be read or written, or does not fit the protocol, or there is only
+            one set.
     """
     name = args.set or ", ".join(system.name for system in systems)
     result = _compare_sets(args, systems, protocol, name)

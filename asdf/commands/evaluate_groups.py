@@ -1,4 +1,4 @@
-"""`evaluate --by`: the groups of columns compared with each other, and their page."""
+"""`evaluate --by`: comparison of the groups of columns, and its page."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def with_groups(
     columns: Sequence[str],
     replicates: int,
 ) -> Summary:
-    """Return a summary with the groups of columns compared, but for attacks.
+    """Return a summary with a comparison of the groups of columns other than attacks.
 
     Args:
-        replicates: Replicates of the bootstrap; 0 compares nothing.
+        replicates: Number of bootstrap replicates; 0: no comparison.
     """
     compared = [name for name in columns if "attack" not in name.split(JOINED)]
     if not compared or not replicates or summary.is_hard:
@@ -48,7 +48,7 @@ def write_groups(path: Path, summaries: Sequence[Summary], facts: Sequence[str])
     """Write the page of groups.
 
     Args:
-        facts: Small print of the page.
+        facts: Facts in small print on the page.
 
     Raises:
         AsdfError: no column has groups that can be compared.

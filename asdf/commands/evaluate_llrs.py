@@ -1,4 +1,4 @@
-"""The plots of likelihood ratios that `evaluate` draws, and what they show in a line."""
+"""Plots of likelihood ratios for `evaluate`, with a description of each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from asdf.trials.score_file import Scores
 
 
 def _calibration_of(path: Path, network: str) -> Calibration:
-    """Return the calibration of a network, which has to be that of a file's scores.
+    """Return the calibration of a network, after checking that a file has its scores.
 
     Args:
         path: File of the scores.
@@ -30,7 +30,7 @@ def _calibration_of(path: Path, network: str) -> Calibration:
         UsageError: the network is not calibrated.
         AsdfError: the network cannot be read, or the scores are of another one.
     """
-    # Of networks alone: torch takes seconds to import.
+    # Imported here because torch takes seconds to import.
     from asdf.interchange import network_digest
     from asdf.scoring.detector import Detector
     from asdf.trials.scored_files import read_how_scored
@@ -53,9 +53,9 @@ def _calibration_of(path: Path, network: str) -> Calibration:
 
 
 def calibrate_file(args: EvaluateOptions, judged: Judged, path: Path) -> Judged:
-    """Return scores, and a threshold that was learnt from such, as likelihood ratios.
+    """Return scores, and a threshold learnt from such scores, as likelihood ratios.
 
-    Maps rise and bounds cut scores and threshold alike, so decisions stay what they are wherever
+    Maps are increasing, and bounds clip scores and threshold alike, so decisions stay the same if
     the bounds support the threshold (`Calibration.supports_threshold`).
 
     Raises:
@@ -64,7 +64,7 @@ def calibrate_file(args: EvaluateOptions, judged: Judged, path: Path) -> Judged:
     """
     scores, threshold = judged
     calibration = _calibration_of(path, args.calibration or "")
-    # One that is stated is of the ratios already.
+    # A threshold on the command line is a likelihood ratio already.
     if threshold and args.threshold is None:
         value = float(calibration.llr(threshold.value))
         threshold = replace(threshold, value=value)
@@ -79,12 +79,12 @@ def calibrate_file(args: EvaluateOptions, judged: Judged, path: Path) -> Judged:
 
 
 def draw_llrs(args: EvaluateOptions, summaries: Sequence[Summary]) -> list[str]:
-    """Write the plots that are requested; return what was written and what it shows, in lines.
+    """Write the requested plots; return a description of each.
 
-    Warns of scores that are no calibrated ratios: with those of 1 one would know more.
+    Warn about scores that are not calibrated ratios: ratios of 1 would be more informative.
 
     Raises:
-        UsageError: matplotlib is not installed, or a suffix is none of a plot.
+        UsageError: matplotlib is not installed, or a suffix is not a plot format.
         AsdfError: a file cannot be written.
     """
     from asdf.report.plots import ece_plot, reliability_plot, save_figure, tippett_plot

@@ -1,7 +1,7 @@
-"""`evaluate` of sets of one class: recall or false alarms at a threshold of other trials.
+"""`evaluate` for sets of one class: recall or false alarms at a threshold from other trials.
 
-Invariant: without a threshold from elsewhere there is no number: an EER needs both classes, and a
-threshold from the set itself would be chosen by what it judges.
+Invariant: without such a threshold there is no result: an EER needs both classes, and a threshold
+from the set itself would be chosen on the trials that it decides.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NO_THRESHOLD = (
     "--threshold X. An EER needs both classes: if the set should have them, check the labels of "
     "the list that was scored, or the protocol."
 )
-"""What to do with a set of one class."""
+"""Advice for a set of one class."""
 
 
 def check_one_class_systems(
@@ -42,7 +42,7 @@ def check_one_class_systems(
     systems: Sequence[System],
     scored: Sequence[Scores],
 ) -> None:
-    """Check that all systems are of one class where one is, and that there is a threshold.
+    """Check that either all systems have one class, with a threshold, or none has.
 
     Raises:
         AsdfError: a set has one class and there is no threshold, or others have both classes.
@@ -67,10 +67,10 @@ def check_one_class_options(others: Mapping[str, object]) -> None:
     """Refuse options that need both classes.
 
     Args:
-        others: Values of these options, by their names.
+        others: Values of these options, by name.
 
     Raises:
-        UsageError: one is named.
+        UsageError: such an option is given.
     """
     named = [name for name, value in others.items() if value]
     if named:
@@ -86,11 +86,11 @@ def decide_systems(
     by: Sequence[str],
     audio: Path | None,
 ) -> list[OneClassSet]:
-    """Decide the trials of systems whose scores are of one class.
+    """Decide the trials of systems with scores of one class.
 
     Args:
-        by: Columns that they are broken down by.
-        audio: Folder of the recordings, whose headers say how long they are; None: a column may.
+        by: Columns by which they are broken down.
+        audio: Folder of the recordings, whose headers state their lengths; None: a column may.
 
     Raises:
         AsdfError: a recording's duration cannot be read.
@@ -114,7 +114,7 @@ def one_class_outputs(
     csv: Path | None,
     latex: Path | None,
 ) -> list[tuple[Path | None, Callable[[Path], None]]]:
-    """Return the files that are requested, each with what writes it."""
+    """Return the requested files, each with its writing function."""
     from asdf.tasks.one_class import one_class_tables as tables
 
     return [
@@ -125,7 +125,7 @@ def one_class_outputs(
 
 
 def one_class_texts(sets: Sequence[OneClassSet]) -> str:
-    """Return everything of all sets, with a line between them."""
+    """Return the results of all sets, separated by lines."""
     from asdf.tasks.one_class.one_class_tables import one_class_text
 
     return "\n\n".join(map(one_class_text, sets))
@@ -136,10 +136,10 @@ def _seconds(
     scores: Scores,
     columns: Mapping[str, Sequence[str]],
 ) -> Floats | None:
-    """Return how long each recording is: by its header, or by a column; None: not known.
+    """Return the length of each recording from its header or a column; None if unknown.
 
     Raises:
-        AsdfError: a recording cannot be read, or a value is no number of seconds.
+        AsdfError: a recording cannot be read, or a value is not a number of seconds.
     """
     if folder is not None:
         from asdf.corpora import durations_s

@@ -117,10 +117,10 @@ class ExportOptions(WeightsOptions):
 
     @property
     def out(self) -> Path:
-        """The file to write: of --output, or the word after NETWORK.
+        """The output file, from --output or the argument after NETWORK.
 
         Raises:
-            UsageError: not one of them is named.
+            UsageError: both or neither are given.
         """
         if (self.output is None) == (self.named is None):
             raise UsageError("name one file to write: --output OUT.")
@@ -135,7 +135,7 @@ def main(arguments: list[str]) -> int:
 
     Raises:
         UsageError: a mistake in the command line.
-        AsdfError: the network cannot be read, has no such layout, or OUT cannot be written.
+        AsdfError: the network cannot be read, does not fit this layout, or OUT cannot be written.
     """
     args = COMMAND.read(arguments)
     if args.samples is not None and args.format not in GRAPHS:
@@ -151,9 +151,9 @@ def main(arguments: list[str]) -> int:
         raise UsageError(f"--runtime is for web; {args.format} needs no runtime.")
     if args.samples is not None and args.samples < FRAME_SAMPLES:
         raise UsageError(f"--samples: at least {FRAME_SAMPLES}, which is one frame.")
-    # Before the network is read, which takes the longest.
+    # Checked before the network is read, which takes the longest.
     check_new(args.out)
-    # From here on torch is needed, which takes seconds to import.
+    # torch is needed from here on, and takes seconds to import.
     from asdf.interchange import read_detector
     from asdf.networks.build import summary
 
@@ -179,7 +179,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _heads_of(network: nn.Module) -> dict[str, str]:
-    """Return what the network's heads give besides the scores of utterances, by the heads."""
+    """Return the outputs of the network's heads besides scores, by head."""
     from asdf.networks import frame_hop
     from asdf.networks.heads import heads_of
 
@@ -192,10 +192,10 @@ def _heads_of(network: nn.Module) -> dict[str, str]:
 
 
 def _check_audio(file: NetworkFile, layout: str) -> None:
-    """Refuse a network that hears recordings as the layout cannot say.
+    """Refuse a network whose audio format the layout does not support.
 
     Raises:
-        UsageError: it is of another rate than 16 kHz, or takes several channels.
+        UsageError: its rate is not 16 kHz, or it takes several channels.
     """
     from asdf.scoring.usual_audio import check_usual
 
@@ -210,10 +210,10 @@ def _check_audio(file: NetworkFile, layout: str) -> None:
 
 
 def _check_no_loss(network: nn.Module, layout: str) -> None:
-    """Refuse a network with a loss as a part of it, for which a published layout has no layer.
+    """Refuse a network that includes a loss, for which a published layout has no layer.
 
     Raises:
-        UsageError: the network is one.
+        UsageError: the network includes a loss.
     """
     from asdf.interchange import has_one_class
     from asdf.networks.trained_loss import loss_of
@@ -228,7 +228,7 @@ def _check_no_loss(network: nn.Module, layout: str) -> None:
         )
 
 
-# Each writer returns what the user should know of the file, if anything.
+# Each writer returns notes on the file for the user, or ''.
 
 
 def _write_published(args: ExportOptions, network: nn.Module, file: NetworkFile) -> str:
@@ -277,7 +277,7 @@ def _write_as_published(args: ExportOptions, network: nn.Module, file: NetworkFi
 
     state, filled = authors_state(network)
     key = key_of_layers(network)
-    # A safetensors file has no place for a key.
+    # A safetensors file cannot store a key.
     if key and args.out.suffix != ".safetensors":
         write_weights_file(args.out, {key: state})
     else:
@@ -374,14 +374,14 @@ def write_card_and_weights(
     address: str = "this/folder",
     licence: str = "",
 ) -> int:
-    """Write the folder of the hub for a network, which is named as the folder is.
+    """Write the hub folder of a network, which is named like the folder.
 
     Args:
-        source: the network's path, next to which the results of its run may lie.
-        address, licence: as of `model_card_text`.
+        source: Path of the network, next to which the results of its run may be.
+        address, licence: Address and licence for the card, as in `model_card_text`.
 
     Returns:
-        The number of measured EERs on the card.
+        Number of measured EERs on the card.
 
     Raises:
         AsdfError: it cannot be written.
@@ -390,9 +390,9 @@ def write_card_and_weights(
     from asdf.interchange import find_network, measured_eers, model_card_text
     from asdf.networks.build import summary
 
-    # Resolved: the folder may be given as '.', which is no name for a card.
+    # Resolved, because the folder may be given as '.', which is not a name for a card.
     name = folder.resolve().name
-    # A folder of a run stands for its best network, whose results are those of that name.
+    # The folder of a run means its best network, whose results are under that name.
     eers = measured_eers(find_network(source), file)
     parameters = summary(network).total
     card = model_card_text(name, file, parameters, eers, address, licence)
@@ -408,7 +408,7 @@ def _write_web(args: ExportOptions, network: nn.Module, file: NetworkFile) -> st
     from asdf.browser import find_runtime, write_browser_folder
     from asdf.scoring.detector import Detector
 
-    # Before the graph, which takes the longest.
+    # Checked before the graph, which takes the longest.
     runtime = find_runtime(args.runtime)
     detector = Detector(args.network, "cpu", args.network_folder, base=args.base)
     written = write_browser_folder(args.out, network, detector, runtime, args.int8)

@@ -1,4 +1,4 @@
-"""The folder of `export --format transformers`: what makes a score, and the words of its card."""
+"""The folder of `export --format transformers`: its scoring rule, and the text of its card."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from asdf.checkpoint.network_file import NetworkFile
     from asdf.interchange import ScoringRule, WrittenFolder
 
-# Of a calibration, what maps scores.
+# The fields of a calibration that map scores.
 _MAP = ("scale", "offset", "lowest_llr", "highest_llr", "map_scores", "map_llrs")
 
 _USE = """
@@ -53,10 +53,10 @@ cross-entropy of the logits (labels 0 spoof, 1 bonafide). ASDF reads the folder 
 
 
 def scoring_rule(network: nn.Module, file: NetworkFile) -> ScoringRule:
-    """Return what makes a score of a recording for a network.
+    """Return the rule that computes a recording's score with a network.
 
     Raises:
-        UsageError: it hears recordings in a way that lengths do not describe.
+        UsageError: lengths do not fully describe how it hears recordings.
     """
     from asdf.interchange import ScoringRule
     from asdf.metrics.calibration import read_calibration
@@ -86,19 +86,19 @@ def scoring_rule(network: nn.Module, file: NetworkFile) -> ScoringRule:
 
 
 def write_transformers(source: str, folder: Path, network: nn.Module, file: NetworkFile) -> str:
-    """Write the folder; return what was compared, and what it needs, in words.
+    """Write the folder; return a description of the comparison and the requirements.
 
     Args:
-        source: Path of the network, next to which the results of its run may lie.
+        source: Path of the network, next to which the results of its run may be.
 
     Raises:
-        AsdfError: the network cannot be written so, or the folder cannot be written.
+        AsdfError: the network is not supported, or the folder cannot be written.
     """
     from asdf.interchange import measured_eers, model_card_text, write_transformers_folder
     from asdf.networks.build import summary
 
     rule = scoring_rule(network, file)
-    # Resolved: the folder may be given as '.', which is no name for a card.
+    # Resolved, because the folder may be given as '.', which is not a name for a card.
     name = folder.resolve().name
     eers = measured_eers(Path(source), file)
 

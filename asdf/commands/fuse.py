@@ -144,7 +144,7 @@ def fit_development(
     """Fit a fusion to a development set, and measure it by cross-validation.
 
     Args:
-        method, folds, seed, replicates: Options of those names.
+        method, folds, seed, replicates: Values of the options with these names.
 
     Raises:
         AsdfError: the set is too small for the folds, or the scores cannot be fused.
@@ -166,13 +166,13 @@ def fit_development(
 
 
 def check_folds(folds: int, seed: int) -> None:
-    """Raise UsageError for folds or a seed that cannot be meant."""
+    """Raise UsageError for invalid folds or an invalid seed."""
     if folds < MIN_FOLDS or seed < 0:
         raise UsageError(f"--folds is {MIN_FOLDS} or more, and --seed not negative.")
 
 
 def _check(args: FuseOptions) -> None:
-    """Raise UsageError for options that do not go together."""
+    """Raise UsageError for contradictory options."""
     if len(args.scores) < 2:
         raise UsageError("a fusion is of two systems or more: name their score files.")
     check_folds(args.folds, args.seed)

@@ -1,4 +1,4 @@
-"""The file of a fused system that `python -m asdf fuse --networks` writes."""
+"""The file of a fused system, written by `python -m asdf fuse --networks`."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 def check_networks(networks: Sequence[str], out: Path) -> None:
-    """Refuse networks that are not there, before anything is read.
+    """Refuse missing networks before anything is read.
 
     Raises:
-        UsageError: there is no such network, or the output's suffix is another.
+        UsageError: a network does not exist, or the output has another suffix.
     """
     check_file(out)
     if out.suffix != ".json":
@@ -43,12 +43,12 @@ def write_fused_system(
     """Write the fusion of all trials with its networks and a threshold at the EER.
 
     Args:
-        panel: Panel that the networks are; None: they are no panel.
+        panel: Panel of the networks; None: they are not a panel.
 
     Raises:
-        AsdfError: a network cannot be read, or the file not be written.
+        AsdfError: a network cannot be read, or the file cannot be written.
     """
-    # From here on torch is needed, which takes seconds to import.
+    # torch is needed from here on, and takes seconds to import.
     from asdf.checkpoint.fused_file import FusedSystem, describe_networks, write_fused_file
     from asdf.interchange import find_network
 
@@ -71,7 +71,7 @@ def write_fused_system(
 
 
 def _calibrate(development: DevelopmentSet, measured: FusionGain) -> Calibration:
-    """Return how fused scores become LLRs, with the threshold at their EER."""
+    """Return the calibration of fused scores, with the threshold at their EER."""
     import numpy as np
 
     from asdf.commands.learn_calibration import CalibrationSet, describe_set
@@ -82,11 +82,11 @@ def _calibrate(development: DevelopmentSet, measured: FusionGain) -> Calibration
     columns = [system.scores for system in development.scores]
     fused = Scores.of(first, measured.fusion.fuse(np.stack(columns, axis=1)))
     if measured.fusion.is_llr:
-        # Fitted again, the map would be this one up to rounding.
+        # Fitting again would give this map up to rounding.
         calibration = Calibration(1.0, 0.0, eer_threshold(fused.bona_fide, fused.spoof))
     else:
         calibration = calibrate(fused.bona_fide, fused.spoof)
     learnt_from = CalibrationSet(fused, development.set or None, development.speakers)
     described = describe_set(calibration, learnt_from, measured.result.cllr)
-    # Of trials that the weights were not fitted to.
+    # The EER on trials that the weights were not fitted to.
     return replace(described, eer=measured.result.eer)

@@ -1,7 +1,8 @@
-"""The score files that `python -m asdf fuse` reads and writes.
+"""Score files that `python -m asdf fuse` reads and writes.
 
-Invariant: systems are fused trial by trial: each has one score of every trial, under the same label
-where labels are known; else the command ends with a message that counts and names the trials.
+Invariant: systems are fused trial by trial. Each system has one score for every trial, with the
+same label if labels are known; otherwise the command ends with a message that counts and names the
+trials.
 """
 
 from __future__ import annotations
@@ -56,11 +57,11 @@ class DevelopmentSet:
     """The scores that a fusion is fitted to.
 
     Attributes:
-        set: its name, or ''.
+        set: Name of the set; '' if unknown.
         names: Names of the systems.
         paths: Paths of their score files.
-        scores: by each system, of the same trials in one order.
-        speakers: Speaker of each trial; None where they are not known.
+        scores: Scores of each system, for the same trials in one order.
+        speakers: Speaker of each trial; None if unknown.
     """
 
     set: str
@@ -76,10 +77,10 @@ class Applied:
 
     Attributes:
         names: Names of the systems.
-        systems: the scores by each.
-        fused: those of the fusion; labels are all 0 where none are known.
-        labelled: whether labels are known.
-        scored: Part of each recording that was scored, where that is the same for all systems.
+        systems: Scores of each system.
+        fused: Fused scores; labels are all 0 if unknown.
+        labelled: Whether labels are known.
+        scored: Part of each recording that was scored, if it is the same for all systems.
     """
 
     names: list[str]
@@ -106,11 +107,11 @@ class Applied:
 
 
 def read_development(args: DevelopmentOptions) -> DevelopmentSet:
-    """Read the score files of the development set, with the labels of a protocol if one is named.
+    """Read the score files of the development set, with the labels of a protocol if given.
 
     Raises:
-        UsageError: a folder without --on.
-        AsdfError: a file cannot be read, or they are not of the same trials.
+        UsageError: a folder is given without --on.
+        AsdfError: a file cannot be read, or the files have different trials.
     """
     words = []
     for word in args.scores:
@@ -135,18 +136,18 @@ def read_development(args: DevelopmentOptions) -> DevelopmentSet:
 
 
 def _aligned(path: Path, scores: Scores, first: Path, before: Sequence[Scores]) -> Scores:
-    """Return scores in the order of the first of those that were read before."""
+    """Return scores in the order of the first of those read before."""
     if not before:
         return scores
     return align_scores(input_name(path), scores, input_name(first), before[0])
 
 
 def read_applied(words: Sequence[str], development: DevelopmentSet, fusion: Fusion) -> Applied:
-    """Fuse score files of another set, in any format, with labels or without.
+    """Fuse score files of another set, in any format, with or without labels.
 
     Raises:
-        UsageError: some have labels, others none.
-        AsdfError: a file cannot be read, or they are not of the same trials.
+        UsageError: only some files have labels.
+        AsdfError: a file cannot be read, or the files have different trials.
     """
     paths = [Path(word) for word in words]
     systems: list[Scores] = []
@@ -164,9 +165,9 @@ def read_applied(words: Sequence[str], development: DevelopmentSet, fusion: Fusi
         systems.append(_aligned(path, own, paths[0], systems))
     scores_NS: Floats = np.stack([system.scores for system in systems], axis=1)
     fused = Scores.of(systems[0], fusion.fuse(scores_NS))
-    # One class alone has no error rates; its scores are fused all the same.
+    # One class alone has no error rates, but its scores are fused.
     labelled = have_labels == {True}
-    # What differs between the files is not known of the fusion.
+    # Values that differ between the files are unknown for the fusion.
     ways = [how_scored(path) for path in paths]
     common = NOT_KNOWN
     if len({way.length for way in ways}) == 1:

@@ -1,4 +1,4 @@
-"""What `python -m asdf fuse` shows and writes as JSON of a fusion and its gain."""
+"""Text and JSON of a fusion and its gain, for `python -m asdf fuse`."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def applied_text(applied: Applied, measured: FusionGain, replicates: int) -> str
     gain = None
     if replicates:
         gain = paired_test(applied.systems[best], applied.fused, replicates=replicates)
-    # Not the best one here: which it is, no one knows before the trials are labelled.
+    # The gain is relative to the best system of the development set, not of this set.
     lines = ["on the set of --apply, with weights fitted to all trials of the set above", ""]
     lines += as_lines(Table([*applied.names, _FUSED], columns, "system"))
     return "\n".join([*lines, "", *_difference_lines(applied.names[best], gain, "trials")])

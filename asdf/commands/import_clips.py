@@ -1,7 +1,7 @@
-"""Imported detectors held against recordings whose truth the user knows.
+"""Check of imported detectors with recordings of known labels.
 
-Invariant: what the recordings contradict leaves no file, and what they decide is said with the
-numbers.
+Invariant: if the recordings contradict the detector, no file is written; if they determine its
+polarity, the message gives the numbers.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from asdf.errors import AsdfError, UsageError
 if TYPE_CHECKING:
     from asdf.interchange import ClipScores, Imported
 
-# What is tried where nobody says which of two classes is bona fide.
+# Polarity to try if nobody states which of two classes is bona fide.
 _TRIED = ("1",)
 _OTHER = ("0",)
 
 
 @dataclass(frozen=True)
 class Clips:
-    """Recordings whose truth is known.
+    """Recordings with known labels.
 
     Attributes:
-        genuine, spoofed: Recordings of each kind.
+        genuine, spoofed: Recordings of each class.
     """
 
     genuine: Recordings
@@ -36,10 +36,10 @@ class Clips:
 
 
 def find_clips(genuine: Sequence[str], spoofed: Sequence[str]) -> Clips | None:
-    """Return the recordings that a command line names; None where it names none.
+    """Return the recordings on the command line; None if there are none.
 
     Raises:
-        UsageError: a recording does not exist, only one kind is named, or one is of both.
+        UsageError: a recording does not exist, only one class is given, or one is in both.
     """
     if not genuine and not spoofed:
         return None
@@ -61,16 +61,16 @@ def import_checked(
     clips: Clips | None,
     out: Path,
 ) -> tuple[Imported, list[str]]:
-    """Import a detector, and hold it against recordings; return it with what they said.
+    """Import a detector, and check it with recordings; return it with the outcome.
 
     Args:
-        chosen, folder, bona_fide: as of `import_detector`.
-        clips: Recordings; None: none.
-        out: File that will be written, next to which the network is while they are scored.
+        chosen, folder, bona_fide: Settings, folder and classes, as in `import_detector`.
+        clips: Recordings; None: no check.
+        out: File that will be written, in whose folder the network is stored for the check.
 
     Raises:
         UsageError: as `import_detector`.
-        AsdfError: as `import_detector`; the recordings contradict it, or cannot be scored.
+        AsdfError: as `import_detector`; or the recordings contradict it, or cannot be scored.
     """
     from asdf.interchange import (
         UnknownPolarityError,
@@ -83,7 +83,7 @@ def import_checked(
     try:
         imported = import_detector(path, chosen, folder, bona_fide)
     except UnknownPolarityError as error:
-        # Of more than two classes recordings of two kinds do not say which is which.
+        # With more than two classes, recordings of two labels do not determine the polarity.
         if clips is None or error.classes != len((*_TRIED, *_OTHER)):
             raise
         imported = import_detector(path, chosen, folder, _TRIED)
@@ -102,7 +102,7 @@ def _score_clips(imported: Imported, clips: Clips, folder: Path | None, out: Pat
     from asdf.interchange import ClipScores
     from asdf.scoring.detector import Detector
 
-    # Next to OUT: there is room for it.
+    # In OUT's folder, which has enough space.
     with TemporaryDirectory(dir=out.absolute().parent, prefix=f".{out.name}.") as temporary:
         network = Path(temporary) / "network.pt"
         write_network_file(network, imported.file)

@@ -81,10 +81,10 @@ class ImportOptions:
 
     @property
     def out(self) -> Path:
-        """The file to write: of --output, or the word after FILE.
+        """The output file, from --output or the argument after FILE.
 
         Raises:
-            UsageError: neither is named.
+            UsageError: neither is given.
         """
         if self.output is not None:
             return self.output
@@ -112,11 +112,11 @@ def main(arguments: list[str]) -> int:
     chosen = settings_of_words(args.settings)
     check_new(args.out)
     clips = find_clips(args.genuine, args.spoofed)
-    # From here on torch is needed, which takes seconds to import.
+    # torch is needed from here on, and takes seconds to import.
     from asdf.checkpoint.network_file import write_network_file
     from asdf.interchange import find_network, note_source
 
-    # Whole before anything is written: what does not fit leaves no file.
+    # Imported completely before writing, so that an error leaves no file.
     path = find_network(args.file)
     imported, said = import_checked(
         path, chosen, args.network_folder, args.bona_fide_class, clips, args.out
@@ -129,7 +129,7 @@ def main(arguments: list[str]) -> int:
 
 
 def settings_of_words(words: Sequence[str]) -> Mapping[str, Any]:
-    """Return the settings that a command line sets as section.name=value, by their full names.
+    """Return the settings given as section.name=value, by full name.
 
     Raises:
         UsageError: a setting that does not exist, or a value that does not fit it.
@@ -139,7 +139,7 @@ def settings_of_words(words: Sequence[str]) -> Mapping[str, Any]:
     from asdf.settings.mistakes import Collector, raise_all
 
     mistakes = Collector()
-    # The reader of a recipe's command line: settings are written alike in both.
+    # The reader of a recipe's command line, because settings have the same form in both.
     catalogue = our_catalogue()
     overrides = read_overrides(map(_quote_architecture, words), catalogue, mistakes)
     steps = steps_of(overrides, catalogue, mistakes)
@@ -148,7 +148,7 @@ def settings_of_words(words: Sequence[str]) -> Mapping[str, Any]:
 
 
 def _quote_architecture(word: str) -> str:
-    """Quote an architecture's literal, whose quotes the shell took off: the setting is a string."""
+    """Quote an architecture's literal, whose quotes the shell removed: the setting is a string."""
     name, equals, value = word.partition("=")
     if equals and value.lstrip().startswith("{"):
         return f"{name}={value.strip()!r}"
@@ -156,7 +156,7 @@ def _quote_architecture(word: str) -> str:
 
 
 def check_new(out: Path) -> None:
-    """Refuse to overwrite a file: a network may be the only one of its kind.
+    """Refuse to overwrite a file, because a network may be the only copy.
 
     Raises:
         UsageError: `out` exists, or is standard output.
@@ -174,7 +174,7 @@ def _report(read: Recognised, network: nn.Module, out: Path) -> str:
 
     mapped = len(read.state) - len(read.filled)
     lines = [f"recognised: {read.layout}", *read.notes, f"layers mapped: {mapped}"]
-    # Every layer appears in one line or the other, so that nothing is lost in silence.
+    # Every layer is in one of these lines, so that nothing is lost silently.
     for reason, names in read.left_out.items():
         lines.append(f"left out, {reason}: {by_module(names)} ({len(names)})")
     if not read.left_out:

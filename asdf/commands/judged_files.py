@@ -1,7 +1,7 @@
-"""Score files, the protocol of their set, and the threshold of their decisions.
+"""Score files, the protocol of their set, and the threshold for decisions.
 
-Invariant: a threshold never comes from the trials that are judged without a warning that says so:
-it is stated, or of another set, or of a calibrated network.
+Invariant: a threshold comes from the command line, another set, or a calibrated network; if it
+comes from the trials that it decides, a warning says so.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from asdf.trials.trial_list import TrialList
 
 UNDIVIDED = "no spoof has a known value of it, or all trials have the same value"
-"""Why a column has no conditions, see `asdf.metrics.results.conditions_of`."""
+"""Reason why a column has no conditions, see `asdf.metrics.results.conditions_of`."""
 
 _SUFFIXES = (".txt", ".tsv", ".csv", ".scores")
 _DECIDED = Threshold(BETWEEN, "decided by the system itself")
@@ -114,7 +114,7 @@ class System:
     """A system's name and its score file.
 
     Attributes:
-        group: the NAME of a NAME=A,B,C that it is one of: systems that differ by their seed alone.
+        group: Name NAME of its group NAME=A,B,C: systems that differ only in their seed.
     """
 
     name: str
@@ -123,7 +123,7 @@ class System:
 
 
 class Judged(NamedTuple):
-    """The scores of a system, and the threshold that decides them; None: there is none."""
+    """The scores of a system, with the threshold that decides them; None without a threshold."""
 
     scores: Scores
     threshold: Threshold | None
@@ -131,11 +131,11 @@ class Judged(NamedTuple):
 
 @dataclass(frozen=True)
 class Protocol:
-    """The trials that --protocol and --subset name; None without a protocol.
+    """The trials of --protocol and --subset; None without a protocol.
 
     Attributes:
-        trials: those that are evaluated: the subset, or all.
-        whole: all trials of the file.
+        trials: Trials to evaluate: those of the subset, or all.
+        whole: All trials of the file.
     """
 
     trials: TrialList | None = None
@@ -143,10 +143,10 @@ class Protocol:
 
 
 def named_systems(words: Sequence[str]) -> list[System]:
-    """Return the score files of a command line, each written as PATH, NAME=PATH or NAME=A,B,C.
+    """Return the score files on a command line, given as PATH, NAME=PATH or NAME=A,B,C.
 
-    A word that is the path of an existing file is a PATH, also with a `=` in it; A, B and C are the
-    files of several seeds.
+    The path of an existing file is a PATH, even with a `=` in it; A, B and C are the files of
+    several seeds.
 
     Raises:
         UsageError: two systems have the same name, or a name is empty.
@@ -176,8 +176,8 @@ def named_systems(words: Sequence[str]) -> list[System]:
 def names_of(paths: Sequence[Path]) -> list[str]:
     """Return the shortest names that distinguish score files.
 
-    They are the names of the files, or the parts of their paths that differ. A file that is named
-    twice gets a number behind its second name.
+    They are the names of the files, or the parts of their paths that differ. A file that is given
+    twice has a number after its second name.
     """
     parts = list(map(_path_parts, paths))
     stems = [file_parts[-1] for file_parts in parts]
@@ -187,33 +187,33 @@ def names_of(paths: Sequence[Path]) -> list[str]:
 
 
 def _path_parts(path: Path) -> list[str]:
-    """Return the folders of a path and the name of its file without the suffix of a score file."""
+    """Return the folders of a path and its file name without the suffix of a score file."""
     name = path.name.removesuffix(".gz")
     stem = name
     if name.endswith(_SUFFIXES):
         stem, _, _ = name.rpartition(".")
     parts = [*path.parts[:-1], stem or name]
-    # A file's name may hold bytes that are no text, and outputs are text.
+    # A file name may contain bytes that are not text, while outputs are text.
     return [part.encode("utf-8", "backslashreplace").decode("utf-8") for part in parts]
 
 
 def _split_name(word: str) -> tuple[str | None, list[Path]]:
-    """Return the name that a word states, if any, and its files."""
+    """Return the name in an argument, if any, and its files."""
     name, sign, path = word.partition("=")
-    # Folders of experiments are often called such as lr=0.1, so a `=` alone says little.
+    # Folders of experiments often have names such as lr=0.1, so a `=` alone is ambiguous.
     if not sign or "/" in name or Path(word).exists():
         return None, [Path(word)]
-    # A comma may belong to the name of a file.
+    # A comma may be part of a file name.
     if "," not in path or Path(path).exists():
         return name.strip(), [Path(path)]
     return name.strip(), [Path(part) for part in path.split(",") if part]
 
 
 def read_protocol_option(args: ProtocolOptions) -> Protocol:
-    """Read the protocol that the command line names, if any.
+    """Read the protocol on the command line, if any.
 
     Raises:
-        UsageError: options about a protocol without one, or no trial of that subset.
+        UsageError: options for a protocol are given without one, or the subset has no trial.
         AsdfError: the protocol cannot be read.
     """
     if args.protocol is None:
@@ -227,7 +227,7 @@ def read_protocol_option(args: ProtocolOptions) -> Protocol:
     whole = read_protocol(args.protocol)
     if not args.subset:
         return Protocol(whole, whole)
-    # The whole is retained too: a scored trial of another subset is no stranger, and not refused.
+    # The whole is needed too: scored trials of another subset are known, and not refused.
     return Protocol(choose_subset(whole, args.subset, args.protocol), whole)
 
 
@@ -239,13 +239,13 @@ def read_system_scores(
     are_decisions: bool = False,
     both_classes: bool = True,
 ) -> Scores:
-    """Read the scores of a system, of the protocol's trials if there is one.
+    """Read the scores of a system, for the protocol's trials if there is one.
 
     Scored trials that are left out are counted on stderr.
 
     Args:
-        are_decisions: the file holds decisions, which become the scores 1 and 0.
-        both_classes: Whether a file of one class is refused.
+        are_decisions: Whether the file contains decisions, which become the scores 1 and 0.
+        both_classes: Whether to refuse a file of one class.
 
     Raises:
         AsdfError: the file cannot be read, or does not fit the protocol.
@@ -273,7 +273,7 @@ def read_system_scores(
 
 
 def check_thresholds(args: ThresholdOptions, systems: Sequence[System]) -> None:
-    """Refuse options that do not go together.
+    """Refuse contradictory options.
 
     Raises:
         UsageError: see the messages.
@@ -305,12 +305,12 @@ def check_thresholds(args: ThresholdOptions, systems: Sequence[System]) -> None:
 def threshold_of(
     args: ThresholdOptions, index: int, scores: Scores, path: Path
 ) -> Threshold | None:
-    """Return the threshold of a system; None where none is requested.
+    """Return the threshold of a system; None if none is requested.
 
     Args:
-        index: Index of the system among those of the command line.
-        scores: Scores that are judged. A warning is shown where the threshold comes from trials of
-            them, or from another network.
+        index: Index of the system on the command line.
+        scores: Scores to decide. A warning is shown if the threshold comes from these trials, or
+            from another network.
         path: Path of their file.
 
     Raises:
@@ -331,5 +331,5 @@ def threshold_of(
 
 
 def _choose(named: Sequence[str], index: int) -> str:
-    """Return the source of a system's threshold; one is that of all."""
+    """Return the source of a system's threshold; a single source applies to all systems."""
     return named[0] if len(named) == 1 else named[index]

@@ -68,10 +68,10 @@ def main(arguments: list[str]) -> int:
     """Run the configs.
 
     Returns:
-        0 if none failed, also after a requested stop; 1 if one failed; 130 after a second SIGINT.
+        0 if no run failed, even after a requested stop; 1 if one failed; 130 after a second SIGINT.
 
     Raises:
-        UsageError: a mistake in any config, point or option, before the first run starts.
+        UsageError: there is an error in any config, point or option, before the first run starts.
     """
     arguments, sbatch_options = split_at_dashes(arguments)
     args = COMMAND.read(arguments)
@@ -93,7 +93,7 @@ def main(arguments: list[str]) -> int:
         return run_search(args, command.configs, command.overrides, place, worker)
     plan = plan_runs(recipe, command.configs, command.overrides, options, launchers)
     if args.dry_run:
-        # With what of it is done.
+        # The results so far are included.
         planned = [plain_job(run, recipe) for run in plan.runs]
         for job in planned:
             job.restore_state()
@@ -108,7 +108,7 @@ def main(arguments: list[str]) -> int:
     status = _run(jobs, slots, recipe, with_results=plan.folds is None)
     wants_report = args.report is not None or args.latex is not None
     is_written = wants_report and write_results(jobs, args.report, args.latex)
-    # With a report, its command shows the table of the folds.
+    # With a report, the command of the report shows the table of the folds.
     if plan.folds is not None and not is_written:
         show_left_out(jobs)
     return status
@@ -117,7 +117,7 @@ def main(arguments: list[str]) -> int:
 def _read_worker(
     args: LaunchOptions, arguments: Sequence[str], sbatch_options: Sequence[str]
 ) -> WorkerWords:
-    """Return what a worker of a search is started by.
+    """Return the command of a worker of a search.
 
     Raises:
         UsageError: an option of the cluster is abbreviated.
@@ -133,7 +133,7 @@ def _read_worker(
 
 
 def _check_start(path: str) -> Path:
-    """Return the recipe at `path` of a launch that can be started here, and that is the only one.
+    """Return the recipe at `path` after checking that a launch can start here.
 
     Raises:
         UsageError: it cannot.
@@ -145,10 +145,10 @@ def _check_start(path: str) -> Path:
         )
     recipe = Path(path).resolve()
     if not recipe.is_file():
-        # The folder of a recipe is what people name first.
+        # Users often give the folder of a recipe.
         suggestion = f"; {recipe / 'run.py'}?" if recipe.is_dir() else "."
         raise UsageError(f"{path} is not a file: name the run.py of a recipe{suggestion}")
-    # Under srun every task would launch all the runs, in the same folders.
+    # Under srun, every task would launch all the runs, in the same folders.
     launch = read_launch()
     if launch.size > 1:
         raise UsageError(
@@ -159,7 +159,7 @@ def _check_start(path: str) -> Path:
 
 
 def _run(jobs: Sequence[Job], slots: Slots, recipe: Path, *, with_results: bool) -> int:
-    """Run the jobs that are not done and show how they ended; return the exit status."""
+    """Run the unfinished jobs and show their outcome; return the exit status."""
     for job in jobs:
         job.restore_state()
     interrupted = False
@@ -172,5 +172,5 @@ def _run(jobs: Sequence[Job], slots: Slots, recipe: Path, *, with_results: bool)
     show(summary(jobs, with_results))
     if interrupted:
         return 130
-    # A requested stop is no failure: the same command goes on.
+    # A requested stop is not a failure: the same command resumes.
     return int(any(job.state == "failed" for job in jobs))

@@ -1,4 +1,4 @@
-"""The jobs of a launch on this machine: each planned run with the slots that it takes."""
+"""The jobs of a launch on this machine: each planned run with the slots that it needs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from asdf.launcher import (
 )
 from asdf.settings.sections import Computing
 
-# Settings of `computing` that the launcher decides for each run, and the option for each.
+# Settings of `computing` that the launcher determines for each run, with the option for each.
 _LAUNCHERS_SETTINGS = {
     "gpu_ids": "--gpus",
     "processes": "--processes-per-run",
@@ -36,11 +36,11 @@ def open_slots(gpus: str | None, count: int | None) -> Slots:
     """Return the GPUs of this machine, or slots on its CPU.
 
     Args:
-        gpus: GPUs of --gpus.
-        count: Number in --slots.
+        gpus: Value of --gpus.
+        count: Value of --slots.
 
     Raises:
-        UsageError: a GPU that does not exist, or no slot.
+        UsageError: a GPU does not exist, or there is no slot.
     """
     visible = visible_gpus()
     if count is not None and count < 1:
@@ -53,10 +53,10 @@ def open_slots(gpus: str | None, count: int | None) -> Slots:
 
 
 def refuse_launchers_settings(assignments: Iterable[str]) -> None:
-    """Refuse an override, or a sweep, of a setting that the launcher decides.
+    """Refuse an override, or a sweep, of a setting that the launcher determines.
 
     Raises:
-        UsageError: names the option for it.
+        UsageError: there is one; the message names the option for it.
     """
     named = {assignment.partition("=")[0].strip() for assignment in assignments}
     for name, option in _LAUNCHERS_SETTINGS.items():
@@ -65,12 +65,13 @@ def refuse_launchers_settings(assignments: Iterable[str]) -> None:
 
 
 def launcher_overrides(slots: Slots, processes: int | None, cpu_is_meant: bool) -> list[str]:
-    """Return what the launcher sets for all runs.
+    """Return the overrides that the launcher adds to all runs.
 
     Args:
-        cpu_is_meant: slots on the CPU were requested; otherwise they exist because no GPU does.
+        cpu_is_meant: Whether slots on the CPU were requested; otherwise they are used for lack of a
+            GPU.
     """
-    # A run sees only the GPUs of its slots, counted from 0: its config's numbers would miss them.
+    # A run sees only its own GPUs, counted from 0, which the numbers in its config would not match.
     overrides = ["computing.gpu_ids=None"]
     if cpu_is_meant and not slots.are_gpus:
         overrides.append("computing.use_gpu=False")
@@ -88,7 +89,7 @@ def make_jobs(
     """Return a job per run.
 
     Raises:
-        UsageError: no GPU, or too few, for a run that should have them.
+        UsageError: there is no GPU, or too few, for a run that needs them.
     """
     jobs = []
     for run in runs:
@@ -102,11 +103,11 @@ def make_jobs(
                 ) from None
         gpus = _count_gpus(run.name, computing, slots)
         overrides = list(run.overrides)
-        # As counted now: a config that is edited before its run starts must not take more slots.
+        # Fixed now: a config that is edited before its run starts must not take more slots.
         if processes is None:
             overrides.append(f"computing.processes={computing.processes}")
         if not slots.are_gpus and computing.threads is None:
-            # Runs that each start a thread for every core would wait for each other.
+            # Runs that each start a thread for every core would slow each other down.
             share = usable_cores() // (len(slots.names) * computing.processes)
             overrides.append(f"computing.threads={max(1, share)}")
         job = plain_job(run, recipe)
@@ -117,7 +118,7 @@ def make_jobs(
 
 
 def plain_job(run: PlannedRun, recipe: Path) -> Job:
-    """Return the job of a run, wherever it will compute."""
+    """Return the job of a run, independent of where it will run."""
     job = Job(run.config, list(run.overrides), run.system, settings_digest(run.settings.plain()))
     job.name = run.name
     job.settings = outcome_settings(run.settings.plain())
@@ -129,7 +130,7 @@ def _count_gpus(name: str, computing: Computing, slots: Slots) -> int:
     """Return the number of slots that a run needs.
 
     Raises:
-        UsageError: there are fewer.
+        UsageError: there are fewer slots.
     """
     needed = slots.needed(computing.processes)
     if needed > len(slots.names):

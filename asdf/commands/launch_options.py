@@ -1,4 +1,4 @@
-"""The options of `python -m asdf launch`, and which of them do not go together."""
+"""The options of `python -m asdf launch`, and checks of contradictory ones."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class LaunchOptions(ValueOptions, SearchOptions, ClusterOptions, ResultOptions):
 
     @property
     def is_for_cluster(self) -> bool:
-        """Whether it says what a cluster does, and not what this machine does."""
+        """Whether the options are for a cluster instead of this machine."""
         return self.slurm is not None or self.max_running is not None or self.dry_run
 
     @property
@@ -105,7 +105,7 @@ def check_options(args: LaunchOptions, sbatch_options: Sequence[str]) -> None:
     """Refuse options of the other kind of launch, and a script that cannot be submitted.
 
     Raises:
-        UsageError: names what does not fit.
+        UsageError: an option does not fit; the message names it.
     """
     check_search(args)
     if args.slurm is None:
@@ -134,10 +134,10 @@ def check_options(args: LaunchOptions, sbatch_options: Sequence[str]) -> None:
 
 
 def check_search(args: LaunchOptions) -> None:
-    """Refuse what does not go with a search, or without one.
+    """Refuse options that do not fit a search, or need one.
 
     Raises:
-        UsageError: names it.
+        UsageError: there is one; the message names it.
     """
     if not args.search:
         if args.trials is not None or args.storage is not None or args.objective:

@@ -1,7 +1,7 @@
-"""The page and the table at the end of a launch: those that `python -m asdf report` writes.
+"""The page and the table at the end of a launch, as written by `python -m asdf report`.
 
-Invariant: page and table are of all runs of the launch or are not written, so that no table of a
-paper lacks a seed without a word.
+Invariant: page and table cover all runs of the launch or are not written, so that no table in a
+paper lacks a seed silently.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def check_outputs(page: Path | None, table: Path | None) -> None:
     """Refuse outputs that could not be written hours later.
 
     Raises:
-        UsageError: a folder instead of a file, or both name the same file.
+        UsageError: an output is a folder, or both are the same file.
     """
     for option, path in (("--report", page), ("--latex", table)):
         if path is not None and path.is_dir():
@@ -31,7 +31,7 @@ def check_outputs(page: Path | None, table: Path | None) -> None:
 
 
 def show_left_out(jobs: Sequence[Job]) -> None:
-    """Show the EERs on what the folds that are done left out, if there are any."""
+    """Show the EERs on the left-out values of finished folds, if there are any."""
     runs = runs_in(job.system for job in jobs if job.state == "done")
     # Without intervals, whose bootstrap takes seconds per run.
     text = left_out_text(gather(runs, replicates=0).left_out) if runs else ""
@@ -40,10 +40,10 @@ def show_left_out(jobs: Sequence[Job]) -> None:
 
 
 def write_results(jobs: Sequence[Job], page: Path | None, table: Path | None) -> bool:
-    """Write a page and a table of runs that are done; log that they wait where some are not.
+    """Write a page and a table of finished runs; log a message if some are unfinished.
 
     Returns:
-        whether they are written.
+        Whether the outputs were written.
     """
     unfinished = [job.label for job in jobs if job.state != "done"]
     if unfinished:

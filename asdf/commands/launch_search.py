@@ -1,4 +1,4 @@
-"""`launch --search`: the points that Optuna proposes, run by this machine's queue.
+"""`launch --search`: points that Optuna proposes, run by this machine's queue.
 
 Invariant: all values that may be proposed are checked before the first run starts.
 """
@@ -43,12 +43,12 @@ _SHOWN = 5
 
 @dataclass(frozen=True)
 class Place:
-    """Where runs compute.
+    """The recipe and the resources of runs.
 
     Attributes:
-        recipe: The recipe's run.py.
-        processes: Processes per run; None: what the config says.
-        launchers: Overrides that the launcher sets.
+        recipe: Path of the recipe's run.py.
+        processes: Number of processes per run; None: as in the config.
+        launchers: Overrides that the launcher adds.
     """
 
     recipe: Path
@@ -64,11 +64,11 @@ class Place:
 
 @dataclass(frozen=True)
 class WorkerWords:
-    """What a worker of a search is started by on a cluster.
+    """The command of a worker of a search on a cluster.
 
     Attributes:
-        words: Words of its command behind `launch`.
-        sbatch_options: The user's options of sbatch.
+        words: Arguments of its command after `launch`.
+        sbatch_options: User's options of sbatch.
     """
 
     words: tuple[str, ...]
@@ -82,13 +82,13 @@ def run_search(
     place: Place,
     worker: WorkerWords,
 ) -> int:
-    """Run points until there are as many as are wanted; return the exit status.
+    """Run points until the requested number is reached; return the exit status.
 
     Args:
-        worker: Words of the command of one worker, and options of sbatch, for --slurm.
+        worker: Command of one worker, and options of sbatch, for --slurm.
 
     Raises:
-        UsageError: there are several configs, a value cannot be set, or Optuna is not installed.
+        UsageError: there are several configs, a value is not valid, or Optuna is not installed.
         AsdfError: Slurm refuses.
     """
     space = read_space(args.search)
@@ -104,7 +104,7 @@ def run_search(
         raise UsageError(f"--search is of one config: here are {len(plain)}.")
     _check_values(space, configs, overrides, place)
     check_objective(args.objective, plain[0])
-    # Other settings, values or objectives are another study.
+    # Other settings, values or objectives belong to another study.
     facts = [settings_digest(plain[0].settings.plain()), sorted(args.search), args.objective]
     digest = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
     assert args.trials is not None and args.storage is not None  # `check_search` refuses it
@@ -130,7 +130,7 @@ def run_search(
 
 
 def _submit(args: LaunchOptions, search: Search, worker: WorkerWords) -> int:
-    """Submit the workers that are neither in the queue nor too many, or print what would be."""
+    """Submit the missing workers, or print what would be submitted."""
     home = search.plan.folder.resolve() / f"search-{search.plan.name}.slurm"
     workers = SearchWorkers(worker.words, args.workers, home, Path.cwd())
     count = min(workers.count, search.left)
@@ -181,10 +181,10 @@ def _run(search: Search, place: Place) -> int:
 def _check_values(
     space: Sequence[Dimension], configs: Sequence[str], overrides: Sequence[str], place: Place
 ) -> None:
-    """Refuse a value that a run would refuse: all choices, and both ends of ranges.
+    """Refuse values that a run would refuse: all choices, and both ends of ranges.
 
     Raises:
-        UsageError: names the mistakes of a setting.
+        UsageError: a value is not valid; the message lists the errors of a setting.
     """
     for dimension in space:
         sweeps = []

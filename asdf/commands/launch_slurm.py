@@ -1,4 +1,4 @@
-"""`launch --slurm`: what of the runs has to be submitted, and what to do with the job then."""
+"""`launch --slurm`: selection of the runs to submit, and advice on the job."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from asdf.launcher import (
 )
 from asdf.text import and_more
 
-# A job's GPUs are its own, counted from 0, whatever the config says of this machine's.
+# A job's GPUs are counted from 0, whatever the config states for this machine.
 LAUNCHER_OVERRIDES = ("computing.gpu_ids=None",)
 _SHOWN = 5
 
 
 def submit(plan: Plan, recipe: Path, args: LaunchOptions, sbatch_options: Sequence[str]) -> int:
-    """Submit the runs that are neither done nor in the queue, or list all of them.
+    """Submit the runs that are neither done nor queued, or list all of them.
 
     Raises:
         AsdfError: Slurm refuses.

@@ -1,7 +1,7 @@
-"""What `calibrate` and `fuse` learn from scores: the method, the map, its bounds and intervals.
+"""Learning of calibrations for `calibrate` and `fuse`: method, map, bounds and intervals.
 
-Invariant: methods are compared by the Cllr of trials that their maps were not fitted to, with all
-trials of a speaker held out together where speakers are known.
+Invariant: methods are compared by the Cllr on held-out trials, with all trials of a speaker held
+out together if speakers are known.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from asdf.tasks.fusion.gain import calibrated_cllr
 from asdf.tasks.fusion.trial_folds import Folds, make_folds
 from asdf.trials.score_file import Scores
 
-# In bits: of methods that are nearly as good the simplest is chosen.
+# Difference of Cllr in bits below which the simplest method is preferred.
 _WORTH_IT = 0.005
 
 
@@ -28,10 +28,10 @@ class CalibrationSet:
     """The scores that a calibration is learnt from.
 
     Attributes:
-        name: Name of the set; None: not known.
-        speakers: Speaker of each trial; None: not known.
-        where: Trials that were selected, in words; None: all.
-        chose_network: Whether the set also chose the network; None: not known to.
+        name: Name of the set; None if unknown.
+        speakers: Speaker of each trial; None if unknown.
+        where: Description of the selected trials; None: all.
+        chose_network: Whether the set also chose the network; None if unknown.
     """
 
     scores: Scores
@@ -47,11 +47,11 @@ class CalibrationSet:
 
     @property
     def speaker_count(self) -> int | None:
-        """Number of speakers; None: not known."""
+        """Number of speakers; None if unknown."""
         return None if self.speakers is None else len(set(self.speakers))
 
     def speakers_by_class(self) -> tuple[list[str], list[str]] | None:
-        """Return the speaker of each bona fide and each spoof trial; None: not known."""
+        """Return the speaker of each bona fide and each spoof trial; None if unknown."""
         if self.speakers is None:
             return None
         bona_fide: list[str] = []
@@ -67,8 +67,8 @@ class Learnt:
     """A calibration with the Cllr by which its method was chosen.
 
     Attributes:
-        cllrs: Cross-validated Cllr in bits by method; None where a method cannot be fitted without
-            some fold; empty where there are too few trials or speakers of a class.
+        cllrs: Cross-validated Cllr in bits by method; None for a method that cannot be fitted
+            without some fold; empty if there are too few trials or speakers of a class.
     """
 
     calibration: Calibration
@@ -80,10 +80,10 @@ def learn_calibration(
     cost: DetectionCost | None = None,
     method: str = AUTO,
 ) -> Learnt:
-    """Learn a calibration with its bounds, its intervals, and what it was learnt from.
+    """Learn a calibration with its bounds, its intervals, and a description of its set.
 
     Args:
-        cost: Costs whose Bayes threshold is taken; None: the threshold at the EER.
+        cost: Costs that determine the Bayes threshold; None: the threshold at the EER.
         method: Method of `llr_maps.METHODS`, or 'auto'.
 
     Raises:
@@ -91,7 +91,7 @@ def learn_calibration(
     """
     scores = learnt_from.scores
     units = learnt_from.speaker_count
-    # Cross-validated, of each method.
+    # Cross-validated, for each method.
     cllrs: dict[str, float | None]
     try:
         folds: Folds = make_folds(scores.ids, scores.labels, learnt_from.speakers)
@@ -110,7 +110,7 @@ def describe_set(
     learnt_from: CalibrationSet,
     cross_validated: float | None,
 ) -> Calibration:
-    """Return a calibration with what its set supports, and what it is."""
+    """Return a calibration with the facts about its set, and the support of its claims."""
     scores = learnt_from.scores
     supported = with_support(
         calibration, scores.bona_fide, scores.spoof, learnt_from.speakers_by_class()
@@ -132,7 +132,7 @@ def describe_set(
 
 
 def _choose_method(cllrs: Mapping[str, float | None]) -> str:
-    """Return the simplest method, or one that is better than all simpler ones by enough."""
+    """Return the simplest method, or one that is sufficiently better than all simpler ones."""
     chosen = METHODS[0]
     lowest = cllrs.get(chosen)
     for method in METHODS[1:]:

@@ -56,9 +56,9 @@ from asdf.trials.trial_list import TrialList, bare_name
 
 _LISTS = ("train", "dev", "eval")
 _SHOWN = 5
-# What columns hold where nothing is known.
+# Values that mean unknown.
 _UNKNOWN = frozenset(("", "-"))
-# Columns of a table that are none of a list, as plain words.
+# Columns of a table that do not belong in a list, in lower case.
 _NO_COLUMNS = frozenset(("", "utterance", *LABELS))
 
 
@@ -145,10 +145,10 @@ def main(arguments: list[str]) -> int:
 
 
 def _read_shares(text: str) -> dict[str, float]:
-    """Return the share of each list, those of 0 left out.
+    """Return the share of each list, omitting shares of 0.
 
     Raises:
-        UsageError: these are not three numbers whose sum is 100.
+        UsageError: the text is not three numbers with a sum of 100.
     """
     try:
         numbers = [float(word) for word in text.split(",")]
@@ -233,7 +233,7 @@ def _from_table(
     entries = columns_by_path(path)
     by_name = {bare_name(name): entry for name, entry in entries.items()}
     if len(by_name) < len(entries):
-        # Names that several rows have say nothing; whole paths do.
+        # Names that occur in several rows are ambiguous; whole paths are not.
         by_name = {}
     columns: dict[str, list[str]] = {}
     for entry in entries.values():
@@ -263,7 +263,7 @@ def _divide(
     trials: TrialList,
     shares: Mapping[str, float],
 ) -> dict[str, TrialList]:
-    """Return the lists: those that folders or a column 'split' are, or as many as have shares."""
+    """Return the lists given by folders or a column 'split', or divided by the shares."""
     splits = trials.columns.get("split") or trials.columns.get("subset")
     if splits and not args.divide:
         named = [SPLITS.get(plain_word(split), "") for split in splits]
@@ -321,12 +321,12 @@ def _values(
     trials: TrialList,
     column: str,
 ) -> set[str]:
-    """Return the values of a column that say something."""
+    """Return the known values of a column."""
     return set(trials.columns.get(column, ())) - _UNKNOWN
 
 
 def _warn(lists: Mapping[str, TrialList]) -> None:
-    """Say on stderr what makes these lists less than they may look."""
+    """Warn on stderr about weaknesses of these lists."""
     for name, part in lists.items():
         for label, kind in ((1, "bona fide"), (0, "spoof")):
             if not (part.labels == label).any():

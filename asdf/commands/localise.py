@@ -90,7 +90,7 @@ def main(arguments: list[str]) -> int:
     screen = text_stream([args.json])
     resolutions = _resolutions(args.resolution)
     thresholds = _thresholds(args.threshold, resolutions)
-    # numpy comes after the options, as it takes a moment to load.
+    # Imported after the options are read, because numpy takes a moment to load.
     from asdf.segments import read_frame_scores, read_reference
     from asdf.tasks.localisation.located_measures import localisation
 
@@ -181,9 +181,9 @@ def _locate(
     reference: Reference,
     args: LocaliseOptions,
 ) -> tuple[list[LocatedRecording], list[str] | None]:
-    """Return the recordings that have frame scores with their spoofed parts, and their speakers.
+    """Return the recordings with frame scores and their spoofed parts, and their speakers.
 
-    None for the speakers where one is not known.
+    The speakers are None if one is unknown.
     """
     from asdf.segments import spoofed_parts
     from asdf.tasks.localisation.located_measures import LocatedRecording
@@ -216,7 +216,7 @@ def _locate(
 
 
 def _report_others(unknown: list[str], unscored: list[str], args: LocaliseOptions) -> None:
-    """Report the recordings that only one of the files has; an error unless they are ignored."""
+    """Report recordings that are in only one of the files; an error unless they are ignored."""
     for names, has, lacks in (
         (unknown, args.frames, args.reference),
         (unscored, args.reference, args.frames),
@@ -231,7 +231,7 @@ def _report_others(unknown: list[str], unscored: list[str], args: LocaliseOption
 
 
 def _entry(result: Localisation, intervals: LocalisationIntervals | None) -> dict[str, Any]:
-    """Return the result for JSON, agreements with the metrics that follow from them."""
+    """Return the result for JSON, with the metrics derived from agreements."""
     entry = asdict(result)
     if intervals is not None:
         entry["intervals"] = asdict(intervals)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from torch import nn
 
 _HOUR_S = 3600
-# Columns of numbers.
+# Indices of columns with numbers.
 _RIGHT = (1, 2, 3)
 
 
@@ -36,10 +36,10 @@ class Row:
     """A network class and its costs.
 
     Attributes:
-        parameters: Parameters of the whole network.
-        back_end_parameters: those that are not the front end's.
-        multiply_adds: for one clip.
-        takes: Lengths that it takes, in words.
+        parameters: Number of parameters of the whole network.
+        back_end_parameters: Number of parameters outside of the front end.
+        multiply_adds: Number of multiply-adds for one clip.
+        takes: Description of the input lengths.
     """
 
     name: str
@@ -67,7 +67,7 @@ def main(arguments: list[str]) -> int:
     """Print the table; return 0.
 
     Raises:
-        UsageError: no such front end, or no clip to speak of.
+        UsageError: there is no such front end, or the clip has no length.
     """
     args = COMMAND.read(arguments)
     samples = round(args.seconds * SAMPLE_RATE) if 0 < args.seconds < _HOUR_S else 0
@@ -98,7 +98,7 @@ def measure(architecture: str, samples: int) -> list[Row]:
     rows = []
     for name in networks.__all__:
         kind = getattr(networks, name)
-        # Networks name their paper; the other names of the room are no networks.
+        # Networks state their paper; other names in the room are not networks.
         paper = getattr(kind, "paper", "") if isinstance(kind, type) else ""
         if paper:
             rows.append(_measure_network(f"asdf.networks.{name}", paper, architecture, samples))
@@ -114,7 +114,7 @@ def _measure_network(class_path: str, paper: str, architecture: str, samples: in
     settings = Sections()
     settings.front_end.architecture = architecture
     settings.network.network_class = class_path
-    # Tensors of the meta device have shapes and no values: a network of any size costs little.
+    # Tensors on the meta device have shapes but no values, so that networks of any size are cheap.
     with torch.device("meta"):
         network = build_network(settings).eval().requires_grad_(False)
         with FlopCounterMode(display=False) as counter:
@@ -143,7 +143,7 @@ def front_end_table(architecture: str) -> str:
 
 
 def _measure_front_end(name: str, architecture: str) -> list[str]:
-    """Return dimension, window and hop; nothing where only a model's folder says it."""
+    """Return dimension, window and hop; [] if only a model's folder states them."""
     import torch
 
     from asdf.networks import TransformersFrontEnd

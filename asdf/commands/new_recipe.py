@@ -35,7 +35,7 @@ def main(arguments: list[str]) -> int:
     """Copy a recipe, print what to do with it, and return 0.
 
     Raises:
-        UsageError: no folder, or one that holds something; no such recipe.
+        UsageError: the folder is missing or not empty, or there is no such recipe.
     """
     args = COMMAND.read(arguments)
     if args.list:
@@ -51,7 +51,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _first_line(name: str) -> str:
-    """Return what a recipe is, the first line of its README."""
+    """Return the description of a recipe, the first line of its README."""
     readme = recipes_folder() / name / "README.md"
     if not readme.is_file():
         return ""
@@ -59,7 +59,7 @@ def _first_line(name: str) -> str:
 
 
 def _next_commands(folder: Path) -> str:
-    """Return the commands to go on with, a line each."""
+    """Return the next commands, one per line."""
     run_file = shlex.quote(str(folder / "run.py"))
     return "\n".join(
         [

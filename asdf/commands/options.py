@@ -1,7 +1,7 @@
-"""The options of a command as a frozen dataclass, and the one reader that makes a parser of it.
+"""Options of commands as frozen dataclasses, and the reader that makes parsers from them.
 
-Invariant: what --help, docs/commands.md and the completion of a shell say of an option stands in
-its field, next to its type and its check, so that an option is written once.
+Invariant: an option is written once: --help, docs/commands.md and shell completion are generated
+from its field, next to its type and its check.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 PROGRAM = "asdf-antispoofing"
-"""The program that an installation brings, besides `python -m asdf`."""
+"""The installed program, besides `python -m asdf`."""
 
 NETWORK_HELP = (
     "a network file or folder of ASDF, the folder of a run (its best network), a fused system "
@@ -40,7 +40,7 @@ NETWORK_HELP = (
 )
 
 MIN_REPLICATES = 20
-"""Of fewer replicates, fewer than one lies beyond either end of a 95 % interval."""
+"""Minimum number: with fewer, less than one replicate is beyond either end of a 95 % interval."""
 
 T = TypeVar("T", bound="DataclassInstance")
 _MODULE = "python -m asdf"
@@ -49,34 +49,34 @@ _BY_SUFFIX = "outputs by their suffix"
 
 
 def program_name() -> str:
-    """Return what the user typed before the command: `python -m asdf`, or the installed program."""
+    """Return the program that the user called: `python -m asdf`, or the installed one."""
     name = Path(sys.argv[0]).name
     return name if name == PROGRAM else _MODULE
 
 
 def as_typed(text: str) -> str:
-    """Return a text with the commands in it as this user types them."""
+    """Return a text with its commands in the form in which this user calls them."""
     return text.replace(_MODULE, program_name())
 
 
 @dataclass(frozen=True)
 class Details:
-    """All that is known of an option besides its name, its type and its default.
+    """The properties of an option besides its name, its type and its default.
 
     Attributes:
-        meaning: Line of --help. A default that is a number or a word is shown at its end, or where
-            it has %(default)s.
-        metavar: Word that stands for the value; two of them for an option with two values.
-        short: Name of one letter, such as '-o'.
-        aliases: Older names, which are understood and not shown.
-        choices: Values that are accepted, where the type is not a Literal of them; None: any.
-        check: Function that raises a UsageError for a value that cannot be meant.
-        one_of: Key that is the same for options of which only one may be named.
-        positional: True for a word without dashes.
-        repeated: True: an option is named once per value. False: the values follow it.
-        rest: True: all words that follow, also those that look like options.
-        needed: True for an option that the usage lists.
-        hidden: True for what is understood and not shown.
+        meaning: Line of --help. A default that is a number or a word is shown at its end, or in
+            place of %(default)s.
+        metavar: Placeholder of the value; two of them for an option with two values.
+        short: Short name, such as '-o'.
+        aliases: Older names, which are accepted but not shown.
+        choices: Accepted values, if the type is not a Literal of them; None: any.
+        check: Function that raises a UsageError for an invalid value.
+        one_of: Common key of options that exclude each other.
+        positional: Whether it is an argument without dashes.
+        repeated: Whether the option is given once per value; otherwise the values follow it.
+        rest: Whether it takes all following arguments, including those that look like options.
+        needed: Whether the usage lists the option.
+        hidden: Whether the option is accepted but not shown.
     """
 
     meaning: str
@@ -94,22 +94,22 @@ class Details:
 
 
 def option(meaning: str, metavar: Any = None, default: Any = None, **details: Any) -> Any:
-    """Return the field of an option, which is named as the field is: `--ignore-others`.
+    """Return the field of an option, whose name is that of the field: `--ignore-others`.
 
     Args:
-        default: Value without the option; MISSING where it has to be named.
-        details: Other attributes of `Details`.
+        default: Value without the option; MISSING if it is required.
+        details: Further attributes of `Details`.
     """
     return field(default=default, metadata={"details": Details(meaning, metavar, **details)})
 
 
 def flag(meaning: str, **details: Any) -> Any:
-    """Return the field of an option without a value: True where it is named."""
+    """Return the field of an option without a value, which is True if given."""
     return option(meaning, default=False, **details)
 
 
 def argument(meaning: str, metavar: str, default: Any = MISSING, **details: Any) -> Any:
-    """Return the field of a word without dashes; with the default () of any number of words."""
+    """Return the field of an argument without dashes; the default () allows any number."""
     return option(meaning, metavar, default, positional=True, **details)
 
 
@@ -117,17 +117,17 @@ def replicates_option(meaning: str, *, may_be_none: bool = True) -> Any:
     """Return the field of --replicates, 1,000 by default.
 
     Args:
-        may_be_none: True where 0 is allowed, and leaves the intervals out.
+        may_be_none: Whether 0 is allowed, and omits the intervals.
     """
     check = partial(check_replicates, may_be_none=may_be_none)
     return option(meaning, "N", 1000, check=check)
 
 
 def check_replicates(replicates: int, may_be_none: bool) -> None:
-    """Refuse a number of replicates that no 95 % interval can be read from.
+    """Refuse a number of replicates that is too small for a 95 % interval.
 
     Raises:
-        UsageError: too few.
+        UsageError: there are too few.
     """
     if replicates >= MIN_REPLICATES or (may_be_none and replicates == 0):
         return
@@ -155,10 +155,10 @@ class _Entry:
     """A field of a dataclass of options.
 
     Attributes:
-        group: Heading below which --help lists it; '' for 'options'.
+        group: Heading in --help; '' for 'options'.
         kind: Type of one value.
-        choices: Values that are accepted; None: any.
-        count: Number of values, as argparse writes it; None for exactly one.
+        choices: Accepted values; None: any.
+        count: Number of values, in the form of argparse; None for exactly one.
     """
 
     group: str
@@ -175,7 +175,7 @@ class _Entry:
 
     @property
     def usage(self) -> str:
-        """Words of the usage, '' where it does not list the option."""
+        """Text in the usage; '' if it does not list the option."""
         metavar = self.details.metavar or self.name.upper()
         is_needed = self.default is MISSING or self.details.needed
         if self.details.hidden or not (is_needed or self.details.positional):
@@ -186,7 +186,7 @@ class _Entry:
         return text if is_needed else f"[{text}]"
 
     def add_to(self, parser: argparse._ActionsContainer) -> None:
-        """Add the option to a parser; an option that is not named has no value there."""
+        """Add the option to a parser; an option that is not given has no value there."""
         words: dict[str, Any] = {"default": argparse.SUPPRESS, "help": self._help()}
         if self.kind is bool:
             words["action"] = "store_true"
@@ -198,7 +198,7 @@ class _Entry:
             words["action"] = "append" if details.repeated else "store"
         if self.details.positional:
             if self.default is not MISSING:
-                # argparse would convert its word for no default to the type.
+                # argparse would convert the string for "no default" to the type.
                 words["default"] = self.default
             parser.add_argument(self.name, **words)
             return
@@ -222,9 +222,9 @@ class _Entry:
 
 
 def entries_of(options: type) -> Iterator[_Entry]:
-    """Yield the fields of a dataclass of options: words, own options, those that it inherits.
+    """Yield the fields of a dataclass of options: arguments, own options, inherited options.
 
-    The class that options are inherited from is their heading, by its docstring.
+    The docstring of the class from which options are inherited is their heading.
     """
     kinds = get_type_hints(options)
     by_name = {one.name: one for one in fields(options)}
@@ -234,7 +234,7 @@ def entries_of(options: type) -> Iterator[_Entry]:
     for owner in options.__mro__:
         heading = "" if owner is options else (owner.__doc__ or "").partition("\n")[0].rstrip(".")
         for name in get_annotations(owner):
-            # A field that is declared again is that of the class that does.
+            # A redeclared field belongs to the redeclaring class.
             if name in by_name:
                 yield _entry_of(by_name.pop(name), kinds[name], heading)
 
@@ -263,12 +263,12 @@ def _entry_of(one: Field[Any], kind: Any, heading: str) -> _Entry:
 
 @dataclass(frozen=True)
 class Command(Generic[T]):
-    """A command: its name, what --help says of it, and its options.
+    """A command: its name, its description in --help, and its options.
 
     Attributes:
-        description: Docstring of the module, shown as it is written.
+        description: Docstring of the module, shown verbatim.
         options: Frozen dataclass with `option` and `argument` fields.
-        by_suffix: Option that --output stands for, by the suffix of its file, where a command has
+        by_suffix: Option that --output stands for, by the suffix of the file, for a command with
             several outputs.
     """
 
@@ -278,15 +278,15 @@ class Command(Generic[T]):
     by_suffix: Mapping[str, str] = field(default_factory=dict)
 
     def read(self, arguments: Sequence[str]) -> T:
-        """Read the words of a command line.
+        """Parse a command line.
 
         Raises:
-            SystemExit: --help was shown, or argparse reported a mistake.
-            UsageError: a value cannot be meant.
+            SystemExit: --help was shown, or argparse reported an error.
+            UsageError: a value is not valid.
         """
         parser = self.parser()
         entries = list(entries_of(self.options))
-        # Options may stand between words, unless all that follows a word is another program's.
+        # Options may stand between arguments, unless the rest belongs to another program.
         has_rest = any(entry.details.rest for entry in entries)
         parse = parser.parse_args if has_rest else parser.parse_intermixed_args
         given = vars(parse(list(arguments)))
@@ -337,7 +337,7 @@ class Command(Generic[T]):
         return parser
 
     def flags(self) -> list[str]:
-        """Return the options that --help shows, as they are typed."""
+        """Return the options in --help, as typed."""
         shown = ["--help"]
         if self.by_suffix:
             shown.append("--output")

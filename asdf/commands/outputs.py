@@ -1,7 +1,7 @@
-"""The outputs of a command: the requested files, and the text that it shows.
+"""The outputs of a command: the requested files, and the displayed text.
 
-Invariant: every file is written before anything is shown, so that a closed or full screen costs no
-results; and what is written to standard output (the path '-') is alone there, so that another
+Invariant: every file is written before anything is displayed, so that a closed or full screen does
+not lose results; an output to standard output (the path '-') is alone there, so that another
 program can read it.
 """
 
@@ -24,12 +24,12 @@ def text_stream(outputs: Sequence[Path | None]) -> TextIO:
     """Return the stream for a command's text: standard output, unless an output goes there.
 
     Args:
-        outputs: the paths of all outputs; None for those that were not requested.
+        outputs: Paths of all outputs; None for outputs that were not requested.
 
     Raises:
         UsageError: two outputs go to standard output.
     """
-    # `is_stdout` also knows /dev/stdout, and the file that the shell redirected it to.
+    # `is_stdout` also detects /dev/stdout, and the file to which the shell redirected it.
     streamed = [str(path) for path in outputs if path is not None and is_stdout(path)]
     if len(streamed) > 1:
         raise UsageError(
@@ -53,12 +53,12 @@ def check_inputs(inputs: Iterable[Path | None]) -> None:
 
 
 def check_overwriting(inputs: Iterable[Path], outputs: Iterable[Path | None]) -> None:
-    """Refuse to write over what is read, or two outputs to one file.
+    """Refuse to overwrite an input, or to write two outputs to one file.
 
     Raises:
         UsageError: an output is an input, or another output.
     """
-    # Compared resolved: two spellings of one path are one file.
+    # Resolved, because two spellings may be the same file.
     read = {path.resolve() for path in inputs if str(path) != STREAM}
     written = [path.resolve() for path in outputs if path and not is_stdout(path)]
     if len(set(written)) < len(written) or read.intersection(written):
@@ -68,7 +68,7 @@ def check_overwriting(inputs: Iterable[Path], outputs: Iterable[Path | None]) ->
 
 
 def check_file(path: Path) -> None:
-    """Refuse standard output for an output that is no text.
+    """Refuse standard output for a binary output.
 
     Raises:
         UsageError: `path` is '-'.
@@ -80,14 +80,14 @@ def check_file(path: Path) -> None:
 
 
 def is_stream(path: Path) -> bool:
-    """Whether an output cannot be written again: standard output, a pipe."""
+    """Whether an output cannot be rewritten: standard output, a pipe."""
     if is_remote(path):
         return False
     return descriptor_of(path) is not None or (path.exists() and not path.is_file())
 
 
 def first_file(paths: Iterable[Path | None]) -> Path | None:
-    """Return the first output that is an ordinary file; None where there is none."""
+    """Return the first output that is an ordinary file; None if there is none."""
     for path in paths:
         if path is not None and not is_stream(path):
             return path
@@ -95,7 +95,7 @@ def first_file(paths: Iterable[Path | None]) -> Path | None:
 
 
 def write_outputs(outputs: Iterable[tuple[Path | None, Callable[[Path], object]]]) -> None:
-    """Write the requested outputs; None is the path of one that was not requested."""
+    """Write the requested outputs; the path of an output that was not requested is None."""
     # Standard output comes last: `| head` may end the program there.
     requested = [(path, write) for path, write in outputs if path is not None]
     for path, write in sorted(requested, key=lambda output: is_stdout(output[0])):
@@ -103,15 +103,15 @@ def write_outputs(outputs: Iterable[tuple[Path | None, Callable[[Path], object]]
 
 
 def show(text: str, stream: TextIO | None = None) -> None:
-    """Print a text on `stream` (None: standard output); control characters in names are escaped."""
+    """Print a text on `stream` (None: standard output), escaping control characters."""
     print(printable(text), file=stream or sys.stdout)
 
 
 @contextmanager
 def replicates_bar(title: str) -> Iterator[Callable[[int, int], None]]:
-    """Show a bar on a terminal, for bootstraps that take more than a moment.
+    """Show a progress bar on a terminal, for bootstraps that take more than a moment.
 
-    Its function takes the number of replicates that are done, and of all.
+    Its function takes the numbers of finished replicates and of all replicates.
     """
     from tqdm import tqdm
 
@@ -125,21 +125,21 @@ def replicates_bar(title: str) -> Iterator[Callable[[int, int], None]]:
 
 
 def input_name(path: Path) -> str:
-    """Return the name of an input for a text that is shown."""
+    """Return the name of an input for display."""
     return stream_name(STDIN) if str(path) == STREAM else str(path)
 
 
 def output_name(path: Path) -> str:
-    """Return the name of an output for a text that is shown."""
+    """Return the name of an output for display."""
     return stream_name(STDOUT) if str(path) == STREAM else str(path)
 
 
 def base_of_several(option: str, path: Path, name: str, suffixes: Collection[str]) -> Path:
-    """Return the path, without suffix, of the several files that an option writes.
+    """Return the common path, without suffix, of several files that an option writes.
 
     Args:
-        option: Option as it is typed.
-        path: Path that it names: a folder, or a file with or without one of `suffixes`.
+        option: Name of the option, as typed.
+        path: Path in the option: a folder, or a file with or without one of `suffixes`.
         name: Name of the files in a folder.
 
     Raises:

@@ -109,7 +109,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _name_of(trials: TrialList) -> str:
-    """Return what the files of a pack are called: `train` of train_list.txt."""
+    """Return the name of a pack's files: `train` for train_list.txt."""
     name = Path(trials.name.partition("?")[0]).name.removesuffix("_list")
     return _UNSAFE.sub("-", name).strip("-.") or "recordings"
 

@@ -127,10 +127,10 @@ COMMAND = Command("panel", __doc__, PanelOptions)
 
 @dataclass(frozen=True)
 class _Candidates:
-    """The detectors with their scores of the control set.
+    """The detectors with their scores on the control set.
 
     Attributes:
-        networks: Detectors as they are named, in the order of `scored`.
+        networks: Detectors as given, in the order of `scored`.
         scored: Names and scores.
     """
 
@@ -149,7 +149,7 @@ class _Candidates:
 
 
 def main(arguments: list[str]) -> int:
-    """Write a panel; return 0, or what `score` returns where it was stopped.
+    """Write a panel; return 0, or the status of `score` if it was stopped.
 
     Raises:
         UsageError: a mistake in the options.
@@ -158,7 +158,7 @@ def main(arguments: list[str]) -> int:
     args = COMMAND.read(arguments)
     systems = _check(args)
     screen = text_stream([args.json])
-    # From here on torch is needed, which takes seconds to import.
+    # torch is needed from here on, and takes seconds to import.
     from asdf.commands.embed_trials import read_recordings
     from asdf.tasks.panels.competence import measure_competence
     from asdf.tasks.panels.competence_table import competence_lines, competence_record
@@ -204,7 +204,7 @@ def _check(args: PanelOptions) -> list[System]:
     """Return the detectors with their names.
 
     Raises:
-        UsageError: options do not go together.
+        UsageError: options contradict each other.
     """
     if args.output is None or not args.control:
         raise UsageError("name the control set, --control, and the panel to write, --output.")
@@ -219,7 +219,7 @@ def _check(args: PanelOptions) -> list[System]:
 
 
 def _named(words: Sequence[str]) -> list[System]:
-    """Return the detectors with names that also name files."""
+    """Return the detectors with names that can also be file names."""
     systems = named_systems(words)
     names = []
     for system in systems:
@@ -240,11 +240,11 @@ def _check_control(named: str, control: TrialList) -> None:
 
 
 def _check_together(networks: Sequence[str], args: PanelOptions) -> None:
-    """Refuse networks that are no panel, before hours of scoring.
+    """Refuse networks that cannot form a panel, before hours of scoring.
 
     Raises:
         UsageError: two are the same, or they hear different parts of a recording.
-        AsdfError: one cannot be read.
+        AsdfError: a network cannot be read.
     """
     from asdf.interchange import network_digest
     from asdf.scoring.detector import Detector
@@ -254,7 +254,7 @@ def _check_together(networks: Sequence[str], args: PanelOptions) -> None:
     for network in networks:
         digest = network_digest(network)
         if digest in known:
-            # Two that always agree would look like two witnesses.
+            # Two that always agree would look like independent witnesses.
             raise UsageError(f"{known[digest]} and {network} are the same: its word counts once.")
         known[digest] = network
         detector = Detector(network, "cpu", args.network_folder, args.threads, base=args.base)
@@ -275,7 +275,7 @@ def _scores_folder(args: PanelOptions) -> Path:
 def _score(
     args: PanelOptions, systems: Sequence[System], control: TrialList, folder: Path, command: str
 ) -> int:
-    """Score the control set with each detector whose scores are not there; return the status."""
+    """Score the control set with each detector without scores; return the exit status."""
     from asdf.commands.score import score_into_outputs
     from asdf.commands.score_recordings import Recording, Recordings
 
@@ -308,7 +308,7 @@ def _score(
 
 
 def _is_scored(path: Path, network: str, recordings: Recordings) -> bool:
-    """Whether a score file holds this network's scores of these recordings."""
+    """Whether a score file contains this network's scores of these recordings."""
     from asdf.interchange import network_digest
 
     if not path.exists():
@@ -346,7 +346,7 @@ def _members(competence: Sequence[Competence], speakers: int | None, control: st
     """Return the indices of the competent detectors.
 
     Raises:
-        AsdfError: they are fewer than two.
+        AsdfError: there are fewer than two.
     """
     members = [index for index, one in enumerate(competence) if one.is_member]
     if len(members) >= MIN_MEMBERS:
@@ -361,7 +361,7 @@ def _members(competence: Sequence[Competence], speakers: int | None, control: st
 
 
 def _fuse(args: PanelOptions, scored: DevelopmentSet) -> FusionGain:
-    """Fit the fusion; by default one in which no detector's word counts against itself."""
+    """Fit the fusion; by default one in which no detector has a negative weight."""
     rest = (args.folds, args.seed, args.replicates)
     if args.method != AUTO:
         return fit_development(scored, args.method, *rest)
@@ -384,7 +384,7 @@ def _calibrate(
     """Return the panel with a calibration of each member.
 
     Raises:
-        AsdfError: a member's scores cannot be calibrated; names it.
+        AsdfError: a member's scores cannot be calibrated; the message names it.
     """
     from asdf.checkpoint.panel_entry import Panel, PanelMember
     from asdf.commands.learn_calibration import CalibrationSet, learn_calibration
@@ -395,7 +395,7 @@ def _calibrate(
             learnt = learn_calibration(CalibrationSet(scores, scored.set, scored.speakers))
         except AsdfError as error:
             raise AsdfError(f"{name}: {error}") from None
-        # Its interval is shown of the fused score alone.
+        # Only the interval of the fused score is shown.
         calibration = replace(learnt.calibration, replicates=None)
         members.append(PanelMember(name, calibration))
     return Panel(tuple(members), tuple(competence), level)

@@ -72,7 +72,7 @@ COMMAND = Command("prune", __doc__, PruneOptions)
 
 
 def main(arguments: list[str]) -> int:
-    """Prune a network and print what that did; 0.
+    """Prune a network and print the effect; return 0.
 
     Raises:
         UsageError: a mistake in the command line, or a network without parts to remove.
@@ -84,7 +84,7 @@ def main(arguments: list[str]) -> int:
     lists = [read_recordings(args.trials, args.folder)]
     if args.measure is not None:
         lists.append(read_recordings(args.measure, args.folder))
-    # From here on torch is needed, which takes seconds to import.
+    # torch is needed from here on, and takes seconds to import.
     from asdf.checkpoint.network_file import write_network_file
     from asdf.interchange import read_detector
     from asdf.pruning import (
@@ -142,7 +142,7 @@ def _read_trials(
 
 
 def _describe_sizes(before: Architecture, sizes: Sizes) -> str:
-    """Return how many units, channels and layers are left."""
+    """Return the remaining numbers of units, channels and layers."""
     channels = sum(map(len, sizes.channels))
     all_channels = sum(channels for channels, _, _ in before.conv_layers)
     gone = [str(each + 1) for each in range(before.layers) if each not in sizes.layers]

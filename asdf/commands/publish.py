@@ -46,21 +46,21 @@ COMMAND = Command("publish", __doc__, PublishOptions)
 
 
 def main(arguments: list[str]) -> int:
-    """Publish a network and print its address; 0.
+    """Publish a network and print its address; return 0.
 
     Raises:
         UsageError: a mistake in the command line, or nobody is logged in.
-        AsdfError: the network cannot be read, or the hub refuses it.
+        AsdfError: the network cannot be read, or the hub refuses the upload.
     """
     args = COMMAND.read(arguments)
     name = _repository(args.repository, args.revision)
-    # From here on torch is needed, which takes seconds to import.
+    # torch is needed from here on, and takes seconds to import.
     from asdf.commands.export_network import write_card_and_weights
     from asdf.interchange import read_detector
 
     network, file = read_detector(args.network, args.network_folder, args.base)
     with TemporaryDirectory(prefix="asdf-publish-") as temporary:
-        # The card names the repository as commands take it.
+        # The card gives the repository in the form used by commands.
         folder = Path(temporary) / name.repository.rpartition("/")[2]
         card = {"address": f"hub:{name.repository}", "licence": args.licence}
         eers = write_card_and_weights(folder, args.network, network, file, **card)
@@ -78,7 +78,7 @@ def _repository(text: str, branch: str | None) -> HubName:
     """Return the repository to push to.
 
     Raises:
-        UsageError: it is no name of a repository, or has a revision of its own.
+        UsageError: it is not a valid repository name, or includes a revision.
     """
     name = parse_name(f"hub:{text.removeprefix('hub:')}")
     assert name is not None  # with 'hub:' it is a name or an error

@@ -38,7 +38,8 @@ def main(arguments: list[str]) -> int:
     """Become the recipe's run.py, which runs the config.
 
     Raises:
-        UsageError: the folder holds something other than this recipe; a word is not an override.
+        UsageError: the folder contains something other than this recipe, or an argument is not an
+            override.
     """
     args = COMMAND.read(arguments)
     for word in args.overrides:

@@ -1,7 +1,7 @@
 """Trials of a set that match a case, by their columns: `calibrate --where codec=amr,language=fr`.
 
-Invariant: a trial is selected only where all named columns have one of the named values; a name
-that is not there is refused with those that are.
+Invariant: a trial is selected only if every given column has one of the given values; an unknown
+name is refused with a list of the known ones.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _VALUES_SHOWN = 12
 
 
 def parse_where(text: str) -> dict[str, tuple[str, ...]]:
-    """Return the values of each column of 'codec=amr|gsm,language=fr'.
+    """Return the values of each column in 'codec=amr|gsm,language=fr'.
 
     Raises:
-        UsageError: it is written otherwise, or names a column twice.
+        UsageError: the text has another form, or contains a column twice.
     """
     wanted: dict[str, tuple[str, ...]] = {}
     for part in text.split(","):
@@ -57,10 +57,10 @@ def select_where(
     """Return the scored trials whose columns have the wanted values.
 
     Args:
-        trials: Trials with their columns; None: the columns of the scores are all there is.
+        trials: Trials with their columns; None: only the columns of the scores are known.
 
     Raises:
-        AsdfError: there is no such column or value, or a class has no such trial.
+        AsdfError: there is no such column or value, or no such trial of a class.
     """
     matches = np.ones(len(scores), bool)
     for column, values in wanted.items():
@@ -78,7 +78,7 @@ def select_where(
 
 
 def _cells_of(scores: Scores, trials: TrialList | None, column: str) -> list[str]:
-    """Return the value of each scored trial in a column, '' where it is not known."""
+    """Return the value of each scored trial in a column, '' if unknown."""
     if trials is None:
         trials = scores
     if column not in trials.columns:
@@ -106,7 +106,7 @@ def _explain_lack(
     selected: int,
     name: str,
 ) -> str:
-    """Return that a class has no selected trial, with what each condition alone leaves of it."""
+    """Return that a class has no selected trial, with the remainder under each condition alone."""
     label = int(name == "bona fide")
     lines = []
     for column in wanted:

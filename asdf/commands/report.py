@@ -72,10 +72,10 @@ COMMAND = Command("report", __doc__, ReportOptions)
 
 
 def main(arguments: list[str]) -> int:
-    """Write the report; return 0, also if something looks wrong: the page and stderr say what.
+    """Write the report; return 0 even if something looks wrong, which the page and stderr state.
 
     Raises:
-        UsageError: several runs, and no --output for their report.
+        UsageError: there are several runs, but no --output for their report.
         AsdfError: a folder is not that of a run, or one of its files is malformed.
     """
     args = COMMAND.read(arguments)
@@ -95,13 +95,13 @@ def main(arguments: list[str]) -> int:
         for_plots=args.plots is not None,
         on_start=show_error,
     )
-    # Before the page: without matplotlib this ends with an error, and no page looks complete.
+    # Before the page, so that missing matplotlib does not leave a page that looks complete.
     plots = _write_plots(args.plots, gathered) if args.plots else 0
     sections = []
     for path in args.embeddings:
         section = embedding_section(path.stem, read_embeddings(path), args.by, args.method)
         sections.append(section)
-    # The page shows how to make it again.
+    # The page shows the command that reproduces it.
     command = shlex.join(["python", "-m", "asdf", "report", *arguments])
     write_text(output, report_page(gathered, args.title, command, sections))
     if args.latex:

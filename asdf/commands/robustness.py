@@ -102,7 +102,7 @@ def main(arguments: list[str]) -> int:
 
     Raises:
         UsageError: a mistake in the options.
-        AsdfError: a network or the list cannot be read, or an output not be written.
+        AsdfError: a network or the list cannot be read, or an output cannot be written.
     """
     arguments, sbatch_options = split_sbatch(arguments)
     args = COMMAND.read(arguments)
@@ -175,10 +175,10 @@ def _run(
 
 
 def _check_conditions(plan: Plan, rivals: Sequence[Rival]) -> None:
-    """Refuse to merge parts that do not make a whole.
+    """Refuse to merge incomplete parts.
 
     Raises:
-        UsageError: names the conditions whose scores are missing.
+        UsageError: scores of conditions are missing; the message names the conditions.
     """
     from asdf.robustness import missing_conditions
 
@@ -204,7 +204,7 @@ def _material(args: RobustnessOptions, trials: TrialList) -> Material:
 
 
 def _files(folder: Path | None) -> tuple[str, ...]:
-    """Return the recordings below a folder; none without one."""
+    """Return the recordings below a folder; () without a folder."""
     from asdf.commands.score_recordings import find_recordings
 
     if folder is None:
@@ -213,7 +213,7 @@ def _files(folder: Path | None) -> tuple[str, ...]:
 
 
 def _say_size(args: RobustnessOptions, trials: TrialList, conditions: int) -> None:
-    """Say before any work what it takes on the disk."""
+    """State before any work how much disk space it needs."""
     from asdf.robustness import BYTES_PER_S, seconds_of
 
     seconds = seconds_of(trials)

@@ -1,4 +1,4 @@
-"""A run's best network, with the scores that it has on what it was chosen by."""
+"""A run's best network, with its scores on the set that it was chosen on."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from asdf.trials.run_folder import RunFolder, open_run_folder
 
 
 def choose_of_run(network: str, scores: Path | None) -> tuple[str, Path]:
-    """Return the paths of a network and of its score file, where the network may be a run.
+    """Return the paths of a network and of its score file, given a network or a run.
 
     Args:
-        network: Network as it is named; of the folder of a run its best network is taken.
+        network: Network as given; the folder of a run means its best network.
         scores: Score file; None: that of the first validation set of the run.
 
     Raises:
-        UsageError: no score file is named, and the network is not a run that has one.
+        UsageError: no score file is given, and the network is not a run with one.
         AsdfError: the run has no network yet.
     """
     folder = Path(network)
@@ -33,7 +33,7 @@ def choose_of_run(network: str, scores: Path | None) -> tuple[str, Path]:
                 "Only of the folder of a run may it be left out."
             )
         return network, scores
-    # It imports torch, which takes seconds.
+    # Imported here because it imports torch, which takes seconds.
     from asdf.interchange import find_network
 
     path = find_network(network)
@@ -42,7 +42,7 @@ def choose_of_run(network: str, scores: Path | None) -> tuple[str, Path]:
 
 
 def _validation_scores(run: RunFolder, folder: Path, name: NetworkName) -> Path:
-    """Return the score file of the first validation set that a network was evaluated on."""
+    """Return the score file of the first validation set on which a network was evaluated."""
     layout = Layout(folder)
     for evaluation in run.evaluations():
         if evaluation.network == name:
@@ -58,12 +58,12 @@ def _validation_scores(run: RunFolder, folder: Path, name: NetworkName) -> Path:
 
 
 def chose_network(scores: Path, records: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether the set of a score file is one by which the network was chosen in its training.
+    """Whether the set of a score file was used to choose the network in training.
 
-    It is where several networks of the run were evaluated on a validation set of that name.
+    This is so if several networks of the run were evaluated on a validation set of that name.
 
     Args:
-        scores: Score file, whose run is asked where it lies in one.
+        scores: Score file; if it is in a run, the run's records are read too.
         records: Records of evaluations in the network's file.
     """
     layout = layout_of_score_file(scores.absolute())

@@ -60,7 +60,7 @@ from asdf.tasks.sasv.sasv_tables import (
 
 @dataclass(frozen=True)
 class _Scored:
-    """A system with its scores; `are_llrs` of a fusion that makes log-likelihood ratios."""
+    """A system with its scores; `are_llrs` if a fusion made log-likelihood ratios."""
 
     name: str
     scores: SasvScores
@@ -120,7 +120,7 @@ class CostOptions:
 
     @property
     def costs(self) -> dict[str, float]:
-        """The costs that are named, by their names in `TandemCost`."""
+        """The given costs, by their names in `TandemCost`."""
         named = {
             "target_prior": self.p_target,
             "nontarget_prior": self.p_nontarget,
@@ -268,7 +268,7 @@ def _join(keys: SasvTrials, cm: Path, asv: Path) -> SasvScores:
 
 
 def _fuse(args: SasvOptions, system: _Scored, cost: TandemCost) -> list[_Scored]:
-    """Return each system that decides alone, before the fusion, and the fused one."""
+    """Return each system that decides by itself, before the fusion, and the fused one."""
     assert args.fuse is not None
     development = None
     keys = read_sasv_keys(args.on_keys) if args.on_keys else None
@@ -303,7 +303,7 @@ def _warn_of_shared(development: SasvScores | None, scores: SasvScores) -> None:
 
 def _summarise(args: SasvOptions, system: _Scored, cost: TandemCost) -> SasvSummary:
     by = _by(args.by, system.scores)
-    # Two bootstraps, unless there is one claimed speaker alone.
+    # Two bootstraps, unless there is only one claimed speaker.
     total = 2 * args.replicates if system.scores.sasv is not None else 0
     with _bar(system.name, total) as progress:
         try:
@@ -345,14 +345,14 @@ def _write_path(path: Path, scores: SasvScores) -> None:
     with atomic_write(path) as file:
         file.write("asv_threshold,cm_threshold,tandem_eer\n")
         for asv_threshold, cm_threshold, rate, gap in rows:
-            # No pair is taken of an ASV threshold that lets no impostor gain.
+            # At an ASV threshold that rejects all impostors there is no pair.
             if gap != float("inf"):
                 file.write(f"{asv_threshold!r},{cm_threshold!r},{rate!r}\n")
 
 
 @contextmanager
 def _bar(name: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Show a bar on a terminal, for bootstraps that take more than a moment."""
+    """Show a progress bar on a terminal, for bootstraps that take more than a moment."""
     from tqdm import tqdm
 
     title = f"intervals of {name}"
@@ -372,7 +372,7 @@ def _bar(name: str, total: int) -> Iterator[Callable[[int], None]]:
 
 
 def _read_cost(args: SasvOptions) -> TandemCost:
-    """Return the costs of the options, with ASVspoof 5's for those left out.
+    """Return the costs of the options; omitted ones are those of ASVspoof 5.
 
     Raises:
         UsageError: the priors do not sum to 1, or a value is not positive.
@@ -390,7 +390,7 @@ def _read_cost(args: SasvOptions) -> TandemCost:
 
 
 def _check(args: SasvOptions) -> None:
-    """Raise UsageError for options that do not go together."""
+    """Raise UsageError for contradictory options."""
     if bool(args.cm) != bool(args.asv):
         raise UsageError("--cm and --asv are the scores of the two systems: give both.")
     if bool(args.scores) == bool(args.cm):

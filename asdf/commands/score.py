@@ -87,17 +87,17 @@ COMMAND = Command(
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM: it ends the work as Ctrl-C does, with another exit status."""
+    """SIGTERM, which ends the work like Ctrl-C, but with another exit status."""
 
 
 def main(arguments: list[str]) -> int:
-    """Score the named recordings.
+    """Score the given recordings.
 
     Returns:
         0 if all are scored, 1 if one could not be, 130 or 143 if a signal stopped the work.
 
     Raises:
-        UsageError: before anything is scored, a mistake in the options, or a path does not exist.
+        UsageError: an option is wrong, or a path does not exist, before anything is scored.
         AsdfError: the network cannot be read, or an output cannot be written.
     """
     arguments, sbatch_options = split_sbatch(arguments)
@@ -108,17 +108,17 @@ def main(arguments: list[str]) -> int:
         return _divide(args, arguments, sbatch_options)
     _check_part(args)
     if sys.stderr.isatty():
-        # Before anything large is imported: torch takes seconds.
+        # Shown before slow imports: torch takes seconds.
         show("loading the network ...", sys.stderr)
     window = window_option(args)
-    # Here already: two outputs on standard output are refused before hours of scoring.
+    # Checked here, so that two outputs on standard output are refused before hours of scoring.
     screen = text_stream([args.csv, args.json, args.scores])
-    # To a file: decoders seek, and a pipe cannot.
+    # Saved to a file, because decoders seek, and a pipe cannot.
     with _saved_standard_input(args.recordings) as (names, stdin_path):
-        # What gives the same again is the command of one process.
+        # The undivided command reproduces the results.
         repeated = [word for word in arguments if word != "--merge"]
         command = f"{PROGRAM} score {shlex.join(repeated)}"
-        # From here on torch is needed, which takes seconds to import.
+        # torch is needed from here on, and takes seconds to import.
         from asdf.audio import fallbacks
 
         recordings = _find_recordings(args, names)
@@ -126,16 +126,16 @@ def main(arguments: list[str]) -> int:
             from asdf.commands.score_speakers import with_speakers
 
             recordings = with_speakers(args, recordings)
-        # Checking the recordings decoded some already; each is to be counted once.
+        # Checking the recordings decoded some already; each should be counted once.
         fallbacks.take()
         return score_into_outputs(args, recordings, screen, command, window, stdin_path)
 
 
 def _check_part(args: ScoreOptions) -> None:
-    """Refuse what is of whole lists where the work is divided.
+    """Refuse options for whole lists if the work is divided.
 
     Raises:
-        UsageError: names it.
+        UsageError: there is one; the message names it.
     """
     if args.is_divided and args.why is not None:
         raise UsageError(
@@ -144,7 +144,7 @@ def _check_part(args: ScoreOptions) -> None:
 
 
 def _divide(args: ScoreOptions, arguments: list[str], sbatch_options: list[str]) -> int:
-    """Let others score the recordings; return the exit status.
+    """Delegate the scoring; return the exit status.
 
     Raises:
         UsageError: there is no output next to which parts could be saved.
@@ -179,15 +179,15 @@ def score_into_outputs(
     """Score recordings into the requested outputs; return the exit status.
 
     Args:
-        screen: Stream of the lines of recordings; None: these are not shown.
-        command: Command that gives the same again.
-        window: Seconds of a window and of the hop; None: no scores over time.
-        stdin_path: Path of the file that standard input was copied to; ''.
+        screen: Stream for the lines of recordings; None: they are not shown.
+        command: Command that reproduces the results.
+        window: Length and hop of the windows, in seconds; None: no scores over time.
+        stdin_path: Path of the copy of standard input; ''.
 
     Raises:
         AsdfError: the network cannot be read, or an output cannot be written.
     """
-    # From here on torch is needed, which takes seconds to import.
+    # torch is needed from here on, and takes seconds to import.
     from asdf.audio import fallbacks
     from asdf.commands.score_results import Outputs, Results
     from asdf.commands.score_segments import segment_outputs
@@ -197,7 +197,7 @@ def score_into_outputs(
 
     detector = open_detector(args, window, are_compared=recordings.are_compared)
     segments = segment_outputs(args, detector)
-    # Published error rates are of trials: only such scores can be compared with them.
+    # Published error rates are on trials: only trial scores can be compared with them.
     are_trials = bool(args.trial or args.scores or recordings.are_labelled)
     why = why_outputs(args, detector, are_trials)
     watermarks = open_search(args.device) if args.watermarks else None
@@ -225,11 +225,11 @@ def score_into_outputs(
 
 
 def _find_recordings(args: ScoreOptions, names: Sequence[str]) -> Recordings:
-    """Return the recordings that are to be scored.
+    """Return the recordings to score.
 
     Raises:
-        UsageError: as `find_recordings`; a score file is to be written, and they have no labels,
-            or a list contradicts --label.
+        UsageError: as `find_recordings`; or a score file is requested and they have no labels, or a
+            list contradicts --label.
     """
     from asdf.commands.score_recordings import find_recordings
 
@@ -253,7 +253,7 @@ def _heading(
     command: str,
     are_compared: bool = False,
 ) -> Heading:
-    """Return what the scores are, which is shown, for JSON with what makes them."""
+    """Return the description of the scores, for display and JSON."""
     from asdf.networks.language_models.rationale import NOTE
     from asdf.scoring.document import make_heading
     from asdf.scoring.made_by import made_by, provenance_of
@@ -264,7 +264,7 @@ def _heading(
         scores = f"{heading.scores}; {SPEAKERS_NOTE}"
         heading = replace(heading, scores=scores, of_speakers=True)
     if args.rationale:
-        # Refused of other networks before anything is scored or written.
+        # Other networks are refused before anything is scored or written.
         detector.score_many([], rationale=True)
         heading = replace(heading, rationales=NOTE)
     if args.reference:
@@ -280,7 +280,7 @@ def _heading(
 
 
 def _with_watermarks(heading: Heading, search: WatermarkSearch | None) -> Heading:
-    """Return the heading with who is asked for watermarks, which is shown."""
+    """Return the heading with the watermark packages in use, which it shows."""
     if search is None:
         return heading
     show(search.describe(), sys.stderr)
@@ -294,7 +294,7 @@ def _describe_work(
     window: tuple[float, float] | None,
     are_trials: bool,
 ) -> dict[str, Any]:
-    """Return what a journal has to agree with: anything that changes a score belongs here."""
+    """Return what a journal must match: everything that changes a score belongs here."""
     work: dict[str, Any] = {
         "scores": heading.scores,
         "length": [detector.length.min_samples, detector.length.max_samples],
@@ -303,11 +303,11 @@ def _describe_work(
         "engine": detector.engine,
     }
     if heading.part_search is not None:
-        # Entries of a journal without it have no windows. What a threshold makes of them is not
+        # Entries of a journal without it have no windows. The effect of a threshold on them is not
         # saved.
         work["parts"] = [heading.part_search.window, heading.part_search.hop]
     if not are_trials and detector.speech_check != "off":
-        # What has no speech is not judged.
+        # A recording without speech is not judged.
         work["speech_check"] = detector.speech_check
     if args.segments is not None:
         # Entries of a journal without it have no frames.
@@ -319,7 +319,7 @@ def _describe_work(
     if args.reference:
         work["reference"] = [digest_of(path) for path in args.reference]
     if args.json is not None:
-        # The same of digests.
+        # The same applies to digests.
         work["sha256"] = True
     return work
 
@@ -329,10 +329,10 @@ def open_detector(
     window: tuple[float, float] | None = None,
     are_compared: bool = False,
 ) -> Detector:
-    """Build the detector that a command line names, with its reference if it names one.
+    """Build the detector of a command line, with its reference if given.
 
     Args:
-        are_compared: Whether each recording has a reference of its own.
+        are_compared: Whether each recording has its own reference.
 
     Raises:
         UsageError: the network does not hear windows of that length whole, takes no reference, or
@@ -357,10 +357,10 @@ def open_detector(
         parts=not args.no_parts,
         speech_check=args.speech_check,
     )
-    # The process is the command's: what is decoded and resampled next to the network, too.
+    # The whole process belongs to the command, including decoding and resampling.
     set_threads(detector.threads)
     if window:
-        # A window that is longer than the network's input is refused before anything is scored.
+        # A window longer than the network's input is refused before anything is scored.
         in_samples(*window, detector.window_samples)
     references = list(getattr(args, "reference", ()))
     if references:
@@ -403,7 +403,7 @@ def _score_all(
 def _score_groups(
     detector: Detector, recordings: Recordings, results: Results, whole: bool
 ) -> Iterator[Scored]:
-    """Score recordings, those of the same references together, which are embedded once."""
+    """Score recordings, grouped by their references, which are embedded once."""
     groups: dict[tuple[str, ...], Sequence[int]] = {(): range(len(recordings))}
     if detector.needs_reference:
         groups.clear()
@@ -430,34 +430,34 @@ def _score_groups(
 
 
 def _compared(detector: Detector, references: tuple[str, ...]) -> Detector:
-    """Return the detector with the references of a recording, if it needs some."""
+    """Return the detector with the references of a recording, if it needs them."""
     if not references or not detector.needs_reference:
         return detector
     return detector.with_reference(list(references))
 
 
 def _report_stop(results: Results, count: int, stop: KeyboardInterrupt) -> int:
-    """Say how far the work is and how it goes on; return the exit status of the signal."""
+    """Report the progress and how to continue; return the exit status of the signal."""
     how_to_continue = results.stop()
     return _describe_stop(stop, f"{results.done} of {count} recordings are done; {how_to_continue}")
 
 
 def _describe_stop(stop: KeyboardInterrupt, how_far: str) -> int:
-    """Say what stopped the work and how far it is; return the exit status of the signal."""
+    """Report what stopped the work and its progress; return the exit status of the signal."""
     cause = "SIGTERM" if isinstance(stop, Terminated) else "Ctrl-C"
     show_error(f"stopped by {cause}: {how_far}")
-    # 128 plus the signal's number, as shells report it.
+    # 128 plus the signal's number, as in shells.
     return 143 if isinstance(stop, Terminated) else 130
 
 
 @contextmanager
 def _termination_is_an_interrupt() -> Iterator[None]:
-    """Let SIGTERM end the block as Ctrl-C does: between two operations, closing what is open."""
+    """Let SIGTERM end the block like Ctrl-C: between two operations, closing open files."""
 
     def end(number: int, frame: FrameType | None) -> None:
         raise Terminated
 
-    # Schedulers send SIGTERM before they kill; Python would end without closing anything.
+    # Schedulers send SIGTERM before SIGKILL; Python would end without closing anything.
     before = signal.signal(signal.SIGTERM, end)
     try:
         yield
@@ -470,7 +470,7 @@ def _saved_standard_input(names: Sequence[str]) -> Iterator[tuple[Sequence[str],
     """Copy standard input to a file, if '-' is among the names.
 
     Yields:
-        The names, '-' replaced by the path of that file; and the path, '' without one.
+        Names, with '-' replaced by the path of that file; and the path, '' without one.
 
     Raises:
         AsdfError: standard input cannot be read.
@@ -489,7 +489,7 @@ def _saved_standard_input(names: Sequence[str]) -> Iterator[tuple[Sequence[str],
 
 def _show_heading(heading: Heading, named: str, detector: Detector) -> None:
     if heading.network != named:
-        # Which commit of the hub it is: with it the scores can be had again.
+        # The commit on the hub, with which the scores can be reproduced.
         show(f"network: {heading.network}", sys.stderr)
     where = str(detector.device)
     if detector.device.type == "cpu":

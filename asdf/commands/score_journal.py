@@ -1,8 +1,8 @@
-"""Results of long work, saved as they become known, from which the same command continues.
+"""Journals of long work: results are saved as they arrive, and the same command resumes.
 
-Invariant: what was added survives any end of the process, `kill -9` among them; a line that was
-written in part is dropped. Only the same work continues a journal: the same network, options and
-recordings, in the same order.
+Invariant: added entries survive any end of the process, including `kill -9`; a partial line is
+dropped. Only the same work resumes a journal: the same network, options and recordings, in the same
+order.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ Entry = dict[str, Any]
 
 
 class Journal:
-    """Entries by their index, in `.NAME.progress` next to the output NAME.
+    """Entries by index, in `.NAME.progress` next to the output NAME.
 
     Memory holds 8 bytes per index; entries are read back from the file.
 
     Attributes:
-        known: the number of entries.
-        begins_anew: the file held entries of other work, which are gone.
+        known: Number of entries.
+        begins_anew: Whether the file contained entries of other work, which were removed.
     """
 
     def __init__(
@@ -43,13 +43,13 @@ class Journal:
         is_valid: Callable[[Entry], bool],
         part: str = "",
     ) -> None:
-        """Continue the journal of `output`, or begin one.
+        """Resume the journal of `output`, or start one.
 
         Args:
-            work: Facts that the entries depend on; plain values.
-            count: the number of indices.
-            is_valid: whether an entry of an earlier command still holds.
-            part: Name of the part of the work that it is of; '' for all of it.
+            work: Facts that the entries depend on, as plain values.
+            count: Number of indices.
+            is_valid: Function that returns whether an entry of an earlier command is still valid.
+            part: Name of the part of the work; '' for all of it.
 
         Raises:
             InUseError: another process writes the same output.
@@ -57,18 +57,18 @@ class Journal:
         """
         self.path = journal_path(output, part)
         self.known = 0
-        # One number per recording: a list may name millions.
+        # One number per recording, because a list may have millions.
         self._offsets = array("q", [-1]) * count
         header = json.dumps(dict(work)).encode() + b"\n"
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            # Unbuffered: what was written is with the kernel, and outlives a killed process.
+            # Unbuffered, so that written data is in the kernel, and survives a killed process.
             self._file = self.path.open("a+b", buffering=0)
             self._lock(output)
             self.begins_anew = not self._read_entries(header, is_valid)
         except OSError as error:
             raise AsdfError(write_advice(self.path, error)) from error
-        # A second file object: reading must not move the position of the one that writes.
+        # A second file object, so that reading does not move the position for writing.
         self._reader = self.path.open("rb")
 
     def __contains__(self, index: int) -> bool:
@@ -80,7 +80,7 @@ class Journal:
         return entry
 
     def add(self, index: int, entry: Entry) -> None:
-        """Write an entry.
+        """Append an entry.
 
         Raises:
             AsdfError: the disk is full.
@@ -91,7 +91,7 @@ class Journal:
             written = self._file.write(line)
         except OSError as error:
             raise AsdfError(write_advice(self.path, error)) from error
-        # A full disk may take a part of the line, without an error.
+        # A full disk may accept a part of the line, without an error.
         if written != len(line):
             self._file.truncate(offset)
             raise AsdfError(write_advice(self.path, OSError("the disk is full")))
@@ -99,18 +99,18 @@ class Journal:
         self._offsets[index] = offset
 
     def close(self) -> None:
-        """Close the file, which stays: the same work goes on from it."""
+        """Close the file, which is kept for resuming the same work."""
         self._reader.close()
         self._file.close()
 
     def remove(self) -> None:
-        """Remove the file: the work is done, and its output written."""
+        """Remove the file, because the work is done and its output written."""
         self.path.unlink(missing_ok=True)
         self.close()
 
     def _lock(self, output: Path) -> None:
         try:
-            # A lock, not a file that says so: it ends with its process, however that ends.
+            # A lock instead of a marker file, because it ends with its process in any case.
             can_lock(self._file)
         except BlockingIOError:
             raise InUseError(
@@ -118,17 +118,17 @@ class Journal:
             ) from None
 
     def _read_entries(self, header: bytes, is_valid: Callable[[Entry], bool]) -> bool:
-        """Read the entries of the file, up to a line that is not whole.
+        """Read the entries of the file, up to an incomplete line.
 
         Returns:
-            False if they were of other work, and are gone.
+            False if they were of other work, and were removed.
         """
         with self.path.open("rb") as file:
             first = file.readline()
             if first != header:
                 self._file.truncate(0)
                 self._file.write(header)
-                # A new file is empty: it held no other work.
+                # A new file is empty: it contained no other work.
                 return not first
             offset = len(header)
             for line in file:
@@ -144,8 +144,8 @@ class Journal:
 
 
 def parse_entry(line: bytes) -> Entry | None:
-    """Return the entry of a whole line; None for a torn or damaged line."""
-    # It was being written when the process was killed.
+    """Return the entry of a complete line; None for an incomplete or damaged line."""
+    # The process was killed while writing the line.
     if not line.endswith(b"\n"):
         return None
     try:
@@ -162,7 +162,7 @@ def journal_path(output: Path, part: str = "") -> Path:
     address = address_of(output)
     if address is None:
         return output.resolve().parent / name
-    # Each line is on the disk of this machine before the next: a store takes whole objects alone.
+    # The journal is on this machine's disk, because a store accepts only whole objects.
     digest = hashlib.sha256(address.encode("utf-8", "surrogateescape")).hexdigest()[:16]
     return cache_folder() / "progress" / f"{digest}{name}"
 
@@ -173,10 +173,10 @@ def journal_name(output: Path, part: str = "") -> str:
 
 
 class Passing:
-    """Entries of work whose results are only shown on the screen: each is read once, then gone.
+    """Entries of work with results only on the screen: each is read once, then dropped.
 
     Attributes:
-        known: the number of entries that were added.
+        known: Number of entries that were added.
     """
 
     def __init__(self) -> None:
@@ -187,7 +187,7 @@ class Passing:
         return index in self._entries
 
     def __getitem__(self, index: int) -> Entry:
-        # Popped: nothing else will ask for it, and a list may have millions.
+        # Removed, because it is not read again, and a list may have millions.
         return self._entries.pop(index)
 
     def add(self, index: int, entry: Entry) -> None:
@@ -200,11 +200,11 @@ class Passing:
 
 
 def stamp_of(path: str) -> list[int]:
-    """Return what changes when a recording does: its size and time of change, or its archive's."""
+    """Return the size and modification time of a recording, or of its archive."""
     if is_remote(path):
         state = file_state(path)
         return [] if state is None else list(state)
-    # A recording in an archive has a path below the archive's, which alone exists.
+    # The path of a recording in an archive is below the archive's path, which alone exists.
     for candidate in (path, *map(str, Path(path).parents)):
         with suppress(OSError, ValueError):
             status = os.stat(candidate)  # noqa: PTH116

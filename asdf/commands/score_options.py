@@ -1,4 +1,4 @@
-"""The options of `python -m asdf score`, and of whatever else opens a Detector."""
+"""The options of `python -m asdf score`, and of other commands that open a Detector."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SMALL_HELP = f"{NETWORK_HELP}; without it {SMALL}, the detector that comes with 
 
 
 def check_threshold(threshold: float) -> None:
-    """Raise a UsageError where a threshold is no number."""
+    """Raise a UsageError if a threshold is not a number."""
     if not math.isfinite(threshold):
         raise UsageError(
             f"--threshold {threshold:g}: every recording would get the same verdict. "
@@ -160,10 +160,10 @@ class ScoreOptions(DetectorOptions, DividedOptions):
 
 
 def check_speaker_options(args: ScoreOptions) -> None:
-    """Refuse options that do not go with speakers.
+    """Refuse options that do not apply to speakers.
 
     Raises:
-        UsageError: names the first one.
+        UsageError: there is one; the message names the first one.
     """
     if args.rttm is None and args.diarise is None:
         return
@@ -185,12 +185,12 @@ def check_speaker_options(args: ScoreOptions) -> None:
 
 
 def name_network(args: ScoreOptions) -> ScoreOptions:
-    """Return the options with the shipped detector as the network where only recordings are named.
+    """Return the options with the shipped detector if only recordings are given.
 
     Raises:
-        UsageError: a network is named, and not in front of recordings.
+        UsageError: a network is given, but not before recordings.
     """
-    # The most likely slips are found here, before the seconds that importing torch takes.
+    # The most likely mistakes are found here, before the seconds for importing torch.
     for word in args.recordings:
         path = Path(word)
         is_network = path.suffix.lower() in SUFFIXES
@@ -215,7 +215,7 @@ def name_network(args: ScoreOptions) -> ScoreOptions:
 
 
 def _is_recording(word: str) -> bool:
-    """Whether a word names recordings: a folder that is neither a network nor a run is some."""
+    """Whether an argument means recordings, such as a folder that is neither network nor run."""
     from asdf.commands.score_recordings import LIST_SUFFIXES
 
     path = Path(word)
@@ -226,7 +226,7 @@ def _is_recording(word: str) -> bool:
 
 
 def window_option(args: ScoreOptions) -> tuple[float, float] | None:
-    """Return window and hop in seconds; None without --window.
+    """Return the window and the hop in seconds; None without --window.
 
     Raises:
         UsageError: they leave parts of a recording out, or contradict each other.
@@ -237,7 +237,7 @@ def window_option(args: ScoreOptions) -> tuple[float, float] | None:
         if args.hop is not None:
             raise UsageError("--hop is the distance between windows: give --window too.")
         return None
-    # Half a window: whatever is shorter than that lies whole in some window.
+    # Half a window, so that shorter parts are complete in some window.
     hop = args.window / 2 if args.hop is None else args.hop
     in_samples(args.window, hop)
     return args.window, hop

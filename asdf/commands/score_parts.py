@@ -1,11 +1,11 @@
-"""Parts of a list that several processes score, on whichever machines, and what makes one of them.
+"""Parts of a list that several processes score on any machines, and merging of the parts.
 
-Invariant: a part is the entries of its recordings, as the one process that scores all would have
-saved them, in a journal of its own next to the output. Merged, they are that process's journal, so
-that every output has the bytes that it would have written.
+Invariant: a part consists of the entries of its recordings, as a single process for all would save
+them, in its own journal next to the output. The merged entries equal that process's journal, so
+every output has the same bytes.
 
-Of an output in a store the journal is on the disk of the machine while a part is scored, and is
-written next to the output when it ends or is stopped: no disk has to be shared.
+For an output in a store, the journal is on the machine's disk while a part is scored, and is
+written next to the output when the part ends or is stopped: a shared disk is not needed.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _SHOWN = 8
 
 
 def merge_parts(output: Path, work: Mapping[str, Any], count: int) -> list[Path]:
-    """Put the journals of all parts together to that of `output`; return their paths.
+    """Merge the journals of all parts into that of `output`; return their paths.
 
     Args:
-        work: Facts that entries depend on, as of `Journal`.
+        work: Facts that entries depend on, as in `Journal`.
         count: Number of recordings.
 
     Raises:
-        UsageError: a part is missing, incomplete, of other work, or there are two divisions.
+        UsageError: a part is missing, incomplete or of other work, or there are two divisions.
         AsdfError: the journal cannot be written.
     """
     parts = _find_parts(output)
@@ -45,7 +45,7 @@ def merge_parts(output: Path, work: Mapping[str, Any], count: int) -> list[Path]
         file.write(header)
         for part, path in parts.items():
             mine = part.indices(count)
-            # One part at a time: a list may name millions.
+            # One part at a time, because a list may have millions of entries.
             known = _read_part(part, path, header)
             if any(index not in mine for index in known):
                 raise UsageError(f"{path} has results of other parts: remove it, and run it again.")
@@ -60,9 +60,9 @@ def merge_parts(output: Path, work: Mapping[str, Any], count: int) -> list[Path]
 
 
 def begin_part(output: Path, part: Part) -> None:
-    """Get what another machine has saved of a part of an `output` in a store.
+    """Fetch the saved entries of a part whose `output` is in a store.
 
-    Nothing is done where this machine has the part, or the output is on a disk.
+    Nothing is done if this machine has the part, or the output is on a disk.
 
     Raises:
         AsdfError: the store cannot be read, or the disk is full.
@@ -75,7 +75,7 @@ def begin_part(output: Path, part: Part) -> None:
 
 
 def save_part(output: Path, part: Part) -> None:
-    """Write a part of an `output` in a store next to it; on a disk it is there already.
+    """Write a part next to its `output` in a store; on a disk it is already there.
 
     Raises:
         AsdfError: the store cannot be written.
@@ -84,12 +84,12 @@ def save_part(output: Path, part: Part) -> None:
     if is_remote(saved):
         journal = journal_path(output, part.label())
         upload_object(journal, str(saved))
-        # Whoever goes on, here or elsewhere, begins with what is in the store.
+        # The next process, here or elsewhere, starts from the copy in the store.
         journal.unlink(missing_ok=True)
 
 
 def _saved_path(output: Path, part: Part) -> Path:
-    """Return where the journal of a part is found by other machines."""
+    """Return the path where other machines find the journal of a part."""
     return join_path(output.parent, journal_name(output, part.label()))
 
 
@@ -97,7 +97,7 @@ def _refuse_in_use(output: Path) -> None:
     """Refuse an output whose journal another process writes.
 
     Raises:
-        InUseError: one does.
+        InUseError: another process writes it.
     """
     try:
         with journal_path(output).open("rb+") as journal:
@@ -114,7 +114,7 @@ def _find_parts(output: Path) -> dict[Part, Path]:
     """Return the journals of the parts of `output`, in their order.
 
     Raises:
-        UsageError: there are none, or not all, or those of two divisions.
+        UsageError: there are no parts, parts are missing, or there are two divisions.
     """
     found: dict[Part, Path] = {}
     name = re.compile(re.escape(f".{output.name}.part-") + r"(\d+)-of-(\d+)\.progress")
@@ -145,7 +145,7 @@ def _find_parts(output: Path) -> dict[Part, Path]:
 
 
 def _read_part(part: Part, path: Path, header: bytes) -> dict[int, bytes]:
-    """Return the lines of a part's entries, by their index; the last of an index counts.
+    """Return the lines of a part's entries by index; the last one of an index counts.
 
     Raises:
         UsageError: they are of other work.

@@ -1,7 +1,7 @@
-"""Scores over time as a picture: of text for a terminal, of SVG for everything else.
+"""Plots of scores over time: as text for a terminal, otherwise as SVG.
 
-Invariant: the lowest score shows, however short it was. A column of the text that stands for
-several windows shows the lowest of them, since a few seconds of spoof are what the reader looks
+Invariant: the lowest score is visible, however short it was. A text column for several windows
+shows the lowest of them, because readers look for a few seconds of spoof.
 for.
 """
 
@@ -19,11 +19,11 @@ from asdf.tables.panels import Axis, Line, Panel, nice_ticks
 from asdf.text import printable
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"
-# The text: characters of the whole plot, of one window at most, and lines.
+# The text: maximum numbers of characters of the plot and of one window, and number of lines.
 _COLUMNS = 64
 _MAX_WINDOW_COLUMNS = 6
 _ROWS = 6
-# The picture: distances between time marks, and sizes in pixels.
+# The SVG: distances between time marks, and sizes in pixels.
 _TIME_STEPS_S = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600)
 _MAX_TIME_STEPS = 8
 _WIDTH = 800
@@ -35,13 +35,13 @@ def text_plot(windows: Sequence[WindowScore], threshold: float | None = None) ->
     """Draw the windows' scores as columns of blocks; the threshold is a dotted row."""
     low, high = _score_range(windows, threshold)
     scores = [window.score for window in windows]
-    # Of nearly equal numbers of windows; the lowest of each is drawn.
+    # Divided into nearly equal numbers of windows; the lowest of each is drawn.
     columns = np.array_split(scores, min(_COLUMNS, len(windows)))
     columns_per_window = min(_MAX_WINDOW_COLUMNS, _COLUMNS // len(columns))
     heights = []
     for column in columns:
         height = round((column.min() - low) / (high - low) * 8 * _ROWS)
-        # In eighths of a row; at least one, so that every window shows.
+        # In eighths of a row, at least one, so that every window is visible.
         heights.append(max(1, height))
     dotted_row = -1
     if threshold is not None:
@@ -58,7 +58,7 @@ def text_plot(windows: Sequence[WindowScore], threshold: float | None = None) ->
         lines.append(f"  {labels.get(row, ''):>9} | {cells}".rstrip())
     end = clock(windows[-1].end_s)
     width = len(columns) * columns_per_window
-    # The label ends below the last column; 4 is the width of '0:00'.
+    # The label ends at the last column; 4 is the width of '0:00'.
     end_column = max(width - 4, len(end) + 1)
     lines.append(f"  {'':>9}   0:00{end:>{end_column}}")
     return "\n".join(lines)
@@ -66,11 +66,11 @@ def text_plot(windows: Sequence[WindowScore], threshold: float | None = None) ->
 
 @dataclass(frozen=True, eq=False)
 class Backdrop:
-    """What is drawn behind the scores.
+    """The background of the scores.
 
     Attributes:
-        loudness: (columns,) the largest sample of each of equal parts of the recording, 0 to 1.
-        spoofed: the parts that are marked.
+        loudness: Maximum sample of each of equal parts of the recording, (columns,), 0 to 1.
+        spoofed: Parts that are marked.
     """
 
     loudness: npt.NDArray[np.floating]
@@ -86,8 +86,8 @@ def svg_plot(
 ) -> str:
     """Draw the windows' scores as the content of an SVG file.
 
-    Each score is drawn at the middle of its window, the threshold dashed, the lowest score marked;
-    their values stand below the axes, where they cover nothing.
+    Each score is drawn at the middle of its window, the threshold is dashed, and the lowest score
+    is marked; their values are below the axes, where they hide nothing.
 
     Args:
         kind: Kind of the scores, for the axis: 'score' or 'LLR'.
@@ -109,7 +109,7 @@ def svg_plot(
         lines.append(Line([0, threshold, end_s, threshold], css="threshold"))
         threshold_words = f"threshold {threshold:.4g}"
     lines.append(Line(points))
-    # More marks than these would run into a thick line.
+    # More marks would merge into a thick line.
     if len(windows) <= _MAX_MARKS:
         lines.append(Line(points, is_linked=False, mark_words=lambda x, y: words[x]))
     lowest = min(zip(points[1::2], points[::2], strict=True))[::-1]
@@ -125,7 +125,7 @@ def svg_plot(
 
 
 def _backdrop_lines(backdrop: Backdrop | None, low: float, high: float, end_s: float) -> list[Line]:
-    """Return the waveform's outline around the middle, and spoofed parts over all of the height."""
+    """Return the waveform's outline around the middle, and spoofed parts over the full height."""
     if backdrop is None:
         return []
     columns = len(backdrop.loudness)
@@ -142,13 +142,13 @@ def _backdrop_lines(backdrop: Backdrop | None, low: float, high: float, end_s: f
 
 
 def _score_range(windows: Sequence[WindowScore], threshold: float | None) -> tuple[float, float]:
-    """Return the lowest and the highest value to draw, which differ."""
+    """Return the lowest and the highest value to draw, which are distinct."""
     values = [window.score for window in windows]
     if threshold is not None:
         values.append(threshold)
     low = min(values)
     high = max(values)
-    # A single score, or equal ones: a range of zero cannot be divided by.
+    # A single score, or equal ones: the range must not be zero.
     if low == high:
         return low - 1, high + 1
     return low, high
@@ -156,7 +156,7 @@ def _score_range(windows: Sequence[WindowScore], threshold: float | None) -> tup
 
 def clock(time_s: float) -> str:
     """Write a time as minutes and seconds, with a decimal below 10 s."""
-    # Clips of a few seconds have windows of parts of a second.
+    # Clips of a few seconds have windows of fractions of a second.
     if time_s < 10:
         return f"0:{time_s:04.1f}".removesuffix(".0")
     return f"{round(time_s) // 60}:{round(time_s) % 60:02d}"

@@ -1,7 +1,7 @@
-"""The recordings that a command line names: files, folders with all that is in them, lists.
+"""Recordings on a command line: files, folders with all their content, lists.
 
 Invariant: a wrong name (a missing file, a folder without audio, a malformed list) is reported
-before anything is scored; each recording is scored once however often it is named.
+before anything is scored; each recording is scored once, however often it is given.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _TABLES = frozenset({".csv", ".tsv"})
 class Recording:
     """A recording to score; `name` and `label` (1 bona fide) come from a list in ASDF's format.
 
-    So do the paths of `references` that it is compared with.
+    The list also states the paths of its `references`, with which it is compared.
     """
 
     path: Path
@@ -46,19 +46,19 @@ class Recording:
 
 
 class Recordings(Sequence[Recording]):
-    """Many recordings in little memory: paths and names are `str`, labels one byte each."""
+    """Many recordings in little memory: paths and names are `str`, labels are one byte each."""
 
     def __init__(self) -> None:
         self.paths: list[str] = []
         self._names: list[str] = []
         self._labels = array("b")
-        # As text: a million `Path` objects take several times the memory.
+        # Strings, because a million `Path` objects need several times the memory.
         self._known: set[str | tuple[str, ...]] = set()
-        # Of recordings that have some: few lists do.
+        # Only for recordings with references, which few lists have.
         self._references: dict[int, tuple[str, ...]] = {}
 
     def add(self, recording: Recording) -> None:
-        """Append a recording, unless its path was added before."""
+        """Append a recording, unless its path was added already."""
         path = str(recording.path)
         key = (path, *recording.references) if recording.references else path
         if key in self._known:
@@ -74,10 +74,10 @@ class Recordings(Sequence[Recording]):
         self._labels.append(-1 if recording.label is None else recording.label)
 
     def set_label(self, label: int) -> None:
-        """Say that all are of one class; those of no list get their paths as names.
+        """Label all recordings alike; those without a list get their paths as names.
 
         Raises:
-            UsageError: a list says that one is of the other class.
+            UsageError: a list states the other class for one of them.
         """
         for index, known in enumerate(self._labels):
             if known not in (-1, label):
@@ -105,16 +105,16 @@ class Recordings(Sequence[Recording]):
 
     @property
     def sources(self) -> Sequence[Any]:
-        """What is scored, as `Detector.score_many` takes it: the paths."""
+        """Input of `Detector.score_many`: the paths."""
         return self.paths
 
     def speaker(self, index: int) -> Speaker | None:
-        """Return the speaker whom a score is of; None: it is of the recording."""
+        """Return the speaker of a score; None: the score is of the whole recording."""
         return None
 
     @property
     def are_compared(self) -> bool:
-        """Whether each recording has references that it is compared with."""
+        """Whether each recording has references to compare with."""
         return 0 < len(self._references) == len(self)
 
     def references(self, index: int) -> tuple[str, ...]:
@@ -135,12 +135,12 @@ class Recordings(Sequence[Recording]):
 
     @property
     def names(self) -> Sequence[str]:
-        """The names of the recordings in lists; '' for those of no list."""
+        """The names of the recordings in lists; '' without a list."""
         return self._names
 
     @property
     def labels(self) -> Sequence[int]:
-        """1 bona fide, 0 spoof, -1 not known, per recording."""
+        """Label per recording: 1 bona fide, 0 spoof, -1 unknown."""
         return self._labels
 
     def digest(self) -> str:
@@ -154,19 +154,19 @@ class Recordings(Sequence[Recording]):
 
 
 def find_recordings(names: Iterable[str], folder: Path | None = None) -> Recordings:
-    """Return the recordings of the named files, folders and lists, in their order.
+    """Return the recordings of the given files, folders and lists, in their order.
 
-    Folders are searched to the bottom for files with a suffix of audio, sorted by name, without
-    macOS's `._*`. A list (.txt, .lst, .csv, .tsv) holds one path per line, or is any that
-    `read_list` reads (`relative/path.flac 1`, a csv with path,label, a table of trials), as its
-    first line shows. Shards and manifests of others are named as corpora are
-    (`webdataset:PATH`, `shar:FOLDER`, `lhotse:CUTS`, `datasets:FOLDER`).
+    Folders are searched recursively for files with an audio suffix, sorted by name, without macOS's
+    `._*`. A list (.txt, .lst, .csv, .tsv) has one path per line, or any format of `read_list`
+    (`relative/path.flac 1`, a csv with path,label, a table of trials), which its first line
+    determines. Third-party shards and manifests are named like corpora (`webdataset:PATH`,
+    `shar:FOLDER`, `lhotse:CUTS`, `datasets:FOLDER`).
 
     Args:
         folder: Folder that the paths in lists are relative to; None: the list's own folder.
 
     Raises:
-        UsageError: there is no such file or folder, a folder holds no audio, or a list is empty or
+        UsageError: a file or folder does not exist, a folder has no audio, or a list is empty or
             malformed.
     """
     recordings = Recordings()
@@ -191,7 +191,7 @@ def _recordings_of(path: Path, folder: Path | None) -> Iterable[Recording]:
         is_folder = path.is_dir()
         exists = is_folder or path.exists()
     except OSError as error:
-        # A name that is too long, or a folder that may not be searched.
+        # The name is too long, or the folder may not be searched.
         name = shorten(str(path))
         raise UsageError(f"cannot look for {name}: {error.strerror}. Check the path.") from None
     if is_folder:
@@ -228,7 +228,7 @@ def _audio_files(folder: Path) -> Iterator[Path]:
         )
 
     for parent, folders, files in os.walk(folder, onerror=refuse):
-        # In place, which os.walk follows: the order is the same on every file system.
+        # Sorted in place, which os.walk follows: the order is the same on every file system.
         folders.sort()
         for name in sorted(files):
             if Path(name).suffix.lower() in AUDIO_SUFFIXES and not name.startswith("._"):
@@ -237,19 +237,19 @@ def _audio_files(folder: Path) -> Iterator[Path]:
 
 def _recordings_in_list(path: Path, folder: Path) -> Iterator[Recording]:
     try:
-        # A file's name is any bytes; those that are no UTF-8 are read as os.fsdecode reads them.
+        # File names may be any bytes; those that are not UTF-8 are decoded like os.fsdecode does.
         lines = (line for _, line in numbered_lines(path, errors="surrogateescape"))
         first = next(lines, None)
         if first is None:
             raise UsageError(f"the list {path} is empty: it should name one recording per line.")
         is_table = is_trials_file(first) or is_csv_list(first)
-        # Lists without labels may have commas in names; files called csv are tables.
+        # Lists without labels may have commas in names; csv files are tables.
         if path.suffix.lower() in _TABLES and not is_table:
             is_table = is_any_table(first)
         if not is_table and first.rpartition(" ")[2] not in ("0", "1"):
             yield from (Recording(join_path(folder, line)) for line in chain([first], lines))
             return
-        # `read_list` opens the file again, to check all of it.
+        # `read_list` opens the file again to check all of it.
         lines.close()
         utterances = read_list(path, folder)
     except AsdfError as error:

@@ -1,7 +1,7 @@
-"""Scores as CSV and JSON, and pictures next to them.
+"""Scores as CSV and JSON, and plots next to them.
 
-Invariant: a number in a file is the very number that `Detector` gives; reading it back loses
-nothing. Recordings are written one at a time, so that a list may have any length.
+Invariant: a number in a file is exactly the one that `Detector` gives, without loss when read back.
+Recordings are written one at a time, so that a list may have any length.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _COLUMNS_AFTER = (
     "lowest_end_s",
     "precision",
 )
-# At the end, for networks that trace sources, and where parts are searched for.
+# At the end, for networks that trace sources, and for searches for parts.
 _COLUMNS_OF_SOURCES = ("source", "source_probability")
 _COLUMNS_OF_PARTS = ("parts", "windows_searched")
 # After these, for calibrated networks.
 _COLUMNS_OF_LLRS = ("log10_llr", "llr_low", "llr_high", "unbounded_llr", "llr_words")
-# After these, where the calibration can tell what is unlike its set.
+# After these, if the calibration detects recordings unlike its set.
 _COLUMNS_OF_HOMES = ("unlike", "distance")
-# After these, for panels, and then the LLR of each member.
+# After these, for panels, followed by the LLR of each member.
 _COLUMNS_OF_SPEAKERS = ("speaker", "overlapped_s")
 _RATIONALE = "generated_text"
 _COLUMNS_OF_PANELS = ("members_bona_fide", "members_spoof")
@@ -53,13 +53,13 @@ _COLUMNS_OF_PANELS = ("members_bona_fide", "members_spoof")
 
 @dataclass(frozen=True)
 class Line:
-    """Everything about one recording; `windows` and `spoofed` are empty if not requested.
+    """All results of one recording; `windows` and `spoofed` are empty if not requested.
 
     Attributes:
-        spoofed: the parts that the scores of frames mark.
-        sha256: Digest of the recording's file; None: not requested, or it cannot be read.
-        speaker: Speaker whom the result is of; None: it is of the recording.
-        watermarks: What packages say of watermarks in the recording.
+        spoofed: Parts marked by the scores of frames.
+        sha256: Digest of the recording's file; None if not requested or not readable.
+        speaker: Speaker of the result; None: the result is of the whole recording.
+        watermarks: Results of watermark packages for the recording.
     """
 
     label: int | None
@@ -79,9 +79,9 @@ class Line:
 
 
 class CsvTable:
-    """A row per recording, and one more per window, which alone has start_s and end_s.
+    """A row per recording, and one per window, which alone has start_s and end_s.
 
-    The column of the score is named by its kind. Cells of text are no formulas, see `csv_text`.
+    The score's column is named after its kind. Text in cells is not a formula, see `csv_text`.
     """
 
     def __init__(self, file: IO[str], heading: Heading) -> None:
@@ -151,7 +151,7 @@ class CsvTable:
             self._rows.writerow(row)
 
     def _last_cells(self, line: Line) -> list[str]:
-        """Return the cells of what few tables have."""
+        """Return the cells of columns that few tables have."""
         after: list[str] = []
         if self._members:
             after += _agreement_cells(line.result, len(self._members))
@@ -164,20 +164,20 @@ class CsvTable:
         return after
 
     def end(self, complete: bool) -> None:
-        """Do nothing: a CSV table has no place for what is missing in it."""
+        """Do nothing, because a CSV table cannot state what is missing."""
 
 
 class JsonTable:
     """The heading's entries, `recordings`, and whether they are `complete`.
 
-    What does not apply to a recording is null or left out.
+    Values that do not apply to a recording are null or omitted.
     """
 
     def __init__(self, file: IO[str], heading: Heading) -> None:
         """Write the heading."""
         self._file = file
         self._between = "\n"
-        # The object is left open: entries are written as they come, in any number.
+        # The object is left open: entries are written as they arrive, in any number.
         opened = json.dumps(heading.entries(), indent=2).removesuffix("\n}")
         file.write(opened + ',\n  "recordings": [')
 
@@ -194,10 +194,10 @@ class JsonTable:
 def write_pictures(table: Path, heading: Heading, lines: Iterable[Line]) -> int:
     """Write an SVG of each recording that has windows, next to a table.
 
-    A picture is named `<table> - <recording>.svg`, with a number where two would have one name.
+    A plot is named `<table> - <recording>.svg`, with a number if two would have the same name.
 
     Returns:
-        The number of pictures.
+        Number of plots.
     """
     kind = "LLR" if heading.kind == "llr" else heading.kind
     names: set[str] = set()
@@ -211,12 +211,12 @@ def write_pictures(table: Path, heading: Heading, lines: Iterable[Line]) -> int:
 
 
 def rationales_path(scores: Path) -> Path:
-    """Return the path of the generated texts, which lie next to a score file."""
+    """Return the path of the file of generated texts next to a score file."""
     return scores.with_name(f"{scores.stem}.rationales.csv")
 
 
 def write_rationales(path: Path, lines: Iterable[Line]) -> None:
-    """Write path, score and generated text of recordings, and that it is no evidence."""
+    """Write path, score and generated text of recordings, with a note that it is not evidence."""
     with atomic_write(path) as file:
         rows = csv.writer(file, lineterminator="\n")
         rows.writerow(["path", "score", _RATIONALE, "note"])
@@ -226,16 +226,16 @@ def write_rationales(path: Path, lines: Iterable[Line]) -> None:
 
 
 def _said(result: Scored) -> str:
-    """Return the text that the network has generated, as a cell."""
+    """Return the generated text as a cell."""
     return "" if result.rationale is None else csv_text(result.rationale.text)
 
 
 def picture_name(output: str, line: Line, names: set[str]) -> str:
-    """Return the name of a recording's picture without its suffix, and add it to `names`."""
+    """Return the name of a recording's plot without its suffix, and add it to `names`."""
     first = f"{output} - {Path(line.result.name).stem}"
     name = first
     number = 1
-    # Recordings of two folders may have one name: neither picture may replace the other.
+    # Recordings in two folders may have the same name, but need different plots.
     while name in names:
         number += 1
         name = f"{first} ({number})"
@@ -252,7 +252,7 @@ def _source_cells(result: Scored) -> list[str]:
 
 
 def _part_cells(result: Scored) -> list[str]:
-    """Return the parts as 'start_s end_s score; ...', and in how many windows they were found."""
+    """Return the parts as 'start_s end_s score; ...', and the number of searched windows."""
     if result.searched is None:
         return ["", ""]
     parts = [f"{part.start_s} {part.end_s} {part.score}" for part in result.parts]
@@ -271,7 +271,7 @@ def _llr_cells(result: Scored) -> list[str]:
 
 
 def _agreement_cells(result: Scored, members: int) -> list[str]:
-    """Return how many members of a panel say bona fide and spoof, and the LLR of each."""
+    """Return the numbers of bona fide and spoof verdicts of a panel, and the LLR of each member."""
     agreement = result.agreement
     if agreement is None:
         return [""] * (len(_COLUMNS_OF_PANELS) + members)
@@ -280,7 +280,7 @@ def _agreement_cells(result: Scored, members: int) -> list[str]:
 
 
 def _watermark_cells(line: Line, names: Sequence[str]) -> list[str]:
-    """Return whether each package found its mark, yes, no or unknown, and how sure it is."""
+    """Return whether each package found its watermark, yes, no or unknown, with its confidence."""
     known = {mark.detector: mark for mark in line.watermarks}
     words = {True: "yes", False: "no", None: "unknown"}
     cells = []
@@ -291,7 +291,7 @@ def _watermark_cells(line: Line, names: Sequence[str]) -> list[str]:
 
 
 def _cell(value: float | None) -> str:
-    """Return a number in the shortest text that reads back as it."""
+    """Return a number in the shortest exact form."""
     return "" if value is None else repr(value)
 
 

@@ -1,8 +1,8 @@
-"""The outputs of `python -m asdf score` while scores become known: screen, tables, score file.
+"""Outputs of `python -m asdf score` as scores arrive: screen, tables, score file.
 
-Invariant: results go out in the order in which the recordings were named, and nothing that is known
-is lost, however the command ends: it is in the journal next to the first output. Tables are written
-again whenever the number of results has doubled, and at the end, each time whole.
+Invariant: results are written in the order of the recordings, and no known result is lost, however
+the command ends: it is in the journal next to the first output. Tables are rewritten completely
+whenever the number of results has doubled, and at the end.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from asdf.trials.score_file import write_scores
 from asdf.trials.scored_files import remove_how_scored, write_how_scored
 from asdf.watermarks import Watermark
 
-# What follows from the command is not saved: names, and what the threshold makes of a score.
+# Values that follow from the command are not saved, such as names and verdicts.
 _SAVED_FIELDS = (
     "score",
     "llr_interval",
@@ -69,11 +69,11 @@ _SAVED_FIELDS = (
 
 @dataclass(frozen=True)
 class Outputs:
-    """The paths of the requested outputs; None for those that were not requested.
+    """The paths of the requested outputs; None for outputs that were not requested.
 
     Attributes:
-        part: Part of the recordings that is scored, such as '3/40', and saved for a merge.
-        merges: Whether all parts are scored already, and are put together.
+        part: Part of the recordings to score, such as '3/40', and to save for a merge.
+        merges: Whether all parts are already scored, and are merged.
     """
 
     csv: Path | None
@@ -96,7 +96,7 @@ class Outputs:
         """Refuse outputs that cannot be written, before anything is scored.
 
         Raises:
-            UsageError: one is an address that takes no files.
+            UsageError: an output is an address that does not accept files.
         """
         for path in self.paths():
             refuse_unwritable(path)
@@ -106,7 +106,7 @@ class Outputs:
         return first_file(self.paths())
 
     def paths(self) -> list[Path]:
-        """Return the paths of all outputs but pictures."""
+        """Return the paths of all outputs except plots."""
         paths = [self.csv, self.json, self.scores]
         if self.segments is not None:
             paths += [self.segments.rttm, self.segments.json]
@@ -114,11 +114,11 @@ class Outputs:
 
 
 class Results:
-    """Takes results as they come and puts them out in order.
+    """Collects results as they arrive and outputs them in order.
 
     Attributes:
-        done: the number of results.
-        failed: the number of recordings without a score, of those that were put out.
+        done: Number of results.
+        failed: Number of recordings without a score, among those that were output.
     """
 
     def __init__(
@@ -130,15 +130,15 @@ class Results:
         screen: TextIO | None,
         stdin_path: str = "",
     ) -> None:
-        """Continue from what an earlier command with the same outputs has saved.
+        """Resume from what an earlier command with the same outputs saved.
 
         Args:
-            work: Facts that the scores depend on, apart from the network's file and the recordings.
-            screen: where lines are shown; None: nowhere.
-            stdin_path: the path of the file that standard input was copied to.
+            work: Facts that the scores depend on, besides the network's file and the recordings.
+            screen: Stream for the lines; None: they are not shown.
+            stdin_path: Path of the copy of standard input.
 
         Raises:
-            UsageError: parts do not make a whole.
+            UsageError: parts are incomplete.
             AsdfError: an output cannot be written.
         """
         outputs.refuse_unwritable()
@@ -159,7 +159,7 @@ class Results:
         self._streams = ExitStack()
         self._live: list[tuple[IO[str], CsvTable | JsonTable]] = []
         for path, kind in outputs.tables():
-            # A pipe gets each row as it is known: it cannot be written again.
+            # A pipe gets each row as it is known, because it cannot be rewritten.
             if is_stream(path):
                 file = self._streams.enter_context(atomic_write(path))
                 self._live.append((file, kind(file, heading)))
@@ -171,10 +171,10 @@ class Results:
                 raise no_output()
             return Passing()
         network = self._heading.network
-        # A commit of the hub never changes.
+        # A commit on the hub never changes.
         if parse_name(network) is None:
             network = digest_of(find_network(network))
-        # By content: a network that was trained further under its old name begins anew.
+        # Identified by content, so that a network that was trained further is scored anew.
         work = {**work, "network": network, "recordings": self._recordings.digest()}
         if self._outputs.merges:
             self._merged = merge_parts(output, work, len(self._recordings))
@@ -198,7 +198,7 @@ class Results:
         return journal
 
     def _still_holds(self, entry: Entry) -> bool:
-        """Whether an entry is still right; recordings that failed or changed are scored again."""
+        """Whether an entry is still valid; failed or changed recordings are scored again."""
         path = self._recordings.paths[entry["index"]]
         return not entry["error"] and entry["stamp"] == stamp_of(path)
 
@@ -208,17 +208,17 @@ class Results:
 
     @property
     def remaining(self) -> int:
-        """The number of recordings that this process has still to score."""
+        """The number of recordings that this process still has to score."""
         return len(self._mine) - self.done
 
     @property
     def needs_frames(self) -> bool:
-        """Whether results must have the scores of frames."""
+        """Whether results must include the scores of frames."""
         return self._outputs.segments is not None
 
     @property
     def needs_rationales(self) -> bool:
-        """Whether results must have the texts that the network generates."""
+        """Whether results must include generated texts."""
         return bool(self._heading.rationales)
 
     def is_known(self, index: int) -> bool:
@@ -232,10 +232,10 @@ class Results:
         windows: list[WindowScore],
         watermarks: Sequence[Watermark] = (),
     ) -> None:
-        """Save the result of a recording, and put out what is due.
+        """Save the result of a recording, and output all results that are due.
 
         Args:
-            watermarks: What packages say of watermarks in it.
+            watermarks: Results of watermark packages for the recording.
 
         Raises:
             AsdfError: it cannot be written.
@@ -263,10 +263,10 @@ class Results:
         self.put_out()
 
     def put_out(self) -> None:
-        """Show the next results, up to the first that is not known yet."""
+        """Show the next results, up to the first one that is not known yet."""
         while self._next < self._mine.stop and self._next in self._entries:
             index = self._next
-            # Read once: `Passing` gives an entry away.
+            # Read once, because `Passing` removes an entry on reading.
             line = self._line(index)
             self._next += 1
             self._screen.show(line)
@@ -277,15 +277,15 @@ class Results:
             if self._raw and line.result.raw is not None:
                 self._raw[index] = line.result.raw
         if self.done >= self._next_writing:
-            # Doubling: all rewriting together costs no more than twice the last table.
+            # Doubling limits the total cost of rewriting to twice the last table.
             self._next_writing = 2 * self.done
             self._write_tables(complete=False)
 
     def stop(self) -> str:
-        """Write what is known, and leave the rest to the same command.
+        """Write the known results, and leave the rest to the same command.
 
         Returns:
-            How to continue, in words.
+            Instructions on how to continue.
         """
         self._write_tables(complete=False)
         self._end_streams(complete=False)
@@ -295,7 +295,7 @@ class Results:
         return "with --csv or --json the same command would go on from there"
 
     def _save_part(self) -> None:
-        """Let other machines find what is known of the part that is scored."""
+        """Make the entries of the scored part available to other machines."""
         output = self._outputs.first_file()
         if self._part is not None and isinstance(self._entries, Journal) and output is not None:
             save_part(output, self._part)
@@ -303,7 +303,7 @@ class Results:
     def finish(self, scored: HowScored) -> None:
         """Write the outputs, show the closing remarks, and remove the journal.
 
-        Of a part the journal is the output.
+        For a part, the journal is the output.
         """
         if self._part is not None:
             self._end_streams(complete=True)
@@ -329,14 +329,14 @@ class Results:
             )
         if isinstance(self._entries, Journal):
             self._write_beside()
-            # Last: until the outputs are written it is the only copy of the scores.
+            # Removed last: until the outputs are written, it is the only copy of the scores.
             self._entries.remove()
             for path in self._merged:
                 path.unlink(missing_ok=True)
         self._screen.summarise()
 
     def _write_beside(self) -> None:
-        """Write what stands next to the outputs: texts, pictures, spoofed parts."""
+        """Write the files next to the outputs: texts, plots, spoofed parts."""
         tables = [path for path, _ in self._outputs.tables() if not is_stream(path)]
         count = 0
         if self._heading.rationales and self._outputs.scores:
@@ -355,7 +355,7 @@ class Results:
             self._screen.say(f"{written}, and {count} pictures")
 
     def close(self) -> None:
-        """Close the files; the journal stays, unless the work was finished."""
+        """Close the files; the journal is kept, unless the work was finished."""
         self._close_streams()
         self._entries.close()
 
@@ -399,7 +399,7 @@ class Results:
         return Line(recording.label, result, windows, spoofed, entry.get("sha256"), speaker, marks)
 
     def _as_field(self, text: str) -> str:
-        """Make one field of one line of a text with a path in it; file names may hold any bytes."""
+        """Turn a text with a path in it into one field of a line; file names may have any bytes."""
         if self._stdin_path:
             text = text.replace(self._stdin_path, "-")
         return printable(text, one_line=True)
@@ -410,7 +410,7 @@ class Results:
                 yield self._line(index)
 
     def _write_tables(self, complete: bool) -> None:
-        # Without a file there is nothing to write again, and entries are gone once shown.
+        # Without a file nothing is rewritten, and entries are dropped once shown.
         if not isinstance(self._entries, Journal) or self._part is not None:
             return
         for path, kind in self._outputs.tables():
@@ -439,7 +439,7 @@ class Results:
         is_stream = descriptor_of(path) is not None
         if not is_stream:
             remove_how_scored(path)
-        # Raw scores, also of a calibrated network: calibrations are fitted on these.
+        # Raw scores, even for a calibrated network, because calibrations are fitted on them.
         write_scores(path, self._recordings.names, self._recordings.labels, self._raw)
         if not is_stream:
             from asdf.interchange import network_digest
@@ -460,7 +460,7 @@ def _values_of(entry: Entry) -> dict[str, Any]:
 
 
 def _extras_of(entry: Entry) -> dict[str, Any]:
-    """Return the extras of an entry; None for those that it lacks, as of an earlier version."""
+    """Return the extras of an entry; None for missing ones, as in an earlier version."""
     sources = entry.get("sources")
     return {
         "sources": Sources(**sources) if sources else None,
@@ -471,9 +471,9 @@ def _extras_of(entry: Entry) -> dict[str, Any]:
 
 
 def _digest(path: str) -> str | None:
-    """Return the SHA-256 of a recording's file; None where it cannot be read."""
+    """Return the SHA-256 of a recording's file; None if it cannot be read."""
     try:
         return recording_digest(path)
     except AsdfError:
-        # Its own entry says so.
+        # Its own entry states so.
         return None

@@ -1,7 +1,7 @@
 """Scores as lines, shown above the progress bar if there is one.
 
-Invariant: a pipe or a file gets fields separated by tabs; `score_terminal` makes what only people
-see.
+Invariant: a pipe or a file gets fields separated by tabs; `score_terminal` makes the lines for
+people.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from asdf.scoring.document import Heading
 from asdf.text import and_more, printable
 from asdf.watermarks import describe_watermarks
 
-# On standard error; the lines and tables have all of them.
+# On standard error; the lines and tables contain all remarks.
 _REMARKS_SHOWN = 20
 _PARTS_SHOWN = 8
 
 
 class Screen:
-    """Shows lines as they become known; errors and remarks go to standard error too."""
+    """Shows lines as they arrive; errors and remarks also go to standard error."""
 
     def __init__(self, heading: Heading, stream: TextIO | None) -> None:
-        """`stream` takes the lines of recordings; None: neither they nor remarks are shown."""
+        """`stream` receives the lines of recordings; None: neither they nor remarks are shown."""
         self._heading = heading
         self._stream = stream
         self._remarks = 0
@@ -61,21 +61,21 @@ class Screen:
         ]
         text = "; ".join(note for note in notes if note)
         if self._terminal is not None:
-            # Words are for people: a program that reads lines has them in --csv and --json.
+            # Words are for people: programs find them in --csv and --json.
             worded = [_describe_strength(line), text]
             self._write(self._terminal.describe(line, "; ".join(filter(None, worded))))
         else:
             self._write("\t".join([*cells, text] if text else cells))
         if line.windows:
             self._write(text_plot(line.windows, self._heading.threshold))
-        # On a terminal it is in plain sight.
+        # On a terminal it is visible anyway.
         if result.remark and self._terminal is None:
             self._remarks += 1
             if self._remarks <= _REMARKS_SHOWN:
                 self.say(f"{line.shown}: {result.remark}")
 
     def end(self) -> None:
-        """Say how many remarks were not shown; in a list of trials most recordings may have one."""
+        """State how many remarks were not shown; most trials of a list may have one."""
         more = self._remarks - _REMARKS_SHOWN
         if more > 0:
             self.say(
@@ -92,7 +92,7 @@ class Screen:
         """Write a line to standard error."""
         from tqdm import tqdm
 
-        # Around the bar, which a plain print would tear apart.
+        # Printed around the progress bar, which a plain print would break.
         tqdm.write(printable(text), file=sys.stderr)
 
     def _write(self, text: str) -> None:
@@ -101,12 +101,12 @@ class Screen:
         from tqdm import tqdm
 
         tqdm.write(text, file=self._stream)
-        # Another program may read the lines as they come.
+        # Another program may read the lines as they arrive.
         self._stream.flush()
 
 
 def _describe_strength(line: Line) -> str:
-    """Return an LLR in words, with log10 and its interval; '' where it says nothing."""
+    """Return an LLR in words, with log10 and its interval; '' if it is not meaningful."""
     result = line.result
     if result.llr is None or not result.llr_words:
         return ""
@@ -153,6 +153,6 @@ def _describe_spoofed(line: Line) -> str:
         return ""
     if not line.spoofed:
         return "no part marked"
-    # In seconds, as in the files: minutes have no hundredths, and parts are short.
+    # In seconds, as in the files, because parts are short.
     parts = [f"{start_s:.2f}-{end_s:.2f}" for start_s, end_s in line.spoofed]
     return f"spoofed from to (s): {and_more(parts, _PARTS_SHOWN)}"

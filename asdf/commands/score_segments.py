@@ -1,7 +1,7 @@
-"""The outputs of `python -m asdf score --segments`: RTTM, JSON with the scores of frames, pictures.
+"""Outputs of `python -m asdf score --segments`: RTTM, JSON with frame scores, plots.
 
-Invariant: the parts in all of them are the same, those of the frames that score less than the
-threshold; the JSON is what `python -m asdf localise` reads, and its numbers are the scores' own.
+Invariant: all outputs have the same parts, those of frames that score below the threshold; `python
+-m asdf localise` reads the JSON, whose numbers are the exact scores.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from asdf.trials.trial_list import bare_name
 _SUFFIXES = (".rttm", ".json")
 _NAME_IN_FOLDER = "segments"
 _PICTURES = 100
-"""More pictures than these are not looked at, and each reads its recording once more."""
+"""Maximum number of plots: more are not looked at, and each reads its recording again."""
 
 _COLUMNS = 724
-"""Of a picture, in pixels."""
+"""Number of columns of a plot, in pixels."""
 
 
 @dataclass(frozen=True)
 class SegmentOutputs:
-    """Where the outputs go.
+    """The paths of the outputs.
 
     Attributes:
-        base: the path of the outputs, without suffix.
-        threshold: frames that score less are marked.
+        base: Common path of the outputs, without suffix.
+        threshold: Score below which frames are marked.
     """
 
     base: Path
@@ -59,14 +59,15 @@ class SegmentOutputs:
         return self._with(".json")
 
     def _with(self, suffix: str) -> Path:
-        # Not with_suffix: a name may have a dot, as 'call.2'.
+        # with_suffix would not do: a name may contain a dot, as in 'call.2'.
         return self.base.with_name(self.base.name + suffix)
 
     def write(self, network: str, lines: Callable[[], Iterator[Line]]) -> None:
         """Write RTTM and JSON.
 
         Args:
-            lines: yields those of all recordings, each time from the first one on.
+            lines: Function that yields the lines of all recordings, from the first one at each
+                call.
         """
         with atomic_write(self.json) as file:
             heading = json.dumps({"network": network, "threshold": self.threshold}, indent=1)
@@ -81,12 +82,12 @@ class SegmentOutputs:
         for line in lines():
             if line.result.frames is not None:
                 by_path[line.result.name] = Timed(tuple(line.spoofed), line.result.frames.seconds)
-        # By bare name, as corpora have them, or by path where two have one name.
+        # Bare names, as in corpora, or paths if two are equal.
         bare = {bare_name(path): timed for path, timed in by_path.items()}
         write_rttm(self.rttm, bare if len(bare) == len(by_path) else by_path)
 
     def write_pictures(self, lines: Iterable[Line]) -> int:
-        """Write pictures of the first recordings; return how many."""
+        """Write plots of the first recordings; return their number."""
         names: set[str] = set()
         for line in lines:
             if line.result.frames is None or len(names) == _PICTURES:
@@ -97,11 +98,11 @@ class SegmentOutputs:
 
 
 def segment_outputs(args: ScoreOptions, detector: Detector) -> SegmentOutputs | None:
-    """Return the outputs that --segments names: files, or 'segments' in a folder.
+    """Return the outputs of --segments: files, or 'segments' in a folder.
 
     Raises:
         UsageError: they cannot be written there, another output has the same path, or the network
-            scores no frames.
+            gives no frame scores.
     """
     path = args.segments
     if path is None:
@@ -114,7 +115,7 @@ def segment_outputs(args: ScoreOptions, detector: Detector) -> SegmentOutputs | 
             outputs.json.resolve(),
         ):
             raise UsageError(f"{other} would be written twice, by --segments too: name another.")
-    # Before anything is scored or written.
+    # Checked before anything is scored or written.
     detector.score_many([], frames=True)
     return outputs
 
@@ -127,7 +128,7 @@ def frames_entry(frames: FrameScores | None) -> dict[str, Any] | None:
 
 
 def frames_of(entry: dict[str, Any] | None) -> FrameScores | None:
-    """Return what `frames_entry` was made of."""
+    """Return the frame scores of an entry made by `frames_entry`."""
     if entry is None:
         return None
     scores = np.array(entry["scores"], np.float32)
@@ -150,7 +151,7 @@ def _draw(line: Line, threshold: float) -> str:
     try:
         loudness = _loudness(line.result.path, frames.seconds)
     except (AsdfError, OSError):
-        # It may have gone since it was scored: the scores are drawn without it.
+        # The recording may be gone since: the scores are drawn without it.
         loudness = np.zeros(1)
     backdrop = Backdrop(loudness, line.spoofed)
     kind = "frame score"
@@ -158,7 +159,7 @@ def _draw(line: Line, threshold: float) -> str:
 
 
 def frames_as_windows(frames: FrameScores, most: int = _COLUMNS) -> list[WindowScore]:
-    """Return at most `most` windows that follow each other, with the lowest score of each."""
+    """Return at most `most` consecutive windows, with the lowest score of each."""
     windows = []
     indices = np.arange(len(frames))
     for part in np.array_split(indices, min(most, len(frames))):
@@ -169,10 +170,10 @@ def frames_as_windows(frames: FrameScores, most: int = _COLUMNS) -> list[WindowS
 
 
 def _loudness(path: Path, seconds: float) -> Floats:
-    """Return the largest sample of each of `_COLUMNS` parts of a recording, the loudest being 1."""
+    """Return the maximum sample of each of `_COLUMNS` parts of a recording, normalised to 1."""
     per_column = max(1, round(seconds * SAMPLE_RATE / _COLUMNS))
     largest = []
-    # Read part by part: memory holds a column, however long the recording.
+    # Read part by part, so that memory holds one column for recordings of any length.
     for block in read_blocks(path, per_column):
         largest.append(float(np.abs(block).max(initial=0.0)))
     loudness: Floats = np.array(largest or [0.0])

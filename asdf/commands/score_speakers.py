@@ -1,6 +1,6 @@
-"""The speakers of conversations that `python -m asdf score --rttm` and `--diarise` score.
+"""Speakers of conversations for `python -m asdf score --rttm` and `--diarise`.
 
-Invariant: every recording has turns, and is the only one of its name, before anything is scored.
+Invariant: before anything is scored, every recording has turns and a unique name.
 """
 
 from __future__ import annotations
@@ -32,13 +32,14 @@ class SpeakerRecordings(Recordings):
         """Append the speakers of a recording."""
         whole = as_recording(str(recording.path))
         for each in speaker_recordings(whole, speakers):
-            # A label is of the recording, in which some may be genuine and others not.
+            # A label is of the whole recording, in which some speakers may be genuine and others
+            # not.
             self._append(str(recording.path), Recording(recording.path))
             self._sources.append(each)
 
     @property
     def sources(self) -> Sequence[SpeakerRecording]:
-        """What is scored: what each speaker says alone."""
+        """The speech of each speaker alone, for scoring."""
         return self._sources
 
     def speaker(self, index: int) -> Speaker | None:
@@ -54,10 +55,10 @@ class SpeakerRecordings(Recordings):
 
 
 def with_speakers(args: ScoreOptions, recordings: Recordings) -> Recordings:
-    """Return the speakers of the recordings where they are requested, else the recordings.
+    """Return the speakers of the recordings if requested, else the recordings.
 
     Raises:
-        UsageError: two recordings have one name, or the package that diarises is not installed.
+        UsageError: two recordings have the same name, or the diarisation package is not installed.
         AsdfError: the turns cannot be read, or a recording has none.
     """
     rttm = args.rttm or args.diarise
@@ -83,7 +84,7 @@ def with_speakers(args: ScoreOptions, recordings: Recordings) -> Recordings:
 
 
 def _diarise(args: ScoreOptions, recordings: Recordings) -> None:
-    """Find who speaks when, and write it."""
+    """Diarise the recordings, and write the turns."""
     from asdf.audio.diarisation import open_diariser
 
     assert args.diarise is not None

@@ -1,8 +1,8 @@
-"""Scores as they are shown on a terminal: verdict first, in colour, numbers below each other.
+"""Scores on a terminal: verdict first, in colour, with aligned numbers.
 
-Invariant: what is written to a pipe or a file is never formatted here, so that programs read the
-same whether somebody looks on or not. The name of a recording comes last and is cut in its middle:
-no line is wider than the terminal, which would break it anywhere, within a number too.
+Invariant: output to a pipe or a file is never formatted here, so that programs always read the
+same. The name of a recording comes last and is cut in its middle, so that no line is wider than the
+terminal, which would break it anywhere.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ ERROR = "error"
 _GREEN, _RED, _AMBER = "32", "31", "33"
 _COLOURS = {BONA_FIDE: _GREEN, SPOOF: _RED}
 _VERDICT_WIDTH = len(NOT_JUDGED)
-# As '-1234.5678', which no network and no calibration exceeds.
+# Width of '-1234.5678', which no network and no calibration exceeds.
 _SCORE_WIDTH = 10
 _BETWEEN = "  "
 _MIN_NAME = 12
 
 
 class TerminalLines:
-    """Makes lines of results, and counts the results for a last line."""
+    """Formats lines of results, and counts the results for a last line."""
 
     def __init__(self, stream: TextIO, has_verdicts: bool) -> None:
         """`stream` is the terminal."""
@@ -40,7 +40,7 @@ class TerminalLines:
         self._counts: Counter[str] = Counter()
 
     def describe(self, line: Line, notes: str) -> str:
-        """Return the lines of a recording: verdict, score and name; below them its notes."""
+        """Return the lines of a recording: verdict, score and name, followed by its notes."""
         result = line.result
         verdict = result.verdict or NOT_JUDGED
         score = ERROR
@@ -52,7 +52,7 @@ class TerminalLines:
         cells = [score.rjust(_SCORE_WIDTH)]
         width = _SCORE_WIDTH
         if self._has_verdicts:
-            # The score of what has none is empty: its verdict says so already.
+            # The score of a failed recording is empty: its verdict says so already.
             colour = _AMBER if result.unlike else _COLOURS.get(verdict, _AMBER)
             shown = verdict.ljust(_VERDICT_WIDTH)
             if self._in_colour:
@@ -67,7 +67,7 @@ class TerminalLines:
         return "\n".join([_BETWEEN.join(cells), *below])
 
     def summary(self) -> str:
-        """Return the number of recordings and of each verdict; '' of fewer than two."""
+        """Return the numbers of recordings and of each verdict; '' for fewer than two."""
         total = sum(self._counts.values())
         failed = self._counts[ERROR]
         if total < 2:
@@ -85,7 +85,7 @@ def terminal_width(stream: TextIO) -> int:
     if "COLUMNS" in os.environ:
         return shutil.get_terminal_size().columns
     try:
-        # A terminal without a size says 0.
+        # A terminal without a size reports 0.
         return os.get_terminal_size(stream.fileno()).columns or 80
     except OSError:
         return 80

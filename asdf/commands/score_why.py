@@ -1,7 +1,7 @@
-"""The outputs of `python -m asdf score --why`: JSON with the maps, and a picture per recording.
+"""Outputs of `python -m asdf score --why`: JSON with the maps, and a plot per recording.
 
-Invariant: what was examined is saved at once, so that the same command goes on after a stop; scores
-are those of the other outputs, since the same detector gives both.
+Invariant: results are saved at once, so that the same command resumes after a stop; scores equal
+those of the other outputs, because the same detector computes both.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _NAME_IN_FOLDER = "why"
 
 @dataclass(frozen=True)
 class WhyOutputs:
-    """Where the outputs go, and what makes them.
+    """The paths of the outputs, and their maker.
 
     Attributes:
-        base: Path of the outputs, without suffix.
-        explainer: Examiner of the recordings.
+        base: Common path of the outputs, without suffix.
+        explainer: Explainer of the recordings.
         work: Facts that maps depend on besides the recordings.
     """
 
@@ -47,13 +47,13 @@ class WhyOutputs:
     @property
     def json(self) -> Path:
         """Path of the JSON."""
-        # Not with_suffix: a name may have a dot, as 'call.2'.
+        # with_suffix would not do: a name may contain a dot, as in 'call.2'.
         return self.base.with_name(f"{self.base.name}.json")
 
     def write(self, network: str, paths: Sequence[str], stdin_path: str) -> int:
-        """Examine recordings and write the outputs; return how many could not be examined.
+        """Explain recordings and write the outputs; return how many could not be explained.
 
-        A recording that cannot be is reported, and the rest go on.
+        A recording that fails is reported, and the others continue.
         """
         names = ["-" if path == stdin_path else printable(path, one_line=True) for path in paths]
         work = {**self.work, "paths": list(paths)}
@@ -77,7 +77,7 @@ class WhyOutputs:
             entries = [journal[index]["why"] for index in range(len(paths)) if index in journal]
             content = {"network": network, "recordings": entries}
             write_text(self.json, json.dumps(content, indent=1) + "\n")
-            # Last: until then it is the only copy.
+            # Removed last: until then it is the only copy.
             journal.remove()
         show(f"{self.json} is written; pictures: {len(entries)}", sys.stderr)
         return failed
@@ -103,14 +103,14 @@ class WhyOutputs:
 
 
 def why_outputs(args: ScoreOptions, detector: Detector, are_trials: bool) -> WhyOutputs | None:
-    """Return the outputs that --why names: files, or 'why' in a folder; None without it.
+    """Return the outputs of --why: files, or 'why' in a folder; None without the option.
 
     Args:
-        are_trials: Whether scores are of the beginnings of recordings, which are examined then.
+        are_trials: Whether scores are of the beginnings of recordings, which are then explained.
 
     Raises:
-        UsageError: they cannot be written there, an option lacks --why or cannot be meant, or
-            captum is missing.
+        UsageError: they cannot be written there, an option needs --why or is not valid, or captum
+            is missing.
     """
     path = args.why
     if path is None:
@@ -140,12 +140,12 @@ def why_outputs(args: ScoreOptions, detector: Detector, are_trials: bool) -> Why
 
 def _digest(detector: Detector) -> str:
     path = Path(detector.source)
-    # A commit of the hub never changes.
+    # A commit on the hub never changes.
     return digest_of(path) if path.exists() else detector.source
 
 
 def _picture_names(output: str, names: list[str]) -> list[str]:
-    """Return the name of each recording's picture, with a number where two would have one."""
+    """Return the name of each recording's plot, with a number for duplicates."""
     pictures: list[str] = []
     for name in names:
         first = f"{output} - {Path(name).stem}"

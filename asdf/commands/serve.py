@@ -139,7 +139,7 @@ def main(arguments: list[str]) -> int:
         AsdfError: the network cannot be read.
     """
     args = COMMAND.read(arguments)
-    # Before the seconds that importing torch and reading a network take.
+    # Checked before the seconds for importing torch and reading a network.
     check_installed()
     args.limits.check()
     from asdf.watermarks import open_search
@@ -172,15 +172,15 @@ def main(arguments: list[str]) -> int:
 def _plan_network(args: ServeOptions) -> Network:
     """Return how the processes of the service open the network.
 
-    Workers share one that computes on a CPU with one thread; otherwise each opens it by itself, on
-    a GPU of its own where there are several.
+    Workers share a network on the CPU with one thread; otherwise each opens its own, on separate
+    GPUs if there are several.
     """
     from asdf.commands.score import open_detector
 
     threads = args.threads
     gpus = 0
     if args.workers > 1:
-        # Without opening a GPU, which no fork could use then.
+        # This avoids initialising CUDA, after which forks could not use a GPU.
         os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
         gpus = count_gpus(args.device)
         if not gpus:
@@ -198,7 +198,7 @@ def _plan_network(args: ServeOptions) -> Network:
 
 
 def count_gpus(device: str) -> int:
-    """Return how many GPUs workers may be spread over; 0 on a CPU, 1 where one is named."""
+    """Return the number of GPUs for workers; 0 on a CPU, 1 if a GPU is given."""
     if device not in ("auto", "cuda"):
         return int(device.startswith("cuda"))
     import torch

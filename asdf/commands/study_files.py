@@ -1,6 +1,6 @@
-"""What commands that measure detectors on altered recordings share: inputs, and files of results.
+"""Common parts of commands that measure detectors on altered recordings: inputs, result files.
 
-Invariant: a mistake in a list is found before any work; all results of a study stand in its folder.
+Invariant: an error in a list is found before any work; all results of a study are in its folder.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def check_workers(workers: int) -> None:
-    """Raise a UsageError for a number of processes that cannot be meant."""
+    """Raise a UsageError for an invalid number of processes."""
     if workers < 0:
         raise UsageError(f"--workers {workers}: 0 or more are needed.")
 
@@ -30,7 +30,7 @@ def check_labels(trials: TrialList, what: str) -> None:
     """Refuse a list that gives no error rates.
 
     Args:
-        what: What is measured, such as 'robustness is'.
+        what: Name of the measurement with its verb, such as 'robustness is'.
 
     Raises:
         AsdfError: a recording has no label, or a class has fewer than two recordings.
@@ -47,11 +47,11 @@ def check_labels(trials: TrialList, what: str) -> None:
 def open_rivals(
     networks: Sequence[str], args: WeightsOptions, device: str, full_length: bool
 ) -> list[Rival]:
-    """Open networks, each with a name of its own, the stem of its file.
+    """Open networks, each with a distinct name, based on the stem of its file.
 
     Raises:
         AsdfError: a file is not a network.
-        UsageError: a device, folder or name does not exist; a network is not of 16 kHz.
+        UsageError: a device, folder or name does not exist, or a network is not of 16 kHz.
     """
     from asdf.robustness import Rival
     from asdf.scoring.detector import Detector
@@ -65,14 +65,14 @@ def open_rivals(
         check_usual(detector.settings.audio, f"A measurement of {network} on changed copies")
         stem = Path(network).stem or "network"
         names.append(stem)
-        # Networks of several folders may be called alike.
+        # Networks in several folders may have the same file name.
         name = stem if names.count(stem) == 1 else f"{stem}-{names.count(stem)}"
         rivals.append(Rival(name, detector, network_digest(network)))
     return rivals
 
 
 def made_by(command: str, arguments: Sequence[str], rivals: Sequence[Rival]) -> dict[str, str]:
-    """Return what made a study: version, command, and digests of networks."""
+    """Return the provenance of a study: version, command, and digests of networks."""
     facts = {"ASDF": VERSION, "command": f"asdf-antispoofing {command} {shlex.join(arguments)}"}
     for rival in rivals:
         facts[f"SHA-256 of {rival.name}"] = rival.digest
@@ -80,12 +80,12 @@ def made_by(command: str, arguments: Sequence[str], rivals: Sequence[Rival]) -> 
 
 
 def facts_of(made_by: Mapping[str, str]) -> list[str]:
-    """Return what made a study as the small print of its page."""
+    """Return the provenance of a study as small print of its page."""
     return [f"{name}: {value}" for name, value in made_by.items()]
 
 
 def write_results(folder: Path, contents: Mapping[str, str]) -> None:
-    """Write the files of a study, by their names.
+    """Write the files of a study, by name.
 
     Raises:
         AsdfError: one of them cannot be written.

@@ -116,7 +116,7 @@ def _read_scores(path: Path, trials: TrialList) -> Scores:
 
 
 def _check(args: SubmissionOptions) -> None:
-    """Raise UsageError for options that do not go together."""
+    """Raise UsageError for contradictory options."""
     if bool(args.scores) == bool(args.check):
         raise UsageError("name a score file to write from, or with --check a file to check.")
     if args.scores and not args.output:

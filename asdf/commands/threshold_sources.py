@@ -1,6 +1,6 @@
-"""Thresholds of decisions that come from another set, or from a calibrated network.
+"""Thresholds for decisions from another set, or from a calibrated network.
 
-Invariant: a threshold never comes from the trials that are judged without a warning that says so.
+Invariant: if a threshold comes from the trials that it decides, a warning says so.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _IN_WORDS = {
 
 @dataclass(frozen=True)
 class LabelFile:
-    """The label file of a set, and the subset of it that counts; None: the scores have labels."""
+    """The label file of a set, and its subset; None: the scores have labels."""
 
     path: Path | None
     subset: str | None
@@ -41,11 +41,11 @@ def threshold_of_set(path: Path, labels: LabelFile, rule: str, judged: Scores) -
 
     Args:
         path: Score file of the set.
-        rule: One of `THRESHOLD_RULES`.
-        judged: Scores that are decided; a warning is shown where the set shares trials with them.
+        rule: Rule for choosing the threshold, one of `THRESHOLD_RULES`.
+        judged: Scores to decide; a warning is shown if the set shares trials with them.
 
     Raises:
-        AsdfError: a file cannot be read, or they do not fit each other.
+        AsdfError: a file cannot be read, or the files do not match.
     """
     from asdf.corpora import choose_subset, read_protocol
     from asdf.metrics.detection import DetCurve
@@ -71,13 +71,13 @@ def threshold_of_set(path: Path, labels: LabelFile, rule: str, judged: Scores) -
 
 
 def is_one_network(paths: Sequence[Path]) -> bool:
-    """Return whether score files state that one network made all of them."""
+    """Return whether score files state that the same network made all of them."""
     networks = {_network_of(path) for path in paths}
     return len(networks) == 1 and None not in networks
 
 
 def warn_of_other_network(source: Path, judged: Path) -> None:
-    """Show a warning where a threshold comes from another network's scores than those judged."""
+    """Show a warning if a threshold comes from the scores of another network."""
     theirs, ours = _network_of(source), _network_of(judged)
     if theirs is not None and ours is not None and theirs != ours:
         show_error(
@@ -89,7 +89,7 @@ def warn_of_other_network(source: Path, judged: Path) -> None:
 
 
 def _network_of(path: Path) -> str | None:
-    """Return the digest of the network that made a score file; None where it is not known."""
+    """Return the digest of the network that made a score file; None if unknown."""
     from asdf.trials.scored_files import read_how_scored
 
     stated = read_how_scored(path)

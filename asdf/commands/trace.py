@@ -144,7 +144,7 @@ def _draw(path: Path, results: dict[str, SourceResult]) -> None:
 
 
 def _check(args: TraceOptions) -> None:
-    """Raise UsageError for options that do not go together."""
+    """Raise UsageError for contradictory options."""
     check_inputs([args.protocol])
     if args.picture:
         check_file(args.picture)

@@ -47,7 +47,7 @@ def main(arguments: list[str]) -> int:
 
 
 def find_run_file(recipe: Path) -> Path:
-    """Return the run.py of a recipe, which may be named by its folder.
+    """Return the run.py of a recipe, given by it or by its folder.
 
     Raises:
         UsageError: there is none.
@@ -62,11 +62,11 @@ def find_run_file(recipe: Path) -> Path:
 
 
 def become_recipe(run_file: Path, words: tuple[str, ...]) -> None:
-    """Replace this process by the recipe's, whose signals and exit status stay the command's."""
+    """Replace this process by the recipe's, which keeps its signals and exit status."""
     environment = dict(os.environ)
     home = Path(asdf.__file__).resolve().parents[1]
     if (home / "pyproject.toml").is_file():
-        # A checkout that is not installed is importable from its own folder alone.
+        # A checkout that is not installed can be imported only from its own folder.
         inherited = environment.get("PYTHONPATH")
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(home), inherited)))
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""The versions that a report of a problem needs, without a start of torch."""
+"""Version information for problem reports, without importing torch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from asdf.distributed.builds import installed_torch
 
 
 def describe_version() -> str:
-    """Return the versions of ASDF, torch and Python, and where ASDF lies."""
+    """Return the versions of ASDF, torch and Python, and the location of ASDF."""
     build = installed_torch()
     torch = str(build) if build.version else "no torch"
     folder = Path(asdf.__file__).resolve().parent

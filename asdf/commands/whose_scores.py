@@ -1,7 +1,7 @@
-"""Whether scores were made by the network that is to be calibrated or fused by them.
+"""Check that scores for a calibration or fusion were made by the given network.
 
-Invariant: scores of another network, or with their sign turned, are refused with one message; and
-what could not be checked is reported as not checked, never taken for right.
+Invariant: scores of another network, or with reversed sign, are refused with one message; a check
+that is impossible is reported as not done, and never assumed to succeed.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from asdf.trials.score_file import Scores
 
 TOLERANCES = {FULL: 1e-3, "tf32": 0.01, "bf16": 0.05}
-"""How far a score may be from the network's in fp32 on this machine, as a part of it, or as it is
-where it is below 1, by the precision that it was computed in. Other machines stay within that,
-another epoch of a training hardly ever does."""
+"""Relative tolerance of a score from the network's in fp32 on this machine, or absolute
+tolerance for scores below 1, by the precision in which the score was computed. Scores on other
+machines are within it, those of another epoch of a training hardly ever."""
 
 _TOLERANCE_NOT_KNOWN = TOLERANCES["tf32"]
 
@@ -47,10 +47,10 @@ class _Scored:
 def check_networks_of(
     networks: Sequence[str], paths: Sequence[Path], scores: Sequence[Scores], folder: Path | None
 ) -> None:
-    """Check the score file of each network, in the same order; report what was not checked.
+    """Check the score file of each network, in the same order; report skipped checks.
 
     Raises:
-        AsdfError: scores are of another network, or their sign is turned.
+        AsdfError: scores are of another network, or have a reversed sign.
     """
     from asdf.interchange import network_digest
 
@@ -102,10 +102,10 @@ def _check_by_scoring(
 
 
 def locate_recordings(ids: Sequence[str], path: Path, folder: Path | None) -> list[Path] | None:
-    """Return the recordings of trials of a score file; None where one is missing.
+    """Return the recordings of a score file's trials; None if one is missing.
 
     Args:
-        folder: Folder that the trials are relative to; None: those that they may be relative to.
+        folder: Folder that the trials are relative to; None: the usual folders.
     """
     for base in _folders(path, folder):
         recordings = [base / utterance for utterance in ids]
@@ -129,13 +129,13 @@ def _folders(path: Path, folder: Path | None) -> Iterator[Path]:
     database = RunFolder(layout.system).database_folder()
     if database is not None:
         yield database
-        # A set lies in the folder of its corpus.
+        # A set is in the folder of its corpus.
         if database.is_dir():
             yield from sorted(entry for entry in database.iterdir() if entry.is_dir())
 
 
 def _score(network: str, recordings: Sequence[Path], path: Path) -> list[float] | str:
-    """Return the raw trial scores of a network, or why there are none."""
+    """Return the raw trial scores of a network, or the reason for their absence."""
     detector = open_as_scored(network, path, device="cpu", engine="plain")
     if isinstance(detector, str):
         return detector
@@ -148,7 +148,7 @@ def _score(network: str, recordings: Sequence[Path], path: Path) -> list[float] 
 
 
 def open_as_scored(network: str, path: Path, **options: Any) -> Detector | str:
-    """Open a network at the length that a score file was made with, or return why it cannot be.
+    """Open a network at the length that a score file states, or return why it cannot be.
 
     Args:
         options: Other arguments of `Detector`.
@@ -167,7 +167,7 @@ def open_as_scored(network: str, path: Path, **options: Any) -> Detector | str:
 
 
 def _same_length(detector: Detector, path: Path) -> bool:
-    """Whether a detector hears as much as the file states; a file that states nothing agrees."""
+    """Whether a detector scores the length that the file states, if it states one."""
     if descriptor_of(path) is not None:
         return True
     length = how_scored(path).length
@@ -202,7 +202,7 @@ def _agree(stated: float, computed: float, tolerance: float) -> bool:
 
 
 def _likely_network(network: str, path: Path) -> str:
-    """Return which network made scores by the name of their folder, where it is another."""
+    """Return the network that the folder of scores indicates, if it is another one."""
     scored = network_of_score_file(path.resolve()) if descriptor_of(path) is None else None
     name = Path(network).resolve()
     if scored is None or scored == NetworkName(name.stem):
