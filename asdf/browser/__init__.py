@@ -1,7 +1,7 @@
-"""A folder with a page that scores recordings in a browser, which sends nothing anywhere.
+"""A folder with a page that scores recordings in a browser, without sending anything.
 
-The graph of the network is run by ONNX Runtime Web, whose files are kept in the folder. The page is
-that of the service (`asdf.service`), with what computes in place of what sends.
+ONNX Runtime Web runs the graph of the network; its files are kept in the folder. The page is that
+of the service (`asdf.service`), with computation in place of requests.
 """
 
 # ruff: noqa: F401 (names for others)

@@ -1,8 +1,8 @@
-"""The folder of a page that scores: written whole or not at all, with the digests of its files.
+"""The folder of a page that scores recordings, written atomically, with digests of its files.
 
-Invariant: the page asks no address but its own, and what it loads is compared with the digests that
-stand in it. What it computes is what `Detector.score_whole` computes, so a network for which it
-could not is refused before anything is written.
+Invariant: the page makes requests only to its own address, and what it loads is verified with the
+digests in it. It computes the same as `Detector.score_whole`; a network for which this is
+impossible is refused before anything is written.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from asdf.version import VERSION
 GRAPH = "network.onnx"
 SUMS = "SHA256SUMS"
 README = "README.txt"
-# The browser decides for all that the page's scripts do, and for the worker, which begins as a part
-# of the page: no other address, no inline script, no frame, no form.
+# The browser applies this to all of the page's scripts, and to the worker, which starts as part of
+# the page: no other address, no inline script, no frame, no form.
 POLICY = (
     "default-src 'none'; script-src 'self' blob: 'wasm-unsafe-eval'; worker-src blob:; "
     "style-src 'self'; img-src 'self'; connect-src 'self'; media-src blob:; form-action 'none'; "
     "base-uri 'none'"
 )
 _REPORT = ("style.css", "dom.js", "theme.js")
-# `local` stands in for what sends recordings to a service.
+# `local` replaces the script that sends recordings to a service.
 _SERVICE_SCRIPTS = ("axes", "words", "microphone", "playing", "picture", "result", "list")
 _LOCAL_SCRIPTS = ("resample", "wav", "headers", "local")
 _SCRIPTS = ("dom", "theme", *_SERVICE_SCRIPTS, *_LOCAL_SCRIPTS, "service")
@@ -59,27 +59,27 @@ _LOCAL = (
     "engine.js",
     *(f"{name}.js" for name in _LOCAL_SCRIPTS),
 )
-# Of a calibration, what maps scores.
+# The fields of a calibration that map scores.
 _MAP = (
     *("scale", "offset", "lowest_llr", "highest_llr", "map_scores", "map_llrs"),
     *("replicates", "bona_fide", "spoof"),
 )
-# Of replicates, of which there are hundreds: more than an interval's percentiles show.
+# Precision of replicates, of which there are hundreds: more than percentiles of an interval need.
 _DIGITS = 6
-# A recording is in the browser's memory as a whole: this long, it takes about 2 GB while a stereo
-# file of 48 kHz is decoded.
+# The whole recording is in the browser's memory: one of this length needs about 2 GB while a stereo
+# file at 48 kHz is decoded.
 _MAX_SECONDS = 3600
 _MAX_MB = 1000
 
 
 @dataclass(frozen=True)
 class Written:
-    """A page's folder that was written.
+    """A written folder of a page.
 
     Attributes:
-        bytes: Bytes of all files.
-        graph_bytes: Bytes of the network's graph.
-        words: Sentences on what the graph takes and what was compared.
+        bytes: Size of all files, in bytes.
+        graph_bytes: Size of the network's graph, in bytes.
+        words: Sentences on the graph's input and the comparison.
     """
 
     bytes: int
@@ -97,15 +97,15 @@ def write_browser_folder(
     """Write the page of a network, which is also open as `detector`.
 
     Args:
-        folder: Folder that does not exist yet.
-        int8: quantise the weights of large linear layers.
+        folder: Folder to create.
+        int8: Whether to quantise the weights of large linear layers.
 
     Raises:
-        UsageError: the page could not hear recordings as the network is meant to.
-        GraphError: the network cannot be exported, or its graph gives other numbers.
+        UsageError: the page could not prepare recordings as the network requires.
+        GraphError: the network cannot be exported, or its graph gives other results.
         AsdfError: the folder cannot be written.
     """
-    # The page's scripts compute no speech activity.
+    # The page's scripts have no speech activity detection.
     check_usual(detector.settings.audio, "The page that computes in the browser")
     if detector.settings.sad.mode != "off":
         raise UsageError(
@@ -136,7 +136,7 @@ def write_browser_folder(
 
 
 def _check_lengths(graph: Graph, detector: Detector) -> None:
-    """Refuse a graph that does not take all lengths that recordings are scored at."""
+    """Refuse a graph that does not support all lengths of scored recordings."""
     taken = {detector.length.min_samples, detector.length.max_samples}
     if graph.only is None or taken == {graph.only}:
         return
@@ -148,7 +148,7 @@ def _check_lengths(graph: Graph, detector: Detector) -> None:
 
 
 def _rules(detector: Detector, search: PartSearch | None) -> dict[str, Any]:
-    """Return what makes a verdict of the network's output, as plain values."""
+    """Return the rules for verdicts from the network's output, as plain values."""
     rules: dict[str, Any] = {
         **detector.length.record(),
         "score": detector.settings.network.score,
@@ -183,7 +183,7 @@ def _describe(
     contents: Mapping[str, bytes],
     precision: str,
 ) -> dict[str, Any]:
-    """Return what the page knows of the network, as plain values."""
+    """Return the page's data on the network, as plain values."""
     heading = make_heading(detector, Path(detector.source).name, are_trials=False)
     window = part_window(detector.length, detector.window_samples)
     paths = {"graph": GRAPH, "wasm": f"runtime/{WASM}", "glue": f"runtime/{GLUE}"}
@@ -214,7 +214,7 @@ def _describe(
 
 
 def _page_files(about: dict[str, Any], remarks: Sequence[str]) -> dict[str, bytes]:
-    """Return the page, its scripts and styles, and the text on the folder."""
+    """Return the page, its scripts and styles, and the README of the folder."""
     contents = {}
     packages = {"asdf.report": _REPORT, "asdf.service": _SERVICE, "asdf.browser": _LOCAL}
     for package, names in packages.items():
@@ -230,7 +230,7 @@ def _page_files(about: dict[str, Any], remarks: Sequence[str]) -> dict[str, byte
     )
     page = templates.get_template("local.html").render(
         about=about,
-        # Within a script element no '<' may begin a tag.
+        # Within a script element, no '<' may begin a tag.
         data=json.dumps(about).replace("<", "\\u003c"),
         scripts=_SCRIPTS,
         policy=POLICY,
@@ -244,8 +244,8 @@ def _page_files(about: dict[str, Any], remarks: Sequence[str]) -> dict[str, byte
 
 
 def _write_whole(folder: Path, contents: Mapping[str, bytes]) -> None:
-    """Write the files next to `folder`, then give them its name."""
-    # As `sha256sum` writes and checks it.
+    """Write the files next to `folder`, then rename."""
+    # In the format of `sha256sum`.
     lines = [f"{hashlib.sha256(contents[name]).hexdigest()}  {name}\n" for name in sorted(contents)]
     try:
         folder = folder.resolve()
@@ -254,7 +254,7 @@ def _write_whole(folder: Path, contents: Mapping[str, bytes]) -> None:
             tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.", suffix=".part")
         )
         try:
-            # A folder of its own in it: what mkdtemp makes is for this user alone.
+            # A subfolder, because mkdtemp's folder is readable only by this user.
             new = workshop / folder.name
             for name, content in {**contents, SUMS: "".join(lines).encode()}.items():
                 path = new / name

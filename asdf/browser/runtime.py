@@ -1,8 +1,8 @@
 """ONNX Runtime Web: the files of the npm package that run a graph in a browser.
 
-Invariant: what goes into a page's folder is the package that this version of ASDF was tested with,
-bit by bit, or what the user names, whose version is then stated. Nothing of the package is run
-here, neither by npm nor by Python.
+Invariant: the files in a page's folder are bit by bit those of the package that this version of
+ASDF was tested with, or those that the user provides, whose version is then stated. No code of the
+package is executed here, neither by npm nor by Python.
 
 Source: https://onnxruntime.ai/docs/get-started/with-javascript/web.html
 """
@@ -25,13 +25,13 @@ from asdf.errors import AsdfError, UsageError
 
 PACKAGE = "onnxruntime-web"
 VERSION = "1.30.0"
-"""The version of the package that is fetched, and that the tests run."""
+"""Version of the package that is downloaded and tested."""
 
 INTEGRITY = (
     "sha512-q0y+JrrtukXSzsBWEMccVfqX25LRmosXHF+CaRJm"
     "g8pZClzcV7svNc4rKY3jL02Vb7QmRMDs1SigqR4CXAfKYQ=="
 )
-"""SHA-512 of the package's archive, as package managers state it."""
+"""SHA-512 of the package's archive, in the format of package managers."""
 
 SCRIPT = "ort.wasm.min.js"
 GLUE = "ort-wasm-simd-threaded.mjs"
@@ -42,14 +42,14 @@ _DIGESTS = {
     WASM: "3398c10d07d229bd91b364548e130e0e51a8e5704b88c7c083ebbeb78842dee2",
 }
 _VERSION_LINE = re.compile(rb"ONNX Runtime Web v([\w.+-]+)")
-# Its archive has 33 MB; a slow line takes minutes, a network that answers nothing should not hang.
+# The archive has 33 MB: a slow connection takes minutes, but an unresponsive one should not hang.
 _NPM_S = 900
 _ADVICE = (
     f"On a machine with npm and a way out to the net, `npm pack {PACKAGE}@{VERSION}` and "
     "`tar xzf` of what it leaves give a folder package/dist; copy that here and name it: "
     "--runtime FOLDER. The folder 'runtime' of a page that was exported before is one as well."
 )
-# Of its licence the package has no more than the name.
+# The package contains only the name of its licence.
 _LICENCE = """\
 ONNX Runtime Web: MIT License
 
@@ -92,18 +92,18 @@ class Runtime:
 
 
 def find_runtime(folder: Path | None) -> Runtime:
-    """Return the files of `folder`, or of the package that npm fetches.
+    """Return the files of `folder`, or of the package downloaded by npm.
 
     Args:
-        folder: the folder 'dist' of the package, or one that holds it; None: npm fetches it.
+        folder: Folder 'dist' of the package, or its parent; None: npm downloads the package.
 
     Raises:
-        UsageError: the folder lacks a file, or has files that are not those of their version; npm
-            is missing.
-        AsdfError: npm cannot fetch the package, or fetched something else.
+        UsageError: the folder lacks a file, or its files do not match their version; or npm is
+            missing.
+        AsdfError: npm cannot download the package, or downloaded something else.
     """
     if folder is not None:
-        # The files lie in the folder itself, or in the one that a package or a page has.
+        # The files are in the folder itself, or in a subfolder of a package or a page.
         folders = (folder, folder / "dist", folder / "runtime")
         folder = next((inner for inner in folders if (inner / SCRIPT).is_file()), folder)
     files = _fetch_files() if folder is None else _read_files(folder)
@@ -133,11 +133,11 @@ def _read_files(folder: Path) -> dict[str, bytes]:
 
 
 def _fetch_files() -> dict[str, bytes]:
-    """Let npm fetch the package into a temporary folder; return its files.
+    """Let npm download the package into a temporary folder; return its files.
 
     Raises:
         UsageError: npm is missing.
-        AsdfError: it fails, or what it fetched has another digest than the recorded one.
+        AsdfError: it fails, or the downloaded package has another digest than the recorded one.
     """
     npm = shutil.which("npm")
     if npm is None:
@@ -146,7 +146,7 @@ def _fetch_files() -> dict[str, bytes]:
             f"no npm here. {_ADVICE}"
         )
     with TemporaryDirectory() as folder:
-        # Nothing of a package runs when it is packed by name; the option says it once more.
+        # Packing a package by name runs none of its scripts; the option makes this explicit.
         command = [npm, "pack", f"{PACKAGE}@{VERSION}", "--ignore-scripts", "--silent"]
         try:
             done = subprocess.run(
@@ -184,8 +184,8 @@ def _unpack(archive: Path) -> dict[str, bytes]:
 
 
 def _notices_of(folder: Path | None) -> dict[str, bytes]:
-    """Return the licences of what is built into the runtime, where they are at hand."""
-    # The npm package has none; the Python package is built of the same source.
+    """Return the licences of third-party code in the runtime, if available."""
+    # The npm package has none; the Python package is built from the same source.
     homes = [] if folder is None else [folder]
     found = find_spec("onnxruntime")
     if found is not None and found.origin is not None:

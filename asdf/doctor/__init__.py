@@ -1,8 +1,8 @@
-"""What works on this machine, and how to fix what does not.
+"""Checks of this machine, with advice on how to fix problems.
 
-Invariant: an examination ends, whatever is broken. Each group of steps runs in a process of its
-own with a time limit: a crash of torch, a driver that hangs or a dead network disk costs that group
-the rest of its steps, and is a finding itself.
+Invariant: an examination ends, whatever is broken. Each group of steps runs in its own process with
+a time limit: a crash of torch, a hanging driver or a dead network disk affects only the rest of
+that group, and is a finding itself.
 """
 
 from asdf.doctor.finding import MISSING, OK, WARNING, Finding

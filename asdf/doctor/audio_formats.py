@@ -1,6 +1,6 @@
-"""What recordings can be decoded: libsndfile's formats, and FFmpeg's by way of PyAV.
+"""Decodable audio formats: those of libsndfile, and of FFmpeg through PyAV.
 
-Each format is encoded and decoded here: a library that lists a format may still lack its codec.
+Each format is encoded and decoded here, because a library may list a format without its codec.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from asdf.facts import SAMPLE_RATE
 
 _NEWER = "pip install --upgrade soundfile"
 _PYAV = "pip install 'asdf-antispoofing[av]'"
-# Format, subtype, and whether the corpora of the field need it.
+# Format, subtype, and whether public corpora need it.
 _FORMATS = {
     "wav": ("WAV", "PCM_16", True),
     "flac": ("FLAC", "PCM_16", True),
@@ -38,7 +38,7 @@ def steps() -> Sequence[Step]:
 
 
 def look_at_libsndfile() -> Iterable[Finding]:
-    """Yield which formats come back from libsndfile as they went in."""
+    """Yield which formats survive a round trip through libsndfile."""
     works = []
     fails = []
     is_needed = False
@@ -68,12 +68,12 @@ def _comes_back(container: str, subtype: str) -> bool:
         decoded, rate = soundfile.read(file)
     except (soundfile.LibsndfileError, ValueError):
         return False
-    # Lossy codecs delay and pad; their level is right within a tenth.
+    # Lossy codecs delay and pad; their level is correct within a tenth.
     return bool(rate == SAMPLE_RATE and abs(decoded.std() / tone.std() - 1) < 0.1)
 
 
 def look_at_ffmpeg() -> Iterable[Finding]:
-    """Yield whether PyAV is here, and which decoders its FFmpeg has."""
+    """Yield whether PyAV is installed, and which decoders its FFmpeg has."""
     if find_spec("av") is None:
         text = "PyAV is not installed: m4a, mp4, aac, webm and others do not decode"
         yield Finding("FFmpeg", WARNING, text, _PYAV)

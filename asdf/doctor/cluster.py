@@ -1,4 +1,4 @@
-"""Slurm, where it is: its version, whether it answers, and its partitions."""
+"""Checks of Slurm, if it exists: its version, its response, and its partitions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def steps() -> Sequence[Step]:
 
 
 def look_at_slurm() -> Iterable[Finding]:
-    """Yield what is known of Slurm here."""
+    """Yield findings about Slurm."""
     if shutil.which("sbatch") is None:
         yield Finding("Slurm", OK, "not on this machine")
         return
@@ -41,7 +41,7 @@ def look_at_slurm() -> Iterable[Finding]:
 
 
 def _describe(line: str) -> str:
-    """Return 'gpu (4 nodes, gpu:a100:4, 3-00:00:00)' of a line of sinfo."""
+    """Return 'gpu (4 nodes, gpu:a100:4, 3-00:00:00)' for a line of sinfo."""
     name, state, limit, nodes, devices = (line.split() + 5 * ["?"])[:5]
     parts = [f"{nodes} nodes"]
     if devices not in ("(null)", "?"):

@@ -1,4 +1,4 @@
-"""A folder that runs write to: room, whole files by renaming, and locks."""
+"""Checks of an output folder: free space, atomic renaming, and locks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LITTLE = 2 * _GIB
 _TOO_LITTLE = 100 * 2**20
 _FEW_INODES = 1000
 _ELSEWHERE = "Choose another folder (of a run: paths.output_folder; caches: HF_HOME, TMPDIR)"
-# Their contents live in memory.
+# File systems in memory.
 _IN_MEMORY = ("tmpfs", "ramfs")
 
 
@@ -30,7 +30,7 @@ def steps(folder: str) -> Sequence[Step]:
 
 
 def look_at_folder(folder: Path, name: str) -> Iterable[Finding]:
-    """Yield what a folder's disk offers, after a file was written, locked and renamed there."""
+    """Yield findings on a folder's disk, after writing, locking and renaming a file in it."""
     existing = folder
     while not existing.is_dir():
         existing = existing.parent
@@ -53,7 +53,7 @@ def look_at_folder(folder: Path, name: str) -> Iterable[Finding]:
         remarks.append("no locks: two runs in one folder notice each other a minute late")
     if free < _LITTLE:
         remarks.append("little room: checkpoints of a large front end take 4 GB each")
-    # Some file systems make inodes as they go, and state 0.
+    # Some file systems create inodes on demand, and report 0.
     disk = os.statvfs(existing) if hasattr(os, "statvfs") else None
     if disk is not None and disk.f_files and disk.f_favail < _FEW_INODES:
         remarks.append(f"only {disk.f_favail} more files fit")
@@ -66,10 +66,10 @@ def look_at_folder(folder: Path, name: str) -> Iterable[Finding]:
 
 
 def _try_writing(folder: Path) -> bool:
-    """Write, lock and rename a file as runs do; return whether it could be locked.
+    """Write, lock and rename a file as runs do; return whether locking works.
 
     Raises:
-        OSError: it could not be written or renamed.
+        OSError: the file cannot be written or renamed.
     """
     unfinished = folder / f".asdf-doctor.{secrets.token_hex(4)}.part"
     renamed = unfinished.with_suffix(".whole")
@@ -99,7 +99,7 @@ def _file_system(folder: Path) -> str:
         _, point, mounted, *_ = line.split(" ")
         # A space in the path is written as an octal number.
         mount = Path(point.replace("\\040", " "))
-        # Of mounts at one path the last one is seen.
+        # The last of several mounts at one path is visible.
         if resolved.is_relative_to(mount) and len(mount.parts) >= longest:
             longest = len(mount.parts)
             kind = mounted

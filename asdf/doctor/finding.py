@@ -1,4 +1,4 @@
-"""A finding: what was looked at, whether it works, and how to fix it."""
+"""A finding: what was checked, whether it works, and how to fix it."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 OK = "ok"
 WARNING = "warning"
-"""Runs work, but slower or with something left out."""
+"""Level: runs work, but slower or with limitations."""
 
 MISSING = "missing"
-"""Runs do not work."""
+"""Level: runs do not work."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What was looked at and how it is; `mend` is '' where nothing needs to be done."""
+    """What was checked, and its state; `mend` is '' if nothing needs to be done."""
 
     name: str
     status: str
@@ -25,12 +25,12 @@ class Finding:
 
 @dataclass(frozen=True)
 class Step:
-    """One look at something.
+    """A single check.
 
     Attributes:
-        look: Function that returns the findings; what it raises is a finding as well.
-        mend: Advice for when it fails, crashes or does not end.
-        failed: the status then.
+        look: Function that returns the findings; an exception is a finding too.
+        mend: Advice if it fails, crashes or does not end.
+        failed: Status of the finding if it fails.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Python, ASDF itself and its extras."""
+"""Checks of Python, ASDF itself and its extras."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def steps() -> Sequence[Step]:
 
 
 def look_at_python() -> Iterable[Finding]:
-    """Yield which Python this is."""
+    """Yield the version of Python."""
     yield Finding("Python", OK, f"{platform.python_version()}, {sys.executable}")
 
 
 def look_at_asdf() -> Iterable[Finding]:
-    """Yield which ASDF this is, and whether another package has its import name."""
+    """Yield the version of ASDF, and whether another package has its import name."""
     folder = Path(asdf.__file__).resolve().parent
     yield Finding("ASDF", OK, f"{asdf.__version__}, {folder}")
     if clash.is_overwritten():
@@ -47,7 +47,7 @@ def look_at_asdf() -> Iterable[Finding]:
 
 
 def look_at_extras() -> Iterable[Finding]:
-    """Yield which extras are installed, and how to get the others."""
+    """Yield which extras are installed, and how to install the others."""
     try:
         requirements = metadata.requires(clash.DISTRIBUTION) or []
     except metadata.PackageNotFoundError:
@@ -57,14 +57,14 @@ def look_at_extras() -> Iterable[Finding]:
     packages: dict[str, list[str]] = {}
     for requirement in requirements:
         match = _OF_EXTRA.match(requirement)
-        # An extra may stand for another one.
+        # An extra may refer to another one.
         if match and match[1] != clash.DISTRIBUTION:
             packages.setdefault(match[2], []).append(match[1])
     yield _describe_extras(packages)
 
 
 def _describe_extras(packages: dict[str, list[str]]) -> Finding:
-    """Return the finding of all extras, from the packages of each."""
+    """Return the finding on all extras, from the packages of each."""
     installed = []
     absent = []
     for extra, names in packages.items():

@@ -1,4 +1,4 @@
-"""Cores, memory, shared memory and open files that a process may use here."""
+"""Checks of cores, memory, shared memory and open files available to a process."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from asdf.runs.systems import open_files_limit
 _GIB = 2**30
 _ROOT = Path("/")
 _ENOUGH_MEMORY = 4 * _GIB
-# A batch of clips on its way from a loader's process takes megabytes, and several are under way.
+# A batch of clips in a loader's process takes megabytes, and several are in transit.
 _ENOUGH_SHARED = _GIB
 _ENOUGH_FILES = 1024
-# Version 2 and version 1 of control groups.
+# Paths in version 2 and version 1 of control groups.
 _MEMORY_LIMITS = ("sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
@@ -38,7 +38,7 @@ def steps() -> Sequence[Step]:
 
 
 def look_at_system(system: str = sys.platform) -> Iterable[Finding]:
-    """Yield the operating system, and what is not promised on it."""
+    """Yield the operating system, and what is not supported on it."""
     if system.startswith("linux"):
         yield Finding("system", OK, f"Linux {platform.release()}")
         return
@@ -51,7 +51,7 @@ def look_at_system(system: str = sys.platform) -> Iterable[Finding]:
 
 
 def look_at_cores() -> Iterable[Finding]:
-    """Yield how many cores may be used, and whether more threads than that are requested."""
+    """Yield how many cores are available, and whether more threads are requested."""
     cores = usable_cores()
     text = f"{cores} usable"
     on_machine = os.cpu_count() or cores
@@ -66,7 +66,7 @@ def look_at_cores() -> Iterable[Finding]:
 
 
 def look_at_memory(root: Path = _ROOT) -> Iterable[Finding]:
-    """Yield the memory that is left, of the machine and of the container or job."""
+    """Yield the free memory, of the machine and of the container or job."""
     numbers = {}
     for line in (root / "proc/meminfo").read_text().splitlines():
         name, _, rest = line.partition(":")
@@ -74,7 +74,7 @@ def look_at_memory(root: Path = _ROOT) -> Iterable[Finding]:
     total = numbers["MemTotal"]
     available = numbers.get("MemAvailable", numbers["MemFree"])
     text = f"{available / _GIB:.1f} of {total / _GIB:.1f} GiB available"
-    # Of this container or job; "max" is none.
+    # The limit of this container or job; "max" means none.
     limits = [root / name for name in _MEMORY_LIMITS if (root / name).is_file()]
     words = limits[0].read_text().strip() if limits else ""
     limit = int(words) if words.isdecimal() else total
@@ -89,7 +89,7 @@ def look_at_memory(root: Path = _ROOT) -> Iterable[Finding]:
 
 
 def look_at_shared_memory(folder: Path = Path("/dev/shm")) -> Iterable[Finding]:
-    """Yield the room for batches that loaders' processes hand over."""
+    """Yield the space for batches that loaders' processes pass on."""
     mend = "computing.network_dataloader_workers=0, or a container with --shm-size=8g"
     if not folder.is_dir():
         yield Finding("/dev/shm", WARNING, "not here: loaders' processes cannot hand over", mend)
@@ -103,7 +103,7 @@ def look_at_shared_memory(folder: Path = Path("/dev/shm")) -> Iterable[Finding]:
 
 
 def look_at_files() -> Iterable[Finding]:
-    """Yield how many files a process may have open."""
+    """Yield the maximum number of open files of a process."""
     limit = open_files_limit()
     if limit.soft is None:
         yield Finding("open files", OK, "no limit")

@@ -1,6 +1,6 @@
-"""The process that takes the steps of one group and prints what it sees, a line of JSON each.
+"""The process that runs the steps of one group and prints findings as lines of JSON.
 
-Its output may hold anything else: libraries print warnings, and the last words of a crash.
+Its output may contain other text: warnings of libraries, and messages of a crash.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _GROUPS = {
 
 
 def steps_of(group: str) -> Sequence[Step]:
-    """Return the steps of a group; a group 'folder PATH' is that of a folder."""
+    """Return the steps of a group; the group 'folder PATH' is that of a folder."""
     kind, _, argument = group.partition(" ")
     if kind == "folder":
         return disks.steps(argument)
@@ -33,9 +33,9 @@ def steps_of(group: str) -> Sequence[Step]:
 
 
 def main(group: str) -> None:
-    """Take the steps of a group, one after another."""
+    """Run the steps of a group in order."""
     for step in steps_of(group):
-        # Known before anything can go wrong: the step under way is what a silence is about.
+        # Announced before the step, so that a crash or a hang can be attributed to it.
         _say({"step": step.name, "mend": step.mend, "failed": step.failed})
         for finding in _take(step):
             _say({"finding": asdict(finding)})
@@ -51,5 +51,5 @@ def _take(step: Step) -> list[Finding]:
 
 
 def _say(record: object) -> None:
-    # A library may have left half a line.
+    # A library may have left an incomplete line.
     print(f"\n{MARK}{json.dumps(record)}", flush=True)

@@ -1,4 +1,4 @@
-"""Groups of steps, each in a process of its own that may crash or hang."""
+"""Groups of steps, each in its own process, which may crash or hang."""
 
 from __future__ import annotations
 
@@ -21,22 +21,23 @@ from asdf.doctor.finding import MISSING, Finding
 from asdf.runs.systems import end_process_group
 from asdf.text import shorten
 
-# Of the program that is started: it must find the modules that this one finds.
+# The code of the new process, which must find the same modules as this one.
 _PROGRAM = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from asdf.doctor.probe import main; main(sys.argv[2])"
 )
 _MARK = "asdf-doctor "
-# How long a killed process may take to be gone: one that waits for a dead disk never is.
+# Maximum time for a killed process to disappear: one that waits for a dead disk never does.
 _LAST_WAIT_S = 2.0
 
 
 def examine(folders: Sequence[Path], limit_s: float) -> Iterator[Finding]:
-    """Yield the findings as they come.
+    """Yield the findings as they arrive.
 
     Args:
-        folders: looked at as well as the working folder and those of temporary files and caches.
-        limit_s: a group that says nothing for longer is ended.
+        folders: Folders to check besides the working folder and those of temporary files and
+            caches.
+        limit_s: Maximum time without output before a group is terminated, in seconds.
     """
     cache = os.environ.get("HF_HOME") or "~/.cache/huggingface"
     written = [Path.cwd(), *folders, Path(tempfile.gettempdir()), Path(cache).expanduser()]
@@ -48,12 +49,12 @@ def examine(folders: Sequence[Path], limit_s: float) -> Iterator[Finding]:
 
 
 def run_group(group: str, limit_s: float) -> Iterator[Finding]:
-    """Run one group in a process and yield its findings; what ends it too early is the last one."""
+    """Run a group in a process and yield its findings, the last being any early termination."""
     yield from run_program([sys.executable, "-c", _PROGRAM, json.dumps(sys.path), group], limit_s)
 
 
 def run_program(command: Sequence[str], limit_s: float) -> Iterator[Finding]:
-    """Run a program that prints as `asdf.doctor.probe` does; see `run_group`."""
+    """Run a program that prints like `asdf.doctor.probe`; see `run_group`."""
     try:
         process = subprocess.Popen(
             command,
@@ -62,7 +63,7 @@ def run_program(command: Sequence[str], limit_s: float) -> Iterator[Finding]:
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
-            # Of its own: what it has started ends with it.
+            # A separate session, so that child processes can be terminated with it.
             start_new_session=True,
         )
     except OSError as error:
@@ -75,9 +76,9 @@ def run_program(command: Sequence[str], limit_s: float) -> Iterator[Finding]:
     try:
         yield from _follow(course, lines, limit_s)
     finally:
-        # The process and what it has started end, without waiting for it for ever.
+        # Terminate the process and its children, without waiting for them forever.
         with suppress(subprocess.TimeoutExpired):
-            # It has printed all; only the interpreter's own end is awaited.
+            # It has printed everything; only the interpreter's own exit is awaited.
             process.wait(_LAST_WAIT_S if process.poll() is None else 0)
         end_process_group(process.pid)
         with suppress(subprocess.TimeoutExpired):
@@ -90,7 +91,7 @@ def run_program(command: Sequence[str], limit_s: float) -> Iterator[Finding]:
 
 @dataclass
 class _Course:
-    """How far a group has come: the step under way, and the last words that are not a finding."""
+    """The progress of a group: the current step, and the last output that is not a finding."""
 
     step: str
     mend: str = ""
@@ -100,7 +101,7 @@ class _Course:
     words: list[str] = field(default_factory=list)
 
     def take(self, line: str) -> Finding | None:
-        """Take a line of output; return the finding in it, if any."""
+        """Process a line of output; return the finding in it, if any."""
         if not line.startswith(_MARK):
             if line.strip():
                 self.words.append(line.strip())
@@ -120,7 +121,7 @@ class _Course:
         return Finding(self.step, self.failed, f"no answer within {limit_s:g} s", self.mend)
 
     def broken_off(self, status: int | None) -> Finding:
-        """Return the finding of a process that ended before its last step did."""
+        """Return the finding on a process that ended before its last step did."""
         how = f"exit status {status}"
         if status is not None and status < 0:
             with suppress(ValueError):
@@ -134,7 +135,7 @@ def _follow(
     lines: queue.SimpleQueue[str | None],
     limit_s: float,
 ) -> Iterator[Finding]:
-    """Yield the findings in the lines, until they end or none comes for too long."""
+    """Yield the findings in the lines, until they end or the time limit passes without one."""
     last_s = time.monotonic()
     while True:
         try:

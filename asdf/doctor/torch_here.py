@@ -1,4 +1,4 @@
-"""torch, torchaudio, the GPUs, and what compiling needs."""
+"""Checks of torch, torchaudio, the GPUs, and the requirements for compiling."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _OLDEST = (2, 9)
 _NEWEST = (2, 14)
 _PAIR = f"pip install --force-reinstall {TORCH_PAIR}"
 _GIB = 2**30
-# Less free memory than this: another program computes on the GPU.
+# If less memory is free, another program uses the GPU.
 _MOSTLY_FREE = 0.5
-# The largest error of a product of matrices of ones and halves is 0; of another order of sums, too.
+# A product of matrices of ones and halves is exact in any order of summation.
 _SIZE = 64
 
 
 def steps() -> Sequence[Step]:
-    """Return the steps of this group; torch is imported by the first of them."""
+    """Return the steps of this group; the first one imports torch."""
     driver = "See whether nvidia-smi answers; restart the machine or the job where it does not"
     return [
         Step("torch", look_at_torch, _PAIR),
@@ -41,7 +41,7 @@ def steps() -> Sequence[Step]:
 
 
 def look_at_torch() -> Iterable[Finding]:
-    """Yield which torch is installed, and whether it computes on the CPU."""
+    """Yield the version of torch, and whether it computes on the CPU."""
     build = installed_torch()
     if not build.version:
         yield Finding("torch", MISSING, "not installed", f"pip install {TORCH_PAIR}")
@@ -60,14 +60,14 @@ def look_at_torch() -> Iterable[Finding]:
 
 
 def look_at_torchaudio() -> Iterable[Finding]:
-    """Yield whether torchaudio loads together with torch."""
+    """Yield whether torchaudio can be imported together with torch."""
     import torchaudio
 
     yield Finding("torchaudio", OK, str(torchaudio.__version__))
 
 
 def look_at_gpus() -> Iterable[Finding]:
-    """Yield each GPU with what it is and whether it computes, or why none can be used."""
+    """Yield each GPU with its properties and a test, or why none can be used."""
     import torch
 
     from asdf.distributed.gpus import look_at_gpus as look
@@ -95,7 +95,7 @@ def look_at_gpus() -> Iterable[Finding]:
 
 
 def _look_at_gpu(device: torch.device) -> Finding:
-    """Return what a GPU is, after a small computation on it."""
+    """Return the properties of a GPU, after a small computation on it."""
     import torch
 
     name = f"GPU {device.index}"
@@ -137,7 +137,7 @@ def _expected() -> float:
 
 
 def look_at_compiling() -> Iterable[Finding]:
-    """Yield whether computing.compile has what it needs."""
+    """Yield whether the requirements of computing.compile are met."""
     import torch
 
     lacking = []

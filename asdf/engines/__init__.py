@@ -1,6 +1,6 @@
-"""Engines of others that spread ASDF's work over machines.
+"""Third-party engines that distribute ASDF's work over machines.
 
-They are imported when they are used; each is an extra of its own.
+They are imported on use; each is a separate extra.
 """
 
 from __future__ import annotations

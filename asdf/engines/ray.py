@@ -1,4 +1,4 @@
-"""Ray: the parts of a command on its actors, and a network as a stage of Ray Data.
+"""Ray: parts of a command on its actors, and a network as a stage of Ray Data.
 
     import ray
     from asdf.engines.ray import Scorer
@@ -6,9 +6,9 @@
     recordings = ray.data.read_binary_files("lake/", include_paths=True)
     scored = recordings.map_batches(Scorer, fn_constructor_args=["network.pt"], batch_size=48)
 
-Invariant: an actor does a part as the command with --part does it, in the folder in which the
-command was typed. So results are on the disk that the nodes share, and not in Ray's memory: what
-was done outlives any actor, node or driver, and is never done twice.
+Invariant: an actor computes a part like the command with --part, in the working folder of the
+user's command. Results are therefore on the disk that the nodes share instead of in Ray's memory:
+finished work survives the loss of any actor, node or driver, and is never repeated.
 """
 
 from __future__ import annotations
@@ -27,23 +27,24 @@ from asdf.errors import AsdfError, InUseError, UsageError
 from asdf.runs.progress import track
 
 Main = Callable[[list[str]], int]
-"""A command: its words to its exit status."""
+"""Main function of a command: from its arguments to its exit status."""
 
-# An actor that was killed, or a node that was lost, costs a part another try.
+# A killed actor, or a lost node, costs a part another attempt.
 _TRIES = 3
-# What a killed driver has left behind ends by itself.
+# Processes left by a killed driver end by themselves.
 _WAIT_FOR_OTHERS_S = 60.0
 _LOOK_EVERY_S = 1.0
 
 
 @dataclass(frozen=True)
 class RayCluster:
-    """Where Ray runs, and what an actor takes.
+    """The Ray cluster, and the resources of an actor.
 
     Attributes:
-        address: 'auto', or host and port; None: that of RAY_ADDRESS, or this machine.
-        cpus: CPUs of an actor.
-        uses_gpus: Whether an actor takes a GPU where there are some.
+        address: Address of the cluster: 'auto', or host and port; None: RAY_ADDRESS, or this
+            machine.
+        cpus: Number of CPUs of an actor.
+        uses_gpus: Whether an actor takes a GPU if there are any.
     """
 
     address: str | None = None
@@ -52,12 +53,12 @@ class RayCluster:
 
 
 class Done(NamedTuple):
-    """How a command ended in an actor.
+    """The outcome of a command in an actor.
 
     Attributes:
-        status: Its exit status.
-        shown: What it wrote to standard output.
-        said: What it wrote to standard error.
+        status: Exit status of the command.
+        shown: Output on standard output.
+        said: Output on standard error.
         error: Message of the error that ended it; ''.
     """
 
@@ -68,11 +69,11 @@ class Done(NamedTuple):
 
 
 class Worker:
-    """Runs commands in a process of their own, one after the other.
+    """Runs commands in its own process, one after the other.
 
     Args:
-        main: The command.
-        folder: Folder that it is run in.
+        main: Main function of the command.
+        folder: Working folder of the command.
     """
 
     def __init__(self, main: Main, folder: str) -> None:
@@ -86,7 +87,7 @@ class Worker:
             ) from None
 
     def run(self, words: list[str]) -> Done:
-        """Run the command with these words."""
+        """Run the command with these arguments."""
         shown, said = io.StringIO(), io.StringIO()
         try:
             with redirect_stdout(shown), redirect_stderr(said):
@@ -96,7 +97,7 @@ class Worker:
         return Done(status, shown.getvalue(), said.getvalue())
 
     def _run_when_free(self, words: list[str]) -> int:
-        """Run the command; wait for what another process is still at, a minute at most."""
+        """Run the command; if its output is in use by another process, wait for up to a minute."""
         until = time.monotonic() + _WAIT_FOR_OTHERS_S
         while True:
             try:
@@ -110,24 +111,24 @@ class Worker:
 def run_parts(
     main: Main, parts: Sequence[list[str]], merge: list[str], cluster: RayCluster
 ) -> Done | None:
-    """Run a command once per part, on as many actors as the cluster has room for.
+    """Run a command once per part, on as many actors as the cluster can hold.
 
     Args:
-        main: The command; a function that the nodes can import.
-        parts: Words of the command, of each part.
-        merge: Words of the command that merges them.
+        main: Main function of the command, which the nodes can import.
+        parts: Arguments of the command for each part.
+        merge: Arguments of the command for merging them.
 
     Returns:
-        How the merge ended, where an actor did it, on a GPU like the parts; None: it is left to
-        the caller.
+        Outcome of the merge, if an actor did it, on a GPU like the parts; None: the caller must
+        merge.
 
     Raises:
-        UsageError: Ray is not installed, or the cluster is not reached.
-        AsdfError: a part failed; what the others have done is saved.
+        UsageError: Ray is not installed, or the cluster is not reachable.
+        AsdfError: a part failed; the results of the others are saved.
     """
     with _connected(cluster.address) as ray:
         count, options = _room(ray, cluster, len(parts))
-        # A lost actor is started again, and does its part again: from where that was.
+        # A lost actor is restarted, and resumes its part.
         actor = ray.remote(max_restarts=-1, max_task_retries=_TRIES, **options)(Worker)
         workers = [actor.remote(main, str(Path.cwd())) for _ in range(count)]
         done = _spread(ray, workers, parts)
@@ -140,7 +141,7 @@ def run_parts(
 
 
 def _spread(ray: Any, workers: list[Any], parts: Sequence[list[str]]) -> Iterator[Done]:
-    """Give each idle actor the next part; yield how parts ended.
+    """Give each idle actor the next part; yield the outcomes of parts.
 
     Raises:
         AsdfError: a part failed.
@@ -157,7 +158,7 @@ def _spread(ray: Any, workers: list[Any], parts: Sequence[list[str]]) -> Iterato
         try:
             done: Done = ray.get(ended)
         except ray.exceptions.RayError as error:
-            # Ray's text has the actor's traceback behind the line that says what happened.
+            # Ray's text has the actor's traceback before the line with the error.
             reason = str(getattr(error, "cause", None) or error).strip().splitlines()[-1]
             raise AsdfError(f"{' '.join(words[-2:])} was lost: {reason}") from None
         if done.error:
@@ -170,12 +171,12 @@ def _spread(ray: Any, workers: list[Any], parts: Sequence[list[str]]) -> Iterato
 
 
 def _room(ray: Any, cluster: RayCluster, parts: int) -> tuple[int, dict[str, float]]:
-    """Return how many actors there is room for, and what each takes.
+    """Return how many actors fit into the cluster, and the resources of each.
 
-    An actor lies on one node, so that the room of each node counts, and not that of all together.
+    An actor runs on one node, so the resources of each node count, not the total.
 
     Raises:
-        UsageError: no node has room for one.
+        UsageError: no node has the resources for one.
     """
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     cpus = [int(node.get("CPU", 0)) for node in nodes]
@@ -196,15 +197,15 @@ def _room(ray: Any, cluster: RayCluster, parts: int) -> tuple[int, dict[str, flo
 
 @contextmanager
 def _connected(address: str | None) -> Iterator[Any]:
-    """Yield Ray, connected; a connection that the program had already stays.
+    """Yield a connected Ray; an existing connection of the program is kept.
 
     Raises:
-        UsageError: Ray is not installed, or the cluster is not reached.
+        UsageError: Ray is not installed, or the cluster is not reachable.
     """
-    # Before the import, which reads it: nothing about this work leaves the machine.
+    # Set before the import, which reads it: no usage statistics leave the machine.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
-        # Not by `import`: its types would only be known where it is installed.
+        # Not a plain `import`, because its types are known only where it is installed.
         ray: Any = import_module("ray")
     except ImportError:
         raise UsageError(
@@ -227,17 +228,17 @@ def _connected(address: str | None) -> Iterator[Any]:
 
 
 class Scorer:
-    """A detector as a stage of Ray Data, by `map_batches`: a score per row.
+    """A detector as a stage of Ray Data for `map_batches`: a score per row.
 
-    Of each batch it takes the column `bytes` (contents of files, as of `read_binary_files`) or,
-    without it, `path`; and gives the other columns with `score` (float64; NaN where there is none),
-    `verdict` ('' without a threshold) and `error` ('' where there is a score).
+    It reads the column `bytes` of each batch (contents of files, as from `read_binary_files`) or,
+    without it, `path`; and returns the other columns with `score` (float64; NaN if there is none),
+    `verdict` ('' without a threshold) and `error` ('' if there is a score).
 
-    A score is that of `Detector.score_many` on the batch: in batches of another size its last
+    Scores are those of `Detector.score_many` on the batch; in batches of another size, the last
     digits differ.
 
     Args:
-        network: Network, as `Detector` takes it.
+        network: Path or name of the network, as in `Detector`.
         whole: Whether scores are of whole recordings.
         options: Other arguments of `Detector`, such as device='cuda'.
     """

@@ -1,7 +1,7 @@
-"""Networks by name: what others published on a hub such as huggingface.co, fetched once.
+"""Networks on a hub such as huggingface.co, downloaded once and used by name.
 
-The names below are the door of this room; they are imported when they are first used, since the
-hub's library takes a while to import, and is needed by those alone who name a network of the hub.
+The names below are the public interface of this room; they are imported on first use, because the
+hub's library takes a while to import, and only users of the hub need it.
 """
 
 # ruff: noqa: F401 (names for others)

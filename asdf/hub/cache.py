@@ -1,11 +1,10 @@
-"""What the cache of the hub's library holds of a repository, and what of it was checked.
+"""Content of the hub library's cache for a repository, and which files were verified.
 
-Invariant: a file counts as checked while its size and its time are those that it had when its
-content was compared with the digest that the hub announces: SHA-256 of large files, git's own
-digest of small ones.
+Invariant: a file counts as verified while it has the size and time that it had when its content was
+compared with the hub's digest: SHA-256 for large files, git's own digest for small ones.
 
-The layout is documented by huggingface_hub: `blobs` holds contents by their digest, `snapshots` a
-folder of links for each commit, `refs` the commits of branches. The folder `asdf` is ours.
+huggingface_hub documents the layout: `blobs` holds contents by digest, `snapshots` a folder of
+links for each commit, `refs` the commits of branches. The folder `asdf` is ours.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ class HubFile:
     """A file of a repository.
 
     Attributes:
-        size: in bytes.
-        git_digest: Digest of the content as git counts it; of large files that of a pointer.
-        sha256: SHA-256 of the content of a large file; None of a small one.
+        size: Size, in bytes.
+        git_digest: Git's digest of the content; for large files, of the pointer.
+        sha256: SHA-256 of the content of a large file; None for a small one.
     """
 
     size: int
@@ -76,24 +75,24 @@ class CachedRepository:
         return self.folder / "snapshots" / commit
 
     def blob_path(self, file: HubFile) -> Path:
-        """Return where the content of a file belongs."""
+        """Return the path for the content of a file."""
         return self.folder / "blobs" / file.blob
 
     def commit_of(self, revision: str) -> str | None:
-        """Return the commit that a branch or tag was when it was last looked up."""
+        """Return the commit of a branch or tag at its last lookup."""
         with suppress(OSError, UnicodeDecodeError):
             return (self.folder / "refs" / revision).read_text(encoding="utf-8").strip()
         return None
 
     def note_commit(self, revision: str, commit: str) -> None:
-        """Save which commit a branch or tag is, for times without a network."""
+        """Save the commit of a branch or tag, for use without a network."""
         if revision != commit and self.commit_of(revision) != commit:
             write_text(self.folder / "refs" / revision, commit)
 
     def listing(self, commit: str) -> dict[str, HubFile] | None:
-        """Return the files of a commit as they were saved; None where none are known.
+        """Return the saved files of a commit; None if none are known.
 
-        Of a commit that another program fetched they are those in the cache.
+        For a commit that another program downloaded, they are the files in the cache.
         """
         path = self._listing_path(commit)
         with suppress(OSError, ValueError, TypeError, AttributeError):
@@ -103,7 +102,7 @@ class CachedRepository:
         return self._linked(commit) or None
 
     def _linked(self, commit: str) -> dict[str, HubFile]:
-        """Return the files of a commit's folder, whose links name the digests of the contents."""
+        """Return the files in a commit's folder, whose links state the digests of the contents."""
         files = {}
         folder = self.snapshot(commit)
         for path in sorted(folder.rglob("*")):
@@ -119,7 +118,7 @@ class CachedRepository:
         write_text(self._listing_path(commit), json.dumps(entries, indent=1) + "\n")
 
     def is_checked(self, path: Path, file: HubFile) -> bool:
-        """Whether a file has the content that the hub announces; it is read at most once."""
+        """Whether a file has the content that the hub states; it is read at most once."""
         if not path.is_file():
             return False
         note = self._note_path(file)
@@ -131,8 +130,8 @@ class CachedRepository:
         return True
 
     def note_checked(self, path: Path, file: HubFile) -> None:
-        """Note that the content of a file was compared."""
-        # A cache of others cannot be written: then it is compared each time.
+        """Record that the content of a file was verified."""
+        # A cache may be read-only; the file is then verified each time.
         with suppress(AsdfError):
             write_text(self._note_path(file), " ".join(_state_of(path)) + "\n")
 

@@ -1,7 +1,7 @@
-"""Which of the published detectors to take: one for each of three needs, by rules that are stated.
+"""Recommended detectors: one for each of three needs, by explicit rules.
 
-Invariant: a choice follows from published numbers and licences by its rule alone; times are those
-that `python -m benchmarks.detector_speed` measured, and None where it measured none.
+Invariant: a choice follows only from published numbers and licences by its rule; times were
+measured by `python -m benchmarks.detector_speed`, and are None if they were not measured.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ COMMERCIAL = {
     "CC BY-NC-SA 4.0": False,
     DF_ARENA_LICENCE: False,
 }
-"""Licences of weights, and whether they allow commercial use."""
+"""Licences of weights, with whether they allow commercial use."""
 
 MEASURED_ON = "one thread of an AMD EPYC that had other work too, float32"
-# Processor seconds per minute of audio, of networks of these sizes with random weights.
+# CPU seconds per minute of audio, of networks with these sizes and random weights.
 _CPU_SECONDS = {
     "AASIST-L": 3.7,
     "AASIST": 4.2,
@@ -60,11 +60,11 @@ _NUMBER = re.compile(r"([\d.,]+) ?([kMB]?)")
 
 @dataclass(frozen=True)
 class Recommendation:
-    """A detector for a need.
+    """A recommended detector for a need.
 
     Attributes:
         need: Need in a few words.
-        why: Rule by which it was chosen, with the number that decided.
+        why: Rule of the choice, with the decisive number.
     """
 
     need: str
@@ -73,12 +73,12 @@ class Recommendation:
 
 
 def allows_commercial_use(detector: KnownDetector) -> bool | None:
-    """Return whether the licence of the weights allows commercial use; None where none is known."""
+    """Return whether the licence of the weights allows commercial use; None if unknown."""
     return COMMERCIAL.get(detector.licence or "")
 
 
 def count_parameters(detector: KnownDetector) -> int | None:
-    """Return the number of parameters as it is stated, such as 300 M + 447 k; None: not stated."""
+    """Return the stated number of parameters, such as 300 M + 447 k; None if not stated."""
     if detector.parameters is None:
         return None
     total = 0.0
@@ -88,7 +88,7 @@ def count_parameters(detector: KnownDetector) -> int | None:
 
 
 def weights_bytes(detector: KnownDetector) -> int | None:
-    """Return the size of the weights: of their file, else of so many float32 numbers, about."""
+    """Return the size of the weights: of their file, or approximately as float32 numbers."""
     if detector.size_bytes is not None:
         return detector.size_bytes
     parameters = count_parameters(detector)
@@ -96,7 +96,7 @@ def weights_bytes(detector: KnownDetector) -> int | None:
 
 
 def cpu_seconds(detector: KnownDetector) -> float | None:
-    """Return processor seconds per minute of audio (`MEASURED_ON`); None where not measured."""
+    """Return CPU seconds per minute of audio (`MEASURED_ON`); None if not measured."""
     return _CPU_SECONDS.get(detector.name)
 
 
@@ -106,7 +106,7 @@ def recommended() -> list[Recommendation]:
     with_size = [each for each in detectors if each.size_bytes is not None]
     smallest = min(with_size, key=lambda each: each.size_bytes or 0)
     best = _lowest(detectors, HARDEST)
-    # An error rate says nothing where the set may be training data.
+    # An error rate is meaningless if the set may be training data.
     stated = [each for each in detectors if each.trained_on_short != NOT_STATED]
     allowed = [each for each in stated if allows_commercial_use(each)]
     commercial = _lowest(allowed, IN_THE_WILD)

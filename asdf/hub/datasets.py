@@ -1,7 +1,7 @@
-"""Data sets of the hub in parquet: which shards a name means, and how they come to this machine.
+"""Parquet data sets on the hub: selection and download of shards.
 
-Invariant: of several configurations or splits none is taken unless the name says which; only the
-shards of what is named are downloaded, by commit, each compared with the hub's digest.
+Invariant: if there are several configurations or splits, the name must select one; only the
+selected shards are downloaded, by commit, and each is verified with the hub's digest.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from asdf.text import did_you_mean, quoted_and_more
 
 SHARD = ".parquet"
 CONVERTED = "refs/convert/parquet"
-"""Revision under which the hub has its own conversion of public data sets to parquet."""
+"""Revision with the hub's own conversion of public data sets to parquet."""
 
 _SHOWN = 8
 T = TypeVar("T")
@@ -30,11 +30,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Dataset:
-    """A data set as a name means it.
+    """A data set given by a name.
 
     Attributes:
         name: Repository and revision.
-        configuration: Configuration that was named; '' for none.
+        configuration: Configuration in the name; '' for none.
     """
 
     name: HubName
@@ -43,11 +43,11 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Downloaded:
-    """The shards of a split on this machine.
+    """The downloaded shards of a split.
 
     Attributes:
-        folder: Folder of the commit, which is its name.
-        shards: Paths of the shards below it, sorted.
+        folder: Folder of the commit, whose name is the commit.
+        shards: Paths of the shards relative to it, sorted.
     """
 
     folder: Path
@@ -55,10 +55,10 @@ class Downloaded:
 
 
 def parse_dataset(text: str) -> Dataset:
-    """Return what 'ORG/NAME', 'ORG/NAME/CONFIGURATION' or either with '@REVISION' means.
+    """Parse 'ORG/NAME', 'ORG/NAME/CONFIGURATION' or either with '@REVISION'.
 
     Raises:
-        UsageError: it is no name of a data set.
+        UsageError: it is not the name of a data set.
     """
     repository, at, revision = text.partition("@")
     parts = repository.split("/")
@@ -80,13 +80,13 @@ def download_dataset(
     """Download the shards of one split of a data set, unless they are in the cache.
 
     Args:
-        text: Name as `parse_dataset` reads it.
-        split: Split; '' where it has only one.
+        text: Name, as in `parse_dataset`.
+        split: Name of the split; '' if there is only one.
 
     Raises:
-        UsageError: huggingface_hub is not installed, or the name leaves the configuration or the
-            split open; the message lists those that exist.
-        AsdfError: there is no such data set, it has no parquet, or it cannot be downloaded.
+        UsageError: huggingface_hub is not installed, or the name does not select a configuration or
+            split; the message lists them.
+        AsdfError: the data set does not exist, has no parquet, or cannot be downloaded.
     """
     dataset = parse_dataset(text)
     hub_library()
@@ -103,14 +103,14 @@ def download_into(
     name: HubName,
     folder: Path,
 ) -> list[Path]:
-    """Download all files of a data set, and link them into a folder as they lie in it.
+    """Download all files of a data set, and link them into a folder with the same layout.
 
-    The contents are in the cache of the hub's library, which other programs use as well.
+    The contents are in the cache of the hub's library, which other programs share.
 
     Raises:
         UsageError: huggingface_hub is not installed.
-        AsdfError: there is no such data set, it cannot be downloaded, or a file of another content
-            lies in the folder already.
+        AsdfError: the data set does not exist or cannot be downloaded, or the folder already has a
+            file with other content.
     """
     hub_library()
     cached = CachedRepository(name)
@@ -139,14 +139,14 @@ def choose_shards(
     """Return the shards of a split among the files of a repository, sorted.
 
     Raises:
-        UsageError: several configurations or splits, and the name says not which.
-        AsdfError: the repository has no parquet, or not what is named.
+        UsageError: there are several configurations or splits, and the name does not select one.
+        AsdfError: the repository has no parquet, or not the selected one.
     """
     by_split: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for name in names:
         if name.lower().endswith(SHARD):
             place = locate_shard(name)
-            # What the hub's tools call a data set without configurations.
+            # Names that the hub's tools use for a data set without configurations.
             is_unnamed = place.folder in ("data", "default")
             configuration = "" if is_unnamed else place.folder
             by_split[configuration][place.split].append(name)
@@ -170,11 +170,11 @@ def _pick(
     where: str,
     sign: str,
 ) -> T:
-    """Return the value of the name that is wanted, or of the only one where none is.
+    """Return the value of the wanted name, or the only value if no name is wanted.
 
     Raises:
-        UsageError: there are several, and none is wanted.
-        AsdfError: there is none of this name.
+        UsageError: there are several, and no name is wanted.
+        AsdfError: there is none with this name.
     """
     names = sorted(known)
     if wanted and wanted not in known:

@@ -1,7 +1,7 @@
-"""Repositories of the hub as folders of the hub library's own cache.
+"""Downloads of repositories on the hub, as folders in the hub library's own cache.
 
-Invariant: a folder that is returned holds every wanted file of one commit, each compared with the
-digest that the hub announces. Only weights, configurations and texts are downloaded, never code.
+Invariant: a returned folder contains every wanted file of one commit, each verified with the hub's
+digest. Only weights, configurations and texts are downloaded, never code.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ CONFIG = "config.json"
 PREPROCESSOR = "preprocessor_config.json"
 TRAINING_CONFIG = "config.yaml"
 WEIGHTS = "model.safetensors"
-# As transformers names them; the first that exists is read.
+# Named as in transformers; the first existing file is read.
 _OF_FOLDER = (WEIGHTS, "pytorch_model.bin")
-# Without documents such as LICENSE: nothing else is read by ASDF.
+# Without documents such as LICENSE: ASDF reads no other files.
 _READ = (*SUFFIXES, ".json", ".yaml", ".md")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _ANSWER_WITHIN_S = 30
@@ -38,9 +38,9 @@ class Contents:
     """The files of a repository at one commit.
 
     Attributes:
-        name: with the commit as its revision.
+        name: Repository, with the commit as its revision.
         sizes: Sizes of the files, in bytes.
-        cached: names of the files that are in the cache.
+        cached: Names of the files in the cache.
     """
 
     name: HubName
@@ -48,18 +48,18 @@ class Contents:
     cached: frozenset[str]
 
     def bytes_missing(self, wanted: tuple[str, ...]) -> int:
-        """Return how many bytes of these files a download would fetch."""
+        """Return how many bytes a download of these files would transfer."""
         return sum(self.sizes[name] for name in wanted if name not in self.cached)
 
 
 def look_up(name: HubName) -> Contents:
-    """Return what a repository holds, as the hub says or, without a network, the cache.
+    """Return the content of a repository, from the hub or, without a network, the cache.
 
-    Nothing is downloaded. A commit that is known in the cache takes no request.
+    Nothing is downloaded. A commit in the cache needs no request.
 
     Raises:
         UsageError: huggingface_hub is not installed.
-        AsdfError: there is no such repository or revision, or nobody answers.
+        AsdfError: the repository or revision does not exist, or there is no response.
     """
     hub_library()
     cached = CachedRepository(name)
@@ -74,12 +74,13 @@ def look_up(name: HubName) -> Contents:
 def download_folder(name: HubName, patterns: Sequence[str]) -> Path:
     """Return the folder of a repository's files that match any of the `patterns` (`*.json`).
 
-    It is the snapshot in the hub library's cache; its name is the commit. What is in the cache is
-    not fetched again, and a commit that is there whole is used without a request.
+    It is the snapshot in the hub library's cache, named after the commit. Cached files are not
+    downloaded again, and a complete commit is used without a request.
 
     Raises:
         UsageError: huggingface_hub is not installed.
-        AsdfError: there is no such repository or revision, no file matches, or the download fails.
+        AsdfError: the repository or revision does not exist, no file matches, or the download
+            fails.
     """
     hub_library()
     cached = CachedRepository(name)
@@ -96,11 +97,11 @@ def download_folder(name: HubName, patterns: Sequence[str]) -> Path:
 
 
 def download_network(name: HubName) -> Path:
-    """Return the network of a repository: its folder where it has config.json, else its weights.
+    """Return the network of a repository: its folder if it has config.json, else its weights.
 
     Raises:
         UsageError: huggingface_hub is not installed.
-        AsdfError: it cannot be downloaded, or holds no weights, or several files of them.
+        AsdfError: it cannot be downloaded, or has no weights, or several files of weights.
     """
     hub_library()
     cached = CachedRepository(name)
@@ -108,12 +109,12 @@ def download_network(name: HubName) -> Path:
         commit, files = look_up_files(name, cached)
         of_folder = _folder_weights(files)
         if of_folder:
-            # Those of transformers say in it how recordings reach the network.
+            # In transformers folders it describes how recordings are prepared for the network.
             wanted = [CONFIG, PREPROCESSOR, *of_folder]
             path = cached.snapshot(commit)
         else:
             weights = _weights_among(name, files)
-            # DeepFense's programs say in it how recordings reach the network.
+            # In DeepFense's repositories it describes how recordings are prepared for the network.
             beside = str(PurePosixPath(weights).with_name(TRAINING_CONFIG))
             wanted = [weights, beside]
             path = cached.snapshot(commit) / weights
@@ -122,7 +123,7 @@ def download_network(name: HubName) -> Path:
 
 
 def name_of(path: Path) -> HubName | None:
-    """Return the repository and the commit that a path in the hub's cache is of; None of others."""
+    """Return the repository and commit of a path in the hub's cache; None for other paths."""
     parts = path.parts
     for index, part in enumerate(parts):
         repository = part.removeprefix("models--").replace("--", "/")
@@ -134,7 +135,7 @@ def name_of(path: Path) -> HubName | None:
 
 
 def look_up_files(name: HubName, cached: CachedRepository) -> tuple[str, Mapping[str, HubFile]]:
-    """Return the commit of a name and its files, from the hub or, without a network, the cache."""
+    """Return the commit of a name and its files, from the hub or, offline, the cache."""
     revision = name.revision or "main"
     if _COMMIT.fullmatch(revision):
         files = cached.listing(revision)
@@ -168,7 +169,7 @@ def _ask_hub(name: HubName, revision: str) -> tuple[str, dict[str, HubFile]]:
         raise AsdfError(f"{name}: {endpoint()} states no commit. Is it a hub?")
     files = {}
     for entry in information.siblings or []:
-        # A path that leads out of the cache is none of a repository.
+        # A path that leads out of the cache is not part of a repository.
         if ".." in PurePosixPath(entry.rfilename).parts or entry.rfilename.startswith("/"):
             continue
         if "\\" in entry.rfilename or not entry.rfilename.isprintable():
@@ -184,13 +185,13 @@ def _ask_hub(name: HubName, revision: str) -> tuple[str, dict[str, HubFile]]:
 
 
 def _choose(files: Mapping[str, HubFile], patterns: Sequence[str]) -> dict[str, HubFile]:
-    """Return the files that match and that ASDF reads."""
+    """Return the files that match, limited to those that ASDF reads."""
     chosen = {}
     for file_name, file in files.items():
         is_wanted = any(fnmatchcase(file_name, pattern) for pattern in patterns)
         if file_name.endswith(_READ) and is_wanted:
             chosen[file_name] = file
-    # Pickled weights next to the same as safetensors would only double the download.
+    # Pickled weights next to the same weights as safetensors would only double the download.
     folders = {str(PurePosixPath(n).parent) for n in chosen if n.endswith(".safetensors")}
     for file_name in list(chosen):
         if file_name.endswith(".bin") and str(PurePosixPath(file_name).parent) in folders:
@@ -199,14 +200,14 @@ def _choose(files: Mapping[str, HubFile], patterns: Sequence[str]) -> dict[str, 
 
 
 def _folder_weights(files: Mapping[str, HubFile]) -> list[str]:
-    """Return the files of weights that belong to a repository's config.json; none without it."""
+    """Return the files of weights that belong to a repository's config.json; [] without it."""
     if CONFIG not in files:
         return []
     for name in _OF_FOLDER:
         if name in files:
             return [name]
     for name in _OF_FOLDER:
-        # In parts, which an index names.
+        # Split into parts, listed in an index.
         if f"{name}.index.json" in files:
             stem, _, suffix = name.rpartition(".")
             return [f"{name}.index.json", f"{stem}-*-of-*.{suffix}"]
@@ -214,7 +215,7 @@ def _folder_weights(files: Mapping[str, HubFile]) -> list[str]:
 
 
 def _weights_among(name: HubName, files: Mapping[str, HubFile]) -> str:
-    """Return the one file of weights; safetensors where there are others as well."""
+    """Return the only file of weights; safetensors is preferred to other formats."""
     weights = [n for n in files if n.endswith(SUFFIXES)]
     preferred = [n for n in weights if n.endswith(".safetensors")] or weights
     if not preferred:
@@ -234,14 +235,14 @@ def _weights_among(name: HubName, files: Mapping[str, HubFile]) -> str:
 def bring_files(
     name: HubName, commit: str, wanted: Mapping[str, HubFile], cached: CachedRepository
 ) -> None:
-    """Fetch the files that the cache does not hold whole, and check them."""
+    """Download and verify the files that are not completely in the cache."""
     from huggingface_hub import hf_hub_download
 
     for file_name, file in wanted.items():
         path = cached.snapshot(commit) / file_name
         if cached.is_checked(path, file):
             continue
-        # What is in the cache under the name of a content but is another.
+        # Remove cached content that does not match its name.
         for damaged in (path, cached.blob_path(file)):
             if damaged.is_file() and not cached.is_checked(damaged, file):
                 LOG.warning("%s: %s in the cache is damaged and fetched again", name, path.name)
@@ -250,7 +251,7 @@ def bring_files(
                 break
         if file.sha256:
             fetch_large(name, commit, file_name, file, cached)
-        # It links a content that is there; a small one it fetches.
+        # It links existing content, and downloads small files.
         hf_hub_download(
             name.repository,
             file_name,

@@ -1,7 +1,7 @@
-"""A large file from the hub into its cache: it goes on where an earlier command ended.
+"""Download of a large file from the hub to its cache, resuming an interrupted one.
 
-Invariant: a file enters the cache only when its SHA-256 is the one that the hub announces.
-huggingface_hub compares sizes, and begins a file anew when the process was killed meanwhile.
+Invariant: a file enters the cache only if its SHA-256 is the one stated by the hub. huggingface_hub
+compares sizes, and restarts a file if the process was killed meanwhile.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _MEGABYTE = 1_000_000
 def fetch_large(
     name: HubName, commit: str, file_name: str, file: HubFile, cached: CachedRepository
 ) -> None:
-    """Put the content of a large file into the cache, unless it is there.
+    """Download the content of a large file to the cache, unless it is there.
 
     Raises:
-        AsdfError: what arrives is not the file.
+        AsdfError: the received content is not the file.
         OSError: the disk is full, or the hub or the network failed.
     """
     path = cached.blob_path(file)
@@ -40,9 +40,9 @@ def fetch_large(
     with one_at_a_time(path) as is_alone:
         part = path.with_name(f"{path.name}.asdf.part")
         if not is_alone:
-            # File systems without locks: two processes must not write to one file.
+            # Without locks in the file system, two processes must not write to the same file.
             part = part.with_name(f"{part.name}.{secrets.token_hex(4)}")
-        # Another process may have fetched it while this one waited.
+        # Another process may have downloaded it while this one waited.
         if path.is_file():
             return
         arrived = part.stat().st_size if part.exists() else 0
@@ -62,7 +62,7 @@ def fetch_large(
 
 
 def _receive(name: HubName, commit: str, file_name: str, file: HubFile, part: Path) -> None:
-    """Append to the part until it is whole, as long as each connection brings something."""
+    """Append to the partial file until it is complete, while each connection makes progress."""
     while True:
         arrived = part.stat().st_size if part.exists() else 0
         try:
@@ -86,7 +86,7 @@ def _receive_rest(name: HubName, commit: str, file_name: str, file: HubFile, par
     with part.open("ab") as opened:
         arrived = opened.tell()
         if arrived > file.size:
-            # It is another file's.
+            # It is a part of another file.
             opened.truncate(0)
             arrived = 0
         http_get(
@@ -100,7 +100,7 @@ def _receive_rest(name: HubName, commit: str, file_name: str, file: HubFile, par
 
 
 class _Watched:
-    """A file that logs how much of it is written."""
+    """A file that logs the progress of writing."""
 
     def __init__(self, file: IO[bytes], name: str, size: int) -> None:
         self._file = file

@@ -1,12 +1,12 @@
-"""Detectors of the hub in transformers' layouts and DF-Arena's: what their sources say of them.
+"""Detectors on the hub in transformers' layouts and DF-Arena's: facts from their sources.
 
-Invariant: as of `published_detectors`. Downloads, names and words of a name are no facts: what a
-repository was trained on is stated only where a source states it.
+Invariant: as in `published_detectors`. Downloads, names and words in a name are not facts: the
+training data of a repository are given only if a source states them.
 
 Sources, read in November 2026: the model cards of Speech-Arena-2025's DF_Arena_1B_V_1 and
 DF_Arena_500M_V_1, and of their copies by the Speech Anti-Spoofing Arena; the model card of
-garystafford/wav2vec2-deepfake-voice-detector; for the names of classes and training data of the
-others, programs that use them.
+garystafford/wav2vec2-deepfake-voice-detector; for class names and training data of the others,
+programs that use them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ DF_ARENA_LICENCE = "DF Arena, non-commercial"
 _WHOLE = "whole recordings: no length is stated, and transformers' pipeline takes all"
 _NOT_STATED = "not stated in what was read here"
 
-# Name, training data, the same in few words, licence.
+# Name, training data, the same in short, licence.
 _CLASSIFIERS: tuple[tuple[str, str, str, str | None], ...] = (
     (
         "garystafford/wav2vec2-deepfake-voice-detector",

@@ -1,7 +1,7 @@
-"""Names of repositories on the hub: 'hub:ORG/NAME', and 'ORG/NAME' where that is no path.
+"""Names of repositories on the hub: 'hub:ORG/NAME', and 'ORG/NAME' if that is not a path.
 
-Invariant: what exists on this machine, or looks like a file or lies in a folder of this machine, is
-never taken for a name of the hub, so that a slip in a path sends nothing anywhere.
+Invariant: a name that exists on this machine, looks like a file, or is in a folder of this machine
+is never taken for a name on the hub, so that a mistyped path sends no request.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from asdf.text import shorten
 
 PREFIX = "hub:"
 SUFFIXES = (".safetensors", ".pt", ".pth", ".ckpt", ".bin")
-"""How the names of files with weights end."""
+"""Suffixes of files with weights."""
 
-# The hub's rules: letters, digits, '-', '_' and '.', of which the last three are at neither end.
+# The hub's rules: letters, digits, '-', '_' and '.'; the last three not at either end.
 _PART = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?|[A-Za-z0-9_]+"
 _REPOSITORY = re.compile(rf"(?:{_PART})/(?:{_PART})")
 _REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/-]*")
 _FORBIDDEN = ("--", "..")
 _MAX_LENGTH = 96
-# A repository whose name ends so is a path that does not exist.
+# A repository name with such a suffix is a path that does not exist.
 _OF_FILES = (*SUFFIXES, ".onnx", ".ts", ".json", ".git", ".tar", ".zip", ".wav", ".flac", ".mp3")
 
 
 @dataclass(frozen=True)
 class HubName:
-    """A repository of the hub.
+    """A repository on the hub.
 
     Attributes:
-        repository: 'ORG/NAME'.
-        revision: a branch, a tag or a commit; None: the newest of the branch main.
-        is_explicit: whether it was written with 'hub:'; else it may be a path that is missing.
-        kind: Kind of the repository, as the hub calls it.
+        repository: Name of the repository, 'ORG/NAME'.
+        revision: Branch, tag or commit; None: the newest commit of the branch main.
+        is_explicit: Whether it was written with 'hub:'; otherwise it may be a missing path.
+        kind: Kind of the repository, in the hub's terms.
     """
 
     repository: str
@@ -51,10 +51,10 @@ class HubName:
 
 
 def parse_name(text: str | Path) -> HubName | None:
-    """Return the name of the hub that `text` is; None where it is a path.
+    """Return the name on the hub in `text`; None if it is a path.
 
     Raises:
-        UsageError: it begins with 'hub:', but no name of a repository follows.
+        UsageError: it begins with 'hub:' but is not a valid repository name.
     """
     text = str(text)
     is_explicit = text.startswith(PREFIX)
@@ -73,7 +73,7 @@ def parse_name(text: str | Path) -> HubName | None:
             "hub:ORG/NAME@REVISION, where REVISION is a branch, a tag or a commit, such as "
             "hub:nii-yamagishilab/mms-300m-anti-deepfake."
         )
-    # A folder 'networks' is here, so 'networks/epoch' is a slip in a path.
+    # If a folder 'networks' exists here, 'networks/epoch' is a mistyped path.
     if not is_name:
         return None
     is_here = (
@@ -87,10 +87,10 @@ def parse_name(text: str | Path) -> HubName | None:
 
 
 def hub_name(weights: str | None) -> HubName | None:
-    """Return the repository of the hub that `front_end.weights` names; None of all else.
+    """Return the repository on the hub in `front_end.weights`; None for other values.
 
     Raises:
-        UsageError: it begins with 'hub:', but no name of a repository follows.
+        UsageError: it begins with 'hub:' but is not a valid repository name.
     """
     if weights is None or weights.startswith(BUNDLE):
         return None

@@ -1,6 +1,6 @@
-"""What is known of a detector that others have published.
+"""Facts about a published detector.
 
-Invariant: what no source says is None, and shown as not known.
+Invariant: a fact that no source states is None, and shown as unknown.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class PublishedEer:
-    """An equal error rate as it was published.
+    """A published equal error rate.
 
     Attributes:
-        percent: in %.
-        remark: who measured it or how, where that is not the detector's `protocol`.
+        percent: Equal error rate, in %.
+        remark: Source or method of the measurement, if it is not the detector's `protocol`.
     """
 
     evaluation_set: str
@@ -24,20 +24,20 @@ class PublishedEer:
 
 @dataclass(frozen=True)
 class KnownDetector:
-    """A detector that can be had, and what is known of it; None where the sources say nothing.
+    """A published detector with its facts; None for facts that the sources do not state.
 
     Attributes:
-        name: Name of the repository on the hub, or what its authors call it.
-        on_hub: whether it is downloaded by its name.
-        trained_on, trained_on_short: the sets, in words, and in few words for a table.
-        overlap: Sets that are training data, so that EERs on them mean little, in words.
+        name: Name of the repository on the hub, or the authors' name.
+        on_hub: Whether it is downloaded by its name.
+        trained_on, trained_on_short: Training sets in words, and in short for a table.
+        overlap: Sets that are training data, on which EERs mean little, in words.
         protocol: Part of a recording that the authors score.
-        parameters: their number as stated.
+        parameters: Number of parameters, as stated.
         licence: Licence of the weights.
         size_bytes, sha256: Size and SHA-256 of the file with the weights.
-        weights: where they are.
-        command: Command by which ASDF takes them.
-        paper: its arXiv number, or the conference.
+        weights: Location of the weights.
+        command: Command by which ASDF reads them.
+        paper: Number of the paper on arXiv, or the conference.
     """
 
     name: str
@@ -62,5 +62,5 @@ class KnownDetector:
 
     @property
     def file(self) -> str:
-        """Name of the file with the weights, as the command takes it; '' of the hub."""
+        """Name of the file with the weights, as in the command; '' if it is on the hub."""
         return "" if self.on_hub else self.command.split()[-2]

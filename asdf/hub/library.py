@@ -1,6 +1,6 @@
-"""The hub's library, `huggingface_hub`, and what its errors mean for the user.
+"""The hub's library, `huggingface_hub`, and explanations of its errors.
 
-Invariant: every failure of the hub is one message: which repository, what happened, what to do.
+Invariant: every failure of the hub becomes one message: the repository, the cause, the remedy.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ def hub_library() -> ModuleType:
 
 
 def is_unreachable(error: Exception) -> bool:
-    """Whether the hub gave no answer: there is no network, or offline mode, or it is down."""
+    """Whether the hub did not respond: no network, offline mode, or the hub is down."""
     from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
 
     if isinstance(error, HfHubHTTPError):
         return status_of(error) >= 500
-    # The errors of the connection are those of httpx or of its successor: by version.
+    # Errors of the connection are those of httpx or requests, depending on the version.
     is_of_connection = type(error).__module__.startswith(("httpx", "requests"))
     return is_of_connection or isinstance(error, OfflineModeIsEnabled | ConnectionError)
 
 
 def status_of(error: Exception) -> int:
-    """Return the status of the hub's answer; 0 where there was none."""
+    """Return the status of the hub's response; 0 if there was none."""
     return int(getattr(getattr(error, "response", None), "status_code", 0))
 
 
@@ -58,16 +58,16 @@ def explained(name: HubName, writing: bool = False) -> Iterator[None]:
     """Turn the library's errors in a block into one message on the repository.
 
     Args:
-        writing: whether the block pushes to the repository.
+        writing: Whether the block pushes to the repository.
 
     Raises:
-        AsdfError: what the hub, the network or the disk refused.
+        AsdfError: the hub, the network or the disk failed.
     """
     try:
         yield
     except AsdfError:
         raise
-    # The library's errors have no class in common: those of the network are another library's.
+    # The library's errors have no common class: those of the network are another library's.
     except Exception as error:
         cause = (_cause_of_writing(name, error) if writing else "") or _cause(name, error)
         if not cause:
@@ -76,14 +76,14 @@ def explained(name: HubName, writing: bool = False) -> Iterator[None]:
 
 
 def not_a_path(name: HubName) -> str:
-    """Return the remark that a name without 'hub:' may be a path; empty for one with it."""
+    """Return the remark that a name without 'hub:' may be a path; '' for a name with it."""
     if name.is_explicit:
         return ""
     return f" If '{str(name).removeprefix('hub:')}' is to be a path: nothing is there."
 
 
 def _cause(name: HubName, error: Exception) -> str:
-    """Return what happened and what to do; empty for a mistake in the program."""
+    """Return the cause and the remedy; '' for an error in the program."""
     from huggingface_hub import errors
 
     folder = "datasets/" if name.kind == "dataset" else ""
@@ -112,7 +112,7 @@ def _cause(name: HubName, error: Exception) -> str:
     if isinstance(error, errors.RemoteEntryNotFoundError):
         return f"a file is missing there: {first_line(error)}."
     if isinstance(error, errors.LocalEntryNotFoundError) and isinstance(error.__cause__, Exception):
-        # What made the library look on the disk alone.
+        # The reason why the library looked only on the disk.
         error = error.__cause__
     return _cause_of_transfer(error)
 
@@ -141,9 +141,9 @@ def _cause_of_transfer(error: Exception) -> str:
 
 
 def _cause_of_writing(name: HubName, error: Exception) -> str:
-    """Return why the hub refuses a push; empty for what may happen to a download as well."""
+    """Return why the hub refuses a push; '' for errors that downloads have too."""
     if isinstance(error, RuntimeError) and isinstance(error.__cause__, Exception):
-        # Of one file among those that are sent side by side.
+        # The error of one of several files that are sent in parallel.
         error = error.__cause__
     status = status_of(error)
     organisation = name.repository.partition("/")[0]
@@ -157,7 +157,7 @@ def _cause_of_writing(name: HubName, error: Exception) -> str:
             f"the token has no right to write there ({first_line(error)}). Use one that may write "
             f"({endpoint()}/settings/tokens), of a member of {organisation}."
         )
-    # The library's word for a card that the hub does not take.
+    # The library's error for a card that the hub does not accept.
     if type(error) is ValueError:
         return f"the hub refuses the model card: {' '.join(str(error).split())}"
     return ""
@@ -177,7 +177,7 @@ def _cause_of_disk(error: Exception) -> str:
 
 
 def first_line(error: Exception) -> str:
-    """Return what an error says, in a line without its last full stop."""
+    """Return the text of an error in one line, without its final full stop."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return (lines[0] if lines else type(error).__name__).rstrip(".")
 

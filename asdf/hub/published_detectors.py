@@ -1,7 +1,7 @@
-"""Detectors that others have published: what their sources say of them, and nothing else.
+"""Published detectors with facts from their sources only.
 
-Invariant: each fact is in the source that its entry names; what no source says is None, and shown
-as not known. None of the numbers was measured with ASDF.
+Invariant: each fact is in the source that its entry names; a fact that no source states is None,
+and shown as unknown. None of the numbers was measured with ASDF.
 
 Sources, read in November 2026: the READMEs and licences of the named repositories on GitHub; for
 AntiDeepfake `protocols/README.md` and the table of EERs in its README up to 16 October 2025
@@ -25,7 +25,7 @@ from asdf.runs.files import sha256_of
 from asdf.text import did_you_mean
 
 NOT_STATED = "not stated"
-"""What the table shows for training sets that no source names."""
+"""Text in the table for training sets that no source states."""
 
 _ORGANISATION = "nii-yamagishilab"
 _ANTI_DEEPFAKE_SETS = (
@@ -36,7 +36,7 @@ _ANTI_DEEPFAKE_SETS = (
     "In-the-Wild",
     "Deepfake-Eval-2024",
 )
-# Name, parameters, EERs on these sets, EER on In-the-Wild by the Arena (None: not seen).
+# Name, parameters, EERs on these sets, EER on In-the-Wild from the Arena (None: not found).
 _ANTI_DEEPFAKE: tuple[tuple[str, str, tuple[float, ...], float | None], ...] = (
     ("wav2vec-small", "95 M", (13.02, 9.80, 21.94, 17.85, 4.24, 33.33), 5.31),
     ("wav2vec-large", "317 M", (13.25, 4.53, 0.63, 0.97, 1.91, 33.38), 2.89),
@@ -72,7 +72,7 @@ _ANTI_DEEPFAKE_OVERLAP = (
     "LJSpeech, MLS and VoxCeleb2: EERs on these, and on sets made from them, say nothing of new "
     "recordings"
 )
-# By the end of the name.
+# By the suffix of the name.
 _AUGMENTED = {
     "": ("with RawBoost", "RawBoost"),
     "-nda": ("without data augmentation", "no augmentation"),
@@ -309,7 +309,7 @@ _ON_HUB_BY_OTHERS = (
 
 
 def known_detectors() -> list[KnownDetector]:
-    """Return the detectors, those that are downloaded by their names first."""
+    """Return the detectors, beginning with those that are downloaded by their names."""
     detectors = [_make_anti_deepfake(row, "") for row in _ANTI_DEEPFAKE]
     detectors += [_make_anti_deepfake(row, "-nda") for row in _ANTI_DEEPFAKE_NDA]
     found = [*df_arena_detectors(), *classifier_detectors(), *_ON_HUB_BY_OTHERS]
@@ -317,14 +317,15 @@ def known_detectors() -> list[KnownDetector]:
 
 
 def find_published(named: Path) -> HubName | Path | None:
-    """Return where a published detector is that is named as `detectors` lists it.
+    """Return the location of a published detector with a name in the list of `detectors`.
 
     Returns:
         Its repository on the hub; or the file with its weights in the current folder, which is
-        checked where its SHA-256 is known; None where `named` exists, or is no such name.
+        verified if its SHA-256 is known; None if `named` exists, or is not such a name.
 
     Raises:
-        AsdfError: that file is not here, or another; the message says where it is, and the command.
+        AsdfError: that file is missing, or another one; the message gives its location, and the
+            command.
     """
     if named.exists():
         return None
@@ -354,10 +355,10 @@ def _local_weights(detector: KnownDetector) -> Path:
 
 
 def known_names() -> list[str]:
-    """Return the names of the repositories of the hub among them."""
+    """Return the names of the hub repositories among them."""
     return [detector.name for detector in known_detectors() if detector.on_hub]
 
 
 def nearest_known(repository: str) -> str:
-    """Return " Did you mean 'hub:ORG/NAME'?" for the known name nearest to it, or ''."""
+    """Return " Did you mean 'hub:ORG/NAME'?" for the closest known name, or ''."""
     return did_you_mean(repository, known_names(), prefix=PREFIX)

@@ -1,6 +1,6 @@
-"""A folder pushed to a repository of the hub, as one commit.
+"""Upload of a folder to a repository on the hub, as one commit.
 
-Invariant: nothing is pushed to a public repository by one who asked for a private one, and a
+Invariant: nothing is pushed to a public repository if a private one was requested, and a
 repository's earlier commits stay.
 """
 
@@ -18,10 +18,10 @@ _MAIN = "main"
 
 @dataclass(frozen=True)
 class Pushed:
-    """What came of a push.
+    """The result of a push.
 
     Attributes:
-        name: the repository at the commit that holds the folder.
+        name: Repository at the commit that contains the folder.
         address: Address of the commit's page.
     """
 
@@ -30,15 +30,16 @@ class Pushed:
 
 
 def push_folder(folder: Path, name: HubName, private: bool, message: str) -> Pushed:
-    """Push the files of a folder to a repository, which is made if there is none of the name.
+    """Push the files of a folder to a repository, which is created if it does not exist.
 
     Args:
-        name: its revision is the branch to push to, which is made as well; None: main.
-        private: make a repository that only its owners see.
+        name: Repository, whose revision is the branch to push to, created if missing; None: main.
+        private: Whether the repository must be visible only to its owners.
 
     Raises:
         UsageError: huggingface_hub is not installed, or nobody is logged in.
-        AsdfError: the repository is public and is to be private; the hub refuses it.
+        AsdfError: the repository is public but a private one is requested; or the hub refuses the
+            push.
     """
     library = hub_library()
     if library.get_token() is None:
@@ -49,7 +50,7 @@ def push_folder(folder: Path, name: HubName, private: bool, message: str) -> Pus
     api = library.HfApi(endpoint=endpoint())
     branch = name.revision or _MAIN
     with explained(name, writing=True):
-        # None: a new one is as its organisation has set it.
+        # None: visibility of a new repository follows its organisation's setting.
         api.create_repo(name.repository, private=private or None, exist_ok=True)
         if private and not api.model_info(name.repository).private:
             raise AsdfError(

@@ -1,6 +1,6 @@
-"""How much memory a run will take on a GPU, before there is one.
+"""Estimation of a run's GPU memory, without a GPU.
 
-The names below are the door of this room; they are imported when they are first used, since torch
+The names below are the public interface of this room; they are imported on first use, because torch
 takes seconds to import.
 """
 

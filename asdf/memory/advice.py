@@ -1,4 +1,4 @@
-"""What lets a run fit into a GPU's memory, each change with the peak that it would have."""
+"""Changes that let a run fit into a GPU's memory, each with the resulting peak."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from asdf.memory.case import (
 )
 from asdf.memory.training_step import TrainingMemory, scoring_peak, training_memory
 
-# Less than this does not help.
+# A smaller saving is not worth mentioning.
 _MIN_SAVED = 0.01
 _MAX_HALVES = 4
 
@@ -28,13 +28,13 @@ _EVAL_FACTOR = "network.eval_minibatch_size_factor"
 
 @dataclass(frozen=True)
 class _Change:
-    """Settings that are changed together, by their full names, and the run's peak with them."""
+    """Settings that are changed together, by full name, and the run's peak with them."""
 
     settings: dict[str, Any]
     peak: int
 
     def describe(self, limit: int) -> str:
-        """Return a line that says whether the run would fit into `limit` bytes."""
+        """Return a line that states whether the run would fit into `limit` bytes."""
         words = " ".join(f"{name}={value!r}" for name, value in self.settings.items())
         fits = ", which fits" if self.peak <= limit else ""
         return f"  {words}: {in_gibibytes(self.peak + OUTSIDE_ALLOCATOR)}{fits}"
@@ -46,7 +46,7 @@ def list_advice(
     training: TrainingMemory | None,
     scoring_peak: int,
 ) -> list[str]:
-    """List the settings that would help, a line each; those that let the run fit say so."""
+    """List the settings that would help, one per line, stating which let the run fit."""
     limit = gpu.total - OUTSIDE_ALLOCATOR
     lines = [
         "warning: that does not fit. What would help, and what the GPU's memory would have to be:"
@@ -59,7 +59,7 @@ def list_advice(
 
 
 def _training_changes(case: Case, gpu: Gpu, peak: int) -> Iterator[_Change]:
-    """Yield what would help a training of `peak` bytes, by itself; then what helps together."""
+    """Yield changes that would help a training of `peak` bytes: single ones, then combinations."""
     limit = gpu.total - OUTSIDE_ALLOCATOR
     together: dict[str, Any] = {}
     for settings in _possible_settings(case):
@@ -71,7 +71,7 @@ def _training_changes(case: Case, gpu: Gpu, peak: int) -> Iterator[_Change]:
         if change.peak >= peak * (1 - _MIN_SAVED):
             continue
         yield change
-        # A frozen front end trains another network.
+        # A frozen front end changes what is trained.
         if "front_end.frozen" not in settings:
             together |= settings
     smaller = _shrink_minibatch(case, gpu, {})
@@ -98,9 +98,9 @@ def _possible_settings(case: Case) -> Iterator[dict[str, Any]]:
 
 
 def _shrink_minibatch(case: Case, gpu: Gpu, others: dict[str, Any]) -> _Change | None:
-    """Return `others` with the largest part of the minibatch that fits, or with the smallest.
+    """Return `others` with the largest fraction of the minibatch that fits, or the smallest one.
 
-    An optimiser step stays one of as many utterances. None where the minibatch has no parts.
+    An optimiser step keeps its number of utterances. None if the minibatch cannot be divided.
     """
     network = case.settings.network
     limit = gpu.total - OUTSIDE_ALLOCATOR
@@ -112,7 +112,7 @@ def _shrink_minibatch(case: Case, gpu: Gpu, others: dict[str, Any]) -> _Change |
     divisors = [parts for parts in range(2, size // smallest + 1) if size % (parts * smallest) == 0]
     if not divisors:
         return None
-    # First what fits if anything does: each try takes a step of the network.
+    # The smallest one first: each attempt takes a step of the network.
     last = _try_settings(case, gpu, _divide_minibatch(case, others, divisors[-1]))
     if last.peak > limit:
         return last
@@ -124,7 +124,7 @@ def _shrink_minibatch(case: Case, gpu: Gpu, others: dict[str, Any]) -> _Change |
 
 
 def _divide_minibatch(case: Case, others: dict[str, Any], parts: int) -> dict[str, Any]:
-    """Return `others` with minibatches of 1 / `parts`, and as many more of them per step."""
+    """Return `others` with minibatches of 1 / `parts`, and as many more per step."""
     network = case.settings.network
     name = "global_minibatch_size" if network.global_minibatch_size else "minibatch_size"
     return {
@@ -141,7 +141,7 @@ def _advise_on_scoring(case: Case, training: TrainingMemory | None, limit: int) 
             "what takes most"
         )
     network = case.settings.network
-    # 'auto' stands for a factor, too.
+    # 'auto' is replaced by a factor too.
     budget = batch_samples(network, case.gpu_bytes)
     factor = budget / (network.minibatch_size * network.train_clip_size)
     for _ in range(_MAX_HALVES):
@@ -155,7 +155,7 @@ def _advise_on_scoring(case: Case, training: TrainingMemory | None, limit: int) 
 
 
 def _try_settings(case: Case, gpu: Gpu, settings: dict[str, Any]) -> _Change:
-    """Compute the peak of the training with settings changed."""
+    """Compute the peak of the training with changed settings."""
     changed = _change_settings(case, settings)
     dtype = choose_format(changed.settings.computing, gpu)
     return _Change(settings, training_memory(replace(changed, dtype=dtype)).peak)

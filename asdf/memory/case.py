@@ -1,6 +1,6 @@
-"""A run whose memory is to be known: what it depends on, and what scoring takes of a GPU.
+"""A run whose memory is estimated: its parameters, and the memory of scoring.
 
-Scoring is one batch that is scored on a fake GPU.
+Scoring is estimated by scoring one batch on a fake GPU.
 """
 
 from __future__ import annotations
@@ -22,16 +22,15 @@ from asdf.training.training_precision import choose_precision
 from asdf.trials.how_scored import ScoredLength
 
 GIB = 2**30
-# What a process takes of a GPU's memory without torch's allocator: the CUDA context with torch's
-# kernels, some 0.5 GiB, and workspaces of cuDNN and NCCL. An assumption: it differs with GPUs and
-# versions.
+# GPU memory of a process outside of torch's allocator: the CUDA context with torch's kernels, about
+# 0.5 GiB, and workspaces of cuDNN and NCCL. This is an assumption: it depends on GPUs and versions.
 OUTSIDE_ALLOCATOR = GIB
 _NAMES = {torch.bfloat16: "bf16", torch.float16: "fp16", None: "fp32"}
 
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU of this machine: its name, torch's name for it, and the bytes of its memory."""
+    """A GPU of this machine: its name, torch's name for it, and its memory in bytes."""
 
     name: str
     device: str
@@ -40,16 +39,17 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Case:
-    """What the memory of a process depends on.
+    """The parameters that determine the memory of a process.
 
     Attributes:
-        architecture: Architecture of the front end, as in `front_end.architecture`: that of the
+        architecture: Architecture of the front end, as in `front_end.architecture`, or that of the
             weights, if any.
-        folder: the recipe's, where a user's own modules lie.
-        processes: Processes of the run.
-        trains: True if a network is trained, False if existing networks are only scored.
+        folder: Folder of the recipe, for modules of your own.
+        processes: Number of processes of the run.
+        trains: Whether a network is trained; otherwise existing networks are only scored.
         dtype: Number format of autocast in training; None: float32 throughout.
-        gpu_bytes: memory of the GPU, which the batches of scoring follow; 0 where it is not known.
+        gpu_bytes: Memory of the GPU in bytes, which determines the batches of scoring; 0 if
+            unknown.
     """
 
     settings: Sections
@@ -62,14 +62,14 @@ class Case:
 
     @property
     def divides(self) -> bool:
-        """Whether the network is divided over the processes."""
+        """Whether the network is divided among the processes."""
         return self.settings.computing.shard_network and self.processes > 1
 
     @property
     def sharing(self) -> int:
-        """Processes that hold a divided network together, each a part of it; 1 where it is whole.
+        """Number of processes that share a divided network; 1 if it is whole.
 
-        A group of a node counts as one of all processes: this machine is one node.
+        A group of processes per node counts as all processes, because this machine is one node.
         """
         if not self.divides:
             return 1
@@ -79,10 +79,10 @@ class Case:
     def outline_network(self) -> nn.Module:
         """Build the network on a fake GPU (see `fake_gpu`), for training.
 
-        No layer is dropped at random: which ones run could not be known.
+        No layer is dropped at random, because the active ones would be unknown.
 
         Raises:
-            AsdfError: as `build_network`; also where a constructor looks at numbers.
+            AsdfError: as `build_network`; also if a constructor reads values of tensors.
         """
         front_end = replace(
             self.settings.front_end,
@@ -96,7 +96,7 @@ class Case:
 def choose_format(computing: Computing, gpu: Gpu | None) -> torch.dtype | None:
     """Return the number format of autocast in training on `gpu`.
 
-    Without one: on GPUs of compute capability 8.0.
+    Without a GPU, it is that of GPUs with compute capability 8.0.
     """
     if gpu is not None:
         return choose_precision(computing.precision, torch.device(gpu.device)).dtype
@@ -108,7 +108,7 @@ def choose_format(computing: Computing, gpu: Gpu | None) -> torch.dtype | None:
 
 
 def describe_format(case: Case, gpu: Gpu | None) -> str:
-    """Describe in which number format training computes, and on which GPUs."""
+    """Describe the number format of training, and on which GPUs it applies."""
     computing = case.settings.computing
     if computing.use_gpu and gpu is None and computing.precision == "auto":
         return (
@@ -119,7 +119,7 @@ def describe_format(case: Case, gpu: Gpu | None) -> str:
 
 
 def in_gibibytes(count: int) -> str:
-    """Return a number of bytes for a reader: '3.1 GiB', or in MiB where that says more."""
+    """Format a number of bytes: '3.1 GiB', or in MiB if that is more informative."""
     if count >= GIB / 10:
         return f"{count / GIB:.1f} GiB"
     return f"{count / 2**20:.1f} MiB"
@@ -127,7 +127,7 @@ def in_gibibytes(count: int) -> str:
 
 @dataclass(frozen=True)
 class ScoringBatchMemory:
-    """What a batch takes in addition to the network, in bytes of torch's allocator."""
+    """The memory of a batch in addition to the network, in bytes of torch's allocator."""
 
     utterances: int
     samples: int
@@ -136,12 +136,12 @@ class ScoringBatchMemory:
 
 @dataclass(frozen=True)
 class ScoringMemory:
-    """What scoring takes, in bytes of torch's allocator.
+    """The memory of scoring, in bytes of torch's allocator.
 
     Attributes:
-        weights: the network's parameters and buffers.
-        batches: Batch of as many utterances of a clip's length as fit, and the longest recording;
-            one for a network that takes one length only.
+        weights: Size of the network's parameters and buffers.
+        batches: Largest batch of utterances with a clip's length, and batch with the longest
+            recording; a single batch for a network with a fixed input length.
     """
 
     weights: int
@@ -149,16 +149,16 @@ class ScoringMemory:
 
     @property
     def worst(self) -> ScoringBatchMemory:
-        """The batch that takes the most."""
+        """The batch that needs the most memory."""
         return max(self.batches, key=lambda batch: batch.activations)
 
 
 def scoring_memory(case: Case) -> ScoringMemory:
-    """Compute what scoring takes, of validation as of stage 2, in the precision of the settings.
+    """Compute the memory of scoring, in validation and stage 2, at the precision of the settings.
 
     Raises:
         AsdfError: the network cannot be built.
-        Exception: whatever a network raises that looks at its numbers.
+        Exception: any error of a network that reads values of tensors.
     """
     rules = case.settings.network
     in_bf16 = case.settings.computing.scoring_precision == "bf16"
@@ -182,7 +182,7 @@ def largest_batches(
     length: ScoredLength,
     gpu_bytes: int = 0,
 ) -> list[tuple[int, int]]:
-    """Return utterances and samples of the largest batches that can occur.
+    """Return numbers of utterances and samples of the largest possible batches.
 
     Args:
         length: Part of a recording that is scored.

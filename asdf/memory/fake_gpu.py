@@ -1,12 +1,12 @@
-"""A GPU for a program whose memory is to be known: tensors have shapes and formats, and no numbers.
+"""A fake GPU for estimating memory: tensors have shapes and formats, but no values.
 
-Invariants: nothing is computed and no memory is taken, and neither a GPU nor a torch built for one
-is needed. The tensors of a pass are those that it makes on a GPU. To torch they are tensors of the
-CPU; where its operations for the CPU make others than those for a GPU, the latter's way is written
-here: number formats under autocast, attention, dropout, linear layers.
+Invariants: nothing is computed and no memory is allocated, without a GPU or a CUDA build of torch.
+The tensors of a forward pass are those on a GPU. To torch they are CPU tensors; where torch's CPU
+operations create other tensors than those for a GPU, the GPU behaviour is implemented here: number
+formats under autocast, attention, dropout, linear layers.
 
-Each storage counts once, however many tensors look at it, from the operation that makes it to its
-end, and takes what torch's allocator for GPUs gives it: whole blocks of 512 bytes.
+Each storage counts once, however many tensors share it, from its creation to its end, with its size
+in torch's GPU allocator: whole blocks of 512 bytes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 BLOCK = 512
 
-# On a GPU these copy inputs whose values do not follow each other, for as long as they run.
+# On a GPU these copy inputs that are not contiguous, for the time that they run.
 _COPYING = (
     torch.ops.aten.native_layer_norm.default,
     torch.ops.aten.native_layer_norm_backward.default,
@@ -37,21 +37,20 @@ _COPYING = (
 
 
 class LiveBytes(TorchDispatchMode):
-    """Counts what operations return as long as it is entered, forward and backward.
+    """Counts the outputs of operations inside the block, forward and backward.
 
-    Memory that an operation takes for itself, and gives back before it returns, is not seen, but
-    for the copies of `_COPYING`.
+    Temporary memory of an operation is not counted, except for the copies of `_COPYING`.
 
     Attributes:
-        now: bytes that are held.
-        peak: the highest that `now` has been; set it to `now` to begin anew.
+        now: Number of bytes that are held.
+        peak: Maximum of `now`; set it to `now` to start again.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.now = 0
         self.peak = 0
-        # Keys of storages; a weak reference works only as long as somebody holds it.
+        # Keys of storages; a weak reference works only while someone holds the storage.
         self._held: dict[int, weakref.ref[UntypedStorage]] = {}
 
     def __torch_dispatch__(
@@ -85,20 +84,19 @@ class LiveBytes(TorchDispatchMode):
 
 
 def block_bytes(storage: UntypedStorage) -> int:
-    """Return the bytes that the allocator gives a storage."""
+    """Return the size that the allocator reserves for a storage, in bytes."""
     return -(-storage.nbytes() // BLOCK) * BLOCK
 
 
 def _copied_bytes(value: object) -> int:
-    """Return the bytes of a copy in which the values follow each other; 0 where they do."""
+    """Return the size of a contiguous copy in bytes; 0 if the tensor is contiguous."""
     if not isinstance(value, Tensor) or value.is_contiguous():
         return 0
     return value.numel() * value.element_size()
 
 
-# What autocast computes in float32 on a GPU, and in the format of its inputs on a CPU, as
-# operations are named in torch's dispatcher. Those of the second list read the shorter format
-# themselves.
+# Operations that autocast computes in float32 on a GPU, and in the format of their inputs on a CPU,
+# by their names in torch's dispatcher. Those of the second list read the shorter format themselves.
 IN_FLOAT32 = (
     *("acos", "asin", "cosh", "erfinv", "exp", "expm1", "log", "log10", "log1p", "log2"),
     *("pow.Scalar", "pow.Tensor_Scalar", "pow.Tensor_Tensor", "reciprocal", "rsqrt", "sinh", "tan"),
@@ -111,22 +109,22 @@ TO_FLOAT32 = (
 )
 _SHORT = (torch.bfloat16, torch.float16)
 
-# Attention copies a mask whose rows do not begin at multiples of this many numbers.
+# Attention copies a mask whose rows do not start at multiples of this number of elements.
 _ALIGNED = 16
 
 
 @contextmanager
 def fake_gpu() -> Iterator[LiveBytes]:
-    """Let everything that is made in this block be on a GPU that does not exist.
+    """Create everything in this block on a GPU that does not exist.
 
-    Under `torch.autocast("cpu", ...)` operations take the number formats that they take on a GPU.
-    For the whole process, as long as the block lasts: it is for programs with nothing else to do.
+    Under `torch.autocast("cpu", ...)` operations use the number formats of a GPU. The block affects
+    the whole process: it is for programs with nothing else to do.
 
     Yields:
-        The counter of its bytes.
+        Counter of its bytes.
     """
     library = torch.library.Library("aten", "IMPL")
-    # torch logs the stack of an operation that does not fit, besides raising the error.
+    # torch logs the stack of a failing operation, besides raising the error.
     log = logging.getLogger(FakeTensorMode.__module__)
     was_silent, log.disabled = log.disabled, True
     try:
@@ -145,7 +143,7 @@ def fake_gpu() -> Iterator[LiveBytes]:
 
 
 def _register(library: Any, name: str, kernel: Callable[..., Any], key: str) -> None:
-    # Those that a later torch may have added to its own list for the CPU are right as they are.
+    # A later torch may have added some to its own list for the CPU, which is then correct.
     if not torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", key):
         library.impl(name, kernel, key)
 
@@ -192,7 +190,7 @@ class _FusedAttention(Function):
         v_BHLE: Tensor,
         mask: Tensor | None,
     ) -> Tensor:
-        # In the layout of the queries: what joins the heads again needs no copy.
+        # In the layout of the queries, so that joining the heads needs no copy.
         if q_BHLE.shape[-1] == v_BHLE.shape[-1]:
             output = torch.empty_like(q_BHLE)
         else:
@@ -226,7 +224,7 @@ def _attention(
 
 
 def _dropout(tensor: Tensor, probability: float, training: bool) -> Tensor:
-    """Compute dropout that holds a byte per value; the CPU's holds a number."""
+    """Compute dropout that holds a byte per value, unlike the CPU version, which holds a float."""
     if not training or probability == 0:
         return tensor
     dropped: Tensor = torch.native_dropout(tensor, probability, True)[0]
@@ -236,7 +234,7 @@ def _dropout(tensor: Tensor, probability: float, training: bool) -> Tensor:
 def _linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Compute a product to which the bias is added in place, as on a GPU.
 
-    To tensors without numbers torch would add it in a copy.
+    For tensors without values, torch would add it to a copy.
     """
     if bias is None:
         return torch.matmul(x, weight.t())

@@ -1,7 +1,7 @@
-"""The largest minibatch that a GPU of a stated size would hold, by the steps of a dry run.
+"""The largest minibatch that fits into a GPU of a given size, by the steps of a dry run.
 
-Invariant: each size that is tried is computed as the run would compute it, so the answer does not
-depend on a GPU, nor on what else uses one.
+Invariant: each size that is tried is computed as in the run, so the answer depends neither on a GPU
+nor on other programs that use one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from asdf.memory.case import OUTSIDE_ALLOCATOR, Case, in_gibibytes
 from asdf.memory.training_step import training_memory
 
-# More utterances than any step of the field has.
+# Larger than the step of any common training.
 _MOST = 4096
 
 
@@ -21,8 +21,8 @@ class LargestMinibatch:
     """The largest minibatch of a process.
 
     Attributes:
-        size: Utterances; 0 where not even one fits.
-        peak: Bytes of the GPU that a step of it takes; of one utterance where none fits.
+        size: Number of utterances; 0 if not even one fits.
+        peak: GPU memory of a step, in bytes; of one utterance if none fits.
     """
 
     size: int
@@ -36,7 +36,7 @@ def largest_minibatch(
     """Find the largest minibatch that fits into `total` bytes of a GPU, by bisection.
 
     Raises:
-        Exception: whatever a network raises that looks at its numbers.
+        Exception: any error of a network that reads values of tensors.
     """
     peaks: dict[int, int] = {}
 

@@ -1,9 +1,9 @@
-"""How much of a GPU's memory training takes: one step taken on a fake GPU.
+"""GPU memory of training, from one step on a fake GPU.
 
-Invariant: the step does what `Step` does as far as memory goes: forward and backward pass of a
-minibatch under autocast, the optimiser's moments, the buckets in which processes exchange
-gradients. What it makes lives as long as in a real step, since torch's autograd holds it; nothing
-is estimated from sizes of layers. `computing.compile` may take another way, which is not followed.
+Invariant: in terms of memory, the step does what `Step` does: forward and backward pass of a
+minibatch under autocast, the optimiser's moments, the buckets for exchanging gradients. Tensors
+live as long as in a real step, because torch's autograd holds them; nothing is estimated from sizes
+of layers. The effect of `computing.compile` is not modelled.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ from asdf.training.losses.loss_building import outline_loss, targets_without_lis
 from asdf.training.objective import Objective
 from asdf.training.optimisers import check_named_optimiser
 
-# What cuBLAS takes from torch's allocator for each thread that multiplies matrices, of which
-# training has two: a GPU of compute capability 9.0's 32 MiB, of earlier ones 8. Scoring has one
-# thread.
+# Memory that cuBLAS takes from torch's allocator for each thread that multiplies matrices: 32 MiB
+# on a GPU of compute capability 9.0, 8 MiB on earlier ones. Training has two such threads, scoring
+# one.
 WORKSPACE = 32 * 2**20
 
 
 @dataclass(frozen=True)
 class TrainingMemory:
-    """What one process of a training takes, memory in bytes of torch's allocator.
+    """The memory of one process in training, in bytes of torch's allocator.
 
     Attributes:
-        parameters, trained: their numbers.
-        weights: the network's parameters and buffers.
-        moments: the optimiser's, and the averages of the weights.
-        buckets: Buckets for the exchange of gradients between processes; 0 with one process.
-        peak: the most that a step holds, all of the above included.
+        parameters, trained: Number of parameters, and of trained ones.
+        weights: Size of the network's parameters and buffers.
+        moments: Size of the optimiser's moments, and of the averages of the weights.
+        buckets: Size of the buckets for exchanging gradients between processes; 0 with one process.
+        peak: Maximum memory during a step, including all of the above.
     """
 
     parameters: int
@@ -59,31 +59,31 @@ class TrainingMemory:
 
     @property
     def between(self) -> int:
-        """What is held between two steps, and while the network is scored."""
+        """Memory held between two steps, and while the network is scored."""
         return self.weights + self.moments + self.buckets
 
 
 def training_memory(case: Case) -> TrainingMemory:
-    """Compute what training takes on each GPU, for any step but the first, which takes less.
+    """Compute the memory of training on each GPU, for any step but the first, which needs less.
 
     Raises:
-        UsageError: the global minibatch does not divide by the number of processes.
+        UsageError: the number of processes does not divide the global minibatch.
         AsdfError: the network cannot be built.
-        Exception: whatever a network raises that looks at its numbers.
+        Exception: any error of a network that reads values of tensors.
     """
     network_settings = case.settings.network
     minibatch = minibatch_per_process(network_settings, case.processes)
     samples = network_settings.train_clip_size
     if case.settings.lengths.minibatch_s is not None:
         minibatch, samples = longest_clips(case.settings)
-    # Before the fake GPU, on which nothing can be tried out.
+    # Before the fake GPU, on which nothing can be tested.
     moments_each = moments_per_parameter(case)
     with fake_gpu() as counted:
         network = case.outline_network()
         loss = _outline_loss(network, case)
         sizes = summary(network)
         parts = divide(network, case.sharing, case.dtype) if case.divides else Parts()
-        # Gathered parts count later; what a loss holds besides its parameters is a few numbers.
+        # Gathered parts count later; a loss holds only a few numbers besides its parameters.
         others = parts.whole
         if loss_of(network) is None:
             others += sum(block_bytes(buffer.untyped_storage()) for buffer in loss.buffers())
@@ -92,7 +92,7 @@ def training_memory(case: Case) -> TrainingMemory:
         sharing = case.sharing
         moments = _make_moments(learning, network_settings, moments_each, sharing)
         with_moments = counted.now - others
-        # Held to the end so that they count: DistributedDataParallel makes them once and for all.
+        # Held until the end so that they count: DistributedDataParallel allocates them once.
         buckets = []
         if case.processes > 1 and not case.divides:
             buckets = [torch.empty_like(parameter) for parameter in learning]
@@ -119,8 +119,8 @@ def scoring_peak(case: Case, scoring: ScoringMemory, training: TrainingMemory | 
     activations = scoring.worst.activations + WORKSPACE
     if training is None:
         return scoring.weights + activations
-    # What graphs compute in is theirs alone: it is held between two steps as well. By themselves
-    # they are used only where that leaves room.
+    # The memory of CUDA graphs is reserved between two steps too. By themselves, graphs are used
+    # only if there is room for it.
     held = training.between
     if case.settings.computing.cuda_graphs is True:
         held = training.peak
@@ -131,10 +131,10 @@ def scoring_peak(case: Case, scoring: ScoringMemory, training: TrainingMemory | 
 
 
 def moments_per_parameter(case: Case) -> int:
-    """Return how many numbers training holds for each parameter: moments, and an average.
+    """Return how many numbers training holds per parameter: moments, and an average.
 
     Raises:
-        UsageError: the optimiser's class does not exist, or cannot be trained with.
+        UsageError: the optimiser's class does not exist, or cannot be used for training.
     """
     network = case.settings.network
     averages = int(network.ema_decay is not None)
@@ -145,7 +145,7 @@ def moments_per_parameter(case: Case) -> int:
 
 
 def _outline_loss(network: nn.Module, case: Case) -> Loss:
-    """Return the loss of the settings, which becomes a part of the network as in training."""
+    """Return the loss of the settings, which becomes part of the network as in training."""
     samples = fixed_samples(network) or case.settings.network.train_clip_size
     network.eval()
     loss = outline_loss(
@@ -161,7 +161,7 @@ def _make_moments(
     count: int,
     processes: int,
 ) -> list[Tensor]:
-    """Make `count` moments per parameter, of one of `processes` that divide them."""
+    """Create `count` moments per parameter for one of `processes` that share them."""
     moments = []
     for parameter in learning:
         size = part_of(parameter, processes)
@@ -178,7 +178,7 @@ def _make_model_and_inputs(
     minibatch: int,
     samples: int,
 ) -> tuple[nn.Module, Tensor]:
-    """Return what is trained, and a minibatch for it: waveforms, or features cached in float16."""
+    """Return the trained model, and its minibatch: waveforms, or features cached in float16."""
     waveforms_BT = torch.empty(waveform_shape(network, minibatch, samples))
     if not front_end.cache_features:
         return network, waveforms_BT
@@ -190,13 +190,13 @@ def _make_model_and_inputs(
 
 
 def _run_step(model: nn.Module, loss: Loss, inputs: Tensor, case: Case) -> None:
-    """Run as many minibatches as the peak of a step needs."""
+    """Run as many minibatches as the peak of a step requires."""
     processes = case.processes
     interval = case.settings.network.optimizer_step_interval
-    # Gradients are sent with the last minibatch of a step; where they are divided, with each.
+    # Gradients are sent with the last minibatch of a step; divided ones with each minibatch.
     first_sent = 0 if case.divides else min(1, interval - 1)
     learning = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    # More than two minibatches hold no more than two.
+    # More than two minibatches do not increase the peak.
     for number in range(min(2, interval)):
         if processes > 1 and number == first_sent:
             _send_gradients(learning, case.sharing if case.divides else 0)
@@ -213,7 +213,7 @@ def _run_minibatch(
     """Run the forward and backward pass of a minibatch.
 
     Args:
-        window: utterances of a step, of all processes.
+        window: Number of utterances in a step, for all processes.
     """
     gradients = None
     if loss.is_joint:
@@ -242,7 +242,7 @@ def _differentiate_window(
 ) -> Tensor:
     """Return the gradient with respect to all outputs of a step, (utterances, outputs).
 
-    A function of its own: what it holds ends with it, before the pass that needs the gradient.
+    A separate function, so that its tensors are freed before the pass that needs the gradient.
     """
     with torch.no_grad():
         embeddings_BE, logits_B2 = _run_forward(model, inputs, dtype)
@@ -253,10 +253,10 @@ def _differentiate_window(
 
 
 def _send_gradients(learning: list[nn.Parameter], processes: int) -> None:
-    """Let a gradient end as soon as it is whole, which is when it goes into its bucket.
+    """Free a gradient as soon as it is complete, when it is copied to its bucket.
 
     Args:
-        processes: Number of processes that divide it, and each retain a part; 0: it is not divided.
+        processes: Number of processes among which it is divided; 0: it is not divided.
     """
     retained: list[Tensor] = []
 
@@ -275,12 +275,12 @@ _GATHERED_AT_ONCE = 2
 
 @dataclass(frozen=True)
 class Parts:
-    """The parameters of a network that a process holds, in bytes.
+    """Sizes of the parameters of a network in a process, in bytes.
 
     Attributes:
-        own: the process's part of each parameter, in float32.
-        whole: bytes of all parameters, as they are computed with.
-        gathered: Number of these that a step holds at once.
+        own: Size of the process's part of each parameter, in float32.
+        whole: Size of all parameters, in the format for computing.
+        gathered: Size of the parameters that a step holds at once.
     """
 
     own: list[Tensor] = field(default_factory=list)
@@ -289,7 +289,7 @@ class Parts:
 
 
 def divide(network: nn.Module, processes: int, dtype: torch.dtype | None) -> Parts:
-    """Divide `network` as `ShardedNetwork` does; its encoder's layers become ones of `dtype`.
+    """Divide `network` as `ShardedNetwork` does, converting its encoder's layers to `dtype`.
 
     Raises:
         UsageError: it cannot be divided.
@@ -307,14 +307,14 @@ def divide(network: nn.Module, processes: int, dtype: torch.dtype | None) -> Par
     parts = [torch.empty(part_of(parameter, processes)) for parameter in network.parameters()]
     unit_bytes = [_bytes_of(unit.parameters()) for unit in units]
     whole = _bytes_of(network.parameters())
-    # What is in no unit is gathered from the start of a pass to its end.
+    # Parameters outside of any unit are gathered during the whole pass.
     outside = whole - sum(unit_bytes)
     gathered = outside + _GATHERED_AT_ONCE * max(unit_bytes, default=0)
     return Parts(parts, whole, gathered)
 
 
 def part_of(tensor: Tensor, processes: int) -> int:
-    """Return how many of a tensor's numbers a process holds at most: rows are divided."""
+    """Return the maximum number of a tensor's elements in a process: rows are divided."""
     rows = len(tensor) if tensor.dim() else 1
     numbers_per_row = tensor.numel() // max(1, rows)
     rows_per_process = -(-rows // processes)
