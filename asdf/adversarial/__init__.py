@@ -1,6 +1,6 @@
-"""What a detector is worth against someone who knows it: attacks on copies, only to measure.
+"""Adversarial attacks on copies of recordings, for measuring a detector's vulnerability.
 
-Everything is imported when it is first used, so that a command waits only for what it needs.
+Everything is imported on first use, so that a command waits only for what it needs.
 """
 
 # ruff: noqa: F401 (names for others)

@@ -1,7 +1,7 @@
-"""The results of an attack on each trial of a list, saved so that a stopped study goes on.
+"""Results of an attack on each trial of a list, saved so that a stopped study resumes.
 
-Invariant: results count only where all that they depend on is the same; a part that was saved
-survives any end of the process. What is written is the same however often it was stopped.
+Invariant: results count only if everything that they depend on is unchanged; saved results survive
+any end of the process. The output is the same however often the study was stopped.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _COLUMNS = ("trials", "scores", "snrs_db", "problems")
 
 @dataclass(frozen=True)
 class Rows:
-    """What is known of each trial under a condition.
+    """The results of each trial under a condition.
 
     Attributes:
-        scores: (trials,), NaN where there is none.
-        snrs_db: (trials,), infinite where nothing was changed.
-        problems: Why a trial has no score; ''.
+        scores: Scores of the trials, (trials,); NaN without a score.
+        snrs_db: Signal-to-noise ratios of the trials in dB, (trials,); infinite if nothing changed.
+        problems: Reason why a trial has no score; ''.
     """
 
     scores: Floats
@@ -61,9 +61,9 @@ class AttackedList:
 
     Attributes:
         path: Path of its score file.
-        keeps: Folder that attacked copies are written to; None: nowhere.
-        work: All that the results depend on, as plain values.
-        how: How scores are computed.
+        keeps: Folder for attacked copies; None: they are not kept.
+        work: Everything that the results depend on, as plain values.
+        how: Parameters of scoring, which are saved with the scores.
     """
 
     trials: TrialList
@@ -74,7 +74,7 @@ class AttackedList:
     how: HowScored
 
     def attack(self, processes: WorkerProcesses[Attacker]) -> Rows:
-        """Attack the recordings, unless that is done, and write the score file.
+        """Attack the recordings, unless this is done, and write the score file.
 
         Raises:
             AsdfError: no recording has a score, or an output cannot be written.
@@ -111,7 +111,7 @@ class AttackedList:
         return Parts(self.path.parent, f".{self.condition.name}.", lambda: dict(self.work))
 
     def _read_parts(self, saved: Sequence[Columns]) -> Iterator[tuple[int, Attacked]]:
-        """Yield the results of earlier starts; those whose copies are missing do not count."""
+        """Yield the results of earlier runs, except those with missing copies."""
         if not saved:
             return
         columns = join_columns(saved)
@@ -141,7 +141,7 @@ class AttackedList:
         return hashlib.sha256(json.dumps(self.work, sort_keys=True).encode()).hexdigest()
 
     def _read(self) -> Rows | None:
-        """Return the rows of a list that is done; None where it is not."""
+        """Return the rows of a finished list; None if it is not finished."""
         results = []
         try:
             record = json.loads(self._record.read_text(encoding="utf-8"))

@@ -1,9 +1,9 @@
-"""An attack on one recording, on the whole way from its samples to the detector's score.
+"""An attack on one recording, through the whole path from its samples to the score.
 
-Invariant: the score after an attack is that of the detector for the attacked samples, by its own
-way from a recording to a score; what gradients are of (which samples are heard, repetition, crops,
-windows) is that way too. The detector is a copy, in float32 and on one thread, so a result follows
-from the recording, the attack and the seed alone, and no recording is changed.
+Invariant: the score after an attack is the detector's score of the attacked samples, on its usual
+path. Gradients follow the same path (which samples are heard, repetition, crops, windows). The
+detector is a copy, in float32 and with one thread, so a result depends only on the recording, the
+attack and the seed, and no recording is changed.
 
 Shapes: T samples that are heard.
 """
@@ -37,11 +37,11 @@ from asdf.scoring.windows import cut_windows
 
 @dataclass(frozen=True)
 class Task:
-    """A recording that is attacked in one way.
+    """A recording and an attack on it.
 
     Attributes:
-        label: 1 for bona fide, whose score is lowered; 0 for a spoof, whose score is raised.
-        target: Path that the attacked copy is written to; None: nowhere.
+        label: Label: 1 for bona fide, whose score is lowered; 0 for a spoof, whose score is raised.
+        target: Path for the attacked copy; None: it is not kept.
     """
 
     source: str
@@ -53,13 +53,13 @@ class Task:
 
 @dataclass(frozen=True)
 class Attacked:
-    """A recording after an attack.
+    """The result of an attack on a recording.
 
     Attributes:
-        score: Score of the attacked samples, before bounds of a calibration; NaN where it has none.
-        snr_db: Energy of the samples that are heard over that of their changes; infinite without
-            any.
-        problem: Why it could not be attacked; ''.
+        score: Score of the attacked samples, before calibration bounds; NaN if there is none.
+        snr_db: Energy of the heard samples relative to that of their changes, in dB; infinite
+            without changes.
+        problem: Reason why it could not be attacked; ''.
     """
 
     score: float = math.nan
@@ -69,12 +69,12 @@ class Attacked:
 
 @dataclass(frozen=True, eq=False)
 class Attacker:
-    """What attacks recordings: copies of the detectors, and how they are climbed.
+    """Attacks recordings, with copies of the detectors and search parameters.
 
     Attributes:
-        victim: Detector that is attacked, as of `attackable`.
-        surrogate: Detector whose gradients transferred attacks follow; None: there are none.
-        is_whole: Whether scores are of whole recordings, over windows; else of their beginnings.
+        victim: Detector that is attacked, see `attackable`.
+        surrogate: Detector whose gradients transferred attacks use; None: there are none.
+        is_whole: Whether scores are of whole recordings, over windows, or of their beginnings.
     """
 
     victim: Detector
@@ -85,22 +85,22 @@ class Attacker:
 
 
 def attackable(detector: Detector) -> Detector:
-    """Return a copy of a detector that gives gradients, and the same bits on any machine's threads.
+    """Return a copy of a detector that gives gradients, independent of the number of threads.
 
     Raises:
-        AsdfError: the detector's file is gone or was changed since it was opened.
+        AsdfError: the detector's file is missing or was changed since it was opened.
     """
     copy: Detector = copy_with(
         detector, engine="plain", precision="fp32", threads=1, parts=False, speech_check="off"
     )
     for network in copy.hearing.scorer.networks:
-        # Only the samples change; and a network that cuts their gradients off is found out.
+        # Only the samples change; a network that detaches their gradients is detected.
         network.requires_grad_(False)
     return copy
 
 
 def attack(task: Task, attacker: Attacker) -> Attacked:
-    """Attack a recording; what is wrong with it is in the result."""
+    """Attack a recording; problems are stated in the result."""
     try:
         return _attack(task, attacker)
     except AsdfError as error:
@@ -120,7 +120,7 @@ def _attack(task: Task, attacker: Attacker) -> Attacked:
     climbed = attacker.surrogate if condition.is_transferred else attacker.victim
     assert climbed is not None
     surface = ScoreSurface(climbed, heard_T, attacker.is_whole, raises=task.label == 0)
-    # Not by the level: levels share their draws. Nor by what is climbed.
+    # The seed excludes the level and the surrogate, so that levels share their draws.
     rng = generator(attacker.seed, "adversarial", condition.attack.name, task.utterance)
     ball = Ball(heard_T, condition.level.norm(heard_T))
     perturbation_T = condition.attack.perturb(ball, surface, rng, attacker.search)
@@ -129,7 +129,7 @@ def _attack(task: Task, attacker: Attacker) -> Attacked:
     if task.target is not None:
         write_copy(task.target, attacked, condition.label)
     score = _score(attacker, attacked, task.source)
-    # Of the samples that the network hears, over their changes.
+    # The energy of the heard samples relative to that of their changes.
     exact = waveform[heard].astype(np.float64)
     changes = attacked[heard].astype(np.float64) - exact
     energy = float(changes @ changes)
@@ -138,7 +138,7 @@ def _attack(task: Task, attacker: Attacker) -> Attacked:
 
 
 def find_heard(detector: Detector, waveform: Floats, is_whole: bool) -> Indices:
-    """Return the indices of the samples of a recording that its score is computed from, (T,)."""
+    """Return the indices of the samples of a recording that determine its score, (T,)."""
     indices = np.arange(len(waveform))
     speech = find_speech(waveform, detector.settings.sad)
     if speech is not None:
@@ -154,18 +154,18 @@ def _score(attacker: Attacker, waveform: Floats, source: str) -> float:
     [scored] = attacker.victim.score_many([pair], whole=attacker.is_whole)
     if scored.score is None:
         raise AsdfError(f"{source}: {scored.error}")
-    # Bounds limit what is claimed, not decisions.
+    # Bounds limit claims, not decisions.
     return scored.score if scored.unbounded_llr is None else scored.unbounded_llr
 
 
 class ScoreSurface:
-    """The score of the samples that are heard, as a surface that attacks climb.
+    """The score of the heard samples, as an objective for attacks.
 
     Args:
-        detector: Detector as of `attackable`.
+        detector: Detector returned by `attackable`.
         heard_T: Samples before the attack.
         is_whole: Whether they are scored over windows.
-        raises: Whether the score is to be raised; else it is lowered.
+        raises: Whether the score is to be raised; otherwise it is lowered.
     """
 
     def __init__(self, detector: Detector, heard_T: Tensor, is_whole: bool, raises: bool) -> None:
@@ -176,7 +176,7 @@ class ScoreSurface:
             self._windows = _windows_of(heard_T, detector.window_samples)
 
     def value(self, waveform_T: Tensor) -> float:
-        """Return the network's score, turned round where it is to be lowered."""
+        """Return the network's score, negated if it is to be lowered."""
         with torch.no_grad():
             scores = [self._score_window(waveform_T[start:end]) for start, end in self._windows]
         return self._sign * float(torch.stack(scores).double().mean())
@@ -185,13 +185,14 @@ class ScoreSurface:
         """Return the value and its gradient, (T,).
 
         Raises:
-            AsdfError: as of `WaveformScorer.score_with_gradients`; or it is not a finite number.
+            AsdfError: as `WaveformScorer.score_with_gradients`; or the value is not a finite
+                number.
             UsageError: as of `WaveformScorer.score_with_gradients`.
         """
         gradient_T = torch.zeros_like(waveform_T)
         total = 0.0
         for start, end in self._windows:
-            # A window at a time: passes with gradients hold all layers of a network.
+            # One window at a time: passes with gradients hold all layers of a network.
             window_T = waveform_T[start:end].detach().requires_grad_()
             score = self._score_window(window_T)
             (of_window_T,) = torch.autograd.grad(score, window_T)

@@ -1,8 +1,8 @@
-"""Perturbations that move the score of a waveform as far as they can within an energy.
+"""Perturbations that change the score of a waveform as much as possible at a given energy.
 
-Invariant: a perturbation has the energy that its level states, or less: samples stay within full
-scale, and those of a bounded peak need not use it. It follows from the waveform, the level, the
-score's gradients and the draws of a generator alone.
+Invariant: a perturbation has at most the energy of its level: samples stay within full scale, and
+perturbations with a bounded peak need not use all of it. It depends only on the waveform, the
+level, the score's gradients and the draws of a generator.
 
 Sources: Goodfellow, Shlens and Szegedy, "Explaining and harnessing adversarial examples", ICLR
 2015 (`fgsm`); Madry, Makelov, Schmidt, Tsipras and Vladu, "Towards deep learning models resistant
@@ -27,7 +27,7 @@ from asdf.arrays import Floats
 
 
 class Surface(Protocol):
-    """What an attack climbs: a value of waveforms (T,) that is to be raised."""
+    """The objective of an attack: a function of waveforms (T,) to maximise."""
 
     def value(self, waveform_T: Tensor) -> float:
         """Return the value of a waveform."""
@@ -40,13 +40,13 @@ class Surface(Protocol):
 
 @dataclass(frozen=True)
 class Search:
-    """How PGD climbs.
+    """Parameters of PGD.
 
     Attributes:
-        steps: Number of gradients from each start.
-        step: Length of a step, as a share of the radius; None: 2.5 / steps, so that any point of
-            the ball is reached from any other.
-        restarts: Number of random starts, of which the best result is taken.
+        steps: Number of gradient steps from each start.
+        step: Length of a step, relative to the radius; None: 2.5 / steps, with which any point of
+            the ball can be reached from any other.
+        restarts: Number of random starts, of which the best result is used.
     """
 
     steps: int = 10
@@ -55,17 +55,17 @@ class Search:
 
     @property
     def share(self) -> float:
-        """The length of a step as a share of the radius."""
+        """The length of a step relative to the radius."""
         return 2.5 / self.steps if self.step is None else self.step
 
 
 @dataclass(frozen=True)
 class Level:
-    """How strong perturbations are.
+    """The strength of perturbations.
 
     Attributes:
-        value: Signal-to-noise ratio in dB; or the highest change of a sample, as a share of full
-            scale, where `is_peak`.
+        value: Signal-to-noise ratio in dB; if `is_peak`, the maximum change of a sample, relative
+            to full scale.
     """
 
     value: float
@@ -84,7 +84,7 @@ class Level:
     def norm(self, waveform_T: Tensor) -> float:
         """Return the Euclidean norm of the perturbations of a waveform."""
         if self.is_peak:
-            # Each sample changes by as much: the corners of the cube have the highest energy.
+            # Each sample changes by the maximum: the corners of the cube have the highest energy.
             return self.value * math.sqrt(len(waveform_T))
         norm = float(torch.linalg.vector_norm(waveform_T.double()))
         return float(norm * 10 ** (-self.value / 20))
@@ -92,11 +92,11 @@ class Level:
 
 @dataclass(frozen=True, eq=False)
 class Ball:
-    """The perturbations (T,) that an attack chooses from.
+    """The perturbations (T,) available to an attack.
 
     Attributes:
         waveform_T: Waveform that is attacked, float32.
-        norm: Their Euclidean norm at most.
+        norm: Maximum Euclidean norm of the perturbations.
     """
 
     waveform_T: Tensor
@@ -104,11 +104,11 @@ class Ball:
 
     @property
     def peak(self) -> float:
-        """The change of each sample, where all change by as much and the norm is `norm`."""
+        """The change of each sample if all change equally and the norm is `norm`."""
         return self.norm / math.sqrt(len(self.waveform_T))
 
     def scale(self, direction_T: Tensor) -> Tensor:
-        """Return the perturbation of this direction with the whole norm; zeros of no direction."""
+        """Return the perturbation in this direction with the full norm; zeros without one."""
         direction_T = direction_T.double()
         length = float(torch.linalg.vector_norm(direction_T))
         if not length:
@@ -116,7 +116,7 @@ class Ball:
         return self._within_full_scale((direction_T * (self.norm / length)).float())
 
     def hold(self, perturbation_T: Tensor) -> Tensor:
-        """Return a perturbation with each sample within the peak."""
+        """Return a perturbation with each sample clipped to the peak."""
         return self._within_full_scale(perturbation_T.clamp(-self.peak, self.peak))
 
     def tensor(self, draws_T: Floats) -> Tensor:
@@ -125,7 +125,7 @@ class Ball:
         return drawn_T.to(self.waveform_T.device)
 
     def _within_full_scale(self, perturbation_T: Tensor) -> Tensor:
-        # A recording that is beyond full scale already may stay there.
+        # A recording that already exceeds full scale may stay there.
         limit_T = self.waveform_T.abs().clamp(min=1)
         return perturbation_T.clamp(-limit_T - self.waveform_T, limit_T - self.waveform_T)
 
@@ -135,14 +135,14 @@ Perturb = Callable[[Ball, Surface, Generator, Search], Tensor]
 
 @dataclass(frozen=True)
 class Attack:
-    """A way to perturb.
+    """A method of perturbation.
 
     Attributes:
-        label: Name for people.
+        label: Display name.
         words: Description in a few words.
-        has_gradients: Whether it looks at the detector: noise does not.
-        perturb: Function of a ball, what is raised, a generator, and how PGD climbs; it returns a
-            perturbation, (T,).
+        has_gradients: Whether it uses the detector's gradients, which noise does not.
+        perturb: Function of a ball, an objective, a generator, and the parameters of PGD; it
+            returns a perturbation, (T,).
     """
 
     name: str
@@ -164,7 +164,7 @@ def fgsm(ball: Ball, surface: Surface, rng: Generator, search: Search) -> Tensor
 
 
 def pgd(ball: Ball, surface: Surface, rng: Generator, search: Search) -> Tensor:
-    """Return the best point of climbs by signs of gradients, with each sample within the peak."""
+    """Return the best point of sign-gradient ascent, with each sample within the peak."""
 
     def start() -> Tensor:
         return ball.hold(ball.tensor(ball.peak * rng.uniform(-1, 1, len(ball.waveform_T))))
@@ -176,7 +176,7 @@ def pgd(ball: Ball, surface: Surface, rng: Generator, search: Search) -> Tensor:
 
 
 def pgd_of_energy(ball: Ball, surface: Surface, rng: Generator, search: Search) -> Tensor:
-    """Return the best point of climbs along gradients, all points with the norm of the ball."""
+    """Return the best point of gradient ascent, with all points at the norm of the ball."""
 
     def start() -> Tensor:
         return draw_noise(ball, surface, rng, search)
@@ -197,7 +197,7 @@ def _climb(
     start: Callable[[], Tensor],
     step: Callable[[Tensor, Tensor], Tensor],
 ) -> Tensor:
-    """Return the point with the highest value of all on the way, starts and ends among them."""
+    """Return the point with the highest value on all paths, including starts and ends."""
     best_T = torch.zeros_like(ball.waveform_T)
     best = -math.inf
     for _ in range(search.restarts):

@@ -1,7 +1,7 @@
-"""The attacks that are measured, each at its levels, on the detector itself or by another one.
+"""Attacks of a study, with their levels, on the detector itself or transferred from another.
 
-Invariant: what is not known or cannot be meant is refused before any work. Random noise is always
-measured with the attacks: what it does not change, they do.
+Invariant: unknown or invalid values are refused before any work. Random noise is always measured
+too, as a baseline for the attacks.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from asdf.robustness import CLEAN
 from asdf.text import did_you_mean
 
 SNRS_DB = (60.0, 50.0, 40.0, 30.0, 20.0)
-"""Levels by default."""
+"""Default levels."""
 
 _SNR_RANGE_DB = (-20.0, 120.0)
 
 
 @dataclass(frozen=True)
 class Condition:
-    """An attack at a level; without an attack, recordings as they are.
+    """An attack with a level; without an attack, recordings are unchanged.
 
     Attributes:
-        is_transferred: Whether it follows the gradients of another detector.
+        is_transferred: Whether it uses the gradients of another detector.
     """
 
     attack: Attack | None = None
@@ -67,16 +67,16 @@ def choose_attacks(
     *,
     transfers: bool = False,
 ) -> list[Condition]:
-    """Return the conditions of a study, without the one that has no attack, level by level.
+    """Return the conditions of a study except the unattacked one, level by level.
 
     Args:
-        names: Attacks; empty: all.
-        snrs_db: Signal-to-noise ratios in dB; empty, and no peaks: `SNRS_DB`.
-        peaks: Highest changes of a sample, as shares of full scale.
-        transfers: Whether each attack is computed on another detector as well.
+        names: Names of attacks; empty: all.
+        snrs_db: Signal-to-noise ratios in dB; `SNRS_DB` if empty and there are no peaks.
+        peaks: Maximum changes of a sample, relative to full scale.
+        transfers: Whether each attack is also computed on another detector.
 
     Raises:
-        UsageError: an attack is not known, or a level cannot be meant.
+        UsageError: an attack is unknown, or a level is not valid.
     """
     for name in names:
         if name not in ATTACKS:
@@ -98,7 +98,7 @@ def choose_attacks(
 
 
 def _levels(snrs_db: Sequence[float], peaks: Sequence[float]) -> list[Level]:
-    """Return levels in a stated order, the weakest first."""
+    """Return levels ordered from the weakest to the strongest."""
     lowest, highest = _SNR_RANGE_DB
     for snr_db in snrs_db:
         if not lowest <= snr_db <= highest:
@@ -113,10 +113,10 @@ def _levels(snrs_db: Sequence[float], peaks: Sequence[float]) -> list[Level]:
 
 
 def check_search(search: Search) -> None:
-    """Refuse numbers of a climb that cannot be meant.
+    """Refuse invalid parameters of a search.
 
     Raises:
-        UsageError: names the number.
+        UsageError: a parameter is not valid; the message names it.
     """
     if search.steps < 1 or search.restarts < 1:
         raise UsageError("an attack needs at least one step and one start.")

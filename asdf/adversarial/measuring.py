@@ -1,8 +1,8 @@
-"""What attacks reach: error rates, and how many right decisions they turn.
+"""Effects of attacks: error rates, and how many correct decisions they change.
 
-Invariant: decisions before and after an attack are at one threshold, which was not fitted to
-attacked speech. A success is a recording that was decided right as it is, and is decided wrong
-after the attack; recordings that were decided wrong already are no success of anyone.
+Invariant: decisions before and after an attack use one threshold, which was not fitted to attacked
+speech. A success is a recording that is decided correctly before the attack, and wrongly after it;
+recordings that were decided wrongly before do not count.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from asdf.trials.score_file import Scores
 
 @dataclass(frozen=True)
 class Success:
-    """How many right decisions an attack turned.
+    """The number of correct decisions that an attack changed.
 
     Attributes:
-        turned: Number of recordings that are decided wrong after the attack.
-        trials: Number of recordings that were decided right before.
+        turned: Number of recordings that are decided wrongly after the attack.
+        trials: Number of recordings that were decided correctly before.
     """
 
     turned: int
@@ -34,7 +34,7 @@ class Success:
 
     @property
     def interval(self) -> Interval | None:
-        """The share with its exact interval (Clopper and Pearson); None without trials."""
+        """The success rate with its exact interval (Clopper and Pearson); None without trials."""
         if not self.trials:
             return None
         low, high = exact_bounds(self.turned, self.trials)
@@ -43,14 +43,14 @@ class Success:
 
 @dataclass(frozen=True)
 class Effect:
-    """What an attack at a level reaches.
+    """The effect of an attack at a level.
 
     Attributes:
-        measured: Error rates with intervals, and their changes, where all recordings are attacked.
-        eer_of_spoofs: EER where spoofs alone are attacked, and genuine speech is as it is.
-        success: Turned decisions of all recordings.
-        success_of_spoofs: Spoofs that are accepted now.
-        success_of_bona_fide: Genuine recordings that are rejected now.
+        measured: Error rates with intervals, and their changes, if all recordings are attacked.
+        eer_of_spoofs: EER if only spoofs are attacked.
+        success: Changed decisions of all recordings.
+        success_of_spoofs: Spoofs that are accepted after the attack.
+        success_of_bona_fide: Genuine recordings that are rejected after the attack.
         snr_db: Median of the recordings' signal-to-noise ratios; infinite without an attack.
     """
 
@@ -73,8 +73,7 @@ def measure_attacks(
     """Measure all conditions of a detector, in their order.
 
     Args:
-        scores: Scores by the conditions' names, 'clean' among them, of the same trials in the same
-            order.
+        scores: Scores by condition name, including 'clean', of the same trials in the same order.
         snrs_db: Signal-to-noise ratios of the same trials, (trials,) each.
     """
     clean = scores[CLEAN]

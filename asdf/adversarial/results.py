@@ -1,7 +1,7 @@
-"""A study of attacks as text, CSV, JSON, LaTeX, a page and a picture.
+"""Output of a study of attacks as text, CSV, JSON, LaTeX, a page and a plot.
 
-Invariant: every number is one of the study's; random noise of the same energy stands next to every
-attack, and what was attacked, how, and what was left out stand next to the numbers.
+Invariant: every number is one of the study's; each attack is shown with random noise of the same
+energy, and the numbers with what was attacked, how, and what was left out.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def attacks_text(study: Study) -> str:
 
 
 def attacks_json(study: Study, made_by: Mapping[str, Any]) -> str:
-    """Return a study as JSON, with what made it."""
+    """Return a study as JSON, with its provenance."""
     bona_fide, spoof = study.counts
     search = study.search
     return as_json(
@@ -115,10 +115,10 @@ def _over(study: Study) -> str:
 
 
 def effects_table(study: Study) -> Table:
-    """Return the table of a study: a row per condition, recordings as they are first."""
+    """Return the table of a study: a row per condition, unattacked recordings first."""
     effects = study.effects
     exact = {"trials": "95 % exact"}
-    # Next to each attack the success of random noise of its level.
+    # The success of random noise at the same level, next to each attack.
     of_noise = []
     snrs = []
     for effect in effects:
@@ -140,7 +140,7 @@ def effects_table(study: Study) -> Table:
 
 
 def _values(intervals: Sequence[Interval]) -> list[Value]:
-    """Return numbers whose intervals the pointer shows; CSV and JSON have them too."""
+    """Return numbers with intervals as tooltips; CSV and JSON have the intervals too."""
     values = []
     for known in intervals:
         title = f"95 % over this set: {known.low:.4g} to {known.high:.4g}"
@@ -176,7 +176,7 @@ def _noise_of(study: Study, level: Level | None) -> Effect | None:
 
 
 def lead(study: Study) -> list[str]:
-    """Return what was attacked, and how, in sentences."""
+    """Return sentences on what was attacked, and how."""
     bona_fide, spoof = study.counts
     what = "the whole of each recording, over windows" if study.is_whole else "its trial score"
     search = study.search
@@ -198,7 +198,7 @@ def lead(study: Study) -> list[str]:
 
 
 def notes(study: Study) -> list[str]:
-    """Return the sentences that a reader needs to read the numbers."""
+    """Return the sentences that are needed to read the numbers."""
     lines = [
         "Success: of the recordings that are decided right without an attack, the share that is "
         "decided wrong after it, with the exact interval of 95 % (Clopper and Pearson); noise %: "
@@ -211,10 +211,10 @@ def notes(study: Study) -> list[str]:
 
 
 def warnings(study: Study) -> list[str]:
-    """Return a sentence on each sign that gradients of the network lead nowhere.
+    """Return a sentence on each sign that the network's gradients are not useful.
 
-    The checks are of Athalye, Carlini and Wagner, "Obfuscated gradients give a false sense of
-    security", ICML 2018: steps do as well as one step, and gradients better than chance.
+    The checks are from Athalye, Carlini and Wagner, "Obfuscated gradients give a false sense of
+    security", ICML 2018: several steps should be better than one, and gradients better than chance.
     """
     sentences = []
     for effect in study.effects:
@@ -285,7 +285,7 @@ def success_figure(study: Study) -> Figure:
     entries = []
     words: list[str] = []
     for number, (kind, of_kind) in enumerate(kinds.items()):
-        # Side by side, since bars at one level would hide each other.
+        # Bars at the same level are offset, so that they do not hide each other.
         shift = 0.06 * (number - (len(kinds) - 1) / 2)
         positions = [levels.index(effect.condition.level) + shift for effect in of_kind]
         texts = _draw_attack(of_kind, positions, number, lines)
@@ -314,7 +314,7 @@ def success_figure(study: Study) -> Figure:
 def _draw_attack(
     effects: Sequence[Effect], positions: Sequence[float], number: int, lines: list[Line]
 ) -> dict[float, str]:
-    """Add bars and the line of an attack to `lines`; return the words of its marks by position."""
+    """Add bars and the line of an attack to `lines`; return the texts of its marks by position."""
     points: list[float] = []
     texts: dict[float, str] = {}
     for x, effect in zip(positions, effects, strict=True):

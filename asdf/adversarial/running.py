@@ -1,9 +1,9 @@
-"""All attacks on a list, one after the other, each with a score file.
+"""Execution of all attacks on a list, with a score file each.
 
-Invariant: a score file that is there is of these recordings, this attack and these detectors, or it
-is written again; so a study that is stopped goes on where it was, and ends with the same numbers on
-any number of processes. A trial that one of the attacks could not have is left out of all of them,
-and named. No recording is changed; copies are written where the user names a folder for them.
+Invariant: an existing score file is of these recordings, this attack and these detectors, or is
+written again, so a stopped study resumes and ends with the same numbers on any number of processes.
+A trial that fails under one attack is left out of all of them, and listed. No recording is changed;
+copies are written only to a folder that the user gives.
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ from asdf.trials.score_file import Scores, missing_class
 from asdf.trials.trial_list import TrialList
 from asdf.version import VERSION
 
-# Higher when an attack changes: results of before are then computed again.
+# Increased when an attack changes, so that earlier results are computed again.
 _VERSION = 1
 _PROBE_LEVEL = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What is attacked, and how.
+    """The plan of a study of attacks.
 
     Attributes:
-        conditions: Attacks at their levels, as of `choose_attacks`.
+        conditions: Attacks at their levels, see `choose_attacks`.
         folder: Folder of score files and results.
-        keeps: Folder that attacked copies are written to; None: nowhere.
+        keeps: Folder for attacked copies; None: they are not kept.
         is_whole: Whether scores are of whole recordings, over windows.
-        workers: Number of processes, each with a copy of the network; 0: this one.
-        say: Function called with a sentence on what happens.
+        workers: Number of processes, each with a copy of the network; 0: only this one.
+        say: Function that is called with progress messages.
     """
 
     trials: TrialList
@@ -77,11 +77,11 @@ class Study:
 
     Attributes:
         victim, surrogate: Names of the detectors; '' without a surrogate.
-        counts: Number of bona fide trials and of spoofs.
-        effects: Results of each condition, without an attack first.
+        counts: Numbers of bona fide trials and of spoofs.
+        effects: Results of each condition, the unattacked one first.
         judging: Threshold and map of the detector.
         by_speakers: Whether intervals of error rates are over speakers.
-        left_out: Why trials are in no result, by their ids.
+        left_out: Reasons why trials are in no result, by id.
     """
 
     victim: str
@@ -96,15 +96,15 @@ class Study:
 
 
 def run_attacks(plan: Plan, victim: Rival, surrogate: Rival | None = None) -> Study:
-    """Attack all recordings of a list, and measure what each attack reaches.
+    """Attack all recordings of a list, and measure the effect of each attack.
 
     Args:
-        surrogate: Detector that transferred attacks are computed on.
+        surrogate: Detector on which transferred attacks are computed.
 
     Raises:
-        AsdfError: the detector gives no gradients; an output cannot be written; or too few trials
-            of a class are left.
-        UsageError: the scores are fused by ranks, or numbers of the search cannot be meant.
+        AsdfError: the detector gives no gradients, an output cannot be written, or too few trials
+            of a class remain.
+        UsageError: the scores are fused by rank, or parameters of the search are not valid.
     """
     check_search(plan.search)
     copy = attackable(victim.detector)
@@ -114,7 +114,7 @@ def run_attacks(plan: Plan, victim: Rival, surrogate: Rival | None = None) -> St
         _probe(detector)
     conditions = [Condition(), *plan.conditions]
     digest = list_digest(plan.trials)
-    # One at a time: each takes seconds.
+    # One at a time, because each takes seconds.
     processes = WorkerProcesses(plan.workers, attacker, chunk=1)
     rows = {}
     with processes.opened():
@@ -129,7 +129,7 @@ def run_attacks(plan: Plan, victim: Rival, surrogate: Rival | None = None) -> St
 
 
 def _probe(detector: Detector) -> None:
-    """Refuse a network that cuts gradients off, before any work.
+    """Refuse a network that detaches gradients, before any work.
 
     Raises:
         AsdfError: no gradient of the score reaches the samples.
@@ -156,7 +156,7 @@ def _work_of(
     victim: Rival,
     surrogate: Rival | None,
 ) -> dict[str, Any]:
-    """Return all that the results of a condition depend on, as plain values."""
+    """Return everything that the results of a condition depend on, as plain values."""
     detector = attacker.victim
     work: dict[str, Any] = {
         "version": [_VERSION, VERSION, torch.__version__],

@@ -1,6 +1,6 @@
-"""What tells the classes of a corpus apart without listening to speech, and what is wrong with it.
+"""Audits of corpora: shortcuts that reveal the class without listening to speech, and errors.
 
-Everything is imported when it is first used, so that a command waits only for what it needs.
+Everything is imported on first use, so that a command waits only for what it needs.
 """
 
 # ruff: noqa: F401 (names for others)

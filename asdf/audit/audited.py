@@ -1,6 +1,6 @@
-"""What an audit has found: results of features, and groups of recordings or values.
+"""Findings of an audit: results of features, and groups of recordings or values.
 
-Invariant: nothing here computes anything; text, JSON and page are made of it.
+Invariant: nothing is computed here; text, JSON and page are made from it.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class Row:
 
 @dataclass(frozen=True)
 class Result:
-    """What the detector of one feature is worth.
+    """The performance of a detector that uses one feature.
 
     Attributes:
-        p_value: P value that holds for all features of its kind together (Holm); None of the
-            detector of all features, which its interval judges.
-        is_shortcut: Whether it tells the classes apart better than the limit allows.
-        published: EER that a paper found, and the paper; None where none is known.
-        values: Values of the feature, for pictures.
+        p_value: Corrected p-value, over all features of its kind (Holm); None for the detector of
+            all features, which is judged by its interval.
+        is_shortcut: Whether it separates the classes better than the limit allows.
+        published: EER in a paper, and the paper; None if none is known.
+        values: Values of the feature, for plots.
     """
 
     feature: Feature
@@ -55,7 +55,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Group:
-    """Recordings or values that a finding is about, and what is said of them."""
+    """Recordings or values that a finding concerns, with the finding."""
 
     title: str
     advice: str
@@ -64,19 +64,19 @@ class Group:
 
 @dataclass(frozen=True)
 class Audit:
-    """All that an audit has found.
+    """All findings of an audit.
 
     Attributes:
         names: Names of the lists.
-        counts: Recordings, bona fide ones and spoofs that were looked at.
-        speakers: Number of speakers; None where they are not known.
+        counts: Numbers of audited recordings, bona fide ones and spoofs.
+        speakers: Number of speakers; None if unknown.
         limit: EER below which a feature is a shortcut.
-        chance: EER of scores that know nothing.
-        results: Results of what a network hears, the lowest EER first.
+        chance: EER of random scores.
+        results: Results of features that a network can hear, lowest EER first.
         unheard: Results of names and tags.
         groups: Further findings.
         labels: Whether each recording is bona fide.
-        papers: Sentences of papers on shortcuts in the corpus.
+        papers: Sentences from papers on shortcuts in the corpus.
     """
 
     names: Sequence[str]
@@ -92,7 +92,7 @@ class Audit:
 
     @property
     def shortcuts(self) -> list[Result]:
-        """Features that give labels away to a network."""
+        """Features that reveal labels to a network."""
         return [result for result in self.results if result.is_shortcut]
 
     @property

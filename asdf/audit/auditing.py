@@ -1,7 +1,7 @@
-"""An audit of one or several lists: shortcuts between the classes, copies, splits and bad files.
+"""Audit of one or several lists: shortcuts between the classes, copies, splits and bad files.
 
-Invariant: an audit is a function of its lists and of what was measured: the same recordings give
-the same audit, to the byte of its outputs.
+Invariant: an audit depends only on its lists and measurements: the same recordings give the same
+audit, to the byte of its outputs.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ PUBLISHED = {
         "leading_silence": (0.151, "Müller et al., 2021: the leading silence of ASVspoof 2019 LA")
     }
 }
-"""What papers found, by corpus and feature: EER and source."""
+"""Published results, by corpus and feature: EER and source."""
 
 _MUELLER = (
     "Müller et al., 'Speech is Silver, Silence is Golden' (2021): bona fide recordings of ASVspoof "
@@ -62,20 +62,20 @@ PAPERS = {
     "asvspoof19": (_MUELLER,),
     "asvspoof21": (_MUELLER,),
 }
-"""What papers say of shortcuts in a corpus, where they have no EER of one feature."""
+"""Statements of papers on shortcuts in a corpus, without an EER of a single feature."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """How an audit is made.
+    """Parameters of an audit.
 
     Attributes:
         limit: EER below which a feature is a shortcut.
-        replicates: Replicates of each interval.
-        permutations: Permutations of each test.
-        joint: Whether all features together are a detector as well.
-        published: Name of the corpus, to compare with papers.
-        progress: Function called with the name of what is computed next.
+        replicates: Number of bootstrap replicates of each interval.
+        permutations: Number of permutations of each test.
+        joint: Whether a detector of all features together is tested too.
+        published: Name of the corpus, for comparison with papers.
+        progress: Function that is called with the name of the next computation.
     """
 
     limit: float = 0.4
@@ -87,7 +87,7 @@ class Options:
 
 
 def check_classes(lists: Sequence[TrialList]) -> None:
-    """Raise an AsdfError where lists have fewer than two recordings of a class."""
+    """Raise an AsdfError if lists have fewer than two recordings of a class."""
     labels = np.concatenate(each(lists, "labels"))
     _require_both(int((labels == 1).sum()), int((labels == 0).sum()), "are in the lists")
 
@@ -108,8 +108,8 @@ def audit_recordings(
     """Audit lists whose recordings were measured.
 
     Args:
-        lists: Splits of one corpus. Shortcuts are looked for in all of them together.
-        measured: What was measured, a value per recording of each list.
+        lists: Splits of one corpus, which are searched for shortcuts together.
+        measured: Measurements, one per recording of each list.
 
     Raises:
         AsdfError: fewer than two recordings of a class can be read.
@@ -186,7 +186,7 @@ def feature_columns(rows: Sequence[Row]) -> dict[str, Values]:
 
 
 def _speakers(rows: Sequence[Row]) -> list[str] | None:
-    """Return the speaker of each recording; None where they are not known, or only one is."""
+    """Return the speaker of each recording; None if some are unknown, or there is only one."""
     speakers = [row.columns.get("speaker", "") for row in rows]
     return speakers if all(speakers) and len(set(speakers)) > 1 else None
 
@@ -194,7 +194,7 @@ def _speakers(rows: Sequence[Row]) -> list[str] | None:
 def _test_features(
     columns: Mapping[str, Values], labels: Flags, speakers: list[str] | None, options: Options
 ) -> list[Result]:
-    """Return the result of each feature; p-values hold for all that are heard, or are not."""
+    """Return the result of each feature, with p-values corrected within heard and unheard ones."""
     singly = make_folds(list(map(str, range(len(labels)))))
     by_speaker = singly if speakers is None else make_folds(speakers)
     p_values: dict[str, float] = {}
@@ -231,7 +231,7 @@ def _test_together(
     folds: Indices,
     options: Options,
 ) -> list[Result]:
-    """Return the result of all features together; none where they cannot be learnt from."""
+    """Return the result of all features together; [] if they cannot be learnt from."""
     heard = {
         key: values
         for key, values in columns.items()
@@ -241,12 +241,12 @@ def _test_together(
         return []
     for fold in range(int(folds.max()) + 1):
         rest = labels[folds != fold]
-        # Both classes have to be left whichever fold is left out.
+        # Both classes must remain, whichever fold is left out.
         if rest.all() or not rest.any():
             return []
     options.progress("all features together")
     scores = score_all_together(heard, labels, folds)
     separation = separate(scores, labels, speakers, options.replicates)
-    # Too slow to be permuted: its interval decides, which is on the safe side.
+    # Permutations would be too slow: the interval decides, which is conservative.
     is_shortcut = separation.eer.high < options.limit
     return [Result(_JOINT, separation, None, is_shortcut, None, scores.tolist())]

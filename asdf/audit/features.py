@@ -1,7 +1,7 @@
-"""The features that an audit looks at: what each is, and what to do where one gives labels away.
+"""Features of an audit: their meaning, and advice if they reveal labels.
 
-Invariant: a feature needs no speech to be understood. Each is one number or one word per recording,
-so that a detector of it alone says how much of the task it solves.
+Invariant: a feature does not require understanding speech. Each is one number or word per
+recording, so a detector that uses it alone shows how much of the task it solves.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ class Feature:
 
     Attributes:
         key: Key in results.
-        name: Name that people read.
-        kind: What it is a feature of. A network hears nothing of names.
-        advice: What to do against it.
-        settings: Lines of a config that do it; '' where none does.
+        name: Display name.
+        kind: Subject of the feature, such as the file name, which a network cannot hear.
+        advice: Advice on how to prevent the shortcut.
+        settings: Lines of a config that follow the advice; '' if there are none.
         unit: Unit of its numbers; '' for words and plain numbers.
         is_word: Whether values are words.
-        by_recording: Whether its detector learns from recordings of the same speakers, since other
-            speakers have none of its values.
+        by_recording: Whether its detector also learns from recordings of the same speakers, because
+            other speakers have none of its values.
     """
 
     key: str
@@ -39,7 +39,7 @@ class Feature:
 
     @property
     def is_heard(self) -> bool:
-        """Whether a network can hear it: names and tags never reach one."""
+        """Whether a network can hear it, which it cannot for names and tags."""
         return self.kind != "name"
 
 
@@ -154,12 +154,12 @@ FEATURES = {
     )
 }
 
-# Columns that are the label in other words, or say which part of a corpus a trial belongs to.
+# Columns that restate the label, or state the part of a corpus that a trial belongs to.
 NOT_FEATURES = frozenset({"attack", "label", "key", "split", "subset", "spoofed_s", "source"})
 
 
 def column_feature(name: str) -> Feature:
-    """Return the feature of a further column of a list, such as the codec or the language."""
+    """Return the feature of another column of a list, such as the codec or the language."""
     known = FEATURES.get(name)
     if known is not None:
         return known

@@ -1,11 +1,12 @@
-"""Fingerprints of recordings: the same sound is known again under another name, level or codec.
+"""Audio fingerprints, which recognise a sound under another name, level or codec.
 
-A frame's word has a bit per pair of neighbouring bands: whether their difference of energy grew
-since the frame before (Haitsma and Kalker, "A highly robust audio fingerprinting system", ISMIR
-2002). Here 16 bits for frames of 256 ms every 16 ms, over the first eight seconds of sound.
+The word of a frame has a bit per pair of neighbouring bands: whether the difference of their
+energies increased since the previous frame (Haitsma and Kalker, "A highly robust audio
+fingerprinting system", ISMIR 2002). It has 16 bits for frames of 256 ms every 16 ms, over the first
+eight seconds of sound.
 
-Invariant: two recordings count as the same only if most bits agree at one offset over at least a
-second, which recordings of the same words by one voice do not reach.
+Invariant: two recordings count as the same only if most bits agree at one offset for at least a
+second, which is not the case for recordings of the same words by one voice.
 """
 
 from __future__ import annotations
@@ -27,17 +28,17 @@ _HIGHEST_HZ = 3000
 _SECONDS = 8
 _QUIET = 1e-2
 _FLOOR = 1e-9
-# Words that more recordings share than this are of silence or tones, and say nothing.
+# Words that more recordings share are from silence or tones, and not informative.
 _COMMON = 40
 _HITS = 4
 _LEAST_FRAMES = 64
-# Unrelated recordings differ in half of the bits; 0.35 is the limit of Haitsma and Kalker,
-# whose frames are compared over three seconds.
+# Unrelated recordings differ in half of the bits; the limit of Haitsma and Kalker is 0.35, for
+# frames compared over three seconds.
 _LARGEST_SHARE = 0.28
 
 
 def fingerprint(waveform: Floats) -> np.ndarray:
-    """Return the words of a waveform (T,) at 16 kHz: (frames,) uint16; none where it is short."""
+    """Return the words of a waveform (T,) at 16 kHz: (frames,) uint16; empty if it is short."""
     magnitudes = np.abs(waveform)
     peak = float(magnitudes.max())
     nothing = np.zeros(0, np.uint16)
@@ -62,9 +63,9 @@ def fingerprint(waveform: Floats) -> np.ndarray:
 
 
 def same_recordings(prints: Sequence[np.ndarray]) -> Iterator[tuple[int, int]]:
-    """Yield the pairs of recordings that are the same sound, by their indices."""
+    """Yield the index pairs of recordings that are the same sound."""
     for first, second, offset in sorted(_candidates(prints)):
-        # The second begins `offset` frames later.
+        # The second one starts `offset` frames later.
         start = max(0, -offset)
         stop = min(len(prints[first]), len(prints[second]) - offset)
         if stop - start < _LEAST_FRAMES:
@@ -76,13 +77,13 @@ def same_recordings(prints: Sequence[np.ndarray]) -> Iterator[tuple[int, int]]:
 
 
 def _candidates(prints: Sequence[np.ndarray]) -> set[tuple[int, int, int]]:
-    """Return pairs with several equal words at one offset, each with its likeliest offset."""
+    """Return pairs with several equal words at one offset, each with its most likely offset."""
     keys = []
     recordings = []
     positions = []
     for index, words in enumerate(prints):
         if len(words) > 1:
-            # Two words behind one another as one key: 16 bits alone are shared too often.
+            # Two consecutive words form a key, because 16 bits alone are shared too often.
             key = words[:-1].astype(np.uint32) << 16 | words[1:]
             keys.append(key)
             recordings.append(np.full(len(key), index))

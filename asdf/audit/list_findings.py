@@ -1,4 +1,4 @@
-"""What is wrong with lists besides shortcuts: bad files, copies, shared speakers, odd labels."""
+"""Problems of lists besides shortcuts: bad files, copies, shared speakers, odd labels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from asdf.audit.fingerprints import same_recordings
 from asdf.tables.table import each
 from asdf.trials.trial_list import TrialList
 
-# Of so many shortcuts, more than half have to speak against a label.
+# With this number of shortcuts, more than half must contradict a label.
 _LEAST_DETECTORS = 3
 
 
@@ -52,7 +52,7 @@ _COPIES = {
 
 
 def copies(rows: Sequence[Row]) -> list[Group]:
-    """Find recordings that stand in the lists more than once."""
+    """Find recordings that occur in the lists more than once."""
     by_digest: defaultdict[str, list[int]] = defaultdict(list)
     for index, row in enumerate(rows):
         by_digest[row.measured.digest].append(index)
@@ -80,7 +80,7 @@ def _where(row: Row) -> str:
 
 
 def shared_by_splits(lists: Sequence[TrialList]) -> list[Group]:
-    """Find speakers and texts that stand in more than one list."""
+    """Find speakers and texts that occur in more than one list."""
     groups = []
     for column in ("speaker", "text"):
         splits: defaultdict[str, list[str]] = defaultdict(list)
@@ -100,7 +100,7 @@ def shared_by_splits(lists: Sequence[TrialList]) -> list[Group]:
 
 
 def attacks_of_one_language(rows: Sequence[Row]) -> list[Group]:
-    """Find attacks that were made in one of several languages only."""
+    """Find attacks that occur in only one of several languages."""
     languages: defaultdict[str, set[str]] = defaultdict(set)
     for row in rows:
         if row.label == 0 and row.columns.get("language"):

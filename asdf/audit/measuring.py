@@ -1,7 +1,7 @@
-"""What an audit measures of one recording: features of time, level, spectrum and file.
+"""Measurements of a recording for an audit: features of time, level, spectrum and file.
 
-Invariant: a recording takes a bounded amount of memory, however long it is: its first minute and
-its last ten seconds are looked at. A recording that cannot be read is a result, not an end.
+Invariant: a recording of any length needs a bounded amount of memory: its first minute and its last
+ten seconds are measured. An unreadable recording is a result, and does not end the audit.
 """
 
 from __future__ import annotations
@@ -29,35 +29,35 @@ from asdf.facts import SAMPLE_RATE
 _HEAD_S = 60
 _TAIL_S = 10
 _FRAME_S = 0.01
-# Silence lies this far below the loudest frame.
+# Level of silence below the loudest frame.
 _SILENCE_DB = 40.0
 _FLOOR = 1e-12
 _FULL_SCALE = 0.999
 _FFT_S = 0.032
 _NATIVE_S = 30
-# A spectrum ends where it stays this far below its peak.
+# Level below its peak at which a spectrum ends.
 _BAND_DB = 75.0
-# A cell of a spectrum that no noise reaches: what a codec has left out.
+# A cell of a spectrum below any noise level, which a codec removed.
 _HOLE_DB = -115.0
 _RATES = (8000, 11025, 16000, 22050, 24000, 32000, 44100, 48000)
-# Of half of a sampling rate, filters leave at least this share.
+# Minimum proportion of half of a sampling rate that filters pass.
 _FILTER_SHARE = 0.9
 _MANTISSA_BITS = 24
 _TASKS_AHEAD = 4
-# More digits than a float64 holds say nothing.
+# More digits than a float64 has are not meaningful.
 _DIGITS = 15
 _SILENT = 1e-3
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What is known of a recording.
+    """The measurements of a recording.
 
     Attributes:
         values: Values of features by key: numbers or words.
         digest: SHA-256 of its samples at 16 kHz, as far as they were read, and of its length.
         words: Fingerprint of its first seconds, uint16 in base64.
-        problem: Why it cannot be used, or what is wrong with it; '' where nothing is.
+        problem: Reason why it cannot be used, or its defect; '' if there is none.
         is_read: Whether it could be read.
     """
 
@@ -74,7 +74,7 @@ class Measured:
 
 
 def measure(path: str) -> Measured:
-    """Measure a recording; what is wrong with it is in the result."""
+    """Measure a recording; problems are stated in the result."""
     try:
         return _measure(Path(path))
     except AsdfError as error:
@@ -140,7 +140,7 @@ def _times_and_levels(head: Floats, tail: Floats) -> dict[str, float | str]:
 
 
 def _file_and_spectrum(path: Path, seconds: float) -> dict[str, float | str]:
-    """Return what the file itself shows: its format, and its spectrum at its own sampling rate."""
+    """Return features of the file: its format, and its spectrum at its own sampling rate."""
     with open_recording(path) as file:
         rate = file.samplerate
         samples = np.zeros((min(file.frames, _NATIVE_S * rate), file.channels), np.float32)
@@ -153,7 +153,7 @@ def _file_and_spectrum(path: Path, seconds: float) -> dict[str, float | str]:
             "tags": ", ".join(sorted(key for key, text in tags.items() if text)) or "none",
         }
         if file.subtype.startswith("PCM_"):
-            # Fewer than the file's where the lowest are all zero.
+            # Fewer bits than the file's if the lowest are all zero.
             integers = np.ldexp(samples.ravel(), _MANTISSA_BITS - 1).astype(np.int32)
             used = int(np.bitwise_or.reduce(integers)) if integers.size else 0
             unused = (used & -used).bit_length() - 1
@@ -167,7 +167,7 @@ def _file_and_spectrum(path: Path, seconds: float) -> dict[str, float | str]:
 
 
 def _spectrum(waveform: Floats, rate: int) -> dict[str, float | str] | None:
-    """Return bandwidth, holes and the sampling rate that the spectrum ends at; None of silence."""
+    """Return bandwidth, holes and the sampling rate matching the spectrum; None for silence."""
     size = 2 ** round(np.log2(_FFT_S * rate))
     if len(waveform) < size:
         return None
@@ -189,7 +189,7 @@ def _spectrum(waveform: Floats, rate: int) -> dict[str, float | str] | None:
 
 
 def _rate_of(band: float, rate: int) -> str:
-    """Return the standard sampling rate whose spectrum ends at `band` Hz, if it is a lower one."""
+    """Return the standard sampling rate whose spectrum ends at `band` Hz, if it is lower."""
     for known in _RATES:
         if known < rate and _FILTER_SHARE * known / 2 <= band <= 1.02 * known / 2:
             return f"{known} Hz"
@@ -197,14 +197,14 @@ def _rate_of(band: float, rate: int) -> str:
 
 
 def measure_all(paths: Sequence[str], workers: int) -> Iterator[tuple[int, Measured]]:
-    """Measure recordings, in `workers` processes (0: in this one); yield each with its index."""
+    """Measure recordings in `workers` processes (0: in this one); yield each with its index."""
     if workers < 1:
         for index, path in enumerate(paths):
             yield index, measure(path)
         return
-    # Spawned: a forked process would inherit the threads of this one.
+    # Spawned, because a forked process would inherit the threads of this one.
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        # A few at a time, so that stopping waits for few, and results come as they are known.
+        # A few at a time, so that a stop waits for few, and results arrive continuously.
         share = workers * _TASKS_AHEAD * 16
         for start in range(0, len(paths), share):
             part = paths[start : start + share]
@@ -213,12 +213,12 @@ def measure_all(paths: Sequence[str], workers: int) -> Iterator[tuple[int, Measu
 
 
 def as_entry(measured: Measured) -> dict[str, Any]:
-    """Return plain values, from which `from_entry` makes the same again."""
+    """Return plain values, from which `from_entry` restores the measurements."""
     return asdict(measured)
 
 
 def from_entry(entry: dict[str, Any]) -> Measured:
-    """Return what was measured."""
+    """Return the measurements in an entry."""
     # A journal adds the index of a recording.
     return Measured(**{name: value for name, value in entry.items() if name != "index"})
 

@@ -1,11 +1,11 @@
-"""Lists in which the features that gave labels away are distributed alike in both classes.
+"""Rebalanced lists, in which the shortcut features are distributed alike in both classes.
 
-Each recording of the class with fewer is matched with the nearest ones of the other class in its
-list; those without a match are dropped. Near means: no shortcut's value is farther off than a share
-of the ranks of all recordings, and words are the same. The audit then runs again on what is left:
-that nothing is found there is a result, not a hope.
+Each recording of the smaller class is matched with the nearest ones of the other class in its list;
+unmatched recordings are dropped. A match has the same words, and its ranks of all shortcuts differ
+by at most a given proportion of all recordings. The remaining recordings are audited again, to
+verify that no shortcut is left.
 
-Invariant: a recording stays in its list, and is in it once; the same seed gives the same lists.
+Invariant: a recording stays in its list, and occurs in it once; the same seed gives the same lists.
 
 Source of the method: matching without replacement within a caliper, Rubin, Biometrics 29, 1973;
 Austin, Statistics in Medicine 33, 2014.
@@ -34,19 +34,19 @@ _FIRST = 0.05
 _ROUNDS = 5
 _MOST_MATCHES = 10
 _FEWEST = 20
-# Values that are not known, and words that differ, are farther apart than any caliper.
+# Unknown values, and different words, are farther apart than any caliper.
 _APART = 10.0
 
 
 @dataclass(frozen=True)
 class Rebalanced:
-    """Lists that were rebalanced.
+    """Rebalanced lists.
 
     Attributes:
-        kept: Indices of the recordings that stay, for each list.
+        kept: Indices of the recordings that are kept, for each list.
         features: Keys of the features that were matched.
-        caliper: Largest difference of matched values, as a share of ranks.
-        before, after: Audits of the lists and of what is left of them.
+        caliper: Maximum difference of matched values, as a proportion of ranks.
+        before, after: Audits of the original and of the rebalanced lists.
     """
 
     lists: tuple[TrialList, ...]
@@ -58,7 +58,7 @@ class Rebalanced:
 
     @property
     def selected(self) -> list[TrialList]:
-        """What is left of each list."""
+        """The remaining recordings of each list."""
         parts = []
         for trials, kept in zip(self.lists, self.kept, strict=True):
             parts.append(trials.select(kept))
@@ -71,12 +71,12 @@ def rebalance(
     audit: Audit,
     options: Options,
 ) -> Rebalanced:
-    """Match both classes of each list by the shortcuts of an audit, and audit what is left.
+    """Match both classes of each list by the shortcuts of an audit, and audit the rest.
 
-    Where the second audit finds shortcuts, these are matched as well, or more closely.
+    If the second audit finds shortcuts, these are matched too, or more closely.
 
     Args:
-        measured: What was measured, a value per recording of each list.
+        measured: Measurements, one per recording of each list.
 
     Raises:
         AsdfError: there is no shortcut, or too few recordings have a match.
@@ -90,7 +90,7 @@ def rebalance(
     result: Rebalanced | None = None
     for _ in range(_ROUNDS):
         places = np.stack([_places(columns[key]) for key in features], axis=1)
-        # What was matched and is a shortcut still is matched more closely.
+        # A matched feature that is still a shortcut is matched more closely.
         finer = 1.0 if result is None else result.caliper / 2
         kept, caliper = _match_lists(lists, places, usable, finer)
         if not kept:
@@ -117,10 +117,10 @@ def rebalance(
 
 
 def _first_features(audit: Audit, columns: Mapping[str, Values]) -> list[str]:
-    """Return the features that are shortcuts, or those that come nearest to one."""
+    """Return the features that are shortcuts, or those that are closest to one."""
     alone = []
     for key in each(audit.results, "feature.key"):
-        # The detector of all features has no values to match by.
+        # The detector of all features has no values to match.
         if key in columns:
             alone.append(key)
     shortcuts = set(_keys(audit))
@@ -134,10 +134,10 @@ def _match_lists(
     usable: np.ndarray,
     highest: float,
 ) -> tuple[tuple[Indices, ...], float]:
-    """Match each list within the smallest caliper that leaves enough; nothing where none does.
+    """Match each list within the smallest caliper that keeps enough; empty if none does.
 
     Args:
-        highest: Caliper that is the largest to be tried.
+        highest: Largest caliper to try.
     """
     starts = np.cumsum([0, *map(len, lists)])
     for caliper in (min(_FIRST, highest), 2 * _FIRST, 4 * _FIRST):
@@ -162,7 +162,7 @@ def _keys(audit: Audit) -> list[str]:
 
 
 def _places(values: Values) -> Floats:
-    """Return where each value lies among all, from 0 to 1; words lie apart from each other."""
+    """Return the rank of each value, from 0 to 1; different words are far apart."""
     if are_words(values):
         known_words = [value or "" for value in values]
         words = np.array(known_words, str)
@@ -186,9 +186,9 @@ def _match(
     usable: np.ndarray,
     caliper: float,
 ) -> Indices:
-    """Return the indices of the recordings of a list that stay, ascending.
+    """Return the indices of the recordings of a list that are kept, ascending.
 
-    Each recording of the fewer class that stays has the same number of matches.
+    Each kept recording of the smaller class has the same number of matches.
     """
     spoof = np.flatnonzero(usable & (trials.labels == 0))
     bona_fide = np.flatnonzero(usable & (trials.labels == 1))
@@ -212,7 +212,7 @@ def _match(
 
 
 def _choose(order: Indices, matches: np.ndarray) -> Indices:
-    """Return the recordings that stay with the number of matches that keeps most of them."""
+    """Return the kept recordings, with the number of matches that keeps the most."""
     best = np.empty(0, np.intp)
     for count in range(1, len(matches) + 1):
         so_many = matches[:count]
@@ -239,7 +239,7 @@ def _audit_again(
 
 
 def rebalanced_tables(result: Rebalanced) -> tuple[Table, Table]:
-    """Return how many recordings of each list stay, and the EERs of features before and after."""
+    """Return the numbers of kept recordings, and the EERs of features before and after."""
     numbers: dict[str, list[int]] = {
         "bona fide": [],
         "of bona fide": [],
@@ -273,14 +273,14 @@ def rebalanced_tables(result: Rebalanced) -> tuple[Table, Table]:
 
 
 def _value(result: Result | None) -> Value:
-    # A feature in which no two recordings differ any more is not in the second audit.
+    # A feature with a single remaining value is not in the second audit.
     if result is None:
         return Value(0.5)
     return Value(result.separation.eer.value, {"trials": result.separation.eer})
 
 
 def rebalanced_sentences(result: Rebalanced) -> list[str]:
-    """Return what was done, and what the second audit says."""
+    """Return sentences on the matching, and on the second audit."""
     features = ", ".join(column_feature(key).name for key in result.features)
     percent = 100 * result.caliper
     sentences = [
@@ -296,7 +296,7 @@ def rebalanced_sentences(result: Rebalanced) -> list[str]:
 
 
 def rebalanced_record(result: Rebalanced) -> dict[str, Any]:
-    """Return what was done as plain values."""
+    """Return the matching as plain values."""
     lists = {}
     both = zip(result.lists, result.selected, strict=True)
     for trials, part in both:

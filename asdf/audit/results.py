@@ -1,4 +1,4 @@
-"""An audit as text, as JSON and as a page with pictures."""
+"""Output of an audit as text, as JSON and as a page with plots."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _SHOWN_ON_PAGE = 200
 _PICTURES = 12
 _BINS = 16
 _WORDS = 12
-# So many names have room below an axis.
+# Maximum number of names that fit below an axis.
 _NAMED = 3
 _NAME = 12
 
 
 def audit_text(audit: Audit) -> str:
-    """Return an audit as text: what was found, and what to do."""
+    """Return an audit as text: findings and advice."""
     lines = [_lead(audit), ""]
     lines += as_lines(_table(audit.results, audit))
     lines += ["", _chance_sentence(audit)]
@@ -63,7 +63,7 @@ def audit_text(audit: Audit) -> str:
 
 
 def rebalanced_text(result: Rebalanced) -> str:
-    """Return what is left of lists, and what their second audit says."""
+    """Return the remaining recordings of lists, and the result of their second audit."""
     left, eers = rebalanced_tables(result)
     lines = [*rebalanced_sentences(result), "", *as_lines(left), "", *as_lines(eers)]
     return "\n".join(lines)
@@ -74,7 +74,7 @@ def audit_json(
     made_by: dict[str, Any],
     rebalanced: Rebalanced | None = None,
 ) -> str:
-    """Return an audit as JSON, with what made it, and with lists that were rebalanced."""
+    """Return an audit as JSON, with its provenance, and with rebalanced lists."""
     record = {"made_by": made_by, **as_record(audit)}
     if rebalanced is not None:
         record["rebalanced"] = rebalanced_record(rebalanced)
@@ -217,7 +217,7 @@ def _shortcut_section(audit: Audit) -> Section:
             settings.append(setting)
     if settings:
         settings.insert(0, "# Against these shortcuts, in a config:")
-    # Those that tell most, shortcuts or not: a reader sees what little difference looks like.
+    # The most revealing features, even without shortcuts, so that readers see small differences.
     panels: list[Panel] = []
     for result in audit.results:
         known = set(result.values) - {None}
@@ -273,7 +273,7 @@ def _picture(result: Result, audit: Audit) -> Panel:
 
 
 def _number_shares(result: Result, audit: Audit) -> tuple[np.ndarray, list[float], list[str]]:
-    """Return the shares of both classes in bins, (2, bins), with ticks and their names."""
+    """Return the proportions of both classes in bins, (2, bins), with ticks and their names."""
     numbers = np.array(result.values, np.float64)
     known = np.isfinite(numbers)
     low, high = np.quantile(numbers[known], [0.01, 0.99])
@@ -291,7 +291,7 @@ def _number_shares(result: Result, audit: Audit) -> tuple[np.ndarray, list[float
 
 
 def _word_shares(result: Result, audit: Audit) -> tuple[np.ndarray, list[float], list[str]]:
-    """Return the shares of both classes by word, the most frequent ones first."""
+    """Return the proportions of both classes by word, the most frequent words first."""
     words = np.array(result.values, str)
     names, counts = np.unique(words, return_counts=True)
     kept = names[np.argsort(-counts, kind="stable")][:_WORDS].tolist()
@@ -301,7 +301,7 @@ def _word_shares(result: Result, audit: Audit) -> tuple[np.ndarray, list[float],
         for column, name in enumerate(kept):
             shares[row, column] = 100 * float(np.mean(chosen == name))
     positions = np.arange(len(kept)) + 0.5
-    # Names of many words would lie over one another.
+    # Many names would overlap.
     labels = list(map(str, range(1, len(kept) + 1)))
     if len(kept) <= _NAMED:
         labels = [shorten(name, _NAME) for name in kept]

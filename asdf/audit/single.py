@@ -1,11 +1,11 @@
-"""Detectors of one feature each, and of all together: how well they tell the classes apart.
+"""Detectors that use one feature each, and all together: separation of the classes.
 
-A detector is the log-likelihood ratio of a feature's value, from counts in bins of the training
-folds; the recordings of the fold that was left out are scored. Whether there is any difference is
-tested without the detector: scores of folds that learn from each other depend on each other.
+A detector computes the log-likelihood ratio of a feature's value from counts in bins of the
+training folds, and scores the recordings of the left-out fold. Whether there is any difference is
+tested without the detector, because the scores of different folds are dependent.
 
-Invariant: no recording is scored by a detector that has seen it, nor, where speakers are known, its
-speaker; the same recordings get the same scores, in any order of the features.
+Invariant: no recording is scored by a detector trained on it, or on its speaker if speakers are
+known; the same recordings get the same scores, in any order of the features.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ _LEAST_BINS = 4
 _TIE = 1e-9
 _MOST_WORDS = 255
 Values = Sequence[float | str | None]
-"""Values of a feature, one per recording; None where it is not known."""
+"""Values of a feature, one per recording; None if unknown."""
 
 
 @dataclass(frozen=True)
 class Separation:
-    """How well scores tell the classes apart.
+    """Separation of the classes by scores.
 
     Attributes:
-        eer: Equal error rate with its interval, fractions.
+        eer: Equal error rate with its interval, as fractions.
         auc: Area under the ROC curve.
         scores: Scores that were tested, (recordings,).
     """
@@ -48,18 +48,18 @@ class Separation:
 
 
 def are_words(values: Values) -> bool:
-    """Return whether values are words, as far as they are known."""
+    """Return whether the known values are words."""
     return any(isinstance(value, str) for value in values)
 
 
 def make_folds(groups: Sequence[str], seed: int = 0) -> Indices:
-    """Return the fold of each recording, (recordings,): groups stay whole, folds have one size."""
+    """Return the fold of each recording, (recordings,): groups stay whole, sizes are equal."""
     sizes: dict[str, int] = {}
     for group in groups:
         sizes[group] = sizes.get(group, 0) + 1
     names = sorted(sizes)
     np.random.default_rng(seed).shuffle(names)
-    # Large groups first, so that the small ones fill up what these leave.
+    # Large groups first, so that small ones fill the gaps.
     names.sort(key=lambda name: -sizes[name])
     totals = [0] * min(FOLDS, len(names))
     fold_of = {}
@@ -71,21 +71,21 @@ def make_folds(groups: Sequence[str], seed: int = 0) -> Indices:
 
 
 def score_feature(values: Values, labels: Flags, folds: Indices) -> Floats:
-    """Return the log-likelihood ratio of each recording by the detector of one feature.
+    """Return the log-likelihood ratio of each recording from the detector of one feature.
 
     Args:
         values: Numbers, or words.
         labels: Whether each recording is bona fide.
-        folds: Fold of each recording; its detector has learnt from the others.
+        folds: Fold of each recording; its detector is trained on the others.
     """
     scores = np.zeros(len(labels))
     score = _score_words if are_words(values) else _score_numbers
     for fold in range(int(folds.max()) + 1):
         train = folds != fold
-        # Of a single class nothing can be learnt.
+        # Nothing can be learnt from a single class.
         if labels[train].any() and not labels[train].all():
             scores[~train] = score(values, labels, train)
-    # Equal scores in an order of chance: the official EER counts each tie as an error.
+    # Ties are broken at random: the official EER counts each tie as an error.
     return scores + _TIE * np.random.default_rng(0).uniform(size=len(scores))
 
 
@@ -96,7 +96,7 @@ def _score_words(values: Values, labels: Flags, train: Flags) -> Floats:
     tested = words[~train]
     positions = np.searchsorted(known, tested)
     positions = np.minimum(positions, len(known) - 1)
-    # A word that training has not seen says nothing.
+    # A word that is not in the training folds is not informative.
     is_known = known[positions] == tested
     scores: Floats = ratios[positions]
     scores[~is_known] = 0
@@ -119,7 +119,7 @@ def _score_numbers(values: Values, labels: Flags, train: Flags) -> Floats:
         used, codes = np.unique(codes, return_inverse=True)
         ratios = _ratios(codes, labels[learnt], len(used))
         centres = [np.median(numbers[learnt][codes == code]) for code in range(len(used))]
-        # Between the middles of bins, so that scores follow the numbers, and ties are few.
+        # Interpolated between the centres of bins, so that scores follow the numbers with few ties.
         scores = np.interp(np.nan_to_num(tested), centres, ratios)
     missing = (~is_known).astype(np.intp)
     absent = _ratios(missing[train], labels[train], 2)[1]
@@ -128,7 +128,7 @@ def _score_numbers(values: Values, labels: Flags, train: Flags) -> Floats:
 
 
 def _equal_bins(numbers: Floats, bins: int) -> Indices:
-    """Return the bin of each number; bins hold equally many, as far as numbers differ."""
+    """Return the bin of each number; bins have equal counts, as far as numbers differ."""
     edges = np.quantile(numbers, np.linspace(0, 1, bins + 1))
     codes: Indices = np.searchsorted(np.unique(edges)[1:-1], numbers, side="right")
     return codes
@@ -143,7 +143,7 @@ def _ratios(codes: Indices, labels: Flags, count: int) -> Floats:
 
 
 def check_installed() -> None:
-    """Raise a UsageError where the detector of all features lacks scikit-learn."""
+    """Raise a UsageError if scikit-learn, for the detector of all features, is missing."""
     if find_spec("sklearn") is None:
         raise UsageError(
             "the detector of all features needs scikit-learn: "
@@ -165,7 +165,7 @@ def score_all_together(columns: Mapping[str, Values], labels: Flags, folds: Indi
     are_codes = []
     for values in columns.values():
         is_word = are_words(values)
-        # Trees tell 255 words of a feature apart at most.
+        # Trees distinguish at most 255 words of a feature.
         if is_word and len(set(values)) > _MOST_WORDS:
             continue
         inputs.append(bins_of(values) if is_word else np.array(values, np.float64))
@@ -196,10 +196,10 @@ def separate(
     groups: Sequence[str] | None,
     replicates: int,
 ) -> Separation:
-    """Return how well scores tell the classes apart.
+    """Return the separation of the classes by scores.
 
     Args:
-        groups: Speaker of each recording, over whom the interval is; None: recordings.
+        groups: Speaker of each recording, for intervals over speakers; None: over recordings.
     """
     ids = list(map(str, range(len(scores))))
     scored = Scores(ids, labels.astype(np.int8), scores)
@@ -214,11 +214,11 @@ def permutation_tests(
     groups: Sequence[str] | None,
     permutations: int,
 ) -> list[float]:
-    """Return, for each feature, how likely chance ties it to the labels as closely.
+    """Return, for each feature, the probability that chance ties it to the labels as closely.
 
-    The measure is the mutual information of labels and bins. Speakers are permuted as blocks, with
-    their labels in another order: voices and labels stay as they cluster, and whatever the speakers
-    of a class are like is no proof against the other.
+    The measure is the mutual information of labels and bins. Speakers are permuted as blocks
+    together with their labels, which preserves the clustering of voices and labels: differences
+    between the speakers of the two classes alone are not evidence.
 
     Args:
         codes: Bin of each recording, one array per feature.
@@ -237,7 +237,7 @@ def permutation_tests(
         sources = np.lexsort((rng.uniform(size=len(labels)), ranks[speakers]))
         permuted[targets] = labels[sources]
         for index, feature in enumerate(codes):
-            # Rounding is no difference.
+            # Rounding errors are not a difference.
             reached[index] += _information(feature, permuted) >= observed[index] - 1e-12
     p_values: list[float] = (reached / (permutations + 1)).tolist()
     return p_values
@@ -260,19 +260,19 @@ def _divergence(counts: Floats, expected: Floats) -> float:
 
 
 def bins_of(values: Values) -> Indices:
-    """Return the bin of each value: words as they are, numbers in bins of one size."""
+    """Return the bin of each value: words themselves, numbers in bins with equal counts."""
     if are_words(values):
         return np.unique(np.array(values, str), return_inverse=True)[1]
     numbers = np.array(values, np.float64)
     is_known = np.isfinite(numbers)
-    # What is not known has a bin of its own, the first.
+    # Unknown values have their own bin, the first.
     codes = np.zeros(len(numbers), np.intp)
     codes[is_known] = 1 + _equal_bins(numbers[is_known], _MAX_BINS // 2)
     return codes
 
 
 def chance(labels: Flags, replicates: int) -> Interval:
-    """Return the EER of scores that know nothing, and where 95 of 100 such EERs lie."""
+    """Return the EER of random scores, with the range of 95 of 100 such EERs."""
     rng = np.random.default_rng(0)
     rates = []
     for _ in range(replicates):

@@ -1,6 +1,6 @@
-"""The page of a case: recordings, what a network says of them, and what that is worth.
+"""The page of a case: recordings, a network's statements about them, and their value.
 
-Everything is imported when it is first used, so that a command waits only for what it needs.
+Everything is imported on first use, so that a command waits only for what it needs.
 """
 
 # ruff: noqa: F401 (names for others)

@@ -1,7 +1,7 @@
-"""What is known of one recording of a case: its file, its outline, its score and its windows.
+"""Examination of a recording of a case: its file, its outline, its score and its windows.
 
-Invariant: the score is that of `python -m asdf score` of the same file and network; a recording
-that cannot be read or scored is a result with its reason, and the others go on.
+Invariant: the score is that of `python -m asdf score` for the same file and network; a recording
+that cannot be read or scored is a result with its reason, and the others continue.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _POINTS = 480
 
 @dataclass(frozen=True)
 class FileFacts:
-    """What a recording's file states of itself.
+    """Facts that a recording's file states.
 
     Attributes:
         sha256: Digest of the file.
-        size: Bytes of the file; None where it lies in a stream that states none.
-        format, codec: Container and number format or codec, as the decoder calls them.
-        tags: Texts that the file carries, by name.
+        size: Size of the file in bytes; None if its stream does not state it.
+        format, codec: Container and number format or codec, in the decoder's terms.
+        tags: Texts in the file, by name.
     """
 
     sha256: str
@@ -53,10 +53,10 @@ class FileFacts:
 
 @dataclass(frozen=True)
 class Outline:
-    """The lowest and the highest sample of equal parts of a recording, full scale being 1.
+    """The lowest and the highest sample of equal parts of a recording, relative to full scale.
 
     Attributes:
-        part_s: Seconds of a part.
+        part_s: Length of a part, in seconds.
     """
 
     part_s: float
@@ -69,12 +69,12 @@ class Examined:
     """A recording of a case.
 
     Attributes:
-        name: Path as it was named.
-        facts: None where the file cannot be read.
+        name: Path as given.
+        facts: Facts about the file; None if it cannot be read.
         result: Score of the recording, or the reason why it has none.
-        windows: Scores of windows that follow its time.
-        outline: None where it cannot be decoded.
-        watermarks: What each package that was asked for watermarks says; empty where none was.
+        windows: Scores of consecutive windows.
+        outline: Outline of the waveform; None if the file cannot be decoded.
+        watermarks: Result of each watermark package; empty without packages.
     """
 
     name: str
@@ -91,18 +91,18 @@ def examine(
     window: tuple[float, float],
     search: WatermarkSearch | None = None,
 ) -> Iterator[Examined]:
-    """Yield what is known of each recording, in their order.
+    """Yield the result for each recording, in order.
 
     Args:
-        window: Seconds of a window, and from the start of one to that of the next.
-        search: Packages that are asked for watermarks; None: none.
+        window: Length of a window and distance between window starts, in seconds.
+        search: Packages that search for watermarks; None: none.
     """
     for index, name in enumerate(names):
         facts = None
         try:
             facts = read_facts(name)
             result = detector.score_whole(name)
-            # Those in which parts were searched for are the same, where they were.
+            # The windows of a search for parts are reused, if there was one.
             windows = result.windows_scores or detector.score_over_time(name, *window)
             outline = read_outline(name)
         except (AsdfError, OSError) as error:
@@ -113,10 +113,10 @@ def examine(
 
 
 def read_facts(path: str) -> FileFacts:
-    """Read what a file states of itself, and digest it.
+    """Read the facts that a file states, and digest it.
 
     Raises:
-        AsdfError: it is no recording, or cannot be read.
+        AsdfError: it is not a recording, or cannot be read.
     """
     digest = recording_digest(path)
     with open_recording(path) as file:

@@ -1,7 +1,7 @@
-"""A case: recordings, the network that judged them, and what is known of its worth.
+"""A case: recordings, the network that scored them, and its validation.
 
 Invariant: the same files, network and options give the same case; no clock is read. Its date is the
-one that is stated, or that of SOURCE_DATE_EPOCH.
+given one, or that of SOURCE_DATE_EPOCH.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ Tracked = Callable[[Iterable[Examined]], Iterable[Examined]]
 
 @dataclass(frozen=True)
 class Headings:
-    """What stands above a case.
+    """The heading of a case.
 
     Attributes:
         reference: Reference of the case, such as a file number; '' without one.
-        examiner: Name of who made it; ''.
-        date: Date as it is shown; ''.
+        examiner: Name of the examiner; ''.
+        date: Date as displayed; ''.
     """
 
     title: str = ""
@@ -48,11 +48,11 @@ class Case:
 
     Attributes:
         network: Name of the network.
-        heading: What its scores are.
-        provenance: Versions, digest and options; its date is that of the case.
+        heading: Description of the scores.
+        provenance: Versions, digest and options, with the date of the case.
         software: Further programs with their versions.
-        remark: What limits all of the network's scores; ''.
-        command: Command that gives the case again.
+        remark: Limitation of all of the network's scores; ''.
+        command: Command that reproduces the case.
     """
 
     headings: Headings
@@ -82,14 +82,14 @@ def make_case(
     track: Tracked = iter,
     search: WatermarkSearch | None = None,
 ) -> Case:
-    """Examine recordings and put the case together.
+    """Examine recordings and assemble the case.
 
     Args:
-        track: Function that shows how far it is.
-        search: Packages that are asked for watermarks; None: none.
+        track: Function that shows the progress.
+        search: Packages that search for watermarks; None: none.
 
     Raises:
-        AsdfError: the network's file is gone.
+        AsdfError: the network's file is missing.
     """
     provenance = provenance_of(detector)
     window = window_of(detector)
@@ -119,7 +119,7 @@ def make_case(
 
 
 def window_of(detector: Detector) -> tuple[float, float]:
-    """Return the seconds of a window, and half of them: 4 s, or what the network takes at once."""
+    """Return the length and hop of a window in seconds: 4 s, or the network's input, and half."""
     wanted = max(_WINDOW_S * detector.sample_rate, detector.length.min_samples)
     seconds = min(wanted, detector.window_samples) / detector.sample_rate
     return seconds, seconds / 2

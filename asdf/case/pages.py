@@ -1,7 +1,7 @@
-"""A case as a page: one file for a screen, a telephone and paper.
+"""A case as a page: one file for screens, phones and paper.
 
-Invariant: the same case gives the same bytes; all that a reader of the paper needs stands in the
-page itself, with no part that has to be opened.
+Invariant: the same case gives the same bytes; everything that readers of a printout need is on the
+page itself, without collapsed parts.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from asdf.text import p_value_text, printable
 _WIDTH = 520
 _WAVEFORM_HEIGHT = 130
 _SCORES_HEIGHT = 230
-# More marks than these would run into a thick line.
+# More marks would merge into a thick line.
 _MAX_MARKS = 60
 _TIME_TICKS = 6
 _KB = 1000
 _DIGIT_SPACE = "\u2007"
-# Entries of a calibration whose names would be read wrongly.
+# Entries of a calibration whose names could be misread.
 _ENTRIES = {
     "eer": "EER (fraction)",
     "trials": "digest of its list",
@@ -71,7 +71,7 @@ def _count(recordings: int) -> str:
 
 
 def _lead(case: Case) -> list[str]:
-    """Return for each recording, or of many for all together, what the page comes to."""
+    """Return the conclusion for each recording, or for all together if there are many."""
     if len(case.recordings) > 1:
         return [
             f"{len(case.recordings):,} recordings were compared with two propositions by the "
@@ -149,7 +149,7 @@ def _result_rows(one: Examined) -> dict[str, str]:
 
 
 def _watermark_table(one: Examined, case: Case) -> PageTable:
-    """Return what each package says, and why others were not asked."""
+    """Return the result of each package, and why others were not used."""
     rows = {}
     for mark in one.watermarks:
         words = {True: "found", False: "none found", None: f"could not be asked: {mark.error}"}
@@ -198,7 +198,7 @@ def _time_figures(one: Examined, case: Case) -> Iterator[Figure]:
         kind = "LLR"
     end_s = max(window.end_s for window in one.windows)
     window_s, hop_s = case.window
-    # Marked parts are below the threshold of windows, where they have one of their own.
+    # Marked parts are below the threshold for windows, if there is one.
     searched = one.result.searched
     threshold = searched.threshold if searched else case.heading.threshold
     scores = _scores_panel(one.windows, threshold, kind, end_s)
@@ -214,7 +214,7 @@ def _time_figures(one: Examined, case: Case) -> Iterator[Figure]:
 
 
 def _waveform_panel(one: Examined, end_s: float, below: Panel) -> Panel:
-    """Return the waveform, its parts that sound spoofed marked, above the panel `below`."""
+    """Return the waveform with its spoofed parts marked, above the panel `below`."""
     outline = one.outline
     assert outline is not None
     peak = max(0.01, *(abs(value) for value in (*outline.low, *outline.high)))
@@ -228,7 +228,7 @@ def _waveform_panel(one: Examined, end_s: float, below: Panel) -> Panel:
         start_s, stop_s = part.start_s, part.end_s
         corners = [start_s, -peak, stop_s, -peak, stop_s, peak, start_s, peak]
         lines.append(Line(corners, 1, css="part", is_area=True))
-    # As wide as the values below, so that both panels have the same times above one another.
+    # As wide as the values below, so that both panels have aligned times.
     width = max(map(len, map(below.y.text, below.y.ticks)), default=1)
     return Panel(
         _time_axis(end_s, ""),
@@ -252,7 +252,7 @@ def _scores_panel(
     lines = []
     for window in windows:
         middles += [(window.start_s + window.end_s) / 2, window.score]
-        # Of many, the line through their middles is enough.
+        # For many windows, the line through their middles is enough.
         if len(windows) <= _MAX_MARKS:
             ends = [window.start_s, window.score, window.end_s, window.score]
             lines.append(Line(ends, css="interval"))
@@ -306,7 +306,7 @@ def _calibration_section(case: Case) -> Section:
 
 
 def _panel_table(panel: Mapping[str, Any]) -> PageTable:
-    """Return the candidates of a panel, and how competent they are on its control set."""
+    """Return the candidates of a panel, with their competence on its control set."""
     rows = []
     for candidate in panel["competence"]:
         low, high = 100 * candidate["eer_low"], 100 * candidate["eer_high"]

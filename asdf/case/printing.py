@@ -1,7 +1,7 @@
-"""A page as PDF, printed by the browser that is installed.
+"""A page as PDF, printed by an installed browser.
 
-Invariant: the same page gives the same bytes on the same browser: the dates that it writes into the
-file are replaced by that of the case, or by the first day of 1970, and elements are counted from 1.
+Invariant: the same page gives the same bytes on the same browser: its dates in the file are
+replaced by that of the case, or by the first day of 1970, and elements are numbered from 1.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _OPTIONS = (
     "--disable-sync",
     "--no-pdf-header-footer",
 )
-# As (D:20261126010101+00'00'); others of the same length leave all offsets as they are.
+# As in (D:20261126010101+00'00'); replacements of equal length leave all offsets unchanged.
 _DATE = re.compile(rb"\(D:\d{14}\+00'00'\)")
 _NO_DATE = "19700101000000"
-# Names of the page's elements: a browser that is busy begins to count them at another number.
+# Names of the page's elements: a busy browser starts to count at another number.
 _NODE = re.compile(rb"node(\d{8})")
 
 
@@ -54,14 +54,14 @@ def print_page(page: str, path: Path, date: str = "") -> None:
     """Print a page, as HTML, to a PDF.
 
     Args:
-        date: Date of the file, as digits of year, month and day with signs between them; '': none.
+        date: Date of the file, as digits of year, month and day with separators; '': none.
 
     Raises:
         UsageError: no browser is installed.
         AsdfError: the browser fails, or the file cannot be written.
     """
     browser = find_browser()
-    # Left to itself, a browser keeps a profile in the user's home, which may be read-only.
+    # By default, a browser writes a profile to the user's home, which may be read-only.
     with tempfile.TemporaryDirectory(prefix="asdf-case-", ignore_cleanup_errors=True) as folder:
         source = Path(folder) / "case.html"
         printed = Path(folder) / "case.pdf"
@@ -82,7 +82,7 @@ def print_page(page: str, path: Path, date: str = "") -> None:
             last = (ended.stderr.strip().splitlines() or ["no reason is given"])[-1]
             raise AsdfError(f"{browser} did not print the page: {last}.")
         content = printed.read_bytes()
-    # In place of the dates that the browser wrote.
+    # Replaces the dates that the browser wrote.
     digits = re.sub(r"\D", "", date)[:8]
     stamp = f"{digits}000000" if len(digits) == 8 else _NO_DATE
     dated = _DATE.sub(f"(D:{stamp}+00'00')".encode(), content)
@@ -91,7 +91,7 @@ def print_page(page: str, path: Path, date: str = "") -> None:
 
 
 def count_nodes_from_one(content: bytes) -> bytes:
-    """Return a PDF whose elements are counted from 1 on, in their order and as long as before."""
+    """Return a PDF with elements numbered from 1, in the same order and with equal length."""
     numbers = [int(number) for number in _NODE.findall(content)]
     before = min(numbers, default=1) - 1
     return _NODE.sub(lambda match: b"node%08d" % (int(match[1]) - before), content)

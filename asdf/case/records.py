@@ -1,6 +1,6 @@
 """A case as JSON, for other programs and for the file.
 
-Invariant: every number of the page is in it, with all digits.
+Invariant: it contains every number of the page, with all digits.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def case_json(case: Case) -> str:
     calibration = case.calibration
     headings = case.headings
     made_by = {**case.provenance.entry(), "software": case.software, "command": case.command}
-    # Unknown, where it was not stated: a clock would give other bytes each time.
+    # Null if not given: a clock would give other bytes each time.
     made_by["date"] = headings.date or None
     record: dict[str, Any] = {
         "case": {

@@ -1,7 +1,7 @@
-"""How a network does on a set with known answers, for the page of a case.
+"""Validation of a network on a set with known answers, for the page of a case.
 
-Invariant: scores are mapped by the network's own calibration, the very map that the recordings of
-the case go through, so that ratios of both mean the same.
+Invariant: scores are mapped by the network's own calibration, as those of the case's recordings
+are, so that ratios of both have the same meaning.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from asdf.trials.score_file import Scores
 
 @dataclass(frozen=True)
 class ErrorRate:
-    """A share of errors with its 95 % interval."""
+    """An error rate with its 95 % interval."""
 
     value: float
     low: float
@@ -45,11 +45,12 @@ class Validation:
     Attributes:
         name: Name of the set.
         trials: Digest of the list of its trials.
-        curve: Scores as the case shows them: ratios of a calibrated network.
+        curve: Scores as shown in the case: likelihood ratios for a calibrated network.
         eer: Equal error rate with its interval.
         misses, false_alarms: Errors at the threshold of the network; None without one.
-        quality: None of a network without a calibration, as `tippett`.
-        is_calibration_set: Whether the calibration was learnt from these very trials.
+        quality: Quality of the likelihood ratios; None for an uncalibrated network, as for
+            `tippett`.
+        is_calibration_set: Whether the calibration was learnt from exactly these trials.
         is_checked: Whether the file states that the scores are this network's.
     """
 
@@ -104,9 +105,9 @@ def validate(
     """Compute the results of a network's own scores on a set.
 
     Args:
-        scores: Scores of the network, before its calibration, as `score --scores` writes them.
-        threshold: Threshold of the score that is shown; None: no decisions.
-        stated_network: Digest of the network that the score file states; None where it does not.
+        scores: Scores of the network before calibration, as written by `score --scores`.
+        threshold: Threshold of the displayed score; None: no decisions.
+        stated_network: Digest of the network in the score file; None if it is not stated.
         network: Digest of the network of the case.
 
     Raises:

@@ -1,7 +1,7 @@
-"""The sentences of a case: propositions, what a ratio says, and what it cannot say.
+"""The sentences of a case: propositions, meaning of a ratio, and limitations.
 
-Invariant: page, JSON and every recording have the same sentences; none says more than the number
-behind it, and a network without a calibration gets no word on likelihoods.
+Invariant: page, JSON and every recording have the same sentences; none claims more than its number,
+and a network without a calibration gets no statement on likelihoods.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from asdf.scoring.scored import MIXED, Scored
 from asdf.watermarks import describe_watermarks
 
 _FEW = 100
-# Larger ratios are whole numbers with thousands.
+# Larger ratios are integers with thousands separators.
 _WHOLE = 10
 
 _ALWAYS = (
@@ -65,17 +65,17 @@ def propositions(calibration: Calibration | None) -> dict[str, str]:
 
 
 def statements(one: Examined, case: Case, *, is_brief: bool = False) -> list[str]:
-    """Return what is said of a recording, in sentences.
+    """Return the statements on a recording, as sentences.
 
     Args:
-        is_brief: Whether explanations are left out, as at the top of a page that has them below.
+        is_brief: Whether to omit explanations, as at the top of a page that has them below.
     """
     result = one.result
     if result.error:
         return [f"Not scored: {result.error}"]
     entry = result.entry()
     score = result.score or 0.0
-    # First: what a part says must not be read after a ratio that says the opposite.
+    # First, because a part must not be mentioned after a ratio that says the opposite.
     sentences = _part_sentences(result)
     if is_brief:
         sentences = sentences[:1] if result.parts else []
@@ -141,7 +141,7 @@ def _part_sentences(result: Scored) -> list[str]:
             "The score and what follows from it are of the whole recording, and do not say that "
             "these parts are genuine."
         )
-    # Each window that is looked at is one more chance of an error.
+    # Each examined window is another chance of an error.
     return [*sentences, _sentence(searched.describe())]
 
 
@@ -151,13 +151,13 @@ def ratio_text(llr: float) -> str:
     if log10 > 15:
         return f"10^{log10:.0f}"
     ratio = 10**log10
-    # Two digits: more would be digits of nothing.
+    # More than two digits would not be meaningful.
     rounded = float(f"{ratio:.2g}")
     return f"{rounded:,.0f}" if rounded >= _WHOLE else f"{rounded:g}"
 
 
 def limits(case: Case) -> list[str]:
-    """Return what these results cannot say: first what is special to this case."""
+    """Return the limitations of these results, those specific to the case first."""
     special = []
     if case.remark:
         special.append(_sentence(case.remark))

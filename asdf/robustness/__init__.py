@@ -1,6 +1,6 @@
-"""What detectors are worth on speech that was coded, mixed, played or cut: named degradations.
+"""Robustness of detectors to degradations: speech that is coded, mixed, replayed or cut.
 
-Everything is imported when it is first used, so that a command waits only for what it needs.
+Everything is imported on first use, so that a command waits only for what it needs.
 """
 
 # ruff: noqa: F401 (names for others)

@@ -1,6 +1,6 @@
-"""The conditions that are measured: degradations at grades, chosen by family, name or benchmark.
+"""Conditions of a study: degradations with grades, chosen by family, name or benchmark.
 
-Invariant: what is left out is named with its reason; a name that is not known is refused.
+Invariant: omitted degradations are listed with the reason; an unknown name is refused.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ CLEAN = "clean"
 
 @dataclass(frozen=True)
 class Condition:
-    """A degradation at one of its grades; `grade` is NaN where it has none."""
+    """A degradation with one of its grades; `grade` is NaN if it has none."""
 
     degradation: Degradation
     grade: float = math.nan
@@ -44,8 +44,8 @@ class Benchmark:
 
     Attributes:
         source: Paper or thesis.
-        grades: Grades by degradation; empty where a degradation has none.
-        differs: Sentences on what is left out, or done in another way.
+        grades: Grades by degradation; empty for a degradation without grades.
+        differs: Sentences on what is omitted, or done differently.
     """
 
     source: str
@@ -108,7 +108,7 @@ BENCHMARKS = {
 
 @dataclass(frozen=True)
 class Chosen:
-    """The conditions that are measured, and what is left out: name -> reason."""
+    """The conditions of a study, and the reasons for omitted ones, by name."""
 
     conditions: list[Condition]
     left_out: dict[str, str] = field(default_factory=dict)
@@ -126,10 +126,10 @@ def choose_conditions(
     Args:
         only: Families, degradations or conditions ('white_10'); empty: all.
         grades: Grades by degradation, instead of its own.
-        benchmark: Name of a benchmark, whose grades are taken; '' for none.
+        benchmark: Name of a benchmark whose grades are used; '' for none.
 
     Raises:
-        UsageError: a name is not known, or nothing is left.
+        UsageError: a name is unknown, or nothing remains.
     """
     known = BENCHMARKS.get(benchmark)
     if benchmark and known is None:
@@ -158,13 +158,13 @@ def _wanted(
     names: Sequence[str],
     of_names: Mapping[str, Sequence[float]],
 ) -> list[float]:
-    """Return the grades of a degradation that are chosen; NaN stands for one without grades."""
+    """Return the chosen grades of a degradation; NaN represents one without grades."""
     if degradation.name not in of_names:
         return []
     grades = list(dict.fromkeys(of_names[degradation.name]))
     if degradation.name in names or degradation.family in names:
         return grades or [math.nan]
-    # A grade that is named need not be among those of the table.
+    # A given grade may differ from those in the table.
     prefix = f"{degradation.name}_"
     return [_grade(name, prefix) for name in names if _is_of(name, degradation)]
 
@@ -198,7 +198,7 @@ def parse_grades(texts: Sequence[str]) -> dict[str, tuple[float, ...]]:
     """Read grades such as 'mp3=16,8'.
 
     Raises:
-        UsageError: a text is not of this form, or its degradation has no grades.
+        UsageError: a text has another form, or its degradation has no grades.
     """
     grades = {}
     for text in texts:

@@ -1,8 +1,8 @@
-"""The degradations by name, each with its grades: what happens to speech on its way to a detector.
+"""Degradations by name, with their grades: changes to speech on its way to a detector.
 
-Invariant: a degraded waveform follows from the waveform, the grade and the draws of a generator;
-the grade is not among what the generator is seeded by, so the grades of a degradation share their
-noise, and differ by the grade alone. A degradation that cannot be done here says why.
+Invariant: a degraded waveform depends on the waveform, the grade and the draws of a generator,
+whose seed does not include the grade. The grades of a degradation thus share their noise, and
+differ only in the grade. A degradation that is not available states why.
 
 To add one: a line in `DEGRADATIONS`.
 """
@@ -40,11 +40,11 @@ _MICROPHONE_SNR_DB = 40.0
 
 @dataclass(frozen=True)
 class Material:
-    """Recordings that degradations draw from, as paths.
+    """Recordings that degradations use, as paths.
 
     Attributes:
-        speech: Recordings of the list, of which babble is made.
-        noise, music, rooms: Recordings of folders that the user names; empty for none.
+        speech: Recordings of the list, used for babble.
+        noise, music, rooms: Recordings in folders given by the user; empty for none.
         encodec: Folder of a neural codec; '' for none.
     """
 
@@ -57,7 +57,7 @@ class Material:
 
 @dataclass(frozen=True)
 class Draw:
-    """What a degradation of the recording `path` draws from: a generator, and recordings."""
+    """Random resources for degrading the recording `path`: a generator, and recordings."""
 
     rng: Generator
     material: Material
@@ -72,12 +72,12 @@ class Degradation:
     """A named degradation.
 
     Attributes:
-        family: Kind of degradation, by which several are chosen at once.
+        family: Kind of degradation, for choosing several at once.
         words: Description in a few words.
-        unit: Unit of its grades; '' where grades have none.
-        grades: Grades that are measured by default, the mildest first; empty where it has none.
+        unit: Unit of its grades; '' for grades without a unit.
+        grades: Default grades, mildest first; empty if it has none.
         apply: Function of a waveform (T,) float32 at 16 kHz, a grade and a `Draw`.
-        missing: Function that returns why it cannot be done here; '' where it can.
+        missing: Function that returns why it is not available; '' if it is.
     """
 
     name: str
@@ -90,7 +90,7 @@ class Degradation:
 
 
 def _plain(change: Callable[[Floats, float], Floats]) -> Apply:
-    """Return a degradation that draws nothing."""
+    """Return a degradation without random draws."""
     return lambda waveform, grade, draw: change(waveform, grade)
 
 
@@ -118,7 +118,7 @@ def _codec(name: str, words: str, *grades: float, unit: str = "kbit/s") -> Degra
 
 
 def _chain(name: str, words: str, *steps: tuple[str, float]) -> Degradation:
-    """Return several codecs in a row, each with its bit rate."""
+    """Return several codecs in sequence, each with its bit rate."""
 
     def apply(waveform: Floats, grade: float, draw: Draw) -> Floats:
         for codec, kbps in steps:
@@ -134,7 +134,7 @@ def _landline(waveform: Floats, grade: float, draw: Draw) -> Floats:
 
 
 def _resampled(waveform: Floats, rate: float) -> Floats:
-    # To lower the rate is to resample as from a rate that is higher than ours by as much.
+    # Lowering the rate equals resampling from a proportionally higher rate.
     source = SAMPLE_RATE**2 // round(rate)
     return resample(resample(waveform, source), round(rate))[: len(waveform)]
 
@@ -153,7 +153,7 @@ def _coloured(slope: float) -> Apply:
 
 
 def _read_part(path: str, samples: int, rng: Generator) -> Floats:
-    """Read `samples` of a recording from a drawn position on; a shorter one is repeated."""
+    """Read `samples` of a recording from a random position; a shorter one is repeated."""
     length = audio_length(path)
     start = int(rng.integers(max(1, length - samples + 1)))
     return repeat_to(read_audio(path, start, min(length, samples)), samples)
@@ -164,7 +164,7 @@ def _babble(waveform: Floats, grade: float, draw: Draw) -> Floats:
     talkers = np.zeros(len(waveform))
     for _ in range(_TALKERS):
         index = int(draw.rng.integers(len(speech)))
-        # Not the recording itself: the one before it.
+        # Avoid the recording itself by taking the one before it.
         path = speech[index] if speech[index] != draw.path else speech[index - 1]
         voice = _read_part(path, len(waveform), draw.rng)
         level = float(np.sqrt(np.mean(np.square(voice, dtype=np.float64))))
@@ -213,7 +213,7 @@ def _without_silence(mode: str) -> Apply:
 
 
 def _replay(waveform: Floats, grade: float, draw: Draw) -> Floats:
-    """Play speech by a small loudspeaker in a room, and record it by a microphone."""
+    """Play speech through a small loudspeaker in a room, and record it with a microphone."""
     low, high = _LOUDSPEAKER_HZ
     peak = float(np.abs(waveform).max()) or 1.0
     driven = (np.tanh(2 * waveform / peak) * peak / 2).astype(np.float32)
@@ -464,4 +464,4 @@ FAMILIES = tuple(dict.fromkeys(row.family for row in _ROWS))
 NOT_HERE = {
     "amr-wb": "PyAV decodes AMR wide band, and brings no coder of it",
 }
-"""Degradations that the field measures and that are not offered, with the reason."""
+"""Common degradations that are not offered, with the reason."""

@@ -1,8 +1,8 @@
-"""Degraded copies of recordings: computed once, by any number of processes, each a whole file.
+"""Degraded copies of recordings: computed once, in any number of processes, written atomically.
 
-Invariant: a copy's bytes follow from the recording, its id, the condition and the seed alone, so
-they are the same for any number of processes and in any order, and after a stop. A copy that
-exists is not computed again, unless the list, the recordings or the way of computing have changed.
+Invariant: the bytes of a copy depend only on the recording, its id, the condition and the seed, so
+they are the same for any number of processes, in any order, and after a stop. An existing copy is
+not computed again, unless the list, the recordings or the method have changed.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from asdf.trials.trial_list import TrialList
 from asdf.version import VERSION
 
 BYTES_PER_S = 3 * SAMPLE_RATE
-"""Bytes of a second of a copy at most: 24 bits, of which FLAC leaves about two thirds."""
+"""Maximum size of a second of a copy, in bytes: 24 bits; FLAC reduces it to about two thirds."""
 
-# Higher when a degradation changes: copies of before are then computed again.
+# Increased when a degradation changes, so that earlier copies are computed again.
 _VERSION = 1
 _KEY = "made_of.txt"
 _CLIPPED = re.compile(r"clipped: (\d+)")
@@ -44,7 +44,7 @@ _NAME = 60
 
 @dataclass(frozen=True)
 class Task:
-    """A copy that is to be made; everything that it follows from, and its path."""
+    """A copy to make: its path, and everything that it depends on."""
 
     source: str
     utterance: str
@@ -56,14 +56,14 @@ class Task:
 
 def degrade(waveform: Floats, task: Task, material: Material) -> Floats:
     """Return a waveform (T,) at 16 kHz under the condition of a task: (at least 1,) float32."""
-    # Not by the grade: grades of one degradation share their draws.
+    # The seed excludes the grade: grades of one degradation share their draws.
     rng = generator(task.seed, "robustness", task.degradation, task.utterance)
     draw = Draw(rng, material, task.source)
     return DEGRADATIONS[task.degradation].apply(waveform, task.grade, draw)
 
 
 def make(task: Task, material: Material) -> tuple[int, str]:
-    """Make a copy; return how many samples are clipped, and why it could not be made."""
+    """Make a copy; return the number of clipped samples, and why it failed, if it did."""
     try:
         degraded = degrade(read_audio(task.source), task, material)
         if not len(degraded) or not np.isfinite(degraded).all():
@@ -78,7 +78,7 @@ def make(task: Task, material: Material) -> tuple[int, str]:
 
 
 def write_copy(target: Path, waveform: Floats, comment: str) -> int:
-    """Write a waveform (T,) at 16 kHz as FLAC of 24 bits; return how many samples are clipped."""
+    """Write a waveform (T,) at 16 kHz as 24-bit FLAC; return the number of clipped samples."""
     clipped = int((np.abs(waveform) > 1).sum())
     content = io.BytesIO()
     with soundfile.SoundFile(content, "w", SAMPLE_RATE, 1, format="FLAC", subtype="PCM_24") as file:
@@ -92,16 +92,16 @@ def write_copy(target: Path, waveform: Floats, comment: str) -> int:
 def copy_name(index: int, utterance: str) -> str:
     """Return the file name of the copy of a trial."""
     readable = re.sub(r"[^\w.-]", "_", Path(utterance).stem, flags=re.ASCII)[:_NAME]
-    # The number keeps apart what is called alike in several folders.
+    # The number distinguishes equal names in several folders.
     return f"{index:06d}_{readable}.flac"
 
 
 class Maker:
-    """Makes copies, in `workers` processes, or in this one without any.
+    """Makes copies, in `workers` processes, or in this one.
 
     Args:
         folder: Folder in which each condition has a folder of copies.
-        workers: Number of processes; 0: this one.
+        workers: Number of processes; 0: only this one.
     """
 
     def __init__(
@@ -117,12 +117,12 @@ class Maker:
 
     @contextmanager
     def opened(self) -> Iterator[Maker]:
-        """Hold the processes while the block runs."""
+        """Keep the processes running during the block."""
         with self._processes.opened():
             yield self
 
     def digest(self, condition: Condition) -> str:
-        """Digest all that the copies of a condition follow from."""
+        """Digest everything that the copies of a condition depend on."""
         facts = [_VERSION, VERSION, condition.name, self._seed, self.list_digest]
         material = self._material
         for paths in (material.noise, material.music, material.rooms):
@@ -132,7 +132,7 @@ class Maker:
         return hashlib.sha256(repr(facts).encode()).hexdigest()
 
     def make(self, condition: Condition) -> Iterator[tuple[int, int, str]]:
-        """Make the copies that do not exist; yield (index, clipped samples, problem) of each."""
+        """Make missing copies; yield (index, clipped samples, problem) for each copy."""
         folder = self._folder / condition.name
         self._prepare(folder, condition)
         targets = self.paths(condition)
@@ -140,7 +140,7 @@ class Maker:
         tasks: list[tuple[int, Task]] = []
         for index, target in enumerate(targets):
             comment = ""
-            # A copy that cannot be read does not exist.
+            # An unreadable copy counts as missing.
             with suppress(OSError, soundfile.LibsndfileError), soundfile.SoundFile(target) as file:
                 comment = file.comment
             clipped = _CLIPPED.search(comment)
@@ -176,7 +176,7 @@ class Maker:
         )
 
     def _prepare(self, folder: Path, condition: Condition) -> None:
-        """Remove copies that were made of something else, and what was half-written."""
+        """Remove outdated and partial copies."""
         digest = self.digest(condition)
         key = folder / _KEY
         is_same = key.is_file() and key.read_text(encoding="utf-8").strip() == digest
@@ -187,8 +187,8 @@ class Maker:
 
 
 def _stamp(path: str) -> str:
-    """Return what changes when a recording does: its path, size and time of change."""
-    # Of a recording in an archive, the archive's.
+    """Return the path, size and modification time of a recording."""
+    # For a recording in an archive, those of the archive.
     for candidate in (path, *map(str, Path(path).parents)):
         with suppress(OSError, ValueError):
             status = os.stat(candidate)  # noqa: PTH116
@@ -197,7 +197,7 @@ def _stamp(path: str) -> str:
 
 
 def list_digest(trials: TrialList) -> str:
-    """Digest the ids of a list with the paths, sizes and times of change of its recordings."""
+    """Digest the ids of a list with the paths, sizes and modification times of its recordings."""
     digest = hashlib.sha256()
     for index, utterance in enumerate(trials.ids):
         source = str(trials.path(index))

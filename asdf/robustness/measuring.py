@@ -1,12 +1,12 @@
-"""What degradations cost detectors: metrics at a fixed threshold, and paired differences.
+"""Effects of degradations on detectors: metrics at a fixed threshold, and paired differences.
 
-Invariant: all conditions of a detector have the same trials, drawn alike in every bootstrap, so
-that what a condition costs is measured on the recordings themselves. Nothing is fitted to degraded
-speech: threshold and map to likelihood ratios are the network's, or learnt from clean speech.
+Invariant: all conditions of a detector have the same trials, with the same draws in every
+bootstrap, so that differences are measured on the same recordings. Nothing is fitted to degraded
+speech: threshold and LLR map are the network's, or learnt from clean speech.
 
 EER, minDCF, their intervals and tests are those of `asdf.metrics.bootstrap`, miss and false alarm
 rates those of `asdf.metrics.decisions`. Cllr and differences of rates are means over trials of a
-class, whose replicates are weighted means on the draws of the same bootstrap.
+class; their replicates are weighted means on the draws of the same bootstrap.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from asdf.robustness.conditions import CLEAN
 from asdf.trials.score_file import Scores
 
 METRICS = ("eer", "min_dcf", "cllr", "miss", "false_alarm")
-"""The metrics of a condition: rates are fractions."""
+"""The metrics of a condition; rates are fractions."""
 
 _CORRECTED = ("eer", "min_dcf")
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """How intervals are drawn.
+    """Parameters of the bootstrap.
 
     Attributes:
-        speakers: Speaker of each trial; None where they are not known: trials are drawn.
+        speakers: Speaker of each trial; None if unknown, and trials are drawn.
     """
 
     replicates: int = 1000
@@ -54,13 +54,13 @@ class Drawing:
 
 @dataclass(frozen=True)
 class Judging:
-    """How a detector decides on all conditions alike.
+    """The decision rule of a detector for all conditions.
 
     Attributes:
-        threshold: Score from which a recording is called bona fide.
-        source: Words on where it is from.
-        calibration: Map of scores to likelihood ratios, learnt from clean speech; None where
-            scores are likelihood ratios already, or none can be learnt.
+        threshold: Lowest score of a recording that is called bona fide.
+        source: Source of the threshold, in words.
+        calibration: Map of scores to likelihood ratios, learnt from clean speech; None if scores
+            are likelihood ratios already, or no map can be learnt.
         has_llrs: Whether there are likelihood ratios.
     """
 
@@ -76,13 +76,13 @@ class Judging:
 
 @dataclass(frozen=True)
 class Measured:
-    """A detector under a condition.
+    """The results of a detector under a condition.
 
     Attributes:
-        values: Metrics with their intervals; without Cllr where there are no likelihood ratios.
+        values: Metrics with their intervals, without Cllr if there are no likelihood ratios.
         changes: Differences to clean speech on the same trials; empty for clean speech.
-        p_values: P values of the changes of EER and minDCF that hold for all conditions of the
-            detector together (Holm).
+        p_values: Corrected p-values of the changes of EER and minDCF, over all conditions of the
+            detector (Holm).
     """
 
     network: str
@@ -94,10 +94,10 @@ class Measured:
 
 @dataclass(frozen=True)
 class Compared:
-    """Two detectors under a condition: differences second - first.
+    """Two detectors under a condition, with differences second - first.
 
     Attributes:
-        p_values: P values that hold for all pairs and conditions together (Holm).
+        p_values: Corrected p-values, over all pairs and conditions (Holm).
     """
 
     first: str
@@ -108,10 +108,11 @@ class Compared:
 
 
 def judging_of(clean: Scores, threshold: float | None, *, are_llrs: bool) -> Judging:
-    """Return how a detector with these scores of clean speech decides.
+    """Return the decision rule of a detector with these scores on clean speech.
 
     Args:
-        threshold: The detector's own; None: the one of equal error rates on clean speech.
+        threshold: Threshold of the detector itself; None: that of equal error rates on clean
+            speech.
         are_llrs: Whether scores are likelihood ratios.
     """
     source = "the network's"
@@ -123,7 +124,7 @@ def judging_of(clean: Scores, threshold: float | None, *, are_llrs: bool) -> Jud
     try:
         learnt = calibrate(clean.bona_fide, clean.spoof)
     except AsdfError:
-        # Scores that do not rise with bona fide have no likelihood ratios.
+        # Scores that do not increase with bona fide have no likelihood ratios.
         return Judging(threshold, source, None, has_llrs=False)
     return Judging(threshold, source, learnt, has_llrs=True)
 
@@ -137,7 +138,7 @@ def measure_network(
     """Measure a detector under all conditions.
 
     Args:
-        scores: Scores by condition, 'clean' among them, of the same trials in the same order.
+        scores: Scores by condition, including 'clean', of the same trials in the same order.
     """
     clean = scores[CLEAN]
     clean_means = _Means.of(clean, judging, drawing)
@@ -235,12 +236,12 @@ def _values(
 
 @dataclass(frozen=True)
 class _Means:
-    """Means over the trials of a class: of the costs of likelihood ratios, and of errors.
+    """Means over the trials of a class: of LLR costs, and of errors.
 
     Attributes:
         measured: Means on the trials themselves, (2 quantities, 2 classes); bona fide first.
-        drawn: Means of replicates, (2 quantities, 2 classes, replicates).
-        groups: Number of speakers that were drawn; None where trials were.
+        drawn: Means on the replicates, (2 quantities, 2 classes, replicates).
+        groups: Number of drawn speakers; None if trials were drawn.
     """
 
     measured: Floats
@@ -250,7 +251,7 @@ class _Means:
 
     @classmethod
     def of(cls, scores: Scores, judging: Judging, drawing: Drawing) -> _Means:
-        """Draw the means of scores."""
+        """Compute the means of scores and draw replicates."""
         is_bona_fide = scores.labels == 1
         llrs = judging.llrs(scores)
         costs = np.logaddexp(0, np.where(is_bona_fide, -llrs, llrs)) / np.log(2)

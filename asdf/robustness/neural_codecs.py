@@ -1,7 +1,7 @@
-"""EnCodec, a neural codec: speech coded to tokens and back, from a folder of transformers.
+"""EnCodec, a neural codec: speech is coded to tokens and decoded, with a transformers folder.
 
-Invariant: the length stays, and so does the level: a model that divides by it multiplies again. A
-folder is read once in a process; nothing is downloaded, and no code of a folder is executed.
+Invariant: length and level are preserved: a model that normalises the level restores it. A folder
+is read once per process; nothing is downloaded, and no code of a folder is executed.
 
 Source: Défossez et al., "High Fidelity Neural Audio Compression", TMLR 2023.
 """
@@ -23,7 +23,7 @@ WITHOUT_FOLDER = "--encodec FOLDER names the model: hf download facebook/encodec
 
 
 def encodec_missing(folder: str) -> str:
-    """Return why recordings cannot be coded by the model in a folder; '' where they can."""
+    """Return why the model in a folder cannot code recordings; '' if it can."""
     if not folder:
         return WITHOUT_FOLDER
     try:
@@ -40,14 +40,14 @@ def encodec_missing(folder: str) -> str:
 
 
 def code_and_decode(waveform: Floats, folder: str, kbps: float) -> Floats:
-    """Return a waveform (T,) at 16 kHz as it comes out of the codec, (T,).
+    """Return a waveform (T,) at 16 kHz after coding and decoding, (T,).
 
     Args:
         folder: Folder of the model.
-        kbps: Bit rate, one of the model's.
+        kbps: Bit rate in kbit/s, one of the model's.
 
     Raises:
-        AsdfError: the model has no such bit rate, or takes several channels.
+        AsdfError: the model does not support this bit rate, or takes several channels.
     """
     import torch
     from torchaudio.functional import resample
@@ -71,7 +71,7 @@ def _open(folder: str) -> Any:
     from transformers import EncodecModel
     from transformers.utils import logging
 
-    # A bar of the layers would stand among those of the recordings.
+    # A progress bar of the layers would disturb that of the recordings.
     logging.disable_progress_bar()
     try:
         model = EncodecModel.from_pretrained(folder, local_files_only=True, use_safetensors=True)

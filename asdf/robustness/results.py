@@ -1,6 +1,6 @@
-"""A study as text, CSV, JSON, LaTeX, a page and pictures.
+"""Output of a study as text, CSV, JSON, LaTeX, a page and plots.
 
-Invariant: every number is one of the study's; what was left out or clipped stands next to them.
+Invariant: every number is one of the study's; omitted and clipped recordings are stated.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _ONE_THRESHOLD = "Errors are at the one threshold of each detector, whatever the
 
 
 def study_files(study: Study, chosen: Chosen, made_by: Mapping[str, str]) -> dict[str, str]:
-    """Return the contents of all files of a study, by their names.
+    """Return the contents of all files of a study, by name.
 
     Args:
-        made_by: What made it: versions, command, digests.
+        made_by: Provenance of the study: versions, command, digests.
     """
     facts = [f"{name}: {value}" for name, value in made_by.items()]
     text = "\n\n".join([study_text(study, chosen.left_out).rstrip("\n"), *chosen.notes]) + "\n"
@@ -52,7 +52,7 @@ def study_text(study: Study, left_out: Mapping[str, str]) -> str:
     """Return a study as text.
 
     Args:
-        left_out: Why degradations were not measured, by their names.
+        left_out: Reasons for degradations that were not measured, by name.
     """
     parts = [lead(study)]
     for network in study.judging:
@@ -67,7 +67,7 @@ def study_text(study: Study, left_out: Mapping[str, str]) -> str:
 
 
 def study_json(study: Study, left_out: Mapping[str, str], made_by: Mapping[str, Any]) -> str:
-    """Return a study as JSON, with what made it."""
+    """Return a study as JSON, with its provenance."""
     bona_fide, spoof = study.counts
     thresholds = {}
     for name, judging in study.judging.items():
@@ -128,7 +128,7 @@ def records(study: Study) -> list[dict[str, Any]]:
 
 
 def interval_record(name: str, interval: Interval | None) -> dict[str, float]:
-    """Return a value with its bounds as flat plain values; {} of none."""
+    """Return a value with its bounds as flat plain values; {} for None."""
     if interval is None:
         return {}
     return {name: interval.value, f"{name}_low": interval.low, f"{name}_high": interval.high}
@@ -188,7 +188,7 @@ def _rows_of(study: Study, network: str) -> list[Measured]:
 
 
 def _labels(study: Study, rows: Sequence[Measured | Compared]) -> list[str]:
-    """Return the names of conditions for people."""
+    """Return the display names of conditions."""
     known = _by_name(study)
     labels = []
     for row in rows:
@@ -206,7 +206,7 @@ def _intervals(rows: Sequence[Measured], metric: str) -> list[Value]:
 
 
 def _numbers(rows: Sequence[Measured], metric: str) -> list[Value]:
-    """Return numbers whose intervals the pointer shows; CSV and JSON have them too."""
+    """Return numbers with intervals as tooltips; CSV and JSON have the intervals too."""
     values = []
     for row in rows:
         known = row.values.get(metric)
@@ -223,7 +223,7 @@ def _p_text(p_value: float | None) -> str:
 
 
 def comparison_tables(study: Study) -> dict[str, Table]:
-    """Return a table of differences for each pair of detectors, by its caption."""
+    """Return a table of differences for each pair of detectors, by caption."""
     pairs: dict[tuple[str, str], list[Compared]] = {}
     for row in study.compared:
         pairs.setdefault((row.first, row.second), []).append(row)
@@ -250,7 +250,7 @@ def comparison_tables(study: Study) -> dict[str, Table]:
 
 
 def lead(study: Study) -> str:
-    """Return what was measured, in a sentence."""
+    """Return a sentence on what was measured."""
     bona_fide, spoof = study.counts
     conditions = len(study.conditions)
     return (
@@ -268,7 +268,7 @@ def judging_sentence(network: str, judging: Judging) -> str:
 
 
 def notes(study: Study, left_out: Mapping[str, str]) -> list[str]:
-    """Return the sentences that a reader needs to read the numbers."""
+    """Return the sentences that are needed to read the numbers."""
     lines = [
         f"Intervals of 95 %, bootstrap over {_over(study)}; changes are to clean speech on the "
         "same recordings (paired), with p-values for all conditions together (Holm)."
@@ -347,7 +347,7 @@ def study_page(study: Study, left_out: Mapping[str, str], facts: Sequence[str]) 
 
 
 def _worst_sentence(study: Study, network: str) -> str:
-    """Return what a detector suffers from most; '' where nothing is significant."""
+    """Return the condition with the largest effect on a detector; '' if none is significant."""
     known = _by_name(study)
     costly = []
     for row in _rows_of(study, network):
@@ -367,12 +367,12 @@ def _worst_sentence(study: Study, network: str) -> str:
 
 @dataclass(frozen=True)
 class _Shown:
-    """What a figure shows of each condition.
+    """What a figure shows for each condition.
 
     Attributes:
         metric: Name of the metric, as in `METRICS`.
-        axis: Words at the upright axis, before the unit.
-        unit: '%' of rates, which are fractions otherwise; ''.
+        axis: Label of the vertical axis, before the unit.
+        unit: '%' for rates, which are stored as fractions; ''.
     """
 
     metric: str
@@ -383,11 +383,11 @@ class _Shown:
 
     @property
     def scale(self) -> int:
-        """Factor from values to what is shown."""
+        """Factor from values to displayed numbers."""
         return 100 if self.unit == "%" else 1
 
     def text(self, value: float) -> str:
-        """Return a value as it is shown, in words."""
+        """Return a value as displayed text."""
         return f"{self.name} {value:.{self.digits}f} {self.unit}".rstrip()
 
 
@@ -401,7 +401,7 @@ _MORE = (
 
 
 def grades_figures(study: Study) -> list[Figure]:
-    """Return a figure of each metric, with a panel for each degradation with several grades."""
+    """Return a figure per metric, with a panel for each degradation with several grades."""
     graded: dict[str, list[Condition]] = {}
     for condition in study.conditions:
         graded.setdefault(condition.degradation.name, []).append(condition)
@@ -431,7 +431,7 @@ def _grade_panel(study: Study, conditions: Sequence[Condition], shown: _Shown, t
     words = []
     for number, network in enumerate(study.judging):
         of_network = {row.condition: row for row in _rows_of(study, network)}
-        # Likelihood ratios are not known of every detector.
+        # Not every detector has likelihood ratios.
         if shown.metric not in of_network[CLEAN].values:
             continue
         clean = shown.scale * of_network[CLEAN].values[shown.metric].value

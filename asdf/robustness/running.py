@@ -1,8 +1,8 @@
-"""All conditions of a list, one after the other: copies, the scores of each detector, score files.
+"""Execution of all conditions on a list: copies, scores of each detector, score files.
 
-Invariant: a score file that is there is of these copies and this detector, or it is written again;
-so a study that is stopped goes on where it was. A trial that one of the conditions could not have
-is left out of all of them, and named with the reason, which is kept beside the scores.
+Invariant: an existing score file is of these copies and this detector, or is written again, so a
+stopped study resumes. A trial that fails under one condition is left out of all of them, and listed
+with the reason, which is stored next to the scores.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ SCORES = "scores"
 
 @dataclass(frozen=True)
 class Rival:
-    """A detector with the name that it has in results.
+    """A detector with its name in results.
 
     Attributes:
         digest: SHA-256 of its file.
@@ -61,12 +61,12 @@ class Rival:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What is measured, and how.
+    """The plan of a study.
 
     Attributes:
         folder: Folder of copies, score files and results.
-        keeps_audio: Whether copies stay after they are scored.
-        say: Function called with a sentence on what happens.
+        keeps_audio: Whether copies are kept after scoring.
+        say: Function that is called with progress messages.
     """
 
     trials: TrialList
@@ -84,13 +84,12 @@ class Plan:
 class Study:
     """The results of a study.
 
-    Attributes:
+    measured: Results of each detector under each condition, clean speech first.
         measured: Results of each detector under each condition, clean speech first.
         compared: Differences of each pair of detectors.
         judging: Threshold and map of each detector.
-        left_out: Why trials are in no result, by their ids.
-        clipped: Number of copies that have samples beyond full scale, which FLAC clips, by
-            condition.
+        left_out: Reasons why trials are in no result, by id.
+        clipped: Number of copies with samples beyond full scale, which FLAC clips, by condition.
         by_speakers: Whether intervals are over speakers.
     """
 
@@ -105,20 +104,20 @@ class Study:
 
 
 def run_study(plan: Plan, rivals: Sequence[Rival]) -> Study:
-    """Make copies, score them and measure what each condition costs each detector.
+    """Make copies, score them and measure the effect of each condition on each detector.
 
     Raises:
-        AsdfError: an output cannot be written, or too few trials of a class are left.
+        AsdfError: an output cannot be written, or too few trials of a class remain.
     """
     score_conditions(plan, rivals)
     return _measure(plan, rivals)
 
 
 def score_conditions(plan: Plan, rivals: Sequence[Rival], part: Part | None = None) -> None:
-    """Make copies and score them, unless that is done.
+    """Make copies and score them, unless this is done.
 
     Args:
-        part: Part of the conditions, of which clean speech is the first; None: all of them.
+        part: Part of the conditions, the first of which includes clean speech; None: all of them.
 
     Raises:
         AsdfError: an output cannot be written.
@@ -150,7 +149,7 @@ def score_conditions(plan: Plan, rivals: Sequence[Rival], part: Part | None = No
 
 
 def missing_conditions(plan: Plan, rivals: Sequence[Rival]) -> list[str]:
-    """Return the names of conditions that a detector's scores are missing of, or out of date."""
+    """Return the names of conditions for which a detector's scores are missing or outdated."""
     maker = _maker_of(plan)
     digests = {CLEAN: maker.list_digest}
     digests |= {condition.name: maker.digest(condition) for condition in plan.conditions}
@@ -167,11 +166,11 @@ def _maker_of(plan: Plan) -> Maker:
 
 @dataclass
 class _Copies:
-    """What came of the copies of a condition.
+    """The outcome of making the copies of a condition.
 
     Attributes:
         clipped: Number of copies that have clipped samples.
-        problems: Why there is no copy of a trial, by its id.
+        problems: Reasons for missing copies of trials, by id.
     """
 
     clipped: int = 0
@@ -212,12 +211,12 @@ def _is_scored(plan: Plan, rival: Rival, condition: str, digest: str) -> bool:
 
 @dataclass(frozen=True)
 class _Key:
-    """What is known of a score file.
+    """The facts about a score file.
 
     Attributes:
-        digest: Digest of what the scores are made of.
+        digest: Digest of everything that the scores depend on.
         clipped: Number of copies that have clipped samples.
-        left_out: Why a trial has no score, by its id.
+        left_out: Reasons for missing scores of trials, by id.
     """
 
     digest: str = ""
@@ -244,7 +243,7 @@ def _score(
     digest: str,
     copies: _Copies,
 ) -> None:
-    """Score the recordings of a condition, unless that is done, and write the score file."""
+    """Score the recordings of a condition, unless this is done, and write the score file."""
     if _is_scored(plan, rival, condition, digest):
         return
     trials = plan.trials
@@ -312,7 +311,7 @@ def _measure(plan: Plan, rivals: Sequence[Rival]) -> Study:
 def _read_keys(
     plan: Plan, rivals: Sequence[Rival], names: Sequence[str]
 ) -> tuple[dict[str, int], dict[str, str]]:
-    """Return how many copies are clipped, by condition, and why trials have no score, by id."""
+    """Return the number of clipped copies by condition, and reasons for missing scores by id."""
     problems: dict[str, str] = {}
     clipped = {}
     for name in names:
@@ -321,7 +320,7 @@ def _read_keys(
             clipped[name] = keys[0].clipped
         for key in keys:
             for utterance, reason in key.left_out.items():
-                # What was wrong first says it: clean speech before copies of it.
+                # The first problem counts: clean speech comes before its copies.
                 problems.setdefault(utterance, reason)
     return clipped, problems
 
@@ -332,7 +331,7 @@ def _read_common(
     names: Sequence[str],
     problems: dict[str, str],
 ) -> dict[str, dict[str, Scores]]:
-    """Read the scores by detector and condition, of the trials that have one everywhere."""
+    """Read the scores by detector and condition, for the trials that have a score everywhere."""
     read: dict[str, dict[str, Scores]] = {}
     for rival in rivals:
         of_rival = {}
@@ -351,7 +350,7 @@ def _read_common(
 
 
 def _common_trials(trials: TrialList, read: Mapping[str, Mapping[str, Scores]]) -> dict[str, int]:
-    """Return the trials that have a score everywhere, in the order of the list."""
+    """Return the trials with a score everywhere, in the order of the list."""
     common = set(trials.ids)
     for by_name in read.values():
         for scores in by_name.values():
@@ -364,7 +363,7 @@ def _common_trials(trials: TrialList, read: Mapping[str, Mapping[str, Scores]]) 
 
 
 def _of(common: Mapping[str, int], by_name: Mapping[str, Scores]) -> dict[str, Scores]:
-    """Return the scores of the common trials alone, in one order."""
+    """Return the scores of only the common trials, in one order."""
     chosen = {}
     for name, scores in by_name.items():
         positions = dict(zip(scores.ids, range(len(scores)), strict=True))
@@ -374,7 +373,7 @@ def _of(common: Mapping[str, int], by_name: Mapping[str, Scores]) -> dict[str, S
 
 
 def seconds_of(trials: TrialList) -> float:
-    """Return how many seconds the recordings of a list have, as their headers state it."""
+    """Return the total length of the recordings of a list in seconds, from their headers."""
     return sum(_lengths(trials))
 
 
@@ -386,5 +385,5 @@ def _lengths(trials: TrialList) -> Iterator[float]:
         try:
             yield audio_length(trials.path(index)) / SAMPLE_RATE
         except AsdfError:
-            # It is named where it is read.
+            # The problem is reported where the file is read.
             continue

@@ -1,6 +1,6 @@
-"""Sounds that degradations are made of: noises, rooms, music, and changes of time and pitch.
+"""Sounds for degradations: noises, rooms, music, and changes of time and pitch.
 
-Invariant: each is a function of its arguments and of the generator's draws, and returns float32
+Invariant: each function depends on its arguments and the generator's draws, and returns float32
 samples at 16 kHz; nothing is clipped here.
 """
 
@@ -16,9 +16,9 @@ from asdf.arrays import Floats
 from asdf.audio.augmentation.filtering import filter_clip, find_fast_size, low_pass
 from asdf.facts import SAMPLE_RATE
 
-# Coloured noise is flat below this frequency: without a limit brown noise is an offset.
+# Coloured noise is flat below this frequency: without a limit, brown noise is an offset.
 _LOWEST_HZ = 20.0
-# A room falls by 60 dB in its reverberation time.
+# A room decays by 60 dB in its reverberation time.
 _SIXTY_DB = math.log(1000)
 _FIRST_REFLECTION_S = 0.0025
 _FRAME = 512
@@ -31,10 +31,10 @@ _HARMONICS = 6
 
 
 def coloured_noise(samples: int, slope: float, rng: Generator) -> Floats:
-    """Return (samples,) of Gaussian noise whose power falls as 1 / frequency^slope.
+    """Return (samples,) of Gaussian noise with power proportional to 1 / frequency^slope.
 
     Args:
-        slope: 0 for white, 1 for pink, 2 for brown noise.
+        slope: Exponent: 0 for white, 1 for pink, 2 for brown noise.
     """
     spectrum = rfft(rng.standard_normal(samples))
     hertz = np.arange(len(spectrum)) * SAMPLE_RATE / samples
@@ -45,9 +45,9 @@ def coloured_noise(samples: int, slope: float, rng: Generator) -> Floats:
 
 
 def room_response(rt60_s: float, rng: Generator) -> Floats:
-    """Return the impulse response of a simulated room: direct sound, and noise that dies away.
+    """Return the impulse response of a simulated room: direct sound and decaying noise.
 
-    The reverberation carries as much energy as the direct sound, and falls by 60 dB in `rt60_s`.
+    The reverberation has the energy of the direct sound, and decays by 60 dB in `rt60_s`.
     """
     times = np.arange(round(rt60_s * SAMPLE_RATE)) / SAMPLE_RATE
     tail = rng.standard_normal(len(times)) * np.exp(-_SIXTY_DB * times / rt60_s)
@@ -58,7 +58,7 @@ def room_response(rt60_s: float, rng: Generator) -> Floats:
 
 
 def music(samples: int, rng: Generator) -> Floats:
-    """Return (samples,) of plucked chords, one after another: a stand-in for recorded music."""
+    """Return (samples,) of a sequence of plucked chords, as a substitute for recorded music."""
     length = round(_CHORD_S * SAMPLE_RATE)
     times = np.arange(length) / SAMPLE_RATE
     first = int(rng.integers(len(_CHORDS)))
@@ -86,12 +86,12 @@ def high_pass(waveform: np.ndarray, limit_hz: float) -> np.ndarray:
 def butterworth(waveform: Floats, share: float, *, is_high: bool) -> Floats:
     """Filter `waveform` (T,) by a digital Butterworth filter of order 5: (T,) float32.
 
-    The filter is that of the bilinear transform, as `scipy.signal.butter` designs it.
+    The filter is designed by the bilinear transform, like `scipy.signal.butter`.
 
     Args:
-        share: Cut-off as a share of half of the sampling rate.
+        share: Cut-off frequency as a proportion of half of the sampling rate.
     """
-    # A second of zeros: what rings on must not come back at the start.
+    # A second of zeros, so that ringing does not wrap around to the start.
     points = find_fast_size(len(waveform) + SAMPLE_RATE)
     angles = np.pi * np.arange(points // 2 + 1) / points
     ratio = 1j * np.tan(angles) / math.tan(np.pi * share / 2)
@@ -104,16 +104,17 @@ def butterworth(waveform: Floats, share: float, *, is_high: bool) -> Floats:
 
 
 def stretch(waveform: Floats, speed: float) -> Floats:
-    """Play `waveform` (T,) at another tempo and the same pitch: (round(T / speed),) float32.
+    """Play `waveform` (T,) at another tempo with the same pitch: (round(T / speed),) float32.
 
-    A phase vocoder: Flanagan and Golden, "Phase vocoder", Bell System Technical Journal 1966.
+    This is a phase vocoder: Flanagan and Golden, "Phase vocoder", Bell System Technical Journal
+    1966.
     """
     import torch
     from torchaudio.functional import phase_vocoder
 
     window = torch.hann_window(_FRAME)
     samples = torch.from_numpy(np.ascontiguousarray(waveform, np.float32))
-    # Short recordings have to fill a frame.
+    # Short recordings must fill a frame.
     samples = torch.nn.functional.pad(samples, (0, max(0, _FRAME - len(samples))))
     spectrum = torch.stft(samples, _FRAME, _HOP, window=window, return_complex=True)
     advance = torch.linspace(0, math.pi * _HOP, _FRAME // 2 + 1)[:, None]
@@ -127,7 +128,7 @@ def stretch(waveform: Floats, speed: float) -> Floats:
 def shift_pitch(waveform: Floats, semitones: float) -> Floats:
     """Raise or lower the pitch of `waveform` (T,) at the same tempo: (T,) float32."""
     longer = stretch(waveform, 2 ** (-semitones / 12)).astype(np.float64)
-    # Band-limited resampling of the whole to the length that it had.
+    # Resample the whole, band-limited, to its original length.
     length = len(waveform)
     spectrum = rfft(longer)[: length // 2 + 1]
     return (irfft(spectrum, length) * (length / len(longer))).astype(np.float32)
@@ -140,7 +141,7 @@ def clip_share(waveform: Floats, per_cent: float) -> Floats:
 
 
 def quantise(waveform: Floats, levels: float) -> Floats:
-    """Round `waveform` (T,) to so many levels between its lowest and highest sample."""
+    """Round `waveform` (T,) to `levels` levels between its lowest and highest sample."""
     low = float(waveform.min())
     span = float(waveform.max()) - low
     if not span:
@@ -150,7 +151,7 @@ def quantise(waveform: Floats, levels: float) -> Floats:
 
 
 def smooth(waveform: Floats, window: float) -> Floats:
-    """Return the mean of each sample of `waveform` (T,) and its neighbours in a window."""
+    """Return the moving average of `waveform` (T,) over a window of samples."""
     width = round(window)
     padded = np.pad(waveform.astype(np.float64), (width // 2, width - width // 2 - 1))
     return np.convolve(padded, np.full(width, 1 / width), "valid").astype(np.float32)
