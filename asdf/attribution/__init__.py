@@ -1,6 +1,6 @@
-"""Why a recording got its score: the stretches of time and the bands that the score rests on.
+"""Explanation of scores: the stretches of time and frequency bands that a score depends on.
 
-Everything is imported when it is first used, so that a command waits only for what it needs.
+Everything is imported on first use, so that a command waits only for what it needs.
 """
 
 # ruff: noqa: F401 (names for others)

@@ -1,8 +1,9 @@
 """A waveform cut into cells of time and frequency, any of which a filler can replace.
 
-Invariant: the cells add up to the waveform, in time and over frequency, up to rounding: each is the
-product of a gate in time and a filter, and both sets of weights sum to 1 everywhere. So replacing
-all cells gives the filler, and a linear network's changes add up to the change of its score.
+Invariant: the cells sum to the waveform, in time and over frequency, up to rounding: each is the
+product of a time gate and a filter, and both sets of weights sum to 1 everywhere. Replacing all
+cells therefore gives the filler, and the changes of a linear network sum to the change of its
+score.
 
 Shapes: T samples, S stretches of time, B bands.
 """
@@ -20,22 +21,22 @@ from asdf.facts import SAMPLE_RATE
 from asdf.runs.seeds import generator
 
 BANDS_HZ = (0, 250, 500, 1000, 1500, 2000, 2500, 3000, 4000, 5000, 6000, 7000, 8000)
-"""Edges of the default bands: finer where voices have their formants."""
+"""Edges of the default bands: finer in the range of formants."""
 
 FILLERS = {
     "noise": "noise of the recording's own long-term level in each band",
     "silence": "digital silence",
 }
-"""What a cell is replaced by."""
+"""Replacements of a cell."""
 
 MAX_STRETCHES = 40
-"""More stretches than these are not cut: each has a pass through the network per band."""
+"""Maximum number of stretches: each needs a forward pass per band."""
 
 _NYQUIST_HZ = SAMPLE_RATE / 2
-# Gates and filters go over into their neighbours: sharp edges would click, and ring.
+# Gates and filters overlap with their neighbours: sharp edges would click, and ring.
 _FADE_SAMPLES = SAMPLE_RATE // 100
 _FADE_HZ = 50.0
-# What comes out of the end of a filtered recording does not come in at its beginning.
+# Padding, so that the end of a filtered recording does not wrap around to its beginning.
 _PADDING = SAMPLE_RATE // 10
 
 
@@ -68,11 +69,11 @@ class Grid:
 
 
 def make_grid(samples: int, stretch_s: float, bands_hz: Sequence[float]) -> Grid:
-    """Cut a recording into stretches of about `stretch_s`, `MAX_STRETCHES` at most, and bands.
+    """Cut a recording into bands and stretches of about `stretch_s`, at most `MAX_STRETCHES`.
 
     Raises:
-        UsageError: the bands do not ascend from 0 to 8,000 Hz by 100 Hz or more each, or stretches
-            are shorter than 0.05 s.
+        UsageError: the bands do not ascend from 0 to 8,000 Hz in steps of at least 100 Hz, or
+            stretches are shorter than 0.05 s.
     """
     check_cells(stretch_s, bands_hz)
     count = max(1, round(samples / SAMPLE_RATE / stretch_s))
@@ -81,8 +82,8 @@ def make_grid(samples: int, stretch_s: float, bands_hz: Sequence[float]) -> Grid
 
 
 def check_cells(stretch_s: float, bands_hz: Sequence[float]) -> None:
-    """Refuse stretches and bands that cannot be cut, see `make_grid`."""
-    # Not `stretch_s < 0.05`: of NaN that is False too.
+    """Refuse invalid stretches and bands, see `make_grid`."""
+    # `stretch_s < 0.05` would let NaN pass.
     if not stretch_s >= 0.05:
         raise UsageError(
             f"stretches of {stretch_s:g} s: 0.05 s is the shortest that noise can replace without "
@@ -100,13 +101,13 @@ def check_cells(stretch_s: float, bands_hz: Sequence[float]) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """A recording with what its cells are replaced by.
+    """A recording with the replacements of its cells.
 
     Attributes:
-        waveform_T: The recording, float32.
-        gates_ST: Weight of each stretch at each sample; those of a sample sum to 1.
+        waveform_T: Recording, float32.
+        gates_ST: Weight of each stretch at each sample; the weights of a sample sum to 1.
         changes_BT: Filler minus recording, in each band.
-        filler_T: The filler, float32: the recording with all cells replaced.
+        filler_T: Filler, float32: the recording with all cells replaced.
     """
 
     grid: Grid
@@ -124,7 +125,7 @@ class Cells:
         return replaced_T.astype(np.float32)
 
     def project(self, gradient_T: Floats) -> Floats:
-        """Return what each cell adds along a gradient of the score, from the filler: (S, B)."""
+        """Return the contribution of each cell along a gradient, from the filler: (S, B)."""
         added_SB: Floats = -self.gates_ST @ (self.changes_BT * gradient_T).T
         return added_SB
 
@@ -138,7 +139,7 @@ def make_cells(grid: Grid, waveform_T: Floats, filler: str, seed: int) -> Cells:
     """
     bands_BT = split_bands(waveform_T, grid.bands_hz)
     changes_BT = -bands_BT
-    # Exactly zero, as networks may take it otherwise than what rounding leaves.
+    # Exactly zero, because networks may react differently to rounding residues.
     filler_T = np.zeros(grid.samples, np.float32)
     if filler == "noise":
         rng = generator(seed, "filler of cells")
@@ -151,11 +152,11 @@ def make_cells(grid: Grid, waveform_T: Floats, filler: str, seed: int) -> Cells:
 
 
 def split_bands(waveform_T: Floats, bands_hz: Sequence[float]) -> Floats:
-    """Split a waveform into bands, (B, T), whose sum it is."""
+    """Split a waveform into bands, (B, T), which sum to it."""
     padded = len(waveform_T) + _PADDING
     spectrum_F = np.fft.rfft(waveform_T, padded)
     shares_BF = _shares(np.fft.rfftfreq(padded, 1 / SAMPLE_RATE), bands_hz, _FADE_HZ)
-    # A band at a time: the spectra of all together would take twice the memory.
+    # One band at a time: the spectra of all together would need twice the memory.
     bands = [np.fft.irfft(shares_F * spectrum_F, padded) for shares_F in shares_BF]
     return np.stack(bands)[:, : len(waveform_T)]
 
@@ -163,7 +164,7 @@ def split_bands(waveform_T: Floats, bands_hz: Sequence[float]) -> Floats:
 def _shares(points_P: np.ndarray, edges: Sequence[float], fade: float) -> Floats:
     """Return the share of each interval between edges at each point, (intervals, P); they sum to 1.
 
-    At an inner edge one interval goes over into the next within `fade`, as a raised cosine.
+    At an inner edge, one interval fades into the next within `fade`, as a raised cosine.
     """
     rises = [np.ones(len(points_P))]
     for edge in edges[1:-1]:

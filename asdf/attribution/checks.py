@@ -1,6 +1,7 @@
-"""What a map is worth: whether it follows the network, and whether the score follows the map.
+"""Validity checks of a map: dependence on the network's weights, and on the score.
 
-Invariant: every random draw follows from the seed, so that the same recording gets the same checks.
+Invariant: every random draw depends only on the seed, so that a recording always gets the same
+checks.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ from asdf.metrics.rank_correlation import rank_correlation
 from asdf.runs.seeds import derived_seed, generator
 
 HARDLY_CHANGES = 0.5
-"""Mean rank correlation from which on a map hardly depends on the weights."""
+"""Mean rank correlation from which a map hardly depends on the weights."""
 
 
 @dataclass(frozen=True)
 class WeightsCheck:
-    """How alike the map of the network is to those of networks with shuffled weights.
+    """Similarity of the network's map to those of networks with shuffled weights.
 
     The weights of each tensor are shuffled within it (Adebayo et al., 2018). Correlations are
-    Spearman's, of the cells' absolute contributions; that of a map without differences is 0.
+    Spearman's, of the cells' absolute contributions; that of a constant map is 0.
 
     Attributes:
         correlations: Rank correlation for each seed.
@@ -41,7 +42,7 @@ class WeightsCheck:
 
     @property
     def hardly_changes(self) -> bool:
-        """Whether the map is nearly that of networks that have learnt nothing."""
+        """Whether the map is close to that of an untrained network."""
         return self.mean >= HARDLY_CHANGES
 
     def entry(self) -> dict[str, Any]:
@@ -56,15 +57,16 @@ class WeightsCheck:
 
 @dataclass(frozen=True)
 class Removal:
-    """How far the score moves away from its side when cells are replaced by the filler.
+    """Change of the score against its side when cells are replaced by the filler.
 
     Attributes:
-        cells: Number of cells that are replaced.
-        marked: Move without the marked cells.
-        random: Mean move without as many random ones.
-        low, high: Limits that 95 % of the random draws lie within.
+        cells: Number of replaced cells.
+        marked: Change without the marked cells.
+        random: Mean change without as many random cells.
+        low, high: Limits that contain 95 % of the random draws.
         draws: Number of random draws.
-        p_value: Share of draws, with the marked one, whose move is at least that of the marked.
+        p_value: Proportion of draws, including the marked one, with at least the change of the
+            marked cells.
     """
 
     cells: int
@@ -81,7 +83,7 @@ class Removal:
 
 
 def compare_removals(cells: int, marked: float, random_R: Floats) -> Removal:
-    """Return how the move of the marked cells compares with those of random ones.
+    """Compare the change of the marked cells with those of random ones.
 
     The p-value is that of a permutation test, (1 + draws at least as large) / (1 + draws).
     """
@@ -93,9 +95,9 @@ def compare_removals(cells: int, marked: float, random_R: Floats) -> Removal:
 
 
 def mark(contributions_SB: Floats, share: float) -> Flags:
-    """Return the cells of the highest contributions: `share` of all, one at least."""
+    """Return the cells with the highest contributions: `share` of all, at least one."""
     count = max(1, round(share * contributions_SB.size))
-    # Stable: of equal contributions the earlier and lower cells.
+    # Stable: of equal contributions, the earlier and lower cells are marked.
     order = np.argsort(-contributions_SB, axis=None, kind="stable")
     marked = np.zeros(contributions_SB.size, bool)
     marked[order[:count]] = True
@@ -111,7 +113,7 @@ def draw_cells(shape: tuple[int, int], count: int, seed: int, draw: int) -> Flag
 
 
 def shuffle_weights(networks: Sequence[nn.Module], seed: int) -> None:
-    """Shuffle the weights of each tensor within it, in place; what is no weight stays."""
+    """Shuffle the weights of each tensor within it, in place; other values are unchanged."""
     source = torch.Generator().manual_seed(derived_seed(seed, "shuffled weights"))
     with torch.no_grad():
         for network in networks:
@@ -121,7 +123,7 @@ def shuffle_weights(networks: Sequence[nn.Module], seed: int) -> None:
 
 
 def compare_maps(first_SB: Floats, second_SB: Floats) -> float:
-    """Return the rank correlation of the absolute contributions; 0 where it is not defined."""
+    """Return the rank correlation of the absolute contributions; 0 if undefined."""
     if not np.isfinite(second_SB).all():
         return 0.0
     absolute = [np.abs(part).ravel().tolist() for part in (first_SB, second_SB)]

@@ -1,8 +1,8 @@
-"""Maps of what a score rests on, with the checks of each: one examination of one window.
+"""Maps of what a score depends on, with checks of each: the explanation of one window.
 
-Invariant: a recording is examined by the detector that scores it, with its weights, its precision
-and its rules of length; gradients and shuffled weights are those of a copy, so that the detector
-stays as it is. The number of passes follows from the options and the length alone.
+Invariant: a recording is explained by the detector that scores it, with its weights, its precision
+and its length rules; gradients and shuffled weights are those of a copy, so that the detector is
+unchanged. The number of passes depends only on the options and the length.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from asdf.scoring.scored import BONA_FIDE, SPOOF
 from asdf.scoring.usual_audio import check_usual
 from asdf.scoring.waveform_scorer import WaveformScorer
 
-# Waveforms that are in memory together: 64 MiB, and few enough that progress is seen.
+# Samples of waveforms in memory together: 64 MiB, few enough for visible progress.
 _HELD_SAMPLES = 2**24
 _HELD_WAVEFORMS = 16
 
@@ -51,30 +51,30 @@ def explain(
     *,
     progress: bool = False,
 ) -> Explanation:
-    """Find the stretches of time and the bands that the score of a recording rests on.
+    """Find the stretches of time and the bands that the score of a recording depends on.
 
         explanation = explain(Detector("network.pt"), "call.mp3")
         explanation.maps[0].cells_SB       # what each cell does for the score
 
     Args:
-        recording, sample_rate: As of `Detector.score`.
-        options: Options of the examination; None: those by default.
-        progress: Whether to show how far it is: a bar on a terminal, else lines in the log.
+        recording, sample_rate: Recording and its rate, as in `Detector.score`.
+        options: Options of the explanation; None: the defaults.
+        progress: Whether to show the progress: a bar on a terminal, else lines in the log.
 
     Raises:
-        UsageError: an option cannot be meant; captum is missing; the scores are fused by ranks and
-            gradients are requested; the stated window lies beyond the end.
-        AsdfError: the recording cannot be read; a score is not a finite number; the network's file
-            was changed since the detector was made.
+        UsageError: an option is not valid, captum is missing, gradients are requested but the
+            scores are fused by rank, or the given window is beyond the end.
+        AsdfError: the recording cannot be read, a score is not a finite number, or the network's
+            file was changed since the detector was made.
     """
     return Explainer(detector, options or Options(), progress).explain(recording, sample_rate)
 
 
 class Explainer:
-    """Examines recordings one after another, with one copy of the network for all of them."""
+    """Explains recordings one after another, with one copy of the network for all of them."""
 
     def __init__(self, detector: Detector, options: Options, progress: bool = False) -> None:
-        """Prepare to examine. Raises a UsageError as `explain`."""
+        """Prepare the explanation. Raises a UsageError as `explain`."""
         check_options(options)
         check_usual(detector.hearing.audio, "An explanation of a score")
         self._detector = detector
@@ -82,7 +82,7 @@ class Explainer:
         self._progress = progress
 
     def explain(self, recording: Any, sample_rate: int | None = None) -> Explanation:
-        """Examine a recording. Arguments and errors as of `explain`."""
+        """Explain a recording. Arguments and errors are those of `explain`."""
         named = as_recording(recording, sample_rate)
         start, waveform_T = self._find_window(named)
         grid = make_grid(len(waveform_T), self._options.stretch_s, self._options.bands_hz)
@@ -124,12 +124,12 @@ class Explainer:
         """A copy of the detector with the network's own weights, in float32."""
         copy: Detector = copy_with(self._detector, engine="plain", precision="fp32")
         for network in copy.hearing.scorer.networks:
-            # Of the samples alone: a network that cuts these off is found out.
+            # Only for the samples: a network that detaches their gradients is detected.
             network.requires_grad_(False)
         return copy
 
     def _find_window(self, named: Recording) -> tuple[int, Floats]:
-        """Return the first sample of the window that is examined, and what the network hears."""
+        """Return the first sample of the explained window, and the window as heard."""
         hearing = self._detector.hearing
         start_s = self._options.start_s
         if start_s is None:
@@ -149,7 +149,7 @@ class Explainer:
     def _checked_maps(
         self, passes: _Passes, score: float, filler_score: float, sign: int
     ) -> list[Map]:
-        """Return the map of each method, with what replacing its marked cells moves."""
+        """Return the map of each method, with the effect of replacing its marked cells."""
         options = self._options
         shape = passes.cells.grid.shape
         contributions = [self._map(method, passes, score) for method in options.methods]
@@ -175,7 +175,7 @@ class Explainer:
         if method == "gradients":
             cells_SB = integrate(self._plain.hearing.scorer, passes.cells, self._options.steps)
             passes.count += self._options.steps
-            # Gradients add up: a stretch is the sum of its cells.
+            # Gradients are additive: a stretch is the sum of its cells.
             return method, cells_SB, cells_SB.sum(axis=1), cells_SB.sum(axis=0)
         shape = passes.cells.grid.shape
         stretches = (_choose(shape, np.s_[stretch, :]) for stretch in range(shape[0]))
@@ -188,10 +188,10 @@ class Explainer:
     def _compare_with_shuffled(
         self, contributions: list[_Contributions], passes: _Passes
     ) -> list[WeightsCheck | None]:
-        """Compare each map with those of networks whose weights are shuffled."""
+        """Compare each map with those of networks with shuffled weights."""
         if self._options.shuffles == 0:
             return [None] * len(contributions)
-        # Of its own: shuffled weights are not the network's any more.
+        # A separate copy, because its weights are shuffled.
         copy: Detector = copy_with(self._detector, engine="plain", precision="fp32")
         scorer = copy.hearing.scorer
         correlations: list[list[float]] = [[] for _ in contributions]
@@ -211,7 +211,7 @@ class Explainer:
             except AsdfError as error:
                 if isinstance(error, UsageError):
                     raise
-                # Weights that nobody trained may well overflow; then no map is like it.
+                # Untrained weights may overflow; then no map is similar.
                 return np.full(passes.cells.grid.shape, np.nan)
         (score,) = passes.score([passes.cells.waveform_T], "scoring")
         shape = passes.cells.grid.shape
@@ -240,9 +240,9 @@ class _Passes:
         score: float,
         what: str = "replacing cells",
     ) -> Floats:
-        """Return by how much the score falls for each choice of replaced cells."""
+        """Return the decrease of the score for each choice of replaced cells."""
         all_chosen = list(chosen)
-        # One at a time: all of them would take many times the memory of the recording.
+        # One at a time: all of them would need many times the memory of the recording.
         waveforms = map(self.cells.replace, all_chosen)
         drops: Floats = score - self.score(waveforms, what, len(all_chosen))
         return drops
@@ -274,7 +274,7 @@ def _choose(shape: tuple[int, int], index: Any) -> Flags:
 
 
 def _read_part(blocks: Iterable[Floats], start: int, length: int) -> Floats:
-    """Return up to `length` samples from `start` on; memory holds little more than these."""
+    """Return up to `length` samples from `start` on, with little additional memory."""
     parts = []
     position = 0
     for block in blocks:

@@ -1,4 +1,4 @@
-"""What is known of why a recording got its score, as values, and how it is asked for."""
+"""Results of an explanation as values, and its options."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ METHODS = {"occlusion": "occlusion", "gradients": "integrated gradients"}
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """How a recording is examined.
+    """Options of an explanation.
 
     Attributes:
         methods: Methods of `METHODS`, each of which gives a map.
-        filler: What a cell is replaced by, of `FILLERS`; also where gradients begin.
-        stretch_s: Seconds of a stretch of time, about; longer in windows of more than 10 s.
+        filler: Replacement of a cell, one of `FILLERS`; also the start of gradients.
+        stretch_s: Approximate length of a stretch in seconds; longer in windows of more than 10 s.
         bands_hz: Edges of the bands in Hz, from 0 to 8,000.
-        marked: Share of the cells that are marked as those that the score rests on.
-        draws: Number of random sets of cells that the marked ones are compared with.
+        marked: Proportion of the cells that are marked as those that the score depends on.
+        draws: Number of random sets of cells for comparison with the marked ones.
         shuffles: Number of times that the weights are shuffled; 0: no check.
-        steps: Points between filler and recording at which gradients are taken.
+        steps: Number of points between filler and recording at which gradients are computed.
         seed: Seed of all random draws.
-        start_s: Start of the window that is examined, in seconds; None: the lowest window.
+        start_s: Start of the explained window, in seconds; None: the window with the lowest score.
     """
 
     methods: Sequence[Method] = ("occlusion",)
@@ -56,7 +56,7 @@ def check_options(options: Options) -> None:
     """Refuse options before anything is computed.
 
     Raises:
-        UsageError: a value cannot be meant, or captum is missing and gradients are requested.
+        UsageError: a value is not valid, or gradients are requested and captum is missing.
     """
     if not options.methods or not set(options.methods) <= METHODS.keys():
         raise UsageError(f"methods {options.methods!r}: name some of {', '.join(METHODS)}.")
@@ -76,19 +76,19 @@ def check_options(options: Options) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Map:
-    """What each cell does for the score, by one method.
+    """The contribution of each cell to the score, by one method.
 
     Attributes:
         method: Method of `METHODS`.
-        cells_SB: Contribution of each cell: positive where it raises the score, which is where
-            the score falls when the filler replaces it.
+        cells_SB: Contribution of each cell: positive if it raises the score, so that replacing it
+            with the filler lowers the score.
         stretches_S: Contribution of each stretch with all of its bands.
         bands_B: Contribution of each band over all of the window.
-        marked_SB: Whether a cell is one of those that the score rests on.
+        marked_SB: Whether the score depends on a cell, according to its contribution.
         removal: Effect of replacing the marked cells.
-        weights: Comparison with shuffled weights; None: not requested.
-        gap: How much the cells' sum differs from the score minus that of the filler, which is an
-            error of gradients, and says of occlusion how far cells act together.
+        weights: Comparison with shuffled weights; None if not requested.
+        gap: Difference between the sum of the cells and the score minus that of the filler. For
+            gradients it is an error; for occlusion it shows the interaction of cells.
     """
 
     method: str
@@ -116,21 +116,21 @@ class Map:
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """Why a window of a recording got its score.
+    """The explanation of the score of a window of a recording.
 
     Attributes:
         name: Name of the recording.
-        start_s, end_s: Times of the window in seconds, of the speech where silence is cut.
-        is_of_speech: Whether speech activity detection cut silence out, so that times are those of
-            the speech that is left.
-        score: Raw score of the window, before a calibration.
+        start_s, end_s: Times of the window in seconds; of the speech if silence is cut.
+        is_of_speech: Whether speech activity detection removed silence, so that times are those of
+            the remaining speech.
+        score: Raw score of the window, before calibration.
         filler_score: Raw score of the filler alone.
-        toward: Side that the score is on, 'bona fide' or 'spoof': by the threshold, or without one
-            by whether it is above that of the filler.
+        toward: Side of the score, 'bona fide' or 'spoof': by the threshold, or without one by
+            comparison with the filler's score.
         grid: Cells of the window.
         passes: Number of waveforms that were scored.
-        options: How it was examined.
-        maps: Maps by the methods.
+        options: Options of the explanation.
+        maps: Maps, one per method.
     """
 
     name: str

@@ -1,6 +1,6 @@
 """Integrated gradients of a score from a filler to the recording (Sundararajan et al., 2017).
 
-Invariant: the cells' contributions add up to the score minus that of the filler, up to the error of
+Invariant: the cells' contributions sum to the score minus that of the filler, up to the error of
 the integral, which is stated.
 """
 
@@ -16,12 +16,12 @@ from asdf.attribution.cells import Cells
 from asdf.errors import AsdfError, UsageError
 from asdf.scoring.waveform_scorer import WaveformScorer
 
-# Passes that are computed together, in samples: gradients of a network hold all of its layers.
+# Samples of passes that are computed together: gradients hold all layers of a network.
 _HELD_SAMPLES = 2**18
 
 
 def check_installed() -> None:
-    """Raise a UsageError where captum is missing."""
+    """Raise a UsageError if captum is missing."""
     if find_spec("captum") is None:
         raise UsageError(
             "integrated gradients need captum: pip install 'asdf-antispoofing[why]'. Occlusion "
@@ -30,14 +30,14 @@ def check_installed() -> None:
 
 
 def integrate(scorer: WaveformScorer, cells: Cells, steps: int) -> Floats:
-    """Return what each cell adds to the score, from the filler to the recording: (S, B).
+    """Return the contribution of each cell to the score, from filler to recording: (S, B).
 
     Args:
         scorer: Scorer with the engine 'plain'.
-        steps: Points of the Gauss-Legendre rule at which gradients are taken.
+        steps: Number of points of the Gauss-Legendre rule at which gradients are computed.
 
     Raises:
-        UsageError, AsdfError: as of `WaveformScorer.score_with_gradients`; or a gradient is not a
+        UsageError, AsdfError: as `WaveformScorer.score_with_gradients`; or a gradient is not a
             finite number.
     """
     check_installed()
@@ -45,7 +45,7 @@ def integrate(scorer: WaveformScorer, cells: Cells, steps: int) -> Floats:
 
     waveform_1T = torch.from_numpy(cells.waveform_T).to(scorer.device)[None]
     filler_1T = torch.from_numpy(cells.filler_T).to(scorer.device)[None]
-    # Without the difference of both ends: it is cut into cells here, which add up to it.
+    # Without multiplication by the difference of the ends, whose cells are multiplied here.
     integrated = IntegratedGradients(scorer.score_with_gradients, multiply_by_inputs=False)
     gradient_1T = integrated.attribute(
         waveform_1T,

@@ -1,4 +1,4 @@
-"""An explanation as text and as a picture; nothing is computed here but what is shown."""
+"""An explanation as text and as a plot, without further computation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _KEY_CHARACTERS = 110
 
 
 def explanation_text(explanation: Explanation) -> str:
-    """Return the strongest stretches and bands of each map, and what its checks say."""
+    """Return the strongest stretches and bands of each map, and the results of its checks."""
     times = "the speech from" if explanation.is_of_speech else "from"
     filler = FILLERS[explanation.options.filler]
     lines = [
@@ -42,7 +42,7 @@ def explanation_text(explanation: Explanation) -> str:
 
 
 def check_lines(explanation: Explanation, found: Map) -> Iterator[str]:
-    """Yield what the checks of a map say, a sentence each; a warning where it says little."""
+    """Yield the results of a map's checks as sentences, with a warning if it is not meaningful."""
     removal = found.removal
     yield (
         f"without its {removal.cells} marked cells the score moves {removal.marked:.3g} away from "
@@ -68,7 +68,7 @@ def check_lines(explanation: Explanation, found: Map) -> Iterator[str]:
 
 
 def explanation_svg(explanation: Explanation) -> str:
-    """Draw the maps over time and bands as an SVG file, the marked cells with a dot."""
+    """Draw the maps over time and bands as an SVG file, with dots in the marked cells."""
     from asdf.report import heat_maps_svg
 
     key = [
@@ -79,7 +79,7 @@ def explanation_svg(explanation: Explanation) -> str:
     ]
     for found in explanation.maps:
         key += [f"{METHODS[found.method]}: {line}" for line in check_lines(explanation, found)]
-    # SVG breaks no lines.
+    # SVG does not break lines.
     wrapped = []
     for line in key:
         wrapped += wrap(line, _KEY_CHARACTERS, break_on_hyphens=False)
@@ -97,7 +97,7 @@ def _panel(explanation: Explanation, found: Map) -> Panel:
     for stretch, band in np.ndindex(grid.shape):
         value = float(found.cells_SB[stretch, band])
         left, right = edges_s[stretch : stretch + 2].tolist()
-        # Bands have one height each: those of speech would be slivers on an axis of Hz.
+        # All bands have the same height: those of speech would be very narrow on an axis in Hz.
         corners = [left, band, right, band, right, band + 1, left, band + 1]
         level = round(_LEVELS * abs(value) / largest) if largest else 0
         if level:
@@ -121,7 +121,7 @@ def _panel(explanation: Explanation, found: Map) -> Panel:
 
 
 def _strongest(names: Sequence[str], values: Floats, explanation: Explanation) -> str:
-    """Name the parts that push the most towards the side of the score, with their values."""
+    """Return the parts that contribute most towards the side of the score, with their values."""
     sign = 1 if explanation.toward == BONA_FIDE else -1
     order = np.argsort(-sign * values, kind="stable")[:_SHOWN]
     pushing = [index for index in order if sign * values[index] > 0]

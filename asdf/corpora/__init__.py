@@ -1,4 +1,4 @@
-"""The corpora of the field by name: their parts, where they lie, and their label files."""
+"""Public corpora by name: their subsets, locations, and label files."""
 
 # ruff: noqa: F401 (names for others)
 

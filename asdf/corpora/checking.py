@@ -1,4 +1,4 @@
-"""Whether a corpus is whole: its label file compared with the disk, and how long recordings are."""
+"""Check of a corpus: its label file against the disk, and the lengths of recordings."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from asdf.runs.progress import track
 from asdf.trials.trees import Tree
 from asdf.trials.trial_list import TrialList
 
-# Reading headers is waiting for the file system.
+# Reading headers is mostly waiting for the file system.
 _THREADS = 8
 
 
 @dataclass(frozen=True)
 class OnDisk:
-    """What label file and disk do not have in common; names in the tree, sorted.
+    """Differences between label file and disk, as sorted names in the tree.
 
     Attributes:
-        missing: Recordings that are named and do not exist.
-        unnamed: Recordings that exist and are not named.
+        missing: Recordings that are listed and do not exist.
+        unnamed: Recordings that exist and are not listed.
     """
 
     missing: Sequence[str]
@@ -42,7 +42,7 @@ def compare_with_disk(reading: Reading, tree: Tree) -> OnDisk:
     for folder in reading.audio:
         existing.update(files_in(tree, folder))
     named = {split_part(name)[0] for name in reading.trials.ids}
-    # Lists may name recordings outside of the tree.
+    # Lists may contain recordings outside of the tree.
     existing.update(name for name in named if name.startswith("/") and Path(name).is_file())
     unnamed = existing - named - reading.others
     return OnDisk(
@@ -59,10 +59,11 @@ def counts(trials: TrialList, column: str) -> dict[str, tuple[int, int]]:
 
 
 def durations_s(paths: Sequence[Path]) -> tuple[np.ndarray, list[str]]:
-    """Read how long recordings are from their headers alone.
+    """Read the lengths of recordings from their headers alone.
 
     Returns:
-        the seconds of each, NaN where the header cannot be read, and what is wrong with those.
+        Length of each recording in seconds, NaN if its header cannot be read, and messages on
+        those.
     """
     seconds = np.full(len(paths), np.nan)
     problems = []
@@ -78,9 +79,9 @@ def durations_s(paths: Sequence[Path]) -> tuple[np.ndarray, list[str]]:
 
 
 def _length(path: Path) -> int | str:
-    """Return the samples of a recording, or what is wrong with it."""
+    """Return the number of samples of a recording, or its problem."""
     try:
         return audio_length(path)
     except (AsdfError, OSError) as error:
-        # A broken recording is a line of the report on the corpus, not its end.
+        # A broken recording is a line in the report on the corpus, and does not end it.
         return str(error)

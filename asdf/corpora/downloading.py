@@ -1,7 +1,7 @@
-"""Corpora from Zenodo: files that go on where they ended, compared with the record's checksums.
+"""Downloads of corpora from Zenodo, which resume, and are verified with the record's checksums.
 
-Invariant: a file has its name only when its MD5 is the one that the record announces; an archive is
-unpacked once, below its folder, and never outside of it.
+Invariant: a file gets its name only if its MD5 is that of the record; an archive is unpacked once,
+only below its folder.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ _NOTE = ".unpacked"
 
 @dataclass(frozen=True)
 class RecordFile:
-    """A file of a record.
+    """A file of a Zenodo record.
 
     Attributes:
         address: Address of its content.
-        md5: MD5 that the record announces.
+        md5: MD5 in the record.
     """
 
     name: str
@@ -56,10 +56,10 @@ class RecordFile:
 
 @dataclass(frozen=True)
 class Record:
-    """What a record says of itself.
+    """A Zenodo record.
 
     Attributes:
-        licence: Licence, as Zenodo calls it.
+        licence: Licence, in Zenodo's terms.
     """
 
     address: str
@@ -68,26 +68,26 @@ class Record:
 
 
 def records_of(corpus: KnownCorpus) -> list[str]:
-    """Return the numbers of the records that a corpus is distributed in; none for other places."""
+    """Return the numbers of the records of a corpus; [] if it is distributed elsewhere."""
     return _RECORD.findall(corpus.homepage)
 
 
 def hub_of(corpus: KnownCorpus) -> str:
-    """Return the data set of the hub that a corpus is distributed as; '' for other places."""
+    """Return the data set on the hub of a corpus; '' if it is distributed elsewhere."""
     match = _HUB.search(corpus.homepage)
     return match.group(1) if match else ""
 
 
 def needs_request(corpus: KnownCorpus) -> bool:
-    """Whether its makers give it to those alone who ask for it or register."""
+    """Whether it is available only on request or after registration."""
     return corpus.licence.startswith(("on request", "on registration"))
 
 
 def look_up_record(number: str) -> Record:
-    """Ask Zenodo for the files of a record.
+    """Request the files of a record from Zenodo.
 
     Raises:
-        AsdfError: nobody answers, or the record is not public.
+        AsdfError: there is no response, or the record is not public.
     """
     address = f"{ZENODO}/api/records/{number}"
     with _explained(address), urllib.request.urlopen(address, timeout=_WITHIN_S) as answer:
@@ -122,15 +122,15 @@ def download_record(
     record: Record,
     folder: Path,
 ) -> list[Path]:
-    """Download the files of a record into a folder, and unpack compressed archives there.
+    """Download the files of a record to a folder, and unpack compressed archives there.
 
-    What is whole is not fetched again; a tar that is not compressed stays one.
+    Complete files are not downloaded again; an uncompressed tar is not unpacked.
 
     Returns:
-        Paths of the archives that were unpacked, which may be removed.
+        Paths of the unpacked archives, which may be removed.
 
     Raises:
-        AsdfError: a file cannot be fetched or arrives damaged, or the disk is full.
+        AsdfError: a file cannot be downloaded or is damaged, or the disk is full.
     """
     folder.mkdir(parents=True, exist_ok=True)
     unpacked = []
@@ -149,13 +149,13 @@ def unpack_archive(
     path: Path,
     digest: str,
 ) -> bool:
-    """Unpack a compressed archive where it lies, unless it was; return whether it was one.
+    """Unpack a compressed archive in place, unless done; return whether it is an archive.
 
     Args:
-        digest: Digest of its content, by which a later call knows that it was unpacked.
+        digest: Digest of its content, by which later calls know that it was unpacked.
 
     Raises:
-        AsdfError: it is damaged, or a member would lie elsewhere or is no file or folder.
+        AsdfError: it is damaged, or a member would be elsewhere or is not a file or folder.
     """
     if not path.name.lower().endswith(_ARCHIVES) or _was_unpacked(path, digest):
         return False
@@ -200,7 +200,7 @@ def _receive(
     file: RecordFile,
     part: Path,
 ) -> None:
-    """Append to the part until it is whole, as long as each connection brings something."""
+    """Append to the partial file until it is complete, while each connection makes progress."""
     while True:
         arrived = part.stat().st_size if part.exists() else 0
         if arrived > file.size:
@@ -229,12 +229,12 @@ def _receive_rest(
     part: Path,
     arrived: int,
 ) -> None:
-    """Append what one connection brings."""
+    """Append the data of one connection."""
     request = urllib.request.Request(file.address)
     if arrived:
         request.add_header("Range", f"bytes={arrived}-")
     with urllib.request.urlopen(request, timeout=_WITHIN_S) as answer:
-        # A server that knows no ranges sends everything again.
+        # A server without support for ranges sends everything again.
         mode = "ab" if arrived and answer.status == 206 else "wb"
         total = -(-(file.size - arrived) // _PIECE)
         with part.open(mode) as out:
@@ -272,7 +272,8 @@ def _unpack(
             with zipfile.ZipFile(path) as archive:
                 members = archive.infolist()
                 for member in track(members, len(members), f"unpacking {path.name}"):
-                    # extract() takes '..' and leading slashes off; such an archive is refused.
+                    # extract() removes '..' and leading slashes; such an archive is refused
+                    # instead.
                     _refuse_outside(path, member.filename)
                     archive.extract(member, folder)
             return

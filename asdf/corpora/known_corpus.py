@@ -1,7 +1,7 @@
-"""What a corpus that ASDF knows by name consists of, and what a reader of one returns.
+"""Description of a public corpus, and the result of its reader.
 
-Invariant: a reader sees a corpus through a `Tree` alone, and names its recordings as the tree does,
-so that it does not matter where the corpus lies or whether it was unpacked.
+Invariant: a reader accesses a corpus only through a `Tree`, and names its recordings as in the
+tree, so the location of the corpus does not matter, nor whether it was unpacked.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from asdf.trials.trial_list import TrialList
 
 @dataclass(frozen=True)
 class Reading:
-    """What a reader returns.
+    """The result of a reader.
 
     Attributes:
         trials: Trials, whose ids are names in the tree.
-        audio: Folders that the recordings lie in.
-        others: Names in the tree of recordings that the label file has, but in another subset.
-        notes: Sentences that the user should know of the corpus at hand.
+        audio: Folders of the recordings.
+        others: Names in the tree of recordings in other subsets of the label file.
+        notes: Sentences for the user about this copy of the corpus.
     """
 
     trials: TrialList
@@ -34,14 +34,14 @@ class Reading:
 
 
 class Origin(NamedTuple):
-    """Whose speech a corpus has, and who says so."""
+    """The source of a corpus's speech, with its reference."""
 
     speech: tuple[str, ...]
     source: str
 
 
 class Taken(NamedTuple):
-    """Why a corpus holds recordings of another one, and who says so."""
+    """Reason why a corpus contains recordings of another one, with its reference."""
 
     reason: str
     source: str
@@ -53,25 +53,26 @@ VCTK = Origin(("VCTK",), ANTI_DEEPFAKE)
 
 @dataclass(frozen=True, kw_only=True)
 class KnownCorpus:
-    """A corpus as it is distributed: all that is known of it.
+    """A corpus as it is distributed, with all facts about it.
 
     Attributes:
         name: Name of the corpus in settings and commands.
-        homepage, licence: Address it comes from, and its licence as far as is known.
-        needs: Files that have to lie in its folder.
-        folders: Folders below paths.database_folder where it is looked for; the first one that has
-            one of `marks` is taken.
-        marks: Files or folders that the corpus is known by.
-        read: Reader; it gets one of `subsets`, any value of `subset_of`, or '' for everything.
+        homepage, licence: Address of its distribution, and its licence if known.
+        needs: Files that must be in its folder.
+        folders: Folders below paths.database_folder in which it is expected; the first one with one
+            of `marks` is used.
+        marks: Files or folders that identify the corpus.
+        read: Reader; its argument is one of `subsets`, any value of `subset_of`, or '' for
+            everything.
         subsets: Names of its subsets, if they are fixed.
-        usual: Subset that published numbers are of.
-        subset_of: Column that a subset may be named by, too: 'language', 'system'; then a name
-            without a subset means everything.
-        published: Numbers of trials, by subset ('' for everything); those that other rooms need too
-            are in `asdf.facts`.
+        usual: Subset for which results are published.
+        subset_of: Column whose values are subsets too: 'language', 'system'; a name without a
+            subset then means everything.
+        published: Numbers of trials, by subset ('' for everything); those that other rooms need are
+            in `asdf.facts`.
         source: Source of these numbers.
-        origin: Speech that it has, as far as a source states it.
-        taken: Corpora, or subsets of them, of which it holds recordings.
+        origin: Source of its speech, if published.
+        taken: Corpora, or subsets of them, whose recordings it contains.
     """
 
     name: str
@@ -93,11 +94,11 @@ class KnownCorpus:
 
 @dataclass(frozen=True)
 class SubsetFiles:
-    """Paths of a subset, the likeliest first.
+    """Paths of a subset, the most likely first.
 
     Attributes:
-        labels: Names of its label file.
-        audio: Folders of its recordings.
+        labels: Possible names of its label file.
+        audio: Possible folders of its recordings.
     """
 
     labels: tuple[str, ...]
@@ -105,12 +106,12 @@ class SubsetFiles:
 
 
 def is_there(tree: Tree, name: str) -> bool:
-    """Whether the tree has a file or folder `name`; folders on the way may be tars."""
-    # A parquet file exists, whether or not there are recordings in it.
+    """Whether the tree has a file or folder `name`; folders on the path may be tars."""
+    # A parquet file exists, even without recordings in it.
     if tree.exists(name):
         return True
     location = _locate(tree, name)
-    # No name is left where the tar itself is meant, which exists.
+    # The name is empty if it is that of the tar itself, which exists.
     return not location.name or location.tree.exists(location.name)
 
 
@@ -146,16 +147,16 @@ def files_in(tree: Tree, folder: str) -> list[str]:
 
 
 def is_recording(name: str) -> bool:
-    """Whether a file of this name holds speech."""
-    # Of a name without a dot this is the last character, which is not a suffix.
+    """Whether a file with this name contains speech."""
+    # For a name without a dot this is the last character, which is not a suffix.
     return name[name.rfind(".") :].lower() in AUDIO_SUFFIXES
 
 
 class _Location(NamedTuple):
-    """Where a name of a tree leads: into the tree itself, or into an archive that is a folder.
+    """The target of a name in a tree: in the tree itself, or in an archive used as a folder.
 
     Attributes:
-        prefix: Beginning of the names of `tree` in the outer tree.
+        prefix: Prefix of the names of `tree` in the outer tree.
         name: Name in `tree`.
     """
 
@@ -174,7 +175,7 @@ def _locate(tree: Tree, name: str) -> _Location:
         if is_archive or tree.exists(f"{folder}.tar"):
             inner = "/".join(parts[depth:])
             return _Location(open_tree(tree.path(folder)), f"{folder}/", inner)
-        # Neither a folder nor a tar: nothing further down can exist, and `tree` says so.
+        # Neither a folder nor a tar: nothing below it can exist, as `tree` will report.
         break
     return _Location(tree, "", name)
 
@@ -185,13 +186,14 @@ def with_files(
     folders: Sequence[str],
     suffix: str = ".flac",
 ) -> TrialList:
-    """Return `trials` with the names that their recordings have in `folders`, whatever the suffix.
+    """Return `trials` with the names of their recordings in `folders`, with any suffix.
 
-    One that has no recording is called UTT with `suffix` in the first folder. Of several recordings
-    of one name that in the first folder counts: an archive may be left where it was unpacked.
+    A missing recording is named UTT with `suffix` in the first folder. If several recordings have
+    the same name, the one in the first folder is used: an archive may remain next to its unpacked
+    files.
     """
     names: dict[str, str] = {}
-    # The first folder comes last, and replaces what others have of the same name.
+    # The first folder comes last, and overrides equal names in the others.
     for folder in reversed(folders):
         for name in recordings(tree, folder):
             utterance = name[name.rfind("/") + 1 : name.rfind(".")]
@@ -203,7 +205,7 @@ def with_files(
 
 
 def join_name(folder: str, name: str) -> str:
-    """Return the name of `name` in `folder` of a tree; either may be '', as the tree's root is."""
+    """Return the path of `name` in `folder` of a tree; either may be '', the root."""
     if not folder or not name:
         return folder or name
     return f"{folder}/{name}"

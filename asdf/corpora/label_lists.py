@@ -1,7 +1,7 @@
-"""Corpora with a label file per subset: one reader, which knows the columns by their names.
+"""Corpora with a label file per subset: a common reader, which finds columns by name.
 
 Invariant: every line is a trial, and a word that means neither class is an error with its line,
-never a spoof. A recording belongs to a line by its file name, whatever its suffix.
+never a spoof. Recordings are matched with lines by file name, with any suffix.
 """
 
 from __future__ import annotations
@@ -34,20 +34,19 @@ Row = dict[str, str]
 
 @dataclass(frozen=True)
 class Format:
-    """What stands in a line of a label file.
+    """The format of a label file.
 
     Attributes:
-        columns: Columns, 'utterance' and 'key' among them. Of lines with white space between
-            the columns their names in order, '' for nothing; of a csv with a header what its
-            columns are called here. Where it has two names for one, either will do.
-        keys: Meanings of the words of the key, 1 bona fide, 0 spoof, None: the line is left out;
-            others are those of `label_of`.
-        attacks: Names here of the values of the column 'attack'. A file without that column has
-            it from its keys.
-        suffix: Suffix of the recordings, where the file leaves it out.
-        is_in: Function that says whether a row belongs to a subset.
-        match: Function that returns the part of a path by which a recording belongs to a line;
-            None: its file name.
+        columns: Columns, including 'utterance' and 'key'. For lines separated by white space, their
+            names in order, '' for unused ones; for a csv with a header, the names used here.
+            Alternative names of one column are allowed.
+        keys: Meanings of the key's words, 1 bona fide, 0 spoof, None: the line is skipped; other
+            words are those of `label_of`.
+        attacks: Names used here for the values of the column 'attack'. Without that column, attacks
+            follow from the keys.
+        suffix: Suffix of the recordings, if the file omits it.
+        is_in: Function that returns whether a row belongs to a subset.
+        match: Function that returns the part of a path that identifies a line; None: the file name.
     """
 
     columns: Sequence[str] | Mapping[str, str]
@@ -65,10 +64,10 @@ class Format:
         return [name for name in dict.fromkeys(names) if name not in _NOT_COLUMNS]
 
     def label(self, word: str) -> int | None:
-        """Return the label that a key means, None where its line is left out.
+        """Return the label of a key, None if its line is skipped.
 
         Raises:
-            KeyError: it means neither class.
+            KeyError: the key means neither class.
         """
         word = word.lower()
         if word in self.keys:
@@ -91,7 +90,7 @@ class Format:
 
 @dataclass(frozen=True)
 class Lists:
-    """The label files of a corpus: their format, where they lie, and what to do without one."""
+    """The label files of a corpus: their format, their paths, and advice if there is none."""
 
     format: Format
     files: Mapping[str, SubsetFiles]
@@ -101,12 +100,12 @@ class Lists:
         """Read a subset of a corpus.
 
         Raises:
-            AsdfError: its label file does not exist, or a line of it does not fit.
+            AsdfError: its label file does not exist, or a line is malformed.
         """
         files = self.files[subset]
         name = find_labels(tree, files.labels, self.advice)
         existing = tuple(folder for folder in files.audio if is_there(tree, folder))
-        # Without any, the recordings are reported as missing where the distribution has them.
+        # Without any, recordings are reported as missing at their usual paths.
         audio = existing[:1] or files.audio[:1]
         collector = TrialCollector(tree.path(name), self.format.names())
         left_out = []
@@ -189,7 +188,7 @@ def _positions(
 
 
 class _Paths:
-    """The recordings of a folder, by what belongs to a line of a label file."""
+    """The recordings of a folder, by the part that identifies a line of a label file."""
 
     def __init__(self, form: Format, tree: Tree, folder: str) -> None:
         self._folder = folder
@@ -204,7 +203,7 @@ class _Paths:
                 self._stems[_stem(key)] = name
 
     def find(self, utterance: str) -> str:
-        """Return the name in the tree of a recording, also of one that does not exist."""
+        """Return the name of a recording in the tree, even if it does not exist."""
         key = self._match(utterance)
         name = self._names.get(key) or self._stems.get(_stem(key))
         return name or f"{self._folder}/{utterance}{self._suffix}".lstrip("/")

@@ -1,10 +1,11 @@
-"""Corpora that are named by where they are: `folder:PATH`, `hub:ORG/NAME`, each also with `:SPLIT`.
+"""Corpora named by their location: `folder:PATH`, `hub:ORG/NAME`, each optionally `:SPLIT`.
 
-Shards and manifests of others are named the same way: `webdataset:PATH`, `shar:FOLDER`,
+Third-party shards and manifests are named the same way: `webdataset:PATH`, `shar:FOLDER`,
+`lhotse:CUTS`, `datasets:FOLDER:SPLIT`.
 `lhotse:CUTS`, `datasets:FOLDER:SPLIT`.
 
-Invariant: the name has all that is needed to read it, so that a config and a command line name
-data that nobody declared in run.py.
+Invariant: the name contains everything that is needed to read the data, so that a config and a
+command line can use data not declared in run.py.
 """
 
 from __future__ import annotations
@@ -17,20 +18,20 @@ from asdf.trials.label_words import Columns
 
 Kind = Literal["folder", "hub", "webdataset", "shar", "lhotse", "datasets"]
 _KINDS = get_args(Kind)
-# Of these the whole name is a path, in which a ':' may stand.
+# The whole name of these is a path, which may contain a ':'.
 _WHOLE = ("webdataset", "shar", "lhotse")
 
 
 @dataclass(frozen=True)
 class Located:
-    """A name taken apart.
+    """A parsed name.
 
     Attributes:
-        kind: Kind of what is named.
+        kind: Kind of the location.
         where: Path of a folder, of shards or manifests, or name of a data set on the hub with its
             revision, if any.
-        split: Split of it; '' for everything.
-        columns: Names of columns and values, as they stand behind a '?'.
+        split: Name of the split; '' for everything.
+        columns: Names of columns and values, given after a '?'.
     """
 
     kind: Kind
@@ -40,10 +41,10 @@ class Located:
 
 
 def parse_located(name: str) -> Located | None:
-    """Return what a name such as `folder:my/data:train` means; None for names of other kinds.
+    """Parse a name such as `folder:my/data:train`; return None for names of other kinds.
 
     Raises:
-        UsageError: it begins so, and names no folder or data set.
+        UsageError: it has such a prefix, but no folder or data set.
     """
     kind, sign, rest = name.partition(":")
     if not sign or kind not in _KINDS:
@@ -65,7 +66,7 @@ def _read_query(
     name: str,
     query: str,
 ) -> Columns:
-    """Read what stands behind a '?': `label=COLUMN,speaker=COLUMN,bona_fide=VALUE`.
+    """Parse the text after a '?': `label=COLUMN,speaker=COLUMN,bona_fide=VALUE`.
 
     Raises:
         UsageError: it is malformed.

@@ -1,7 +1,7 @@
-"""Corpora whose folders and file names say everything: one reader, which follows a pattern.
+"""Corpora described by folders and file names: a common reader that follows a pattern.
 
-Invariant: a recording is a trial exactly where its path matches the corpus's pattern; recordings
-that do not match are counted in a note, and their classes never guessed.
+Invariant: a recording is a trial if and only if its path matches the corpus's pattern; other
+recordings are counted in a note, and their classes are never guessed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from asdf.errors import AsdfError
 from asdf.trials.collecting import TrialCollector
 from asdf.trials.trees import Tree
 
-# The group of a pattern that says the class and is not a column.
+# Group of a pattern that determines the class and is not a column.
 _KIND = "kind"
 _OF_SPOOFS = ("attack", "vocoder")
 _VIDEOS = (".mp4", ".avi", ".mkv", ".mov")
@@ -25,20 +25,20 @@ Groups = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Layout:
-    """How the paths of a corpus's recordings are made.
+    """The structure of the paths of a corpus's recordings.
 
     Attributes:
-        homes: Folders in the tree that may hold it; the first one with a recording that fits
-            counts, else the tree itself.
+        homes: Possible folders in the tree; the first one with a matching recording is used, else
+            the tree itself.
         pattern: Pattern of a whole path below that folder. Its named groups are the columns.
-        bona_fide: Values of the group 'kind', or else 'attack', that mean bona fide; all others
-            are spoofs.
+        bona_fide: Values of the group 'kind', or else 'attack', that mean bona fide; all others are
+            spoofs.
         subset_of: Function that returns the subset of a recording from the groups of its path; None
-            where the corpus has no subsets.
-        columns: Columns that are the same for all recordings.
-        renamed: Name of a group in bona fide recordings: {'attack': 'source'} where the
-            folder that names a spoof's system names a corpus there.
-        derived: Function that returns values of `columns` that follow from the groups of a path.
+            if the corpus has no subsets.
+        columns: Columns with the same value for all recordings.
+        renamed: Names of groups in bona fide recordings: {'attack': 'source'} if the folder with a
+            spoof's system states a corpus there.
+        derived: Function that returns values of `columns` derived from the groups of a path.
     """
 
     homes: tuple[str, ...]
@@ -73,7 +73,7 @@ class Layout:
         """Read a corpus by its paths.
 
         Raises:
-            AsdfError: no recording is where the layout has one, or none of this subset.
+            AsdfError: no recording matches the layout, or none is in this subset.
         """
         names = self.names()
         collector = TrialCollector(tree.root, names)
@@ -110,13 +110,13 @@ class Layout:
 
 
 def _match_all(layout: Layout, tree: Tree) -> Iterator[tuple[str, dict[str, str] | None]]:
-    """Yield the recordings with the groups of their paths; None where the pattern does not fit."""
+    """Yield the recordings with the groups of their paths; None for paths that do not match."""
     pattern = re.compile(layout.pattern)
     recorded = recordings(tree, "")
     sounds = {name[: name.rfind(".")] for name in recorded if not name.lower().endswith(_VIDEOS)}
     names = []
     for name in recorded:
-        # A video whose sound lies next to it as a file of its own is left out.
+        # A video with a separate sound file next to it is skipped.
         is_video = name.lower().endswith(_VIDEOS)
         if not is_video or name[: name.rfind(".")] not in sounds:
             names.append(name)

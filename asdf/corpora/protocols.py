@@ -1,8 +1,8 @@
-"""The label files of the field, known by their content and not by their names.
+"""Label files of public corpora, recognised by their content instead of their names.
 
-Invariant: whatever the file, a trial has a label 1 (bona fide) or 0 (spoof), columns under the
-names below, and `-` for its attack and vocoder exactly where it is bona fide, although some files
-say `bonafide` or `a00` there. Utterances are the names that stand in the file.
+Invariant: for any file, a trial has a label 1 (bona fide) or 0 (spoof), columns with the names
+below, and `-` as attack and vocoder if and only if it is bona fide, although some files contain
+`bonafide` or `a00` there. Utterances have the names in the file.
 
     ASVspoof 2019      SPEAKER UTT - ATTACK KEY
     ASVspoof 2021 LA   SPEAKER UTT CODEC TRANSMISSION ATTACK KEY TRIM SUBSET
@@ -36,18 +36,18 @@ from asdf.trials.trial_list import TrialList
 
 
 def read_protocol(path: AnyPath, subset: str | None = None) -> TrialList:
-    """Read any label file of the field, plain or gzipped.
+    """Read any supported label file, plain or gzipped.
 
     Args:
-        subset: Value of the file's column 'subset' (ASVspoof 2021), whose trials are returned; all
-            trials for None.
+        subset: Value of the file's column 'subset' (ASVspoof 2021) whose trials are returned; None:
+            all trials.
 
     Raises:
-        AsdfError: names file and line of a line that does not fit, an utterance that comes twice,
-            or a file without labels.
-        UsageError: no trial of that subset.
+        AsdfError: a line is malformed or an utterance is repeated (the message names file and
+            line), or the file has no labels.
+        UsageError: there is no trial of that subset.
     """
-    # Only line ends are taken off: in a table, a TAB at the end of a line is an empty column.
+    # Only line ends are removed: in a table, a TAB at the end of a line is an empty column.
     first, lines = peek(numbered_lines(path, "\r\n"))
     if is_trials_file(first):
         trials = parse_table(lines, Path(path))
@@ -59,10 +59,10 @@ def read_protocol(path: AnyPath, subset: str | None = None) -> TrialList:
 
 
 def columns_by_path(path: AnyPath) -> dict[str, dict[str, str]]:
-    """Return what a table of any header says of each recording, by its path.
+    """Return the columns of a table with any header for each recording, by its path.
 
     Raises:
-        AsdfError: its column of paths cannot be told, or a row is malformed.
+        AsdfError: its column of paths cannot be identified, or a row is malformed.
     """
     return parse_columns(numbered_lines(path, "\r\n"), Path(path))
 
@@ -80,7 +80,7 @@ def choose_subset(trials: TrialList, subset: str, path: AnyPath) -> TrialList:
     """Return the trials of one subset.
 
     Raises:
-        UsageError: it has none; the message names the subsets that exist.
+        UsageError: the subset does not exist; the message lists the existing ones.
     """
     values = trials.columns.get("subset", [])
     chosen = [index for index, value in enumerate(values) if value == subset]

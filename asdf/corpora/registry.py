@@ -1,7 +1,7 @@
-"""The corpora that are known by name: `corpus` or `corpus:subset`.
+"""Public corpora by name: `corpus` or `corpus:subset`.
 
-Invariant: a name means one list of trials. A corpus of several subsets has no list unless one of
-them is named, so that no number over all of its trials is compared with published ones over a part.
+Invariant: a name means a single list of trials. A corpus with several subsets requires one in the
+name, so that no result on all of its trials is compared with published ones on a part.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from asdf.trials.trial_list import TrialList
 
 
 def _find_corpora() -> dict[str, KnownCorpus]:
-    """Return the corpora of all files of the folder `sets` by their names, sorted by them."""
+    """Return the corpora of all files in the folder `sets`, sorted by name."""
     corpora = {}
     for file in iter_modules(sets.__path__):
         module = import_module(f"{sets.__name__}.{file.name}")
@@ -49,12 +49,12 @@ ALIASES = {
     "for-validation": "for:validation",
     "for-testing": "for:testing",
 }
-"""The names that the original framework's recipe has for its corpora."""
+"""Names of corpora in the original framework's recipe."""
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """A corpus and the subset of it that a name asks for; '' for everything."""
+    """A corpus and its subset in a name; '' for everything."""
 
     key: str
     subset: str
@@ -74,9 +74,9 @@ def is_known(name: str) -> bool:
 
 
 def known_names() -> list[str]:
-    """Return every name that stands for one list, for hints.
+    """Return every name that means a single list, for hints.
 
-    Subsets that depend on the corpus at hand are left out.
+    Subsets that depend on the user's copy of a corpus are left out.
     """
     names = list(ALIASES)
     for key, corpus in KNOWN.items():
@@ -88,18 +88,18 @@ def known_names() -> list[str]:
 
 
 def choose(name: str) -> Chosen:
-    """Return the corpus and subset that a name means.
+    """Return the corpus and subset of a name.
 
     Raises:
-        UsageError: no such corpus, no such subset, or a subset is missing; the message names those
-            that exist.
+        UsageError: the corpus or the subset does not exist, or a subset is missing; the message
+            lists the existing ones.
     """
     if (located := parse_located(name)) is not None:
         return Chosen(located.kind, name.partition(":")[2])
-    # Aliases first: to recipes of the original, `asvspoof19` and `for` are the training sets.
+    # Aliases first: in recipes of the original, `asvspoof19` and `for` are the training sets.
     key, _, subset = ALIASES.get(name, name).partition(":")
     if key not in KNOWN:
-        # As papers write it, 'AT-ADD': a corpus of several tracks is found by its beginning.
+        # In the spelling of papers, 'AT-ADD': a corpus with several tracks is found by its prefix.
         wanted = name.lower()
         near = [known for known in KNOWN if known.startswith(wanted)]
         near = near or get_close_matches(wanted, known_names(), n=1)
@@ -112,7 +112,7 @@ def choose(name: str) -> Chosen:
         raise UsageError(_describe_wrong_subset(name, key, subset))
     if subset and not corpus.subsets and not corpus.subset_of:
         raise UsageError(f"{key} has no subsets: name it without ':{subset}'.")
-    # It is the name of a folder, and a part of file names.
+    # It is the name of a folder, and part of file names.
     if subset.startswith(".") or "/" in subset:
         raise UsageError(
             f"{name!r}: a {corpus.subset_of} is the name of one folder, without '/' or a '.' "
@@ -133,18 +133,19 @@ def _describe_wrong_subset(name: str, key: str, subset: str) -> str:
 
 
 def find_tree(corpus: KnownCorpus, folder: Path, itself: bool = False) -> Tree:
-    """Return the tree of a corpus that lies somewhere in `folder`.
+    """Return the tree of a corpus somewhere in `folder`.
 
     Args:
-        itself: True if the corpus may also be `folder`, or `folder` one of its folders.
+        itself: Whether the corpus may also be `folder` itself, or contain `folder`.
 
     Raises:
-        AsdfError: it does not exist; names all paths that were tried.
+        AsdfError: it does not exist; the message lists all paths that were tried.
     """
     base = open_tree(folder)
     paths = dict.fromkeys(corpus.folders)
     if itself:
-        # First: a user who names a folder of the corpus means that one, whatever lies in it.
+        # First: if the user names a folder of the corpus, that folder is meant, whatever it
+        # contains.
         paths = dict.fromkeys(["", *corpus.folders])
     for path in paths:
         tree = base
@@ -152,11 +153,11 @@ def find_tree(corpus: KnownCorpus, folder: Path, itself: bool = False) -> Tree:
             if not is_there(base, path):
                 continue
             tree = open_tree(folder / path)
-        # Without marks any folder will do: its reader says what is missing in it.
+        # Without marks any folder is accepted: the reader reports what is missing.
         if not corpus.marks or first_there(tree, corpus.marks):
             return tree
     if itself and _is_inside(corpus, base, folder):
-        # Absolute: the parent of '.' would be '.' again.
+        # Absolute, because the parent of '.' would be '.' again.
         return open_tree(folder.absolute().parent)
     tried = ", ".join(str(folder / path) for path in paths)
     raise AsdfError(
@@ -166,9 +167,9 @@ def find_tree(corpus: KnownCorpus, folder: Path, itself: bool = False) -> Tree:
 
 
 def _is_inside(corpus: KnownCorpus, base: Tree, folder: Path) -> bool:
-    """Whether `folder` is one that the corpus is known by, such as for-norm, or the tar of it.
+    """Whether `folder`, or a tar of it, identifies the corpus, such as for-norm.
 
-    It may not be that of one of its languages or systems, which would stand for all of them.
+    It must not be the folder of one language or system, which would stand for all of them.
     """
     if corpus.subset_of:
         return False
@@ -182,7 +183,7 @@ def _is_inside(corpus: KnownCorpus, base: Tree, folder: Path) -> bool:
 
 
 def read_known(chosen: Chosen, tree: Tree, name: str = "") -> tuple[TrialList, Reading]:
-    """Return the list that was chosen, with what the reader says of it.
+    """Return the chosen list, with the result of the reader.
 
     Raises:
         AsdfError: a label file or the recordings do not exist, or are malformed.
@@ -192,24 +193,24 @@ def read_known(chosen: Chosen, tree: Tree, name: str = "") -> tuple[TrialList, R
 
 
 def as_list(trials: TrialList, tree: Tree, name: str) -> TrialList:
-    """Return trials whose ids are names in `tree` as a list of its recordings."""
+    """Return trials whose ids are names in `tree` as a list of recordings."""
     if not len(trials):
         raise AsdfError(f"{tree.root}: {name} has no trials. Was the corpus unpacked whole?")
     return replace(trials, name=name, folder=tree.root)
 
 
 def differences(chosen: Chosen, labels: np.ndarray) -> list[str]:
-    """Return a sentence if the numbers of trials are not the published ones, as far as known.
+    """Return a sentence if the numbers of trials differ from the published ones, if known.
 
     Args:
-        labels: (N,) 1 bona fide, 0 spoof.
+        labels: Labels of the trials, (N,), 1 bona fide, 0 spoof.
     """
     published = chosen.corpus.published.get(chosen.subset)
     if published is None:
         return []
     bona_fide = int((labels == 1).sum())
     spoof = int((labels == 0).sum())
-    # Of some sets only the number of all trials is published.
+    # For some sets only the total number of trials is published.
     if published.bona_fide is None:
         excess = {"": len(labels) - published.trials}
     else:

@@ -1,7 +1,7 @@
-"""The shards that a name such as `shards-{000000..000999}.tar` or `part-*.tar` means.
+"""Expansion of shard names such as `shards-{000000..000999}.tar` or `part-*.tar`.
 
-Invariant: every shard that is named exists, or the missing ones are named before anything is read;
-those that a `*` finds are sorted by their names.
+Invariant: every named shard exists, or the missing ones are reported before anything is read;
+shards found by a `*` are sorted by name.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from asdf.remote import as_path, find_objects, is_remote, join_path
 from asdf.text import quoted_and_more
 
 _SHOWN = 5
-# A typing error in a range must not take the memory that names of this many files take.
+# A mistyped range must not use the memory for the names of this many files.
 _MOST = 1_000_000
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _RANGE = re.compile(r"(\d+)\.\.(\d+)")
@@ -29,8 +29,8 @@ class Shards(NamedTuple):
     """Shards below a folder.
 
     Attributes:
-        folder: Folder that all of them lie in or below.
-        names: Their names, relative to it.
+        folder: Folder that contains all shards.
+        names: Paths relative to it.
     """
 
     folder: Path
@@ -38,20 +38,20 @@ class Shards(NamedTuple):
 
 
 def find_shards(pattern: str, folder: Path, of_folder: Callable[[Path], list[str]]) -> Shards:
-    """Return the shards that a pattern names.
+    """Return the shards of a pattern.
 
     Args:
-        pattern: Path, with `{000..099}`, `{de,en}` or `*` where several are meant.
+        pattern: Path, with `{000..099}`, `{de,en}` or `*` for several shards.
         folder: Folder that the pattern is relative to.
-        of_folder: Function that returns the names of the shards in a folder that is named itself.
+        of_folder: Function that returns the names of the shards in a folder.
 
     Raises:
-        AsdfError: shards do not exist, or there is none.
+        AsdfError: shards do not exist, or there are none.
         UsageError: a range is malformed.
     """
     path = join_path(folder, os.path.expanduser(pattern))  # noqa: PTH111 (an address stays one)
     parts = str(path).split("/")
-    # The folder that the pattern is relative to may have any name.
+    # The name of the folder that the pattern is relative to is not expanded.
     given = len(parts) - len(pattern.split("/"))
     wild = [number for number, part in enumerate(parts) if number >= given and _WILD.search(part)]
     if not wild:
@@ -64,7 +64,7 @@ def find_shards(pattern: str, folder: Path, of_folder: Callable[[Path], list[str
         if "*" not in name and "[" not in name:
             names.append(name)
         elif is_remote(root):
-            # A star stands for no slash, as on a disk.
+            # A star does not match a slash, as in shells.
             depth = name.count("/")
             found = fnmatch.filter(find_objects(str(root)), name)
             names += [object_name for object_name in found if object_name.count("/") == depth]
@@ -86,7 +86,7 @@ def _existing(root: Path, names: list[str]) -> list[str]:
 
 
 def _expand(pattern: str) -> Iterator[str]:
-    """Yield what a pattern with braces means, in the order of its numbers and words."""
+    """Yield the expansions of a pattern with braces, in the order of its numbers and words."""
     match = _BRACES.search(pattern)
     if match is None:
         yield pattern

@@ -1,7 +1,7 @@
-"""What shards and manifests of others say of their recordings, made a list of trials.
+"""Recordings in third-party shards and manifests, as a list of trials.
 
-Invariant: labels come from words, or from the value that the user says is bona fide, never from a
-guess; whatever is wrong with recordings is one message that names them.
+Invariant: labels come from words, or from the value that the user states as bona fide, and are
+never guessed; all problems of recordings are in one message that names them.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from asdf.trials.label_words import Columns, labels_of_values
 from asdf.trials.trial_list import UNLABELLED, TrialList
 
 NO_LABEL = "none"
-"""What `?label=` says where recordings have no label."""
+"""Value of `?label=` for recordings without labels."""
 
 _SHOWN = 10
 _LOOKED_AT = 200
 _OF_SPOOFS = ("attack", "vocoder")
 _RESERVED = ("", "utterance", "label")
-# What shards have for a class number is a label, whose meaning the user has to state.
+# A class number in shards is a label whose meaning the user must state.
 _CLASS_NUMBER = "cls"
 
 
@@ -33,8 +33,8 @@ class ShardRows:
     """Recordings with their fields, added one after another.
 
     Attributes:
-        path: What was named, for messages.
-        problems: What is wrong with single recordings.
+        path: Path or pattern as given, for messages.
+        problems: Problems of single recordings.
     """
 
     def __init__(self, path: Path | str) -> None:
@@ -43,7 +43,7 @@ class ShardRows:
         self._ids: list[str] = []
         self._lines = array("L")
         self._columns: dict[str, list[str]] = {}
-        # One string for all equal values: a string for each would take gigabytes.
+        # Equal values share one string: a string for each would need gigabytes.
         self._shared: dict[str, str] = {}
 
     def add(self, utterance: str, fields: Mapping[str, str], line: int = 0) -> None:
@@ -57,7 +57,7 @@ class ShardRows:
         self._lines.append(line or count + 1)
         for name, value in fields.items():
             column = self._columns.setdefault(name, [])
-            # A field that recordings before lacked.
+            # Earlier recordings lack this field.
             column += [""] * (count - len(column))
             column.append(self._shared.setdefault(value, value))
 
@@ -66,7 +66,7 @@ class ShardRows:
 
         Raises:
             AsdfError: recordings have problems, a label is missing or has no meaning, or a
-                recording comes twice.
+                recording is repeated.
         """
         count = len(self._ids)
         for column in self._columns.values():
@@ -114,10 +114,10 @@ class ShardRows:
             )
 
     def _label_column(self, columns: Columns) -> str:
-        """Return the field that is the label; '' where the user says that there is none.
+        """Return the field with the label; '' if the user states that there is none.
 
         Raises:
-            AsdfError: none of the fields, or several, may be meant.
+            AsdfError: no field, or more than one, may be the label.
         """
         self._refuse_problems(len(self._ids))
         stated = columns.names.get("label", "")
@@ -155,15 +155,15 @@ class ShardRows:
 
 
 def plain_fields(entries: object) -> dict[str, str]:
-    """Return the entries of a JSON object that are texts, numbers or yes and no, as texts.
+    """Return the entries of a JSON object that are texts, numbers or booleans, as texts.
 
-    What is nested describes no trial in one word, and is left out.
+    Nested entries do not describe a trial in one word, and are left out.
     """
     fields: dict[str, str] = {}
     if not isinstance(entries, dict):
         return fields
     for name, value in entries.items():
         if isinstance(value, str | int | float):
-            # TABs and line breaks would break tables of trials.
+            # TABs and line breaks would corrupt tables of trials.
             fields[str(name)] = " ".join(str(value).split())
     return fields

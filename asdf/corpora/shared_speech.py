@@ -1,8 +1,8 @@
-"""What corpora share with each other: speech that a network was trained on is not a test of it.
+"""Speech shared between corpora: a network cannot be tested on its training speech.
 
-Invariant: only what a source states is known here, from the corpora's `origin` and `taken`. It is
-about corpora, not recordings: what a training set shares with an evaluation set is a warning, and
-may be what the experiment is about.
+Invariant: only published facts are used, from the corpora's `origin` and `taken`. They concern
+corpora, not recordings: speech shared by a training set and an evaluation set is a warning, and may
+be the purpose of the experiment.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from asdf.corpora.registry import KNOWN, Chosen
 # LibriTTS was cut from the recordings of LibriSpeech.
 _SAME_SPEECH = {"LibriTTS": "LibriSpeech"}
 
-# Whose speakers the challenges keep apart: those of train and dev from those of eval.
+# The challenges separate their speakers: those of train and dev from those of eval.
 _ONE_CHALLENGE = ("asvspoof19", "asvspoof19-pa", "partial-spoof")
 _ONLY_EVAL = ("asvspoof21-la", "asvspoof21-df", "asvspoof21-pa")
-# What the sets of the Arena are here.
+# Sets of the Arena, with the corpora used here.
 _OF_ARENA = {
     "ASVspoof2019_LA": Chosen("asvspoof19", "eval"),
     "ASVspoof2019_PA": Chosen("asvspoof19-pa", "eval"),
@@ -43,7 +43,7 @@ def describe_overlaps(trained: Sequence[Chosen], scored: Sequence[Chosen]) -> li
 
 
 def describe_origin(key: str) -> str:
-    """Return whose speech a corpus has, with the source of it; '' where it is not known."""
+    """Return the source of a corpus's speech, with its reference; '' if unknown."""
     origin = KNOWN[key].origin
     if origin is None:
         return ""
@@ -51,7 +51,7 @@ def describe_origin(key: str) -> str:
 
 
 def sharing(key: str) -> list[str]:
-    """Return the corpora that share speech with one."""
+    """Return the corpora that share speech with a corpus."""
     names = []
     for other in KNOWN:
         # Of any subset.
@@ -68,7 +68,7 @@ def _describe_pair(training: Chosen, evaluation: Chosen) -> Iterator[str]:
     if one == other and one.key in KNOWN and one.key not in ("arena", "parquet"):
         yield f"{evaluation.name} is trained on as {training.name}: its results are not a test"
         return
-    # Parts of one corpus are as far apart as its makers wanted them.
+    # Parts of one corpus are as independent as its authors intended.
     parts = {_part_of(one), _part_of(other)}
     are_apart = "" not in parts and "eval" in parts and len(parts) > 1
     if one.key == other.key or are_apart:
@@ -86,20 +86,20 @@ def _describe_pair(training: Chosen, evaluation: Chosen) -> Iterator[str]:
 
 
 def _resolved(chosen: Chosen) -> Chosen:
-    """Return what a set of the Arena is by its own name; others are returned as they are."""
+    """Return the original set of a set of the Arena; other sets are returned unchanged."""
     if chosen.key == "arena":
         return _OF_ARENA.get(chosen.subset, chosen)
     return chosen
 
 
 def _taken(holder: Chosen, other: Chosen) -> Taken | None:
-    """Return why `holder` has recordings of the other set, or of all of its corpus."""
+    """Return why `holder` has recordings of the other set, or of its whole corpus."""
     taken = KNOWN[holder.key].taken
     return taken.get(other.name) or taken.get(other.key)
 
 
 def _part_of(chosen: Chosen) -> str:
-    """Return the part of ASVspoof 2019's speakers that a set has; '' for other corpora."""
+    """Return the part of ASVspoof 2019's speakers in a set; '' for other corpora."""
     if chosen.key in _ONLY_EVAL:
         return "eval"
     return chosen.subset if chosen.key in _ONE_CHALLENGE else ""

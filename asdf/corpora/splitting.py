@@ -1,7 +1,7 @@
-"""A corpus divided into lists for training, development and evaluation, with speakers apart.
+"""Division of a corpus into training, development and evaluation lists by speaker.
 
-Invariant: what belongs together (all recordings of a speaker) is in one list, and the lists follow
-from the seed, the trials and the shares alone, in whatever order a file system lists recordings.
+Invariant: all recordings of a speaker are in one list, and the lists depend only on the seed, the
+trials and the shares, not on the order in which a file system lists recordings.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class _List:
         self,
         counts: Mapping[_Stratum, int],
     ) -> float:
-        """Return the share that it lacks of what it should have of some strata, 1 at first."""
+        """Return the missing proportion of the list's share of some strata, 1 at first."""
         need = 0.0
         for stratum, count in counts.items():
             need += count * self._lacking[stratum] / self._wanted[stratum]
@@ -73,12 +73,12 @@ def split_trials(
 ) -> dict[str, Indices]:
     """Return the indices of the trials of each list.
 
-    Speakers, where there is a column of them, are whole; a trial of no known speaker goes by
-    itself. The largest speakers are placed first, each where most is missing of its classes and
-    attacks.
+    Speakers, if there is a column of them, are not divided; a trial without a known speaker is
+    assigned by itself. The largest speakers are assigned first, each to the list in which its
+    classes and attacks are missing most.
 
     Args:
-        shares: Share of each list, by its name; they sum to 1.
+        shares: Share of each list, by name; they sum to 1.
 
     Raises:
         AsdfError: a list would have no trial.
@@ -91,7 +91,7 @@ def split_trials(
         lists.append(_List(name, share, Counter(strata)))
     rng = generator(seed, "lists")
     order = rng.permutation(len(groups)).tolist()
-    # Sorted by size after they were shuffled: the sort retains the order of equal sizes.
+    # Shuffled, then sorted by size: the stable sort keeps equal sizes in random order.
     order.sort(key=lambda index: -len(groups[index]))
     for index in order:
         counts = Counter(map(strata.__getitem__, groups[index]))
@@ -112,7 +112,7 @@ def split_trials(
 
 
 def _groups(trials: TrialList) -> list[list[int]]:
-    """Return the trials of each speaker, and each trial without one, sorted by their names."""
+    """Return the trials of each speaker, and single trials without one, sorted by name."""
     speakers = trials.columns.get("speaker") or [""] * len(trials)
     groups: dict[tuple[str, str], list[int]] = defaultdict(list)
     for index, speaker in enumerate(speakers):
@@ -125,14 +125,14 @@ def columns_from_names(
     ids: Sequence[str],
     patterns: Sequence[str],
 ) -> dict[str, list[str]]:
-    """Return the columns that patterns find in paths, '' where a pattern has no such field.
+    """Return the columns that patterns extract from paths, '' if a pattern lacks a field.
 
-    A pattern is the end of a path without its suffix: `{speaker}_{}` or `{speaker}/{}/{text}`;
-    `{}` is anything. The first pattern that fits a path counts.
+    A pattern is the end of a path without its suffix: `{speaker}_{}` or `{speaker}/{}/{text}`; `{}`
+    matches anything. The first pattern that matches a path is used.
 
     Raises:
-        UsageError: a pattern has no field, or one twice.
-        AsdfError: no pattern fits a path; a speaker who is not known would be in several lists.
+        UsageError: a pattern has no field, or repeats one.
+        AsdfError: no pattern matches a path; an unknown speaker could be in several lists.
     """
     compiled = list(map(_compile, patterns))
     columns: dict[str, list[str]] = {}
@@ -162,7 +162,7 @@ def _match(
     compiled: Sequence[re.Pattern[str]],
     path: str,
 ) -> dict[str, str] | None:
-    """Return the fields that the first pattern that fits finds in a path; None where none fits."""
+    """Return the fields of the first pattern that matches a path; None if none matches."""
     for pattern in compiled:
         match = pattern.fullmatch(path)
         if match is not None:
@@ -177,7 +177,7 @@ def _compile(pattern: str) -> re.Pattern[str]:
     for match in _FIELD.finditer(pattern):
         expression += re.escape(pattern[end : match.start()])
         fields.append(match.group(1))
-        # Reluctant: '{speaker}_{}' takes the speaker up to the first underscore.
+        # Reluctant: '{speaker}_{}' matches the speaker up to the first underscore.
         expression += f"(?P<{match.group(1)}>[^/]+?)" if match.group(1) else "[^/]+"
         end = match.end()
     expression += re.escape(pattern[end:])

@@ -1,8 +1,8 @@
-"""A stated part of a corpus by its name: `asvspoof19~0.1`, `mlaad:de~2000`, `asvspoof19~0.1~3`.
+"""Parts of a corpus given in its name: `asvspoof19~0.1`, `mlaad:de~2000`, `asvspoof19~0.1~3`.
 
-Invariant: the part follows from the name alone, with its seed, and is in every file and record by
-it; it has its share of each class and attack, and a smaller part of the same seed lies in a larger
-one.
+Invariant: the part depends only on the name, which includes its seed and is used in every file and
+record. It has the same proportions of each class and attack as the whole, and a smaller part with
+the same seed is contained in a larger one.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _PART = re.compile(r"(\d+(?:\.\d+)?)(?:~(\d{1,9}))?")
 
 @dataclass(frozen=True)
 class StatedPart:
-    """How much of a corpus is taken.
+    """The size of a part of a corpus.
 
     Attributes:
-        amount: Share of its trials below 1, else their number.
+        amount: Proportion of its trials if below 1, else their number.
     """
 
     amount: float
@@ -36,12 +36,12 @@ class StatedPart:
         self,
         trials: TrialList,
     ) -> TrialList:
-        """Return the part of a list, in its order and under its name.
+        """Return the part of a list, in its order and with its name.
 
-        Each class and attack keeps its share, and at least one trial.
+        Each class and attack keeps its proportion, and at least one trial.
 
         Raises:
-            UsageError: it has fewer trials than are to be taken.
+            UsageError: the list has too few trials.
         """
         if self.amount > len(trials):
             raise UsageError(
@@ -63,16 +63,16 @@ class StatedPart:
         self,
         utterance: str,
     ) -> bytes:
-        """Return what trials are ordered by: it depends on no other trial, nor on their order."""
+        """Return a sort key of a trial, independent of other trials and of their order."""
         text = f"{self.seed}:{utterance}"
         return hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()
 
 
 def parse_part(name: str) -> tuple[str, StatedPart | None]:
-    """Return the name of a corpus, and the part of it that a name states; None for all of it.
+    """Return the name of a corpus, and the part of it in a name; None for all of it.
 
     Raises:
-        UsageError: what stands behind the '~' is no share, number or seed.
+        UsageError: the text after the '~' is not a proportion, a number or a seed.
     """
     whole, sign, text = name.partition(_SIGN)
     if not sign:

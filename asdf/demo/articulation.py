@@ -1,4 +1,4 @@
-"""Random syllables, and the movements of the articulators that say them."""
+"""Random syllables, and the movements of the articulators for them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from asdf.demo.speakers import Speaker
 from asdf.facts import SAMPLE_RATE
 
 TICK = 32
-"""Samples between the targets of articulation."""
+"""Number of samples between targets of articulation."""
 
 _HIGHEST_FORMANT_HZ = 7700.0
 
@@ -46,7 +46,7 @@ _FRICATIVES = (
 
 @dataclass(frozen=True)
 class Target:
-    """What the articulators aim at in one tick.
+    """The target of the articulators in one tick.
 
     Attributes:
         shape: Lowest formants in Hz, (3,).
@@ -102,7 +102,7 @@ def draw_targets(speaker: Speaker, ticks: int, rng: Generator) -> list[Target]:
         elif kind < 0.88:
             sonorant = _draw_shape(_SONORANTS, 0.03, rng)
             hold(45, 100, Target(sonorant, voice=rng.uniform(0.35, 0.6)))
-        # Else the syllable is its vowel.
+        # Otherwise the syllable is only its vowel.
         hold(70, 200, Target(vowel, voice=rng.uniform(0.7, 1.1)))
         has_pause = rng.random() < 0.12
         if has_pause:
@@ -112,7 +112,7 @@ def draw_targets(speaker: Speaker, ticks: int, rng: Generator) -> list[Target]:
 
 
 def _draw_shape(shapes: Array, spread: float, rng: Generator) -> Array:
-    """Draw a shape (3,) out of (n, 3), each formant of which is a little off."""
+    """Draw a shape (3,) out of (n, 3), with a small deviation of each formant."""
     shape: Array = shapes[rng.integers(len(shapes))]
     return shape * rng.normal(1, spread, 3)
 
@@ -130,7 +130,7 @@ def _draw_fricative(speaker: Speaker, vowel: Array, rng: Generator) -> Target:
 
 
 def articulate(speaker: Speaker, targets: list[Target], rng: Generator) -> Articulation:
-    """Move from target to target, each articulator at its own speed."""
+    """Move between targets, each articulator at its own speed."""
     ticks = len(targets)
     low = np.stack([target.shape for target in targets])
     high = np.broadcast_to(_HIGH_FORMANTS_HZ, (ticks, 4))
@@ -141,7 +141,7 @@ def articulate(speaker: Speaker, targets: list[Target], rng: Generator) -> Artic
     breath = np.array([target.breath for target in targets])
     hiss = np.array([target.hiss for target in targets])
     hiss_hz = np.array([(target.centre_hz, target.width_hz) for target in targets])
-    # A hiss begins and ends most quickly; the formants, above, move most slowly.
+    # A hiss starts and ends fastest; the formants, above, move slowest.
     return Articulation(
         np.minimum(formants_hz, _HIGHEST_FORMANT_HZ),
         voice=smooth(voice, 12),

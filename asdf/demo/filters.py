@@ -1,7 +1,7 @@
-"""The filters that the demo corpus's voices and its recorder need: resonators, short responses.
+"""Filters for the demo corpus's voices and its recorder: resonators, short responses.
 
-Invariant: no filter runs sample by sample in Python; resonators are applied to spectra by those who
-take them, and responses by FFT.
+Invariant: no filter runs sample by sample in Python; callers apply resonators to spectra, and
+responses are applied by FFT.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ _FFT_MULTIPLE = 2048
 
 
 def resonators(centres_hz: Array, widths_hz: Array) -> Array:
-    """Return denominators (frames, 2 n + 1) of n resonators in series, each of gain 1 at 0 Hz."""
+    """Return denominators (frames, 2 n + 1) of n resonators in series, with gain 1 at 0 Hz each."""
     widths_hz = np.broadcast_to(widths_hz, centres_hz.shape)
-    # Of the pair of poles of each resonator.
+    # Radius of the pole pair of each resonator.
     radius = np.exp(-np.pi * widths_hz / SAMPLE_RATE)
     angle = 2 * np.pi * centres_hz / SAMPLE_RATE
     first = -2 * radius * np.cos(angle)

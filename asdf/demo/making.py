@@ -1,7 +1,7 @@
-"""A corpus that is made whole in another folder, and renamed at the very end.
+"""Creation of a corpus in a temporary folder, which is renamed at the end.
 
-Invariant: the folder holds a whole corpus or does not exist. A mark in it says all that the corpus
-follows from, so that a second call costs nothing.
+Invariant: the folder contains a complete corpus or does not exist. A mark in it states everything
+that the corpus depends on, so that a second call is cheap.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _ABANDONED_S = 3600
 
 @dataclass(frozen=True)
 class Making:
-    """How a corpus is made.
+    """Parameters for making a corpus.
 
     Attributes:
-        name: Name of it in messages.
-        count: Number of its utterances.
+        name: Name of the corpus in messages.
+        count: Number of utterances.
         write: Function that writes it into a folder and yields after each utterance.
     """
 
@@ -40,10 +40,10 @@ class Making:
 
 
 def make_once(folder: Path, mark: str, making: Making) -> None:
-    """Make a corpus in `folder`, unless it exists; one with another mark is replaced.
+    """Make a corpus in `folder`, unless it exists; a corpus with another mark is replaced.
 
     Raises:
-        AsdfError: `folder` holds something else, or cannot be written.
+        AsdfError: `folder` has other content, or cannot be written.
     """
     if _is_made(folder, mark, making):
         return
@@ -62,7 +62,7 @@ def make_once(folder: Path, mark: str, making: Making) -> None:
             folder.rename(workshop / "old")
         new.rename(folder)
     except (OSError, soundfile.LibsndfileError) as error:
-        # Another process that made the same corpus meanwhile has done this one's work.
+        # Another process may have made the same corpus meanwhile.
         if not _is_made(folder, mark, making):
             raise AsdfError(_advice(folder, error, making)) from error
     finally:
@@ -70,11 +70,11 @@ def make_once(folder: Path, mark: str, making: Making) -> None:
 
 
 def _open_workshop(folder: Path) -> Path:
-    """Make a folder next to `folder`, and remove those that killed processes left there."""
+    """Make a folder next to `folder`, and remove those left by killed processes."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     for workshop in folder.parent.glob(f".{folder.name}.*.part"):
         age_s = time.time() - workshop.stat().st_mtime
-        # A younger workshop may be that of a process at work.
+        # A recent folder may belong to a running process.
         if age_s > _ABANDONED_S:
             shutil.rmtree(workshop, ignore_errors=True)
     prefix = f".{folder.name}."

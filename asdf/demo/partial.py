@@ -1,12 +1,12 @@
 """Partially spoofed recordings of the demo corpus: words of a voice through a vocoder.
 
-Invariant: both classes are the same sound but for the spoofed parts, which have the level of what
-they replace and fade in and out within 5 ms; then both pass the same recorder. So neither level nor
-noise nor edges show a part: its phases and its regularity do, as in the corpus itself.
+Invariant: both classes have the same sound except in the spoofed parts, which keep the level of the
+replaced sound and fade in and out within 5 ms; then both pass the same recorder. Neither level nor
+noise nor edges reveal a part, only its phases and its regularity, as in the corpus itself.
 
-They lie in a folder of the corpus of their own, so that its other files stay as they are. Their
-lists are tables with the column `spoofed_s`; a part is stated from where its fade begins to where
-it ends. Speakers are in none of the other sets.
+They are in a separate folder of the corpus, so that its other files are unchanged. Their lists are
+tables with the column `spoofed_s`; a part is stated from the start of its fade to the end. Their
+speakers are in none of the other sets.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from asdf.trials.trial_list import TrialList
 
 VERSION = 1
 FOLDER = "partial"
-# Behind those of the corpus's own sets: another key is another speaker.
+# After those of the corpus's own sets: another key is another speaker.
 _FIRST_KEY = 10
 _FADE = 80
 
@@ -44,7 +44,7 @@ class PartialSet:
     """One of the sets of partially spoofed recordings.
 
     Attributes:
-        pairs: Bona fide recordings per speaker, and as many partially spoofed ones.
+        pairs: Number of bona fide recordings per speaker, and of partially spoofed ones.
     """
 
     name: str
@@ -54,7 +54,7 @@ class PartialSet:
 
     @property
     def size(self) -> int:
-        """Its number of recordings, of both classes."""
+        """Number of recordings, of both classes."""
         return 2 * self.speakers * self.pairs
 
 
@@ -72,11 +72,11 @@ def make_partial_demo(
 ) -> None:
     """Make the partially spoofed recordings of the demo corpus in `folder`, unless they exist.
 
-    Recordings are of 1.6 to 3.2 s, 16 kHz mono FLAC. The corpus itself is made first, where there
-    is none. The same arguments give the same samples.
+    Recordings are 1.6 to 3.2 s long, 16 kHz mono FLAC. The corpus itself is made first if it is
+    missing. The same arguments give the same samples.
 
     Raises:
-        AsdfError: `folder` holds something else, or cannot be written.
+        AsdfError: `folder` has other content, or cannot be written.
     """
     folder = Path(folder)
     if not (folder / MARK).is_file():
@@ -121,13 +121,13 @@ def _make(seed: int, sets: tuple[PartialSet, ...], folder: Path) -> Iterator[Non
 
 
 def _draw_recordings(partial_set: PartialSet, rng: Generator) -> list[Rendering]:
-    """Return all recordings in random order, so that a name says nothing about its label."""
+    """Return all recordings in random order, so that names do not reveal labels."""
     recordings = []
     for count in range(partial_set.speakers * partial_set.pairs):
         speaker, number = divmod(count, partial_set.pairs)
         attack = partial_set.attacks[count % len(partial_set.attacks)]
         recordings.append(Rendering(speaker, number, BONA_FIDE))
-        # Of a rendering with a number of its own, so that no spoof has its bona fide twin.
+        # A separate rendering number, so that no spoof has a bona fide twin.
         recordings.append(Rendering(speaker, partial_set.pairs + number, attack))
     order = rng.permutation(len(recordings))
     return [recordings[index] for index in order]
@@ -138,7 +138,7 @@ def _speak_in_parts(
     key: tuple[int, int],
     rng: Generator,
 ) -> tuple[Array, tuple[Segment, ...]]:
-    """Return what the recorder hears, (samples,), and its spoofed parts."""
+    """Return the sound before the recorder, (samples,), and its spoofed parts."""
     speaker = draw_speaker(default_rng([*key, recording.speaker]))
     sound = speak(speaker, rng.uniform(1.6, 3.2), rng)
     if recording.attack == BONA_FIDE:
@@ -151,9 +151,9 @@ def _speak_in_parts(
 
 
 def _draw_parts(samples: int, rng: Generator) -> list[tuple[int, int]]:
-    """Return one to three ranges of samples, ascending and apart, of 0.15 to 0.8 s.
+    """Return one to three ascending, separate ranges of samples, of 0.15 to 0.8 s.
 
-    A part may reach to the beginning or the end of the recording.
+    A part may extend to the beginning or the end of the recording.
     """
     count = int(rng.integers(1, 4))
     bounds = np.linspace(0, samples, count + 1).astype(int)
@@ -162,7 +162,7 @@ def _draw_parts(samples: int, rng: Generator) -> list[tuple[int, int]]:
         longest = min(round(0.8 * SAMPLE_RATE), high - low - 4 * _FADE)
         length = int(rng.integers(round(0.15 * SAMPLE_RATE), longest + 1))
         start = int(rng.integers(low, high - 4 * _FADE - length + 1))
-        # One part in eight begins with the recording.
+        # One part in eight starts with the recording.
         if low == 0 and rng.random() < 1 / 8:
             start = 0
         parts.append((start, start + length))
@@ -170,12 +170,12 @@ def _draw_parts(samples: int, rng: Generator) -> list[tuple[int, int]]:
 
 
 def _replace(sound: Array, vocoded: Array, start: int, end: int) -> None:
-    """Put a part of the vocoded sound in place of that of `sound`, with the level that it has."""
+    """Replace a part of `sound` by that of the vocoded sound, keeping its level."""
     original = sound[start:end]
     spoofed = vocoded[start:end]
     level = np.sqrt(np.mean(original**2) / (np.mean(spoofed**2) + 1e-12))
     weight = np.ones(end - start)
-    # At the edges of the recording nothing is faded: there is nothing to fade from.
+    # There is no fade at the edges of the recording.
     ramp = (np.arange(_FADE) + 0.5) / _FADE
     if start > 0:
         weight[:_FADE] = ramp

@@ -1,4 +1,4 @@
-"""The recorder that both classes of the demo corpus pass, so that nothing of it separates them."""
+"""The recorder for both classes of the demo corpus, so that it does not separate them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from asdf.demo.filters import filtered
 
 
 def record(sound: Array, rng: Generator) -> np.ndarray:
-    """Record a sound: either polarity, a rising response, a noise floor, a level, 16 bits."""
+    """Record a sound: random polarity, a rising response, a noise floor, a level, 16 bits."""
     polarity = rng.choice((-1.0, 1.0))
     previous = np.append(0.0, sound[:-1])
     sound = polarity * (sound - 0.97 * previous)

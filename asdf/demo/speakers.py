@@ -1,4 +1,4 @@
-"""The speakers of the demo corpus: what stays the same in all their utterances."""
+"""The speakers of the demo corpus: constant properties in all their utterances."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from numpy.random import Generator
 
 @dataclass(frozen=True)
 class Speaker:
-    """What stays the same in all utterances of a speaker.
+    """Constant properties of a speaker.
 
     Attributes:
         tract: Formants relative to those of an average male.
         melody: Standard deviation of log F0.
-        closure: Time constant of the glottal closure in cycles; the larger it is, the steeper
-            the spectrum falls.
+        closure: Time constant of the glottal closure in cycles; larger values give a steeper
+            spectrum.
     """
 
     tract: float
@@ -31,7 +31,7 @@ class Speaker:
 
 
 def draw_speaker(rng: Generator) -> Speaker:
-    """Draw a speaker, as often with a low voice as with a high one."""
+    """Draw a speaker, with equal probability of a low or a high voice."""
     high = rng.random() < 0.5
     tract = 1.15 if high else 1.0
     f0_hz = 200 if high else 115

@@ -1,10 +1,10 @@
-"""A small synthetic corpus, laid out like ASVspoof 2019 LA.
+"""A small synthetic corpus with the layout of ASVspoof 2019 LA.
 
-Invariant: no utterance and no speaker is in two sets, a spoof resynthesises a rendering that is in
-none, and the vocoder A04 is in the evaluation set only. Both classes pass the same recorder: level,
-duration, noise floor and edges say nothing. What separates them is phase and regularity: a vocoder
-smears the sharp glottal closures (so waveforms of spoofs have lower peaks). A04 smears them least,
-and is harder than the seen vocoders, as unseen attacks are.
+Invariant: no utterance and no speaker is in two sets, a spoof resynthesises a rendering that is not
+in any set, and the vocoder A04 is only in the evaluation set. Both classes pass the same recorder,
+so level, duration, noise floor and edges do not reveal the class. Phase and regularity do: a
+vocoder smears the sharp glottal closures (so waveforms of spoofs have lower peaks). A04 smears them
+least and is harder than the seen vocoders, as unseen attacks are.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["DEMO_SETS", "MARK", "DemoSet", "make_demo_corpus"]
 
 VERSION = 2
 BONA_FIDE = "-"
-"""What a protocol has for an attack where there is none."""
+"""Value of the attack in a protocol if there is none."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ class DemoSet:
     """One of the corpus's sets.
 
     Attributes:
-        protocol: End of its protocol's name.
-        pairs: Bona fide utterances per speaker, and as many spoofs of the same voice.
+        protocol: Suffix of its protocol's name.
+        pairs: Number of bona fide utterances per speaker, and of spoofs with the same voice.
     """
 
     name: str
@@ -50,7 +50,7 @@ class DemoSet:
 
     @property
     def size(self) -> int:
-        """Its number of utterances, of both classes."""
+        """Number of utterances, of both classes."""
         return 2 * self.speakers * self.pairs
 
     @property
@@ -68,7 +68,7 @@ DEMO_SETS = (
 
 @dataclass(frozen=True)
 class Rendering:
-    """A recording that is to be made: the speaker, a number, and the attack or BONA_FIDE."""
+    """A recording to make: the speaker, a number, and the attack or BONA_FIDE."""
 
     speaker: int
     number: int
@@ -86,14 +86,14 @@ class Rendering:
 def make_demo_corpus(folder: Path, seed: int = 0, sets: tuple[DemoSet, ...] = DEMO_SETS) -> None:
     """Make the demo corpus in `folder`, unless it exists.
 
-    Utterances are of 1 to 2.6 s, 16 kHz mono FLAC. An older version, or a corpus of another seed or
-    size, is replaced. The same arguments give the same samples.
+    Utterances are 1 to 2.6 s long, 16 kHz mono FLAC. An older version, or a corpus with another
+    seed or size, is replaced. The same arguments give the same samples.
 
     Raises:
-        AsdfError: `folder` holds something else, or cannot be written.
+        AsdfError: `folder` has other content, or cannot be written.
     """
     count = sum(demo_set.size for demo_set in sets)
-    # All that the corpus follows from.
+    # Everything that the corpus depends on.
     lines = ["ASDF demo corpus", f"version {VERSION}", f"seed {seed}", *map(str, sets)]
     mark = "\n".join(lines) + "\n"
     make_once(Path(folder), mark, Making("the demo corpus", count, partial(_make, seed, sets)))
@@ -124,14 +124,14 @@ def _make(seed: int, sets: tuple[DemoSet, ...], folder: Path) -> Iterator[None]:
 
 
 def _draw_trials(demo_set: DemoSet, rng: Generator) -> list[Rendering]:
-    """Return all trials of a set in random order, so that a name says nothing about its label."""
+    """Return all trials of a set in random order, so that names do not reveal labels."""
     bona_fide = []
     spoofs = []
     for count in range(demo_set.speakers * demo_set.pairs):
         speaker, number = divmod(count, demo_set.pairs)
         attack = demo_set.attacks[count % len(demo_set.attacks)]
         bona_fide.append(Rendering(speaker, number, BONA_FIDE))
-        # Of a rendering with a number of its own, so that no spoof has its bona fide twin.
+        # A separate rendering number, so that no spoof has a bona fide twin.
         spoofs.append(Rendering(speaker, demo_set.pairs + number, attack))
     trials = bona_fide + spoofs
     order = rng.permutation(len(trials))

@@ -1,9 +1,9 @@
 """Four vocoders: the spoof half of the demo corpus.
 
-Invariant: a spoof differs from its voice in structure only. Each vocoder analyses a voice into what
-real ones keep (a smooth envelope and F0) and rebuilds it with what they lose: the phases, the
-irregular cycles, the fine structure of breath. The numbers here are part of the corpus: with others
-its samples would be others.
+Invariant: a spoof differs from its voice only in structure. Each vocoder analyses a voice into what
+real vocoders preserve (a smooth envelope and F0) and resynthesises it without what they lose: the
+phases, the irregular cycles, the fine structure of breath. The constants here are part of the
+corpus: changing them would change its samples.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""Speech-like voices by numpy alone: the bona fide half of the demo corpus.
+"""Speech-like voices with numpy: the bona fide half of the demo corpus.
 
-Invariant: an utterance is a function of its speaker, its duration and its generator alone, so that
-the corpus is the same wherever and however often it is made. The voices are source-filter synthesis
-(Fant, 1960) with the irregularity that human speech has and that vocoders lose: every glottal cycle
-has its own length (jitter), height (shimmer) and open quotient, and breath noise comes and goes
-with it.
+Invariant: an utterance depends only on its speaker, its duration and its generator, so that the
+corpus is reproducible everywhere. The voices are source-filter synthesis (Fant, 1960) with the
+irregularity of human speech that vocoders lose: every glottal cycle has its own length (jitter),
+height (shimmer) and open quotient, and breath noise varies with it.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ from asdf.demo.speakers import Speaker
 from asdf.facts import SAMPLE_RATE
 
 _FFT = 640
-# Of the seven formants.
+# Bandwidths of the seven formants.
 _BANDWIDTHS_HZ = np.array([70, 90, 130, 200, 250, 350, 450], dtype=float)
 
 
 def speak(speaker: Speaker, seconds: float, rng: Generator) -> Array:
-    """Say random syllables in a small room, without recording noise.
+    """Synthesise random syllables in a small room, without recording noise.
 
-    (samples,), `seconds` at 16 kHz.
+    The result is (samples,), `seconds` at 16 kHz.
     """
     samples = round(seconds * SAMPLE_RATE)
     ticks = samples // TICK + 2
@@ -42,7 +41,7 @@ def speak(speaker: Speaker, seconds: float, rng: Generator) -> Array:
     log_f0 = per_sample(_draw_log_f0(speaker, ticks, rng))
     pulses, openness = _move_glottis(speaker, log_f0, rng)
     breath, friction = rng.standard_normal((2, samples))
-    # Breath comes and goes with the opening of the glottis.
+    # Breath varies with the opening of the glottis.
     phonation = pulses + speaker.breath * openness * breath
     voiced = per_sample(tracks.voice) * phonation
     source = voiced + per_sample(tracks.breath) * breath
@@ -66,10 +65,10 @@ def _draw_log_f0(speaker: Speaker, ticks: int, rng: Generator) -> Array:
 
 
 def _move_glottis(speaker: Speaker, log_f0: Array, rng: Generator) -> tuple[Array, Array]:
-    """Return the derivative of the glottal flow, and how far the glottis is open; both (samples,).
+    """Return the derivative of the glottal flow, and the opening of the glottis; both (samples,).
 
-    Each cycle is Rosenberg's (1971) pulse with the exponential return of the LF model (Fant et al.,
-    1985).
+    Each cycle is Rosenberg's (1971) pulse with the exponential return phase of the LF model (Fant
+    et al., 1985).
     """
     phase, cycles = _draw_phase(speaker, log_f0, rng)
     cycle = np.minimum(phase.astype(np.int64), cycles - 1)
@@ -93,7 +92,7 @@ def _move_glottis(speaker: Speaker, log_f0: Array, rng: Generator) -> tuple[Arra
     returning = -steepest * return_phase
     after_peak = np.where(x < end, closing, returning)
     change = np.where(x < peak, opening, after_peak)
-    # The flow of a cycle adds up to nothing.
+    # The flow of a cycle sums to zero.
     returned = -np.expm1((end - 1) / speaker.closure)
     change += steepest * speaker.closure * returned
     flow = np.sin(np.pi * x / end)
@@ -102,14 +101,14 @@ def _move_glottis(speaker: Speaker, log_f0: Array, rng: Generator) -> tuple[Arra
 
 
 def _draw_phase(speaker: Speaker, log_f0: Array, rng: Generator) -> tuple[Array, int]:
-    """Return how many cycles have passed at each sample, (samples,), and how many there may be."""
+    """Return the number of cycles passed at each sample, (samples,), and its maximum."""
     steady = np.cumsum(np.exp(log_f0)) / SAMPLE_RATE
     cycles = int(steady[-1]) + 3
     positions = np.arange(len(steady))
     jitter = speaker.jitter * rng.standard_normal(cycles)
     uneven = np.arange(cycles) + jitter
     starts = np.interp(uneven, steady, positions.astype(float))
-    # No cycle begins before the last one does.
+    # No cycle starts before the previous one.
     in_order = np.maximum.accumulate(starts)
     return np.interp(positions, in_order, np.arange(cycles)), cycles
 
@@ -136,7 +135,7 @@ def _add_room(voice: Array, rng: Generator) -> Array:
     """Add a short reverberant tail: a decaying noise 18 to 28 dB below the direct sound."""
     time_s = np.arange(2400) / SAMPLE_RATE
     white = rng.standard_normal(len(time_s))
-    # 60 dB, a factor of exp(-6.9), in this time.
+    # Decay by 60 dB, a factor of exp(-6.9), in this time.
     decay_s = rng.uniform(0.1, 0.3)
     decay = np.exp(-6.9 * time_s / decay_s)
     tail = white * decay

@@ -1,4 +1,4 @@
-"""Lists of recordings packed into tars: shards that ASDF, webdataset and others read in place."""
+"""Lists of recordings packed into tar shards that ASDF, webdataset and others read in place."""
 
 # ruff: noqa: F401 (names for others)
 

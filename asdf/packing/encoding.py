@@ -1,8 +1,8 @@
-"""A recording as it is put into a shard: its bytes as they are, or FLAC or Opus.
+"""Encoding of a recording in a shard: its bytes unchanged, or FLAC or Opus.
 
-Invariant: a recording is decoded to its end before it is packed, so that nothing damaged gets into
-a shard. FLAC holds the samples that ASDF reads, bit for bit, but for recordings of floats, which
-are rounded to 24 bits; that is compared, and counted.
+Invariant: a recording is fully decoded before it is packed, so that nothing damaged gets into a
+shard. FLAC preserves the samples that ASDF reads, bit for bit, except for recordings of floats,
+which are rounded to 24 bits; the result is compared, and rounded recordings are counted.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from asdf.facts import AUDIO_SUFFIXES
 from asdf.settings.sections import Audio
 
 FORMATS = ("keep", "flac", "opus")
-"""Bytes as they are; lossless; lossy."""
+"""Formats: bytes unchanged; lossless; lossy."""
 
-# What has samples of 16 bits or fewer.
+# Formats with samples of at most 16 bits.
 _SHORT = {"PCM_16", "PCM_S8", "PCM_U8", "ULAW", "ALAW"}
 _OPUS_RATES = (8000, 12000, 16000, 24000, 48000)
-# Half a step of 24 bits, and as much again for float32's own rounding.
+# Half a step of 24 bits, and the same again for float32's own rounding.
 _ROUNDING = 2.0**-23
 
 
@@ -39,8 +39,8 @@ class Encoded:
     """A recording as a member of a shard.
 
     Attributes:
-        suffix: End of its name: '.flac'.
-        frames, rate: Samples per channel and sampling rate in Hz, as they are read from it.
+        suffix: Suffix of its name: '.flac'.
+        frames, rate: Number of samples per channel and sampling rate in Hz, as decoded.
         is_rounded: Whether samples of floats were rounded to 24 bits.
     """
 
@@ -52,10 +52,11 @@ class Encoded:
 
 
 def encode(path: str, form: str) -> Encoded | str:
-    """Return a recording, or a part of one, as it is packed; or what is wrong with it, in words.
+    """Return a recording, or a part of one, as it is packed; or its problem, in words.
 
     Args:
-        form: One of `FORMATS`. A part of a recording has no bytes of its own: of 'keep' it is FLAC.
+        form: Format, one of `FORMATS`. A part of a recording has no bytes of its own, so 'keep'
+            makes it FLAC.
     """
     try:
         return _encode(path, form)
@@ -80,7 +81,7 @@ def _encode(path: str, form: str) -> Encoded:
         decoded_length(source)
         suffix = PurePosixPath(whole).suffix.lower()
         if suffix not in AUDIO_SUFFIXES:
-            # Rows of a table often have no names; readers of shards know recordings by theirs.
+            # Rows of a table often lack names, which readers of shards use to identify recordings.
             suffix = f".{kind.lower()}"
         return Encoded(content, suffix, frames, rate)
     samples = read_audio(source, audio=Audio(sample_rate=rate, channels="all"))
@@ -92,7 +93,7 @@ def _encode(path: str, form: str) -> Encoded:
 def _as_flac(path: str, samples: np.ndarray, rate: int, subtype: str) -> Encoded:
     bits = 16 if subtype == "PCM_16" else 24
     integers = np.rint(np.ldexp(samples.astype(np.float64), bits - 1))
-    # libsndfile takes the highest bits of numbers of 32 bits.
+    # libsndfile takes the highest bits of 32-bit numbers.
     largest = 2 ** (bits - 1) - 1
     shifted = (np.clip(integers, -largest - 1, largest)).astype(np.int32) << (32 - bits)
     buffer = io.BytesIO()
@@ -111,7 +112,7 @@ def _as_flac(path: str, samples: np.ndarray, rate: int, subtype: str) -> Encoded
 
 
 def _as_opus(path: str, samples: np.ndarray, rate: int) -> Encoded:
-    # No band of the recording is lost.
+    # The next higher rate preserves all frequencies of the recording.
     to = next((known for known in _OPUS_RATES if known >= rate), _OPUS_RATES[-1])
     resampled = resample(samples, rate, to)
     buffer = io.BytesIO()

@@ -1,7 +1,7 @@
-"""What recordings are called in shards.
+"""Names of recordings in shards.
 
-Invariant: no two recordings have one name, and a name has no dot but the one before its suffix, at
-which the library webdataset ends a sample's name.
+Invariant: names are distinct and contain no dot except before the suffix, because the library
+webdataset ends a sample's name at the first dot.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _ARCHIVES = (".tar/", ".parquet/")
 
 
 def member_names(ids: Iterable[str]) -> list[str]:
-    """Return a name without suffix for each recording, by its id.
+    """Return a name without suffix for each recording, from its id.
 
     Examples:
         >>> member_names(["flac/LA_1.flac", "../b/x.1.wav#t=1.5,2", "flac/LA_1.wav"])
@@ -28,7 +28,7 @@ def member_names(ids: Iterable[str]) -> list[str]:
         name = _name_of(utterance)
         count = known.get(name, 0)
         known[name] = count + 1
-        # The new name may be that of another recording, too.
+        # The new name may belong to another recording too.
         while count and (numbered := f"{name}-{count + 1}") in known:
             count += 1
         if count:
@@ -51,7 +51,7 @@ def _name_of(utterance: str) -> str:
             stem += f"-{part.start}-{part.stop}"
         if part.channel is not None:
             stem += f"-c{part.channel}"
-    # Underscores at the beginning mark members that webdataset passes over.
+    # webdataset skips members with leading underscores.
     stem = stem.replace(".", "_").lstrip("_") or "recording"
     folders = [word for word in folder.split("/") if word not in ("", ".", "..")]
     return "/".join([*folders, stem])

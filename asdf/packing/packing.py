@@ -1,9 +1,9 @@
-"""Pack a list of recordings into shards.
+"""Packing of a list of recordings into shards.
 
-Invariant: which recording lies in which shard, and every byte of the shards, follow from the list,
-the options and the recordings alone, not from the number of processes nor from how often the work
-was stopped. `NAME_pack.json` names the shards that are whole; work goes on behind them. The list of
-the pack is written last: where it exists, everything is there, counted.
+Invariant: the shard of each recording, and every byte of the shards, depend only on the list, the
+options and the recordings, not on the number of processes or on interruptions. `NAME_pack.json`
+lists the complete shards, after which work resumes. The list of the pack is written last: if it
+exists, everything is complete and counted.
 """
 
 from __future__ import annotations
@@ -43,24 +43,24 @@ from asdf.trials.table import write_trials
 from asdf.trials.trial_list import UNLABELLED, TrialList
 
 _VERSION = 1
-# Recordings that a process is given ahead, so that it never waits, and a stop waits for few.
+# Recordings that a process gets in advance, so that it never waits, but a stop waits for few.
 _AHEAD = 8
 _LABELS = {1: "bonafide", 0: "spoof"}
-# Bytes at the end of a tar, up to a record of 10 kB.
+# Size of the end of a tar, up to a record of 10 kB.
 _END = 10240
 
 
 @dataclass(frozen=True)
 class PackOptions:
-    """How a list is packed.
+    """Options for packing a list.
 
     Attributes:
-        name: Beginning of the names of the files.
-        shard_bytes: Most bytes of a shard; one recording may have more.
-        form: Format of the recordings, of `asdf.packing.FORMATS`.
-        seed: Seed of the order; None: that of the list.
-        skip_broken: Whether recordings that cannot be read are left out, and counted.
-        processes: Processes that encode; 0: this one.
+        name: Prefix of the names of the files.
+        shard_bytes: Maximum size of a shard in bytes; a single recording may exceed it.
+        form: Format of the recordings, one of `asdf.packing.FORMATS`.
+        seed: Seed of the order; None: the order of the list.
+        skip_broken: Whether to leave out and count unreadable recordings.
+        processes: Number of encoding processes; 0: only this one.
     """
 
     name: str
@@ -73,14 +73,13 @@ class PackOptions:
 
 @dataclass(frozen=True)
 class Shard:
-    """A shard that is whole, as `NAME_pack.json` has it.
+    """A complete shard, as recorded in `NAME_pack.json`.
 
     Attributes:
-        stop: Number of recordings of the order that are done with it.
-        size, sha256: Bytes and digest of the tar.
+        stop: Number of recordings in the order up to its end.
+        size, sha256: Size of the tar in bytes, and its digest.
         rounded: Number of its recordings of floats that were rounded to 24 bits.
-        broken: Messages on recordings before its end that were left out, by their indices in the
-            list.
+        broken: Messages on skipped recordings before its end, by their indices in the list.
     """
 
     name: str
@@ -94,12 +93,12 @@ class Shard:
 
 @dataclass(frozen=True)
 class Pack:
-    """What was packed.
+    """The result of packing.
 
     Attributes:
         list_file: List of all recordings.
         shards: Shards in their order.
-        was_there: Number of the shards that were whole before.
+        was_there: Number of shards that were complete before.
     """
 
     list_file: Path
@@ -112,12 +111,12 @@ class Pack:
 
     @property
     def size(self) -> int:
-        """Bytes of all shards."""
+        """Total size of all shards in bytes."""
         return sum(shard.size for shard in self.shards)
 
     @property
     def rounded(self) -> int:
-        """Recordings of floats that were rounded."""
+        """Number of recordings of floats that were rounded."""
         return sum(shard.rounded for shard in self.shards)
 
     @property
@@ -127,10 +126,10 @@ class Pack:
 
 
 def pack_list(trials: TrialList, folder: Path, options: PackOptions) -> Pack:
-    """Pack a list, or go on where an earlier call was stopped.
+    """Pack a list, or resume an interrupted call.
 
     Raises:
-        UsageError: the folder has a pack of this name of another list or with other options; or
+        UsageError: the folder has a pack of this name from another list or with other options, or
             trials are compared with references.
         AsdfError: a recording cannot be read, or a shard cannot be written.
     """
@@ -156,7 +155,7 @@ def pack_list(trials: TrialList, folder: Path, options: PackOptions) -> Pack:
 
 
 class _Packing:
-    """A list on its way into shards."""
+    """The packing of a list in progress."""
 
     def __init__(self, trials: TrialList, folder: Path, options: PackOptions) -> None:
         self._trials = trials
@@ -174,7 +173,7 @@ class _Packing:
         """Wait until no other process writes this pack.
 
         Raises:
-            AsdfError: the folder cannot be made.
+            AsdfError: the folder cannot be created.
         """
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -185,7 +184,7 @@ class _Packing:
             yield
 
     def read_state(self) -> list[Shard]:
-        """Return the shards that are whole.
+        """Return the complete shards.
 
         Raises:
             UsageError: they are of another list, or were packed with other options.
@@ -213,7 +212,7 @@ class _Packing:
         return shards
 
     def _facts(self) -> dict[str, Any]:
-        """Return what a pack depends on."""
+        """Return the facts that a pack depends on."""
         digest = hashlib.sha256()
         digest.update(self._trials.labels.tobytes())
         for values in (self._trials.ids, *self._trials.columns.values()):
@@ -231,23 +230,23 @@ class _Packing:
         }
 
     def write_state(self, shards: Sequence[Shard]) -> None:
-        """Note which shards are whole."""
+        """Record the complete shards."""
         entries = [vars(shard) for shard in shards]
         write_text(self._state, json.dumps({**self._facts(), "shards": entries}, indent=1) + "\n")
 
     def write_shards(self, first: int, number: int) -> Iterator[Shard]:
-        """Write the recordings from `first` of the order on; yield each shard when it is whole."""
+        """Write the recordings from `first` of the order on; yield each complete shard."""
         broken: dict[str, str] = {}
         portion = _Portion(self._entries(first, broken), self._options.shard_bytes)
         while portion.pending is not None:
             name = f"{self._options.name}-{number:06d}.tar"
-            # What a process left that was killed; no other one writes this pack.
+            # Left by a killed process; no other process writes this pack.
             remove_unfinished(self._folder, output=name)
             written = write_shard(self._folder / name, portion.take())
             stop = len(self._order)
             if portion.pending is not None:
                 stop = portion.pending.position
-            # What is broken behind its last recording is noted with the shard, too.
+            # Broken recordings after its last one are recorded with the shard too.
             yield Shard(
                 name, stop, portion.taken, written.size, written.sha256, portion.rounded, {**broken}
             )
@@ -255,10 +254,10 @@ class _Packing:
             number += 1
 
     def _entries(self, first: int, broken: dict[str, str]) -> Iterator[Entry]:
-        """Yield the recordings from `first` of the order on; those that are broken are noted.
+        """Yield the recordings from `first` of the order on, recording broken ones.
 
         Raises:
-            AsdfError: one cannot be read, and is not to be left out.
+            AsdfError: a recording cannot be read, and must not be left out.
         """
         rest = self._order[first:].tolist()
         paths = [str(self._trials.path(index)) for index in rest]
@@ -287,10 +286,10 @@ class _Packing:
         return facts
 
     def write_list(self, shards: Sequence[Shard]) -> None:
-        """Write the list of all recordings in the order in which they lie in the shards.
+        """Write the list of all recordings in the order of the shards.
 
         Raises:
-            AsdfError: the numbers are not those of the shards.
+            AsdfError: the numbers differ from those of the shards.
         """
         ids: list[str] = []
         left_out: set[int] = set()
@@ -319,12 +318,12 @@ class _Packing:
 
 
 class _Portion:
-    """The recordings of one shard after another.
+    """Iterator over the recordings of one shard after another.
 
     Attributes:
         pending: First recording of the next shard; None at the end.
-        taken: Recordings of the shard that was taken last.
-        rounded: Those of them that were rounded.
+        taken: Number of recordings in the last shard.
+        rounded: Number of rounded recordings among them.
     """
 
     def __init__(self, entries: Iterator[Entry], most_bytes: int) -> None:
@@ -335,7 +334,7 @@ class _Portion:
         self.rounded = 0
 
     def take(self) -> Iterator[Entry]:
-        """Yield the recordings of the next shard: one at least, and as many as it may hold."""
+        """Yield the recordings of the next shard: at least one, up to its maximum size."""
         self.taken = 0
         self.rounded = 0
         size = _END
@@ -350,7 +349,7 @@ class _Portion:
 
 
 def _encode_all(paths: Sequence[str], options: PackOptions) -> Iterable[Encoded | str]:
-    """Yield each recording as it is packed, in their order.
+    """Yield each recording as it is packed, in order.
 
     Raises:
         AsdfError: a process was killed.
@@ -360,7 +359,7 @@ def _encode_all(paths: Sequence[str], options: PackOptions) -> Iterable[Encoded 
         yield from map(encode_one, paths)
         return
     share = options.processes * _AHEAD * 4
-    # Spawned: a forked process would inherit the threads of this one.
+    # Spawned, because a forked process would inherit the threads of this one.
     with ProcessPoolExecutor(options.processes, mp_context=get_context("spawn")) as pool:
         try:
             for start in range(0, len(paths), share):

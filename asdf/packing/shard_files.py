@@ -1,8 +1,8 @@
-"""A shard: a tar of recordings, each with what is known of it as JSON.
+"""A shard: a tar of recordings, each with its description as JSON.
 
-Invariant: a shard is whole when its files have their names: written, read back, and compared with
-what was to be written; its index and the lengths of its recordings lie next to it. The same
-recordings give the same bytes.
+Invariant: a shard is complete when its files have their final names, after they were written, read
+back and compared; its index and the lengths of its recordings are next to it. The same recordings
+give the same bytes.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class Entry(NamedTuple):
     """A recording of a shard.
 
     Attributes:
-        position: Its number in the order in which the list is packed.
+        position: Index in the order in which the list is packed.
         name: Name without suffix.
-        description: What is known of it, as JSON.
+        description: Facts about the recording, as JSON.
     """
 
     position: int
@@ -46,13 +46,13 @@ class Entry(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes that it takes in a tar, headers included."""
+        """Size in a tar in bytes, including headers."""
         contents = (len(self.recording.content), len(self.description))
         return sum(BLOCK + -(-size // BLOCK) * BLOCK for size in contents)
 
 
 def describe(facts: Mapping[str, str | int], recording: Encoded) -> bytes:
-    """Return what is known of a recording as JSON."""
+    """Return the description of a recording as JSON."""
     sizes = {"samples": recording.frames, "sample_rate": recording.rate}
     return json.dumps({**facts, **sizes}).encode()
 
@@ -80,7 +80,7 @@ class Written(NamedTuple):
     """A shard that was written and read back.
 
     Attributes:
-        size: Bytes of the tar.
+        size: Size of the tar, in bytes.
         sha256: Digest of its content.
     """
 
@@ -91,17 +91,17 @@ class Written(NamedTuple):
 def write_shard(path: Path, entries: Iterable[Entry]) -> Written:
     """Write a shard with its index and its lengths, and read it back.
 
-    One for a store is written on the local disk, and uploaded with the two.
+    A shard for a store is written to the local disk, and uploaded with its index and lengths.
 
     Raises:
-        AsdfError: it cannot be written, or what was read back is not what was written.
+        AsdfError: it cannot be written, or the content that is read back differs.
     """
     if not is_remote(path):
         return _write_local(path, entries)
     with TemporaryDirectory(prefix="asdf-pack-") as folder:
         local = Path(folder, path.name)
         written = _write_local(local, entries)
-        # The tar comes last: whoever sees it finds the others.
+        # The tar comes last: when it is visible, the other files exist.
         for suffix in (LENGTHS, _INDEX, ""):
             beside = local.with_name(local.name + suffix)
             if beside.exists():
@@ -140,7 +140,7 @@ def _write_members(file: _Hashed, entries: Iterable[Entry]) -> list[PackedLength
                 (name, recording.content),
                 (f"{entry.name}.json", entry.description),
             ):
-                # No time and no owner: the same recordings give the same bytes.
+                # Without time and owner, so that the same recordings give the same bytes.
                 info = tarfile.TarInfo(member)
                 info.size = len(content)
                 info.mode = 0o444
@@ -151,7 +151,7 @@ def _write_members(file: _Hashed, entries: Iterable[Entry]) -> list[PackedLength
 
 
 def _compare(path: Path, written: Written) -> None:
-    """Compare the content of a shard with what was written.
+    """Compare the content of a shard with the written content.
 
     Raises:
         AsdfError: they differ.

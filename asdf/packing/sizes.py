@@ -1,4 +1,4 @@
-"""Sizes as users write them: 1GB, 500MB, 2GiB."""
+"""Sizes in users' notation: 1GB, 500MB, 2GiB."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 
 def parse_size(text: str) -> int:
-    """Return how many bytes a size has.
+    """Return a size in bytes.
 
     Examples:
         >>> parse_size("1GB"), parse_size("1.5 MiB")
         (1000000000, 1572864)
 
     Raises:
-        UsageError: it is no size, or none of a byte or more.
+        UsageError: it is not a size of at least a byte.
     """
     match = _SIZE.fullmatch(text.strip())
     size = 0

@@ -1,6 +1,6 @@
-"""Networks made smaller: parts of the front end that matter least for the scores are removed.
+"""Pruning of networks: removal of the parts of the front end that matter least for the scores.
 
-The names below are the door of this room; they are imported when they are first used.
+The names below are the public interface of this room; they are imported on first use.
 """
 
 # ruff: noqa: F401 (names for others)

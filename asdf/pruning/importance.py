@@ -1,12 +1,12 @@
-"""How much the parts of a front end matter for the scores of some recordings.
+"""Importance of the parts of a front end for the scores of some recordings.
 
-Invariant: nothing of the network changes; importance is a sum over recordings, each heard as it is
-scored, and depends on no random number.
+Invariant: the network is unchanged; importance is a sum over recordings, each processed as in
+scoring, and depends on no random number.
 
-A channel of the convolutions and a unit of a feed-forward network matter as much as the loss would
-change, to first order, if they gave 0: the mean of |sum over time of activation * gradient|. A
-layer matters as much as it turns what enters it: 1 less the mean cosine between its input and its
-output.
+The importance of a channel of the convolutions, or of a unit of a feed-forward network, is the
+first-order change of the loss if its output were 0: the mean of |sum over time of activation *
+gradient|. The importance of a layer is the change of direction of its input: 1 minus the mean
+cosine between its input and its output.
 
 Source: Molchanov et al., "Importance Estimation for Neural Network Pruning", CVPR 2019, for
 activations; Men et al., "ShortGPT: Layers in Large Language Models are More Redundant Than You
@@ -33,13 +33,13 @@ from asdf.networks.interface import as_outputs
 
 @dataclass(frozen=True)
 class Importance:
-    """How much each part matters; larger numbers matter more.
+    """The importance of each part; larger numbers matter more.
 
     Attributes:
-        channels: (channels,) of each convolution of the stem.
-        units: (units,) of the feed-forward network of each encoder layer.
-        layers: (layers,).
-        utterances: Number of utterances that it was measured on.
+        channels: Importance of the channels of each convolution of the stem, (channels,).
+        units: Importance of the units of each encoder layer's feed-forward network, (units,).
+        layers: Importance of the encoder layers, (layers,).
+        utterances: Number of utterances used for measuring.
     """
 
     channels: list[Tensor]
@@ -52,7 +52,7 @@ def prunable_front_end(network: nn.Module) -> Wav2Vec2FrontEnd:
     """Return the front end whose parts can be removed.
 
     Raises:
-        UsageError: the network has none; the message says which it has.
+        UsageError: the network has none; the message names its front end.
     """
     front_end = getattr(network, "front_end", None)
     if type(front_end) is Wav2Vec2FrontEnd:
@@ -66,13 +66,13 @@ def prunable_front_end(network: nn.Module) -> Wav2Vec2FrontEnd:
 
 
 def measure_importance(network: nn.Module, trials: Iterable[tuple[Tensor, int]]) -> Importance:
-    """Measure the parts of a network in eval mode.
+    """Measure the importance of the parts of a network in eval mode.
 
     Args:
-        trials: Waveforms (samples,), as they are scored, and labels, 1 bona fide and 0 spoof.
+        trials: Waveforms (samples,), as scored, and labels, 1 bona fide and 0 spoof.
 
     Raises:
-        UsageError: the network has no front end whose parts can be removed; there are no trials.
+        UsageError: the network has no prunable front end, or there are no trials.
     """
     front_end = prunable_front_end(network)
     encoder = front_end.model.encoder.transformer
@@ -103,12 +103,12 @@ def measure_importance(network: nn.Module, trials: Iterable[tuple[Tensor, int]])
 
 
 def _adding(total: Tensor, time: tuple[int, ...], choose: Any) -> Any:
-    """Return a hook that adds the change of the loss if a layer's values were 0.
+    """Return a hook that accumulates the change of the loss if a layer's values were 0.
 
     Args:
-        total: (C,), which is added to.
-        time: Dimension of time of the values.
-        choose: Function that takes the values of an output; None: they are the layer's input.
+        total: Sum to which the changes are added, (C,).
+        time: Time dimensions of the values.
+        choose: Function that selects the values from an output; None: they are the layer's input.
     """
 
     def hook(module: nn.Module, inputs: Any, outputs: Any) -> None:
@@ -124,7 +124,7 @@ def _adding(total: Tensor, time: tuple[int, ...], choose: Any) -> Any:
 
 
 def _turning(cosines: Tensor, number: int) -> Any:
-    """Return a hook that adds the mean cosine between a layer's input and its output."""
+    """Return a hook that accumulates the mean cosine between a layer's input and its output."""
 
     def hook(module: nn.Module, inputs: Any, outputs: Any) -> None:
         before_BLC = inputs[0].detach()
@@ -136,7 +136,7 @@ def _turning(cosines: Tensor, number: int) -> Any:
 
 @contextmanager
 def _all_learning(network: nn.Module, front_end: Wav2Vec2FrontEnd) -> Iterator[None]:
-    """Let gradients reach every value of the network, which is otherwise left as it was."""
+    """Enable gradients for every parameter of the network, otherwise unchanged."""
     required = [(each, each.requires_grad) for each in network.parameters()]
     frozen = front_end.frozen
     front_end.frozen = False

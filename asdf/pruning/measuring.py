@@ -1,7 +1,7 @@
-"""What a network costs, and how well it does: size, time and error rate.
+"""Cost and performance of a network: size, time and error rate.
 
-Invariant: two networks are measured alike, on the same recordings and in turns, so that what else
-runs on the machine slows down both.
+Invariant: two networks are measured alike, on the same recordings and alternating, so that other
+load on the machine affects both.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _REPEATS = 9
 
 @dataclass(frozen=True)
 class Effect:
-    """What is known of a network.
+    """The measurements of a network.
 
     Attributes:
         parameters: Number of parameters.
-        milliseconds: Shortest time for 4.04 s of speech, on this machine's CPU, with as many
-            threads as torch has.
-        eer: Equal error rate of the recordings, a fraction; None: one class is missing.
+        milliseconds: Minimum time for 4.04 s of speech on this machine's CPU, with torch's number
+            of threads, in milliseconds.
+        eer: Equal error rate on the recordings, as a fraction; None if a class is missing.
         scores: Scores of the recordings, in their order.
     """
 
@@ -46,7 +46,7 @@ def measure_effect(
     """Measure networks in eval mode on the same recordings.
 
     Args:
-        trials: Waveforms (samples,), as they are scored, and labels, 1 bona fide and 0 spoof.
+        trials: Waveforms (samples,), as scored, and labels, 1 bona fide and 0 spoof.
         score: Value of `network.score`.
     """
     scores: list[list[float]] = [[] for _ in networks]
@@ -72,14 +72,14 @@ def measure_effect(
 
 
 def _time(networks: Sequence[nn.Module]) -> list[float]:
-    """Return the shortest time of each network for one clip, in ms, measured in turns.
+    """Return the minimum time of each network for one clip, in ms, measured alternately.
 
-    What else runs on the machine makes every other time longer.
+    Other load on the machine can only make times longer.
     """
     waveform_1T = 0.1 * torch.randn(1, _CLIP, generator=torch.Generator().manual_seed(0))
     times: list[list[float]] = [[] for _ in networks]
     with torch.no_grad():
-        # What the first pass costs once is not measured.
+        # The one-off costs of the first pass are not measured.
         for _ in range(_REPEATS + 1):
             for number, network in enumerate(networks):
                 start = time.perf_counter()

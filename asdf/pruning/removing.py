@@ -1,11 +1,11 @@
-"""A network with fewer channels, units and layers, in an ordinary network file.
+"""A network with fewer channels, units and layers, as an ordinary network file.
 
-Invariant: what is left has the numbers that it had, so a network of which nothing is removed gives
-the scores that it gave. The settings describe the smaller architecture: nothing is masked, and
-every program that reads networks of ASDF reads it.
+Invariant: the remaining parts keep their weights, so removing nothing preserves the scores. The
+settings describe the smaller architecture: nothing is masked, and every program that reads networks
+of ASDF can read it.
 
-The sizes of a layer's heads are not removed: torchaudio's attention, and transformers', has heads
-that together are as wide as a frame.
+Attention heads are not removed: in torchaudio and transformers, the total width of the heads equals
+that of a frame.
 
 Shapes: C channels, F units.
 """
@@ -28,19 +28,19 @@ _MULTIPLE = 8
 _STEM = "front_end.model.feature_extractor.conv_layers."
 _PROJECTION = "front_end.model.encoder.feature_projection."
 _LAYERS = "front_end.model.encoder.transformer.layers."
-# Weights of layers that a back end or the front end learnt, one per state: the input of the first
+# Trained weights of layers in a back end or the front end, one per state: the input of the first
 # layer, and the output of each.
 _PER_STATE = ("front_end.layer_sum.weights", "back_end.weights_k", "back_end.weights_v")
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """What is left.
+    """The remaining parts.
 
     Attributes:
-        channels: Numbers of the channels that stay, of each convolution.
-        units: Numbers of the units that stay, of each layer that stays.
-        layers: Numbers of the layers that stay.
+        channels: Indices of the kept channels, for each convolution.
+        units: Indices of the kept units, for each kept layer.
+        layers: Indices of the kept layers.
     """
 
     channels: tuple[Tensor, ...]
@@ -51,15 +51,15 @@ class Sizes:
 def choose_sizes(
     importance: Importance, architecture: Architecture, channels: float, units: float, layers: int
 ) -> Sizes:
-    """Return the parts that matter most.
+    """Return the most important parts.
 
     Args:
-        channels, units: Proportions of them that stay, above 0 and up to 1; sizes are multiples of
-            8 where there are as many.
-        layers: Number of layers that stay.
+        channels, units: Proportions to keep, above 0 and up to 1; sizes are multiples of 8 if
+            possible.
+        layers: Number of layers to keep.
 
     Raises:
-        UsageError: there are not so many layers.
+        UsageError: there are fewer layers.
     """
     if not 1 <= layers <= architecture.layers:
         raise UsageError(
@@ -68,7 +68,7 @@ def choose_sizes(
         )
     order = importance.layers.clone()
     if architecture.relative_positions:
-        # The first has the biases of positions for all.
+        # The first layer has the position biases for all layers.
         order[0] = torch.inf
     chosen = order.argsort(descending=True, stable=True)[:layers].sort().values.tolist()
     return Sizes(
@@ -88,15 +88,15 @@ def _most_important(values: Tensor, proportion: float) -> Tensor:
 def pruned_network(
     network: nn.Module, file: NetworkFile, sizes: Sizes
 ) -> tuple[nn.Module, NetworkFile]:
-    """Return the network with what `sizes` leaves, in eval mode, and its file.
+    """Return the network with the parts in `sizes`, in eval mode, and its file.
 
-    The file has no calibration, error rates and state of training, which are those of another
+    The file has no calibration, error rates and training state, which were those of the original
     network.
 
     Raises:
-        UsageError: the network has no front end whose parts can be removed, or takes an inner layer
-            of it while layers are to be removed.
-        AsdfError: it has parts that this does not know.
+        UsageError: the network has no prunable front end, or uses an inner layer of it while layers
+            are to be removed.
+        AsdfError: it has unsupported parts.
     """
     front_end = prunable_front_end(network)
     settings = file.to_sections()
@@ -107,7 +107,7 @@ def pruned_network(
             "(front_end.layer), which would be another one. Leave --layers out."
         )
     after = _architecture(before, sizes)
-    # All numbers are in the file: no pretrained weights fit the smaller network.
+    # The file has all weights: no pretrained weights fit the smaller network.
     front_end_settings = replace(settings.front_end, architecture=after.to_text(), weights=None)
     smaller = replace(settings, front_end=front_end_settings)
     made = build_network(smaller)
@@ -144,7 +144,7 @@ def _architecture(before: Architecture, sizes: Sizes) -> Architecture:
 
 
 def _chosen_state(state: dict[str, Tensor], sizes: Sizes) -> dict[str, Tensor]:
-    """Return the numbers of what stays, by their names in the smaller network."""
+    """Return the weights of the kept parts, by their names in the smaller network."""
     positions = {number: position for position, number in enumerate(sizes.layers)}
     states = torch.tensor([0, *(number + 1 for number in sizes.layers)])
     chosen = {}
@@ -152,7 +152,7 @@ def _chosen_state(state: dict[str, Tensor], sizes: Sizes) -> dict[str, Tensor]:
         if name.startswith(_STEM):
             number, _, rest = name.removeprefix(_STEM).partition(".")
             tensor = tensor[sizes.channels[int(number)]]
-            # The first takes the waveform.
+            # The first convolution takes the waveform.
             if rest == "conv.weight" and int(number):
                 tensor = tensor[:, sizes.channels[int(number) - 1]]
         elif name.startswith(_PROJECTION):
@@ -175,7 +175,7 @@ def _chosen_state(state: dict[str, Tensor], sizes: Sizes) -> dict[str, Tensor]:
 
 
 def _of_layer(tensor: Tensor, rest: str, units_F: Tensor) -> Tensor:
-    """Return the numbers of an encoder layer that stay."""
+    """Return the kept weights of an encoder layer."""
     if rest.startswith("feed_forward.intermediate_dense."):
         return tensor[units_F]
     if rest == "feed_forward.output_dense.weight":

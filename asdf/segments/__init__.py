@@ -1,4 +1,4 @@
-"""The spoofed parts of recordings: segments in seconds, labels of frames, and the field's files."""
+"""Spoofed parts of recordings: segments in seconds, labels of frames, and common files."""
 
 # ruff: noqa: F401 (names for others)
 

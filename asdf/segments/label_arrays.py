@@ -1,8 +1,8 @@
 """PartialSpoof's labels per frame: `dev_seglab_0.16.npy`, a dictionary of utterances and labels.
 
-Invariant: nothing in such a file is run (`plain_pickle.py`), and work and memory are in proportion
-to its size. A label is 1 for bona fide and 0 for spoof, as text or number. Boundaries are those of
-frames: the file of the finest resolution, 0.01, is the most exact one.
+Invariant: no code in such a file is executed (`plain_pickle.py`), and time and memory are
+proportional to its size. A label is 1 for bona fide and 0 for spoof, as text or number. Boundaries
+are those of frames: the file with the finest resolution, 0.01, is the most exact one.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from asdf.segments.plain_pickle import Described, read_plain_pickle
 from asdf.text import AnyPath
 
 MOST_BYTES = 2**30
-"""Of a file: ten times the largest that is distributed, eval at 10 ms."""
+"""Maximum size of a file: ten times the largest distributed one, eval at 10 ms."""
 
 _MAGIC = b"\x93NUMPY"
 _ANY_LABEL = ("0", "1", 0, 1)
-# By the kind of numpy's type: texts, bytes; else numbers.
+# By the kind of numpy's type: text, bytes; else numbers.
 _ZERO_AND_ONE: dict[str, tuple[Any, Any]] = {"U": ("0", "1"), "S": (b"0", b"1")}
 _HOP_IN_NAME = re.compile(r"_(\d+\.\d+)\.npy$")
 
@@ -40,8 +40,8 @@ def read_label_arrays(path: AnyPath, hop_s: float | None = None) -> dict[str, Ti
         hop_s: Length of a frame in seconds; None: that of the file's name, `..._0.16.npy`.
 
     Raises:
-        UsageError: the length of a frame is neither stated nor in the name.
-        AsdfError: the file cannot be read, or is something else.
+        UsageError: the length of a frame is neither given nor in the name.
+        AsdfError: the file cannot be read, or has another format.
     """
     path = Path(path)
     if hop_s is None:
@@ -62,7 +62,7 @@ def read_label_arrays(path: AnyPath, hop_s: float | None = None) -> dict[str, Ti
         ) from None
     result = {}
     for name, labels in labels_of.items():
-        # A label is a score: 0 lies below the threshold.
+        # A label is used as a score: 0 is below the threshold.
         spoofed = segments_from_scores(labels, hop_s, 0.5)
         result[name] = Timed(spoofed, round(len(labels) * hop_s, 6))
     return result
@@ -87,8 +87,8 @@ def _labels_of(content: bytes) -> dict[str, Labels]:
     """Return the labels of each utterance, (frames,)."""
     if content[: len(_MAGIC)] != _MAGIC or len(content) < 12:
         raise UnpicklingError("it is not an npy file")
-    # Behind numpy's header, which only says that there is a pickle; its length is written in two
-    # bytes in the first version of the format.
+    # After numpy's header, which only announces a pickle; its length has two bytes in version 1 of
+    # the format.
     begin = 10 if content[6] == 1 else 12
     header_size = int.from_bytes(content[8:begin], "little")
     saved = read_plain_pickle(content[begin + header_size :])
@@ -106,7 +106,7 @@ def _labels_of(content: bytes) -> dict[str, Labels]:
             labels = described.values
         if not isinstance(labels, (np.ndarray, list)):
             raise UnpicklingError(f"the labels of {name[:80]!r} are not an array")
-        # An array that is named again and again would be converted again and again.
+        # An array that is referenced repeatedly would be converted each time.
         remaining -= len(labels)
         if remaining < 0:
             raise UnpicklingError("it has the same labels over and over")
@@ -121,7 +121,7 @@ def _as_labels(name: str, values: Any) -> Labels:
         labels[values == zero] = 0
         labels[values == one] = 1
     else:
-        # Not as an array: the longest text would set the width of all.
+        # Not converted as an array, because the longest text would determine the width of all.
         for index, value in enumerate(values):
             if isinstance(value, (str, int)) and value in _ANY_LABEL:
                 labels[index] = int(value)

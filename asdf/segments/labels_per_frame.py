@@ -1,14 +1,14 @@
-"""Labels per frame from spoofed parts, and spoofed parts from scores per frame.
+"""Labels per frame from spoofed parts, and vice versa from scores per frame.
 
-Invariant, the rule for frames that straddle a boundary: a frame is spoofed if any sample of it is.
-It is PartialSpoof's rule (Zhang et al., IEEE/ACM TASLP 2023: the label of a coarse segment is the
-lowest of those inside it) and that of the converters of HAD and LlamaPartialSpoof. So labels of
-different resolutions never contradict each other: a frame of 160 ms is bona fide exactly if all
-eight frames of 20 ms in it are. It costs a boundary up to a frame of precision, towards spoof.
+Invariant, the rule for frames across a boundary: a frame is spoofed if any of its samples is. It is
+the rule of PartialSpoof (Zhang et al., IEEE/ACM TASLP 2023: the label of a coarse segment is the
+lowest of those inside it) and of the converters for HAD and LlamaPartialSpoof. Labels of different
+resolutions therefore never contradict each other: a frame of 160 ms is bona fide if and only if all
+its eight frames of 20 ms are. A boundary may be inexact by up to a frame, towards spoof.
 
 Frame i of a recording has its samples [i * hop, (i + 1) * hop); the last one may be shorter, so
-that every sample is in one frame. Boundaries are rounded to samples first: in floating point,
-0.58 s is not the end of the 29th frame of 20 ms.
+that every sample is in one frame. Boundaries are rounded to samples first: in floating point, 0.58
+s is not the end of the 29th frame of 20 ms.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from asdf.facts import SAMPLE_RATE
 from asdf.segments.spoofed_seconds import Segment, clipped, merged
 
 _DIGITS = 6
-"""Decimals of a boundary that was computed: a microsecond, a sixtieth of a sample."""
+"""Decimals of a computed boundary: a microsecond, a sixtieth of a sample."""
 
 
 def frame_count(samples: int, hop_samples: int) -> int:
-    """Return how many frames a recording has: every sample is in one."""
+    """Return the number of frames of a recording: every sample is in one."""
     return -(-samples // hop_samples)
 
 
@@ -36,9 +36,9 @@ def frame_labels(spoofed: Iterable[Segment], samples: int, hop_samples: int) -> 
     """Return the labels of a recording's frames, (frames,): 1 bona fide, 0 spoof.
 
     Args:
-        spoofed: Spoofed parts in seconds; what lies behind its end does not count.
-        samples: Length at 16 kHz.
-        hop_samples: Length of a frame, 320 for 20 ms.
+        spoofed: Spoofed parts in seconds; parts beyond the recording's end are ignored.
+        samples: Number of samples at 16 kHz.
+        hop_samples: Length of a frame in samples, 320 for 20 ms.
     """
     if hop_samples < 1:
         raise ValueError(f"a frame must have a sample at least, not {hop_samples}")
@@ -49,10 +49,10 @@ def frame_labels(spoofed: Iterable[Segment], samples: int, hop_samples: int) -> 
 
 
 def sample_mask(spoofed: Iterable[Segment], samples: int) -> Flags:
-    """Return whether each sample of a recording is spoofed, (samples,).
+    """Return a mask of the spoofed samples of a recording, (samples,).
 
-    It can be cut, repeated and turned round with the waveform; `labels_of_mask` then gives the
-    labels of the clip's frames.
+    It can be cut, repeated and reversed with the waveform; `labels_of_mask` then returns the labels
+    of the clip's frames.
     """
     mask = np.zeros(samples, np.bool_)
     for start, end in _sample_ranges(spoofed, samples):
@@ -70,7 +70,7 @@ def labels_of_mask(mask: Flags, hop_samples: int) -> Labels:
 
 
 def _sample_ranges(spoofed: Iterable[Segment], samples: int) -> Iterable[tuple[int, int]]:
-    """Yield first and last sample, the last one not included, of each part that has a sample."""
+    """Yield the first sample and the end (exclusive) of each part that contains a sample."""
     for start_s, end_s in clipped(spoofed, samples / SAMPLE_RATE):
         start = round(start_s * SAMPLE_RATE)
         end = round(end_s * SAMPLE_RATE)
@@ -88,13 +88,14 @@ def segments_from_scores(
 ) -> tuple[Segment, ...]:
     """Return the parts that scores per frame mark as spoofed: runs of frames below the threshold.
 
-    As for whole recordings, a score that equals the threshold is bona fide.
+    As for whole recordings, a score equal to the threshold is bona fide.
 
     Args:
-        scores: (frames,), of frames that follow each other; the higher, the more bona fide.
+        scores: Scores of consecutive frames, (frames,), higher for bona fide.
         hop_s: Length of a frame in seconds.
-        duration_s: Length of the recording, which ends the last frame; None: whole frames.
-        min_s: Length below which parts are left out.
+        duration_s: Length of the recording in seconds, where the last frame ends; None: whole
+            frames.
+        min_s: Minimum length of parts in seconds.
 
     Raises:
         AsdfError: a score is NaN.
@@ -103,7 +104,7 @@ def segments_from_scores(
     if np.isnan(scores).any():
         raise AsdfError("scores of frames are NaN. Score in fp32.")
     is_spoofed = np.concatenate([[False], scores < threshold, [False]])
-    # Positions where a run begins and where it ends take turns.
+    # Starts and ends of runs alternate.
     changes = np.flatnonzero(is_spoofed[1:] != is_spoofed[:-1]).tolist()
     segments = []
     for first, end in zip(changes[0::2], changes[1::2], strict=True):

@@ -1,8 +1,8 @@
 """Files of spoofed parts: RTTM, the texts of HAD and LlamaPartialSpoof, and plain ones.
 
 A line of an RTTM (NIST, Rich Transcription 2009), with the labels of PartialSpoof and WeDefense, is
-`SPEAKER NAME CHANNEL START DURATION <NA> <NA> LABEL <NA> <NA>`. It has no word for a recording
-without parts, so readers that know the list of recordings decide about those it lacks.
+`SPEAKER NAME CHANNEL START DURATION <NA> <NA> LABEL <NA> <NA>`. It cannot represent a recording
+without parts, so readers that know the list of recordings decide about missing ones.
 
 A line of HAD or of LlamaPartialSpoof is a recording, with all of its parts:
 
@@ -14,8 +14,8 @@ A line of a plain file is a part, `NAME START END LABEL`, in seconds:
     call-17.wav 0.00 1.43 bonafide
     call-17.wav 1.43 2.02 spoof
 
-Invariant: a line's own label and its parts agree: a recording is bona fide if none of them is
-spoofed. What `write_rttm` writes, `read_rttm` reads back as the same parts.
+Invariant: a line's own label and its parts agree: a recording is bona fide if none of its parts is
+spoofed. `read_rttm` reads back the parts that `write_rttm` wrote.
 """  # noqa: E501
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ from asdf.text import AnyPath, read_number, shorten
 from asdf.trials.text_lines import NumberedLines, numbered_lines, peek
 
 _MICROSECOND = 6
-# The labels of whole recordings: 1 and 0 are HAD's.
+# Labels of whole recordings: 1 and 0 are HAD's.
 _LABELS = {"1": False, "0": True}
-# Silence between words is bona fide or spoofed as its surroundings are: PartialSpoof's rttm says
-# so by its own labels, and where a file marks it as no speech, nobody made it.
+# Silence between words has the label of its surroundings in PartialSpoof's rttm; a part marked as
+# nonspeech was not synthesised.
 _BONA_FIDE = {"bonafide", "bona-fide", "genuine", "real", "t", "nonspeech", "non-speech"}
 _SPOOF = {"spoof", "spoofed", "fake", "f"}
-# PartialSpoof's rttm names the attack of ASVspoof 2019 that a part is from.
+# PartialSpoof's rttm states the attack of ASVspoof 2019 that a part is from.
 _ATTACK = re.compile(r"A\d\d", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Timed:
-    """The parts of one recording that a file lists.
+    """The parts of a recording in a file.
 
     Attributes:
-        spoofed: Spoofed parts, ascending and not touching.
-        end_s: End of its last part, of either label: the recording's duration, where the file
-            covers all of it.
+        spoofed: Spoofed parts, ascending and not adjacent.
+        end_s: End of its last part with either label, in seconds: the recording's duration if the
+            file covers all of it.
     """
 
     spoofed: tuple[Segment, ...]
@@ -58,7 +58,7 @@ class Timed:
 
 
 class TimedCollector:
-    """The parts of the recordings of a file, added line by line.
+    """Collects the parts of the recordings of a file, line by line.
 
     Args:
         path: Path of the file, for messages.
@@ -100,7 +100,7 @@ class TimedCollector:
 
 
 def is_spoof_label(label: str) -> bool | None:
-    """Return whether a part with this label is spoofed, None where the label is unknown."""
+    """Return whether a part with this label is spoofed, None if the label is unknown."""
     lower = label.lower()
     if lower in _BONA_FIDE:
         return False
@@ -110,7 +110,7 @@ def is_spoof_label(label: str) -> bool | None:
 
 
 def read_time(text: str) -> float:
-    """Return a time in seconds, NaN where the text is none, which no check lets pass."""
+    """Return a time in seconds, NaN for other text, which fails every check."""
     try:
         return read_number(text)
     except ValueError:
@@ -118,10 +118,10 @@ def read_time(text: str) -> float:
 
 
 def read_text(path: AnyPath) -> dict[str, Timed]:
-    """Read a text file of HAD or LlamaPartialSpoof, or of plain lines; it may be gzipped.
+    """Read a text file of HAD or LlamaPartialSpoof, or of plain lines, possibly gzipped.
 
     Raises:
-        AsdfError: names file and line of a line that does not fit or contradicts itself.
+        AsdfError: a line is malformed or contradictory; the message names file and line.
     """
     return parse_text(numbered_lines(path), Path(path))
 
@@ -181,8 +181,8 @@ def _parse_plain(lines: NumberedLines, path: Path) -> dict[str, Timed]:
 
 
 def _split_plain(line: str) -> tuple[str, Segment, str] | None:
-    """Return name, part and label of a line `NAME START END LABEL`; None for any other line."""
-    # From the right: a name may hold spaces.
+    """Return name, part and label of a line `NAME START END LABEL`; None for other lines."""
+    # From the right, because a name may contain spaces.
     cells = line.rsplit(None, 3)
     if len(cells) != 4:
         return None
@@ -193,7 +193,7 @@ def _split_plain(line: str) -> tuple[str, Segment, str] | None:
 
 
 def _split_line(cells: list[str]) -> tuple[str, str, list[str]]:
-    """Return the name, the label and the parts of a line; no parts where it is of neither file."""
+    """Return the name, the label and the parts of a line; no parts for an unknown format."""
     if len(cells) == 3 and cells[2] in _LABELS:
         return cells[0], cells[2], cells[1].split("/")
     if len(cells) >= 4:
@@ -202,10 +202,10 @@ def _split_line(cells: list[str]) -> tuple[str, str, list[str]]:
 
 
 def read_rttm(path: AnyPath) -> dict[str, Timed]:
-    """Read an RTTM, plain or gzipped: the parts of each recording by the name that it has there.
+    """Read an RTTM, plain or gzipped: the parts of each recording, by its name there.
 
     Raises:
-        AsdfError: names file and line of a line that does not fit.
+        AsdfError: a line is malformed; the message names file and line.
     """
     return parse_rttm(numbered_lines(path), Path(path))
 
@@ -219,32 +219,32 @@ def parse_rttm(lines: NumberedLines, path: Path) -> dict[str, Timed]:
 
 
 def rttm_turns(lines: NumberedLines, path: Path) -> Iterator[tuple[int, str, Segment, str]]:
-    """Yield the number of each line of an RTTM, its recording, its time and its label.
+    """Yield the line number, recording, time and label of each line of an RTTM.
 
-    Times are as they stand there, NaN where one is no number.
+    Times are those in the file, NaN for a time that is not a number.
 
     Raises:
-        AsdfError: names file and line of a line that does not fit.
+        AsdfError: a line is malformed; the message names file and line.
     """
     for number, line in lines:
         cells = line.split()
-        # Comments, and what RTTM has besides turns of speakers.
+        # Comments, and other RTTM lines than turns of speakers.
         if cells[0].startswith(";;") or cells[0] == "SPKR-INFO":
             continue
-        # The last two columns came later: older files have eight or nine.
+        # The last two columns were added later: older files have eight or nine.
         if not 8 <= len(cells) <= 10 or cells[0] != "SPEAKER":
             raise AsdfError(
                 f"{path}, line {number}: expected 'SPEAKER NAME CHANNEL START DURATION <NA> <NA> "
                 f"LABEL <NA> <NA>', found {line.strip()[:120]!r}."
             )
         start_s = read_time(cells[3])
-        # A microsecond, as the sum of two decimals is rarely a decimal.
+        # Rounded to a microsecond, because the sum of two decimals is rarely exact.
         end_s = round(start_s + read_time(cells[4]), _MICROSECOND)
         yield number, cells[1], Segment(start_s, end_s), cells[7]
 
 
 def write_rttm(path: AnyPath, recordings: Mapping[str, Timed]) -> None:
-    """Write the parts of recordings, bona fide ones too, as WeDefense does.
+    """Write the parts of recordings, including bona fide ones, in the format of WeDefense.
 
     Args:
         recordings: Parts by the name of the recording; white space in a name becomes '_'.

@@ -1,11 +1,11 @@
-"""A pickle of plain values and arrays of labels, built by hand: nothing in it is run.
+"""Safe reading of pickles of plain values and arrays of labels, without executing them.
 
-Invariant: only texts, whole numbers, tuples, lists, dictionaries and one-dimensional arrays of
-numpy's are built; a pickle that asks for anything else is refused. What a file makes is not larger
-than the file: parts that are named twice are shared, not copied.
+Invariant: only texts, integers, tuples, lists, dictionaries and one-dimensional numpy arrays are
+built; a pickle with anything else is refused. The result is not larger than the file: objects that
+are referenced twice are shared, not copied.
 
-`numpy.load` would unpickle a dictionary of arrays with Python's own pickle, which runs what the
-file names.
+`numpy.load` would unpickle a dictionary of arrays with Python's own pickle, which executes code
+that the file names.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from asdf.text import shorten
 # Numbers and texts of a fixed width: neither objects nor structures.
 _KINDS = "biuSU"
 _ARRAYS = ("numpy.core.multiarray _reconstruct", "numpy._core.multiarray _reconstruct")
-# The last is how protocol 2 writes bytes.
+# The last one is how protocol 2 writes bytes.
 _NAMES = (*_ARRAYS, "numpy ndarray", "numpy dtype", "_codecs encode")
 _VALUES = {
     *("INT", "LONG", "LONG1", "BININT", "BININT1", "BININT2"),
@@ -33,11 +33,11 @@ _VALUES = {
 
 
 class Described:
-    """A type or an array of numpy's whose description may still follow.
+    """A numpy type or array whose description may still follow.
 
     Attributes:
-        kind: 'dtype' or 'array'.
-        value: Numpy type, or the array; None of an array that was not described yet.
+        kind: Kind of the object, 'dtype' or 'array'.
+        value: Numpy type, or the array; None for an array that is not described yet.
         objects: Content of an array of objects.
     """
 
@@ -48,19 +48,19 @@ class Described:
 
 
 def read_plain_pickle(content: bytes) -> Any:
-    """Return what a pickle describes: lists and dictionaries as `asdf.runs.pickles.Items`.
+    """Return the content of a pickle: lists and dictionaries as `asdf.runs.pickles.Items`.
 
     Raises:
-        UnpicklingError: it is broken, or asks for something other than plain values and arrays.
+        UnpicklingError: it is broken, or contains other objects than plain values and arrays.
     """
     return _LabelFollower(len(content)).follow(io.BytesIO(content))
 
 
 class _LabelFollower(PickleFollower):
-    """Builds the arrays that a pickle describes."""
+    """Builds the arrays of a pickle."""
 
     def check_name(self, name: Name) -> None:
-        """Refuse all names but those of numpy's arrays."""
+        """Refuse all names except those of numpy's arrays."""
         if name not in _NAMES:
             raise UnpicklingError(f"it asks for {shorten(repr(name))}, which no labels need")
 
@@ -83,7 +83,7 @@ class _LabelFollower(PickleFollower):
                     # The type of objects, which has no content of its own.
                     return Described("dtype")
                 if not isinstance(name, str) or name[:1] not in _KINDS or not name[1:].isdecimal():
-                    # Not named: what stands there may be of any kind, and print for ever.
+                    # Not printed: the value may be of any type, and arbitrarily long.
                     raise UnpicklingError("it has an array of another type than numbers and texts")
                 return Described("dtype", np.dtype(name))
             case (Name(), _) if called in _ARRAYS:
@@ -91,14 +91,14 @@ class _LabelFollower(PickleFollower):
         raise UnpicklingError("it calls what cannot be called")
 
     def build(self, target: Any, state: Any) -> None:
-        """Set the order of bytes of a type, or the content of an array."""
+        """Set the byte order of a type, or the content of an array."""
         match getattr(target, "kind", ""), state:
             case ("dtype", (_, str(order), *_)):
                 if order in ("<", ">") and target.value is not None:
                     target.value = target.value.newbyteorder(order)
             case ("array", (_, shape, Described(kind="dtype") as described, _, content)):
                 if described.value is not None:
-                    # By its bytes: a shape that the file only states takes no memory.
+                    # Sized by its bytes, so that a shape stated in the file allocates no memory.
                     if described.value.itemsize == 0 or not isinstance(content, bytes):
                         raise UnpicklingError("it has an array without content")
                     target.value = np.frombuffer(content, described.value)

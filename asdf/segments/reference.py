@@ -1,7 +1,7 @@
-"""Which parts of recordings are spoofed, from whatever file says it.
+"""Spoofed parts of recordings from any supported file.
 
-Invariant: a reference is a list of trials with the column `spoofed_s`, so that recordings are
-looked up as everywhere, by path or by bare name.
+Invariant: a reference is a list of trials with the column `spoofed_s`, so that recordings are found
+by path or by bare name, as everywhere.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Reference:
     """Trials with their spoofed parts.
 
     Attributes:
-        durations_s: Duration of each trial, where the file states it.
+        durations_s: Length of each trial in seconds, if the file states it.
     """
 
     trials: TrialList
@@ -38,12 +38,12 @@ def read_reference(path: AnyPath) -> Reference:
     """Read a table of trials, an RTTM, a text of parts (`read_text`), or PartialSpoof's npy.
 
     Raises:
-        AsdfError: the file cannot be read or does not fit.
+        AsdfError: the file cannot be read or is malformed.
     """
     path = Path(path)
     if path.suffix == ".npy":
         return _of_recordings(read_label_arrays(path), path)
-    # Only line ends are taken off: in a table, a TAB at the end of a line is an empty column.
+    # Only line ends are removed: in a table, a TAB at the end of a line is an empty column.
     first, lines = peek(numbered_lines(path, "\r\n"))
     if is_trials_file(first):
         return Reference(parse_table(lines, path))

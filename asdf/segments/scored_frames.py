@@ -1,14 +1,14 @@
-"""Scores per frame: the table that a run writes (npz), and files of others, in JSON and text.
+"""Scores per frame: the table that a run writes (npz), and third-party files in JSON and text.
 
-Invariant: the frames of a recording follow each other from its beginning on, and every score is
-finite. The same scores give the same bytes.
+Invariant: the frames of a recording are consecutive from its beginning, and every score is finite.
+The same scores give the same bytes.
 
     {"recordings": [{"name": "a.flac", "hop_s": 0.02, "duration_s": 1.5, "scores": [2.1, ...]}]}
     a 0 2.1
 
-JSON is that of `python -m asdf score --segments`. A line of text has the recording, the frame's
-index and the score of bona fide, as WeDefense writes it; what follows (its score of spoof, a label)
-does not count.
+The JSON is that of `python -m asdf score --segments`. A line of text has the recording, the frame's
+index and the bona fide score, as written by WeDefense; further columns (its spoof score, a label)
+are ignored.
 """
 
 from __future__ import annotations
@@ -40,10 +40,11 @@ class FrameTable:
 
     Attributes:
         ids: Names of the trials.
-        offsets: (trials + 1,) int64; the frames of trial i are `scores[offsets[i]:offsets[i + 1]]`.
-        scores: (frames of all trials,) float32, the higher, the more bona fide.
+        offsets: Offsets of the trials, (trials + 1,) int64; the frames of trial i are
+            `scores[offsets[i]:offsets[i + 1]]`.
+        scores: Scores of the frames of all trials, (frames,) float32, higher for bona fide.
         hop_s: Length of a frame in seconds.
-        durations_s: Durations of the recordings, (trials,).
+        durations_s: Lengths of the recordings in seconds, (trials,).
     """
 
     ids: Sequence[str]
@@ -74,10 +75,10 @@ def frame_table(
 
 
 def write_frame_table(path: AnyPath, table: FrameTable) -> None:
-    """Write a table atomically, as the arrays of a file of numpy (npz).
+    """Write a table atomically, as arrays in a numpy file (npz).
 
     Raises:
-        AsdfError: a score is not finite; or it cannot be written.
+        AsdfError: a score is not finite, or the file cannot be written.
     """
     finite = np.isfinite(table.scores)
     if not finite.all():
@@ -103,13 +104,13 @@ def read_frame_table(path: AnyPath) -> FrameTable:
     """Read a table that `write_frame_table` wrote.
 
     Raises:
-        AsdfError: the file cannot be read, or is something else.
+        AsdfError: the file cannot be read, or has another format.
     """
     path = Path(path)
     try:
         with zipfile.ZipFile(path) as archive:
             for member in archive.infolist():
-                # The size of a compressed one says nothing of the memory that it takes.
+                # The size of a compressed member does not bound the memory that it needs.
                 if member.compress_type != zipfile.ZIP_STORED:
                     raise ValueError(f"{member.filename} is compressed")
         with np.load(path, allow_pickle=False) as arrays:
@@ -153,9 +154,9 @@ class ScoredFrames:
     """The scores of a recording's frames.
 
     Attributes:
-        scores: (frames,), the higher, the more bona fide.
+        scores: Scores of the frames, (frames,), higher for bona fide.
         hop_s: Length of a frame in seconds.
-        duration_s: Duration of the recording; None where the file does not state it.
+        duration_s: Length of the recording in seconds; None if the file does not state it.
     """
 
     name: str
@@ -168,11 +169,11 @@ def read_frame_scores(path: AnyPath, hop_s: float | None = None) -> list[ScoredF
     """Read a file of frame scores: JSON, npz, or text (which may be gzipped).
 
     Args:
-        hop_s: Length of a frame, which text does not state.
+        hop_s: Length of a frame in seconds, which text does not state.
 
     Raises:
-        UsageError: text without `hop_s`.
-        AsdfError: the file cannot be read, or what it says of a recording does not fit.
+        UsageError: the file is text, and `hop_s` is missing.
+        AsdfError: the file cannot be read, or its data on a recording are inconsistent.
     """
     path = Path(path)
     if path.suffix == ".npz":
@@ -184,7 +185,7 @@ def read_frame_scores(path: AnyPath, hop_s: float | None = None) -> list[ScoredF
             recordings.append(ScoredFrames(name, scores, table.hop_s, duration_s))
         _check_names(table.ids, path)
         return recordings
-    # A JSON file may have a single line, longer than any list or score file has.
+    # A JSON file may have a single line, longer than in any list or score file.
     if path.suffix == ".json":
         return _read_json(path)
     if hop_s is None:
@@ -218,7 +219,7 @@ def _read_entry(entry: dict[str, Any]) -> ScoredFrames:
     hop_s = read_number(str(entry["hop_s"]))
     duration_s = read_number(str(entry["duration_s"]))
     scores = np.array(entry["scores"])
-    # As texts, numbers could be written in any way.
+    # Numbers as text could have any notation.
     are_numbers = scores.dtype.kind in "fiu"
     if scores.ndim != 1 or not are_numbers or not np.isfinite(scores).all():
         raise ValueError(f"the scores of {entry['name']!r} are not a row of finite numbers")
@@ -243,7 +244,7 @@ def _read_text(lines: NumberedLines, path: Path, hop_s: float) -> list[ScoredFra
                 f"{path}, line {number}: expected 'RECORDING FRAME SCORE', FRAME being 0, 1, 2 "
                 f"..., found {line.strip()[:120]!r}."
             ) from None
-        # An array: as Python's numbers a million frames take four times the memory.
+        # An array, because a million frames as Python numbers need four times the memory.
         scores = scores_of.setdefault(name, array("d"))
         if frame != len(scores) or not np.isfinite(score):
             raise AsdfError(

@@ -1,7 +1,7 @@
-"""Who speaks when: turns of speakers from an RTTM, and the stretches in which each speaks alone.
+"""Speaker turns from an RTTM, and the stretches in which each speaker speaks alone.
 
-Invariant: no sample of a stretch is in a turn of another speaker, so that what is said of a speaker
-rests on that speaker's voice alone.
+Invariant: no sample of a stretch is in a turn of another speaker, so that a result for a speaker is
+based only on that speaker's voice.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from asdf.text import AnyPath
 from asdf.trials.text_lines import NumberedLines, numbered_lines
 
 MIN_STRETCH_S = 0.25
-"""Shorter stretches are left out: a syllable between two others' words says little of a voice."""
+"""Minimum length of a stretch: a syllable between others' words says little about a voice."""
 
 _NOBODY = "<NA>"
 _ROUNDING_S = 1e-6
@@ -30,9 +30,9 @@ class Speaker:
 
     Attributes:
         alone: Stretches in which nobody else speaks, ascending.
-        overlapped_s: Seconds of this speaker's turns in which others speak too.
-        short_s: Seconds alone that are left out, in stretches below `MIN_STRETCH_S`.
-        end_s: End of the last turn.
+        overlapped_s: Length of this speaker's turns in which others speak too, in seconds.
+        short_s: Length of the stretches below `MIN_STRETCH_S` that are left out, in seconds.
+        end_s: End of the last turn, in seconds.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Speaker:
 
     @property
     def alone_s(self) -> float:
-        """Seconds of the stretches."""
+        """Total length of the stretches, in seconds."""
         return sum(segment.duration_s for segment in self.alone)
 
 
@@ -51,10 +51,10 @@ def read_speakers(path: AnyPath) -> dict[str, list[Speaker]]:
     """Read the speakers of each recording of an RTTM, plain or gzipped.
 
     Returns:
-        Speakers in the order of their first lines, by the name that their recording has there.
+        Speakers in the order of their first lines, by the name of their recording.
 
     Raises:
-        AsdfError: names file and line of a line that does not fit.
+        AsdfError: a line is malformed; the message names file and line.
     """
     return parse_speakers(numbered_lines(path), Path(path))
 
@@ -77,7 +77,7 @@ def parse_speakers(lines: NumberedLines, path: Path) -> dict[str, list[Speaker]]
 
 
 def speakers_alone(turns: Mapping[str, Sequence[Segment]]) -> list[Speaker]:
-    """Return where each speaker of a recording speaks alone, from all turns by speaker."""
+    """Return the speakers with the stretches in which each speaks alone, from all turns."""
     speakers = []
     for name, own_turns in turns.items():
         own = merged(own_turns)
@@ -86,7 +86,7 @@ def speakers_alone(turns: Mapping[str, Sequence[Segment]]) -> list[Speaker]:
             if other != name:
                 others += other_turns
         alone = _without(own, merged(others))
-        # A difference of two decimals is rarely a decimal.
+        # The difference of two decimals is rarely exact.
         long = tuple(each for each in alone if each.duration_s > MIN_STRETCH_S - _ROUNDING_S)
         own_s = sum(each.duration_s for each in own)
         alone_s = sum(each.duration_s for each in alone)
@@ -96,7 +96,7 @@ def speakers_alone(turns: Mapping[str, Sequence[Segment]]) -> list[Speaker]:
 
 
 def _without(segments: Sequence[Segment], others: Sequence[Segment]) -> list[Segment]:
-    """Return what of the segments lies in none of the others; both ascend and do not touch."""
+    """Return the parts of the segments outside of the others; both ascend without overlap."""
     left = []
     first = 0
     for start_s, end_s in segments:

@@ -1,8 +1,8 @@
-"""The spoofed parts of a recording, and the column of a list of trials that holds them.
+"""Spoofed parts of a recording, and their column in a list of trials.
 
-Invariant: the spoofed parts of a recording ascend, do not touch each other, and are longer than
-nothing; what is written to the column is read back as the same numbers. A bona fide trial has no
-spoofed part, a spoof at least one.
+Invariant: the spoofed parts of a recording ascend, are not adjacent, and have a positive length;
+values written to the column are read back exactly. A bona fide trial has no spoofed part, a spoof
+at least one.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from asdf.text import shorten
 from asdf.trials.trial_list import TrialList
 
 COLUMN = "spoofed_s"
-"""The column of a `TrialList` with the spoofed parts: '0.69-1.26 3.43-4.1', '-' for bona fide."""
+"""Column of a `TrialList` with the spoofed parts: '0.69-1.26 3.43-4.1', '-' for bona fide."""
 
 NO_PART = "-"
 
 UNKNOWN = "?"
-"""The value of a spoof whose corpus states its parts, but in a file that was not there."""
+"""Value of a spoof whose parts the corpus states in a file that was missing."""
 
 _PART = re.compile(r"(\d+(?:\.\d+)?)-(\d+(?:\.\d+)?)")
 
 
 class Segment(NamedTuple):
-    """A part of a recording, in seconds from its beginning; the end is not in it."""
+    """A part of a recording, in seconds from its beginning, excluding its end."""
 
     start_s: float
     end_s: float
@@ -41,11 +41,11 @@ class Segment(NamedTuple):
 
 
 WHOLE = (Segment(0.0, math.inf),)
-"""The spoofed parts of a recording that is spoofed from beginning to end."""
+"""The spoofed parts of a fully spoofed recording."""
 
 
 def merged(segments: Iterable[Segment]) -> tuple[Segment, ...]:
-    """Return the same time as segments that ascend and do not touch; empty ones are left out."""
+    """Return the same time as ascending, separate segments, without empty ones."""
     result: list[Segment] = []
     for segment in sorted(segments):
         if segment.end_s <= segment.start_s:
@@ -59,7 +59,7 @@ def merged(segments: Iterable[Segment]) -> tuple[Segment, ...]:
 
 
 def clipped(segments: Iterable[Segment], duration_s: float) -> tuple[Segment, ...]:
-    """Return what of the segments lies in a recording of `duration_s` seconds."""
+    """Return the segments clipped to a recording of `duration_s` seconds."""
     result = []
     for segment in segments:
         if segment.start_s < duration_s:
@@ -77,10 +77,10 @@ def format_spoofed(segments: Sequence[Segment]) -> str:
 
 
 def parse_spoofed(text: str) -> tuple[Segment, ...]:
-    """Return the spoofed parts that a value of the column means; '' means `WHOLE`.
+    """Return the spoofed parts in a value of the column; '' means `WHOLE`.
 
     Raises:
-        ValueError: it is not such a value; the message says why.
+        ValueError: it is not a valid value; the message states why.
     """
     if not text:
         return WHOLE
@@ -94,14 +94,14 @@ def parse_spoofed(text: str) -> tuple[Segment, ...]:
         if match is None:
             raise ValueError(f"{part!r} is not a part in seconds such as 0.69-1.26")
         segments.append(Segment(float(match[1]), float(match[2])))
-    # Out of order or touching, a file's author may have meant something else.
+    # Unordered or adjacent parts may be a mistake of the file's author.
     if merged(segments) != tuple(segments):
         raise ValueError("the parts must ascend, not touch, and end after they start")
     return tuple(segments)
 
 
 def spoofed_parts(trials: TrialList, index: int) -> tuple[Segment, ...]:
-    """Return the spoofed parts of a trial: none of a bona fide one, `WHOLE` where none is stated.
+    """Return the spoofed parts of a trial: () if bona fide, `WHOLE` for a spoof without parts.
 
     Raises:
         AsdfError: the column's value is malformed or contradicts the label.
@@ -109,7 +109,7 @@ def spoofed_parts(trials: TrialList, index: int) -> tuple[Segment, ...]:
     values = trials.columns.get(COLUMN)
     text = "" if values is None else values[index]
     label = int(trials.labels[index])
-    # Bona fide trials of a corpus without segments have '' as well.
+    # Bona fide trials of a corpus without segments have '' too.
     if label == 1 and text in ("", NO_PART):
         return ()
     try:
@@ -144,5 +144,5 @@ def _describe(trials: TrialList, index: int, text: str, reason: str) -> str:
 
 
 def _digits(seconds: float) -> str:
-    # Not repr: 1e-05 would hold the sign that separates start and end.
+    # repr would not do: 1e-05 contains the separator of start and end.
     return np.format_float_positional(seconds, trim="-")

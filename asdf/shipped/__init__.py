@@ -1,7 +1,7 @@
-"""The detector that is a part of the installation: it needs no download and no network.
+"""The detector that is part of the installation, without a download or network access.
 
-The names below are the door of this room. The files of the detector lie in its folder `small`:
-weights with calibration, the licence of the weights, and what was measured of it.
+The names below are the public interface of this room. The detector's files are in the folder
+`small`: weights with calibration, the licence of the weights, and its measurements.
 """
 
 # ruff: noqa: F401 (names for others)

@@ -1,7 +1,7 @@
-"""What is known of the shipped detector: where its files are, and what its scores are worth.
+"""Facts about the shipped detector: paths of its files, and its measured error rates.
 
 Invariant: each number comes from `facts.json`, which `python -m benchmarks.small_detector` writes
-together with the network file; no error rate of it is written anywhere else in the code.
+together with the network file; the code contains none of its error rates.
 """
 
 from __future__ import annotations
@@ -15,35 +15,35 @@ from pathlib import Path
 from asdf.text import AnyPath
 
 SMALL = "small"
-"""Name by which the detector is used wherever a network is named."""
+"""Name of the detector, accepted wherever a network is named."""
 
 ARCHITECTURE = "AASIST-L"
-"""Name of its network among the published detectors, by which it is used as well."""
+"""Name of its network among the published detectors, which is accepted too."""
 
 _FOLDER = Path(__file__).parent / SMALL
 NETWORK = _FOLDER / "small.safetensors"
 """The network file, with its calibration."""
 
 FACTS = _FOLDER / "facts.json"
-"""What is known and was measured of it."""
+"""Facts and measurements of the detector."""
 
 
 @dataclass(frozen=True)
 class ShippedDetector:
-    """A detector of the installation, and how it did on recordings that it had not heard.
+    """A detector of the installation, with its results on unseen recordings.
 
     Attributes:
-        architecture: Name that its authors gave to the network.
+        architecture: Authors' name of the network.
         trained_on: Training data, in words.
-        published_eer: EER in % that its authors state, on `published_set`.
+        published_eer: EER in % stated by its authors, on `published_set`.
         licence: Licence of the weights.
-        weights: Address of the file that they were taken from.
+        weights: Address of the original weights file.
         weights_sha256: SHA-256 of that file.
         sha256: SHA-256 of the network file here.
-        measured_on: Recordings that it was measured and calibrated on, in words.
+        measured_on: Recordings on which it was measured and calibrated, in words.
         bona_fide, spoof, speakers: Numbers of these recordings and their speakers.
         eer, eer_low, eer_high: EER in % on them, and its 95 % interval over speakers.
-        eer_by_attack: EER in % of each attack by its name.
+        eer_by_attack: EER in % for each attack, by name.
     """
 
     architecture: str
@@ -74,13 +74,13 @@ class ShippedDetector:
         return _FOLDER / "LICENSE.txt"
 
     def describe(self) -> str:
-        """Return in one line what it is and what it is worth."""
+        """Return a description in one line, with its error rate."""
         return (
             f"{SMALL}: {self.architecture}, trained on {self.trained_on}. {self.describe_worth()}"
         )
 
     def describe_worth(self) -> str:
-        """Return how often it errs on recordings that it had not heard, and what follows."""
+        """Return its error rate on unseen recordings, and what follows from it."""
         worst = max(self.eer_by_attack, key=self.eer_by_attack.__getitem__)
         return (
             f"On {self.bona_fide + self.spoof} recordings of others it errs in {self.eer:.0f} % "
@@ -91,12 +91,12 @@ class ShippedDetector:
 
 @cache
 def shipped_detector() -> ShippedDetector:
-    """Return what is known of the shipped detector."""
+    """Return the facts about the shipped detector."""
     return ShippedDetector(**json.loads(FACTS.read_text(encoding="utf-8")))
 
 
 def is_shipped(named: AnyPath) -> bool:
-    """Whether `named` is the shipped detector: its name, unless a file has it, or its path."""
+    """Whether `named` is the shipped detector: its path, or its name if no file has it."""
     path = Path(os.fspath(named))
     if path == NETWORK:
         return True

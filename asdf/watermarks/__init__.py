@@ -1,6 +1,6 @@
-"""Watermarks in recordings, by the packages that are installed: apart from the score, beside it.
+"""Watermark detection with installed packages, independent of the score.
 
-The names below are the door of this room.
+The names below are the public interface of this room.
 """
 
 # ruff: noqa: F401 (names for others)

@@ -1,8 +1,8 @@
-"""The packages that find watermarks: audioseal, perth and silentcipher, as their authors call them.
+"""Packages that find watermarks: audioseal, perth and silentcipher.
 
-Invariant: a package is imported when it is opened, and not before; what it prints goes to the log,
-since standard output belongs to results. Its decision is its authors', but for Perth's: their
-threshold calls every sixth unmarked recording marked (docs/watermarks.md), so ours is stricter.
+Invariant: a package is imported only when it is opened; its output goes to the log, because
+standard output is for results. The decision is its authors', except for Perth: their threshold
+marks every sixth unmarked recording (docs/watermarks.md), so ours is stricter.
 
 Sources: San Roman et al., "Proactive Detection of Voice Cloning with Localized Watermarking", ICML
 2024 (AudioSeal); Resemble AI's Perth; Singh et al., "SilentCipher: Deep Audio Watermarking",
@@ -27,17 +27,17 @@ from asdf.facts import SAMPLE_RATE
 from asdf.runs.log import LOG
 
 PERTH_THRESHOLD = 0.95
-"""Strength from which on Perth's mark is taken for found; the package itself rounds, at 0.5."""
+"""Minimum strength at which Perth's watermark counts as found; the package itself uses 0.5."""
 
 
 @dataclass(frozen=True)
 class Mark:
-    """What a package says of a piece of a recording.
+    """The result of a package for a piece of a recording.
 
     Attributes:
-        found: Whether it calls the piece marked.
-        strength: How sure it is, between 0 and 1; None where it does not say.
-        message: Message of the mark, in hexadecimal digits; '' without one.
+        found: Whether the piece is marked.
+        strength: Confidence, between 0 and 1; None if the package states none.
+        message: Message of the watermark, in hexadecimal digits; '' without one.
     """
 
     found: bool
@@ -46,12 +46,12 @@ class Mark:
 
 
 class MarkReader(ABC):
-    """A package that finds its own watermarks, opened.
+    """An opened package that finds its own watermarks.
 
     Attributes:
-        name: Name that results have.
+        name: Name in results.
         package: Name by which pip installs it.
-        rate: Sampling rate in Hz that it hears; None: that of the file.
+        rate: Sampling rate of its input, in Hz; None: that of the file.
     """
 
     name: str
@@ -68,7 +68,7 @@ class MarkReader(ABC):
 
     @abstractmethod
     def read(self, samples: np.ndarray, rate: int) -> Mark:
-        """Return what it says of samples (T,) float32 at a rate in Hz."""
+        """Return the result for samples (T,) float32 at a rate in Hz."""
 
 
 class AudioSeal(MarkReader):
@@ -80,7 +80,7 @@ class AudioSeal(MarkReader):
 
     def __init__(self, device: torch.device, model: Any = None) -> None:
         if model is None:
-            # Its names are not exported in a way that type checkers know.
+            # Its names are exported in a way that type checkers do not support.
             published = import_module("audioseal").AudioSeal
             model = published.load_detector("audioseal_detector_16bits")
         self._model = model.to(device).eval()
@@ -91,11 +91,11 @@ class AudioSeal(MarkReader):
         with torch.inference_mode():
             share, bits = self._model.detect_watermark(waveform, sample_rate=rate)
         strength = float(share)
-        # Of half of the frames, which is the package's own threshold for each of them.
+        # More than half of the frames; the package itself uses this threshold for each frame.
         found = strength > 0.5
         message = ""
         if found:
-            # As hexadecimal digits; the first bit is the highest.
+            # As hexadecimal digits; the first bit is the most significant.
             digits = bits[0].tolist()
             number = int("".join(map(str, digits)), 2)
             message = f"{number:0{len(digits) // 4}x}"
@@ -112,7 +112,7 @@ class Perth(MarkReader):
         import perth
 
         if perth.PerthImplicitWatermarker is None:
-            # The package hides what it could not import.
+            # The package hides failed imports.
             raise ImportError("it also needs librosa, pyyaml and setuptools below 81")
         self._watermarker = perth.PerthImplicitWatermarker(device=str(device))
 
@@ -148,7 +148,7 @@ READERS: tuple[type[MarkReader], ...] = (AudioSeal, Perth, SilentCipher)
 
 @contextlib.contextmanager
 def quietly(name: str) -> Iterator[None]:
-    """Log what a package prints, and leave out its warnings to programmers."""
+    """Log a package's output, and suppress its warnings for programmers."""
     printed = io.StringIO()
     with warnings.catch_warnings(), contextlib.redirect_stdout(printed):
         warnings.simplefilter("ignore")

@@ -1,8 +1,8 @@
-"""Watermarks searched for in recordings, whose scores they never touch.
+"""Search for watermarks in recordings, which never affects their scores.
 
-Invariant: a mark is reported with the package that found it, and its absence as what it is: that
-this package found none of its own. Which packages were not asked is always said by name. Memory
-holds half a minute of a recording.
+Invariant: a watermark is reported with the package that found it, and its absence as such: this
+package found none of its own. Packages that were not used are always listed by name. Memory holds
+half a minute of a recording.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from asdf.text import and_more
 from asdf.watermarks.mark_readers import READERS, Mark, MarkReader, quietly
 
 PIECE_S = 30.0
-"""Seconds of a piece that is searched at once; a short one at the end belongs to the one before."""
+"""Length of a searched piece in seconds; a short rest is added to the last piece."""
 
 MIN_S = 1.0
-"""Shorter recordings are not searched: no mark is read from so little for sure."""
+"""Minimum length of recordings that are searched: shorter ones give no reliable result."""
 
 _SHOWN = 3
 
@@ -47,15 +47,16 @@ class Samples:
 
 @dataclass(frozen=True)
 class Watermark:
-    """What a package says of a recording.
+    """The result of a package for a recording.
 
     Attributes:
         detector: Name of the package.
-        found: Whether it found its mark; None where it could not be asked (`error`).
-        strength: Highest strength of the pieces, between 0 and 1; None where it does not say.
+        found: Whether it found its watermark; None if it failed (`error`).
+        strength: Maximum strength over the pieces, between 0 and 1; None if the package states
+            none.
         message: Message of the first piece with a mark, in hexadecimal digits; ''.
-        start_s, end_s: From the first piece with a mark to the last, in seconds; None without.
-        error: Why it could not be asked; ''.
+        start_s, end_s: Times from the first marked piece to the last, in seconds; None without one.
+        error: Reason why it failed; ''.
     """
 
     detector: str
@@ -78,18 +79,18 @@ class Watermark:
 
 @dataclass(frozen=True)
 class WatermarkSearch:
-    """The packages that are asked.
+    """The packages for a search.
 
     Attributes:
-        readers: Packages that are opened.
-        missing: Why each of the others is not asked, by its name.
+        readers: Opened packages.
+        missing: Reasons why the other packages are not used, by name.
     """
 
     readers: tuple[MarkReader, ...]
     missing: dict[str, str]
 
     def describe(self) -> str:
-        """Return in words who is asked, and who is not."""
+        """Return in words which packages are used, and which are not."""
         names = ", ".join(reader.name for reader in self.readers)
         words = f"watermarks are searched for by {names}, apart from the score"
         if self.missing:
@@ -103,10 +104,10 @@ class WatermarkSearch:
 
 
 def open_search(device: str) -> WatermarkSearch:
-    """Open the packages that are installed, on 'auto', 'cpu', 'cuda' or the like.
+    """Open the installed packages, on 'auto', 'cpu', 'cuda' or the like.
 
     Raises:
-        UsageError: none of them can be opened; names each with its reason.
+        UsageError: none of them can be opened; the message states each with its reason.
     """
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -138,11 +139,11 @@ def read_marks(
     recording: AnySource | Samples,
     is_over: Callable[[], bool] = _never,
 ) -> list[Watermark]:
-    """Return what each package says of a recording; one that fails says why.
+    """Return the result of each package for a recording; a failed one states its reason.
 
     Args:
-        is_over: Function called before each piece; where it returns True nobody waits for the rest,
-            and the results are of what was searched.
+        is_over: Function that is called before each piece; True means that nobody waits any more,
+            and the results are those of the pieces searched so far.
     """
     return [_read(reader, recording, is_over) for reader in search.readers]
 
@@ -180,7 +181,7 @@ def _conclude(name: str, marks: Sequence[tuple[float, float, Mark]]) -> Watermar
 def _pieces(
     recording: AnySource | Samples, rate: int | None
 ) -> Iterator[tuple[int, np.ndarray, int]]:
-    """Yield the first sample of each piece, its samples, mono, and their rate."""
+    """Yield the first sample of each piece, its mono samples, and their rate."""
     assert rate in (None, SAMPLE_RATE)
     if isinstance(recording, Samples):
         mono = recording.mono if rate is None else resample(recording.mono, recording.rate)
@@ -202,7 +203,7 @@ def _blocks_of(file: Any, samples: int) -> Iterator[np.ndarray]:
 
 
 def _joined(blocks: Iterator[np.ndarray], rate: int) -> Iterator[tuple[int, np.ndarray, int]]:
-    """Yield blocks with their first samples; a last one under `MIN_S` is put to the one before."""
+    """Yield blocks with their first samples; a last one below `MIN_S` is joined to the previous."""
     held = np.zeros(0, np.float32)
     start = 0
     for block in blocks:
@@ -218,7 +219,7 @@ def _joined(blocks: Iterator[np.ndarray], rate: int) -> Iterator[tuple[int, np.n
 
 
 def describe_watermarks(marks: Sequence[Watermark]) -> str:
-    """Return in words what was found; '' where nothing was."""
+    """Return in words which watermarks were found; '' if none."""
     found = []
     for mark in marks:
         if not mark.found:

@@ -1,5 +1,5 @@
-"""The corpora of the field, a file each or many in a table; `registry` looks for them here.
+"""Definitions of the public corpora, in single files or tables; `registry` collects them.
 
-To add a corpus: a `KnownCorpus` in a file of this folder, with all that is known of it, and its
-rows in docs/corpora.md. tests/unit/corpora/test_adding.py says what is missing.
+To add a corpus, write a `KnownCorpus` with all facts about it in a file of this folder, and its
+rows in docs/corpora.md. tests/unit/corpora/test_adding.py reports what is missing.
 """

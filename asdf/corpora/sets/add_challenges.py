@@ -1,10 +1,10 @@
 """ADD 2022 and 2023, the challenges of audio deepfake detection in Mandarin.
 
-Track 2 of both is about parts of recordings, and is not read here. Label files and folders are
-called differently by those who have them, and all that were seen are tried: in the protocol scripts
-of nii-yamagishilab/AntiDeepfake (2023), on the Arena's pages of its ADD sets, and in several public
-repositories that read them. Of track 3 of 2023 the paths of train and dev are by analogy; that 0
-means genuine is what public code takes it for.
+Track 2 of both concerns parts of recordings and is not supported here. The names of label files and
+folders vary between copies, and all known ones are tried: from the protocol scripts of
+nii-yamagishilab/AntiDeepfake (2023), the Arena's pages of its ADD sets, and several public
+repositories that read them. For track 3 of 2023 the paths of train and dev are by analogy; public
+code takes 0 for genuine.
 """
 
 from __future__ import annotations

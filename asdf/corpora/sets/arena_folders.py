@@ -1,8 +1,8 @@
-"""Sets that the Arena's leaders list, as their makers distribute them, and LJSpeech.
+"""Sets on the Arena's leaderboards in their original distributions, and LJSpeech.
 
 Sources of the layouts: the Arena's plans of its sets (PyAra, XMAD-Bench: folders and counts), a
-public script that reads CVoiceFake, and code that reads DEEP-VOICE as Kaggle has it; LJSpeech's own
-page. Counts that are not in these are those of a card of a system in the Arena.
+public script that reads CVoiceFake, and code that reads DEEP-VOICE from Kaggle; LJSpeech's own
+page. Other counts are from the card of a system in the Arena.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """ASVspoof 2021 LA, DF and PA (Liu et al., IEEE/ACM TASLP, 2023).
 
-The keys come in an archive of their own, so they are looked for wherever it may have been unpacked:
-next to the audio's folder, inside it, with the archive's own folder around them or without. All
-tracks call the file the same; its columns show which track it is of.
+The keys are in a separate archive, so they are searched for in all likely places: next to the
+audio's folder, inside it, with or without the archive's own folder. The file has the same name for
+all tracks; its columns identify the track.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from asdf.trials.trial_list import TrialList
 _EVAL_PACKAGE = "the eval package of ASVspoof 2021, README.md"
 _RE_EVALUATIONS = "the corpus's keys; bona fide of eval: re-evaluations published with code"
 SUBSETS = ("eval", "progress", "hidden", "all")
-# The archives of the audio, each of which unpacks into the same folder: 4 of DF, 7 of PA.
+# Archives of the audio, which all unpack into the same folder: 4 for DF, 7 for PA.
 _PARTS = 7
 # A column that only the keys of the track have.
 _COLUMN_OF_TRACK = {"LA": "transmission", "DF": "compression", "PA": "asv_room"}
 
 
 def _key_paths(track: str) -> Iterator[str]:
-    """Yield where the keys may be, the likeliest path first."""
+    """Yield possible paths of the keys, the most likely first."""
     homes = (
         "",
         f"ASVspoof2021_{track}_eval/",
@@ -65,14 +65,14 @@ def _find_keys(tree: Tree, track: str) -> tuple[str, TrialList]:
 def _read(track: str, tree: Tree, subset: str) -> Reading:
     name, trials = _find_keys(tree, track)
     whole = f"ASVspoof2021_{track}_eval"
-    # The folder of one whole archive first; doubled where an archive was unpacked into a folder of
-    # its own name.
+    # The folder of a whole archive first; doubled if an archive was unpacked into a folder with its
+    # own name.
     folders = [f"{whole}/flac", f"{whole}/{whole}/flac", "flac"]
     for part in range(_PARTS):
         archive = f"{whole}_part{part:02d}"
         folders += [f"{archive}/{whole}/flac", f"{archive}/flac"]
     existing = tuple(folder for folder in folders if is_there(tree, folder))
-    # Without any, the recordings are reported as missing where the distribution has them.
+    # Without any, recordings are reported as missing at their usual paths.
     audio = existing or (folders[0],)
     trials = with_files(trials, tree, audio)
     if subset == "all":

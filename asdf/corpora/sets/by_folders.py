@@ -1,4 +1,4 @@
-"""Corpora that are read by their folders: where each lies, and how its paths are made.
+"""Corpora that are read by their folders: their locations, and the structure of their paths.
 
 Sources of the layouts, all of them public code that reads the corpora: the protocol scripts of
 nii-yamagishilab/AntiDeepfake (CFAD, DFADD, HABLA, CodecFake), MuSAELab/AUDDT and DeepFense's lists
@@ -169,10 +169,10 @@ FAKEAVCELEB = KnownCorpus(
 
 
 def _describe_wavefake(groups: Groups) -> dict[str, str]:
-    """Return what follows from the name of a system.
+    """Return the columns that follow from the name of a system.
 
-    It is that of the corpus that its vocoder was trained on and that of the vocoder, as in
-    `jsut_multi_band_melgan`; the name of the only text-to-speech system is the other way round.
+    It consists of the corpus that its vocoder was trained on and the vocoder, as in
+    `jsut_multi_band_melgan`; for the only text-to-speech system, the order is reversed.
     """
     parts = groups["attack"].split("_")
     source = next((corpus for corpus in ("ljspeech", "jsut") if corpus in parts), "")
@@ -194,7 +194,7 @@ WAVEFAKE = KnownCorpus(
     marks=("generated_audio", "ljspeech_melgan", "jsut_multi_band_melgan"),
     read=Layout(
         homes=("generated_audio", "WaveFake/generated_audio"),
-        # Without the speech that the vocoders were trained on, which may lie next to theirs.
+        # Excludes the speech that the vocoders were trained on, which may be next to theirs.
         pattern=r"(?P<attack>(?!(?i:ljspeech-1\.|jsut_ver))[^/]+)/.+",
         bona_fide=(),
         subset_of=lambda groups: groups["attack"],

@@ -1,9 +1,9 @@
-"""Corpora that are read by their label files: where each lies, and what stands in a line.
+"""Corpora that are read by their label files: their locations, and the formats of lines.
 
-Sources of the layouts: public code that reads the corpora, among it the protocol scripts of
-nii-yamagishilab/AntiDeepfake (Codecfake, DECRO, Deepfake-Eval-2024) and MuSAELab/AUDDT
-(CtrSVDD, DiffSSD); the READMEs of xieyuankun/Codecfake, petrichorwq/DECRO-dataset and
-SVDDChallenge/CtrSVDD_Utils. Paths that differ between these are all tried.
+Sources of the layouts: public code that reads the corpora, including the protocol scripts of
+nii-yamagishilab/AntiDeepfake (Codecfake, DECRO, Deepfake-Eval-2024) and MuSAELab/AUDDT (CtrSVDD,
+DiffSSD); the READMEs of xieyuankun/Codecfake, petrichorwq/DECRO-dataset and
+SVDDChallenge/CtrSVDD_Utils. If their paths differ, all are tried.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def _is_in_diffssd(row: Row, subset: str) -> bool:
 
 
 def _tail_in_diffssd(name: str) -> str:
-    """Return what a path has after 'generated_speech/' or 'real_speech/', spelled in one way."""
+    """Return the normalised part of a path after 'generated_speech/' or 'real_speech/'."""
     tail = name.lower()
     for folder in ("generated_speech/", "real_speech/"):
         position = tail.find(folder)

@@ -1,4 +1,4 @@
-"""Corpora whose label files `read_protocol` knows: where the files and the recordings lie.
+"""Corpora with label files that `read_protocol` supports: paths of files and recordings.
 
 ASVspoof 2019 LA and PA (Wang et al., Computer Speech & Language, 2020), ASVspoof 5 track 1 (Wang et
 al., ASVspoof 2024 workshop), SpoofCeleb (Jung et al., IEEE Open Journal of Signal Processing, 2025:
@@ -31,16 +31,16 @@ from asdf.trials.trees import Tree
 
 @dataclass(frozen=True)
 class Protocols:
-    """The label files of a corpus, and the recordings that they name.
+    """The label files of a corpus, and their recordings.
 
     Attributes:
         files: Label files and folders of recordings of each subset, below one of the `homes`.
-        advice: Advice for a user who has no label file.
-        homes: Folders around both, the likeliest first, each with its '/'.
-        parts: Folders that hold a part of the recordings each, of each subset, where none of the
-            `files` has all of them.
-        suffix: Suffix of the recordings, which the label file leaves out, as it does their folders;
-            '' where it names paths.
+        advice: Advice for a user without a label file.
+        homes: Possible folders of both, the most likely first, each with its '/'.
+        parts: Folders with a part of the recordings each, for each subset, if none of the `files`
+            has all of them.
+        suffix: Suffix of the recordings, if the label file omits it and their folders; '' if it
+            contains paths.
     """
 
     files: Mapping[str, SubsetFiles]
@@ -53,7 +53,7 @@ class Protocols:
         """Read a subset of a corpus.
 
         Raises:
-            AsdfError: its label file does not exist, or a line of it does not fit.
+            AsdfError: its label file does not exist, or a line is malformed.
         """
         files = self.files[subset]
         home_of = {home + name: home for home in self.homes for name in files.labels}
@@ -61,10 +61,10 @@ class Protocols:
         trials = read_from(tree, labels)
         folders = [(home_of[labels] + folder).rstrip("/") for folder in files.audio]
         whole = first_there(tree, folders)
-        # Only then: the names in an archive are read where it is looked into.
+        # Only then, because looking into an archive reads all of its names.
         parts = self.parts.get(subset, ()) if whole is None else ()
         existing = tuple(part for part in parts if is_there(tree, part))
-        # Without any, the recordings are reported as missing where the distribution has them.
+        # Without any, recordings are reported as missing at their usual paths.
         audio = existing or (whole or folders[0],)
         if self.suffix:
             return Reading(with_files(trials, tree, audio, self.suffix), audio)
@@ -99,7 +99,7 @@ def _asvspoof_2019(
         f"{track}/ASVspoof2019_{track}_{{train,dev,eval}}/flac",
         folders=(
             *("", "ASVspoof2019", f"ASVspoof2019_{track}", "asvspoof2019", track),
-            # What Edinburgh DataShare calls its download.
+            # Name of the download from Edinburgh DataShare.
             *("DS_10283_3336", f"DS_10283_3336/{track}"),
         ),
         marks=(f"{track}/{protocols}", protocols),

@@ -1,8 +1,8 @@
-"""Folders of one's own that say the class: real/ and fake/, bonafide/ and spoof/, in any nesting.
+"""Your own folders of classes: real/ and fake/, bonafide/ and spoof/, with any nesting.
 
-Invariant: a recording's class is that of the folders on its way, by their names. Folders that
-contradict each other are an error; recordings below no such folder are counted in a note, and their
-classes never guessed.
+Invariant: the names of the folders on its path determine a recording's class. Contradictory folders
+are an error; recordings without such a folder are counted in a note, and their classes are never
+guessed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SPLITS = {
     **dict.fromkeys(("dev", "val", "valid", "validation", "development"), "dev"),
     **dict.fromkeys(("eval", "evaluation", "test", "testing", "tst"), "eval"),
 }
-"""What folders of splits are called, and their names here."""
+"""Names of folders of splits, with the names used here."""
 
 _SHOWN = 8
 _CLASS_NAMES = {1: "bona fide", 0: "spoof"}
@@ -33,12 +33,12 @@ _CLASS_NAMES = {1: "bona fide", 0: "spoof"}
 
 @dataclass(frozen=True)
 class _Way:
-    """The folders on the way to a recording.
+    """The folders on the path of a recording.
 
     Attributes:
-        label: 1 bona fide, 0 spoof; None where no folder says so.
-        split: 'train', 'dev' or 'eval'; '' where no folder says so.
-        below: First folder below that of the class which is no split; '' where there is none.
+        label: Label, 1 bona fide, 0 spoof; None if no folder determines it.
+        split: Split, 'train', 'dev' or 'eval'; '' if no folder determines it.
+        below: First folder below that of the class which is not a split; '' if there is none.
     """
 
     name: str
@@ -55,14 +55,15 @@ def read_class_folders(
     """Read the recordings of a tree by the names of its folders.
 
     Args:
-        split: Split that is read: 'train', 'dev', 'eval', or another name that folders have for
-            one of them; '' is everything. Without such folders it is the list that `python -m asdf
-            lists` wrote into the tree.
-        bona_fide: Names of folders whose recordings are bona fide; all others are spoofs then.
-            Empty: their words say so.
+        split: Split to read: 'train', 'dev', 'eval', or another name of such folders; '' is
+            everything. Without such folders it is the list that `python -m asdf lists` wrote into
+            the tree.
+        bona_fide: Names of folders with bona fide recordings; all others are then spoofs. Empty:
+            the words in folder names decide.
 
     Raises:
-        AsdfError: no folder says a class, folders contradict each other, or no such split.
+        AsdfError: no folder determines a class, folders contradict each other, or there is no such
+            split.
     """
     wanted = SPLITS.get(plain_word(split), split)
     ways = list(_ways(tree, bona_fide))
@@ -95,7 +96,7 @@ def read_class_folders(
 
 
 def _trials_of(tree: Tree, chosen: Sequence[_Way], columns: Sequence[str]) -> TrialList:
-    """Return the trials of recordings whose class is known."""
+    """Return the trials of recordings with known classes."""
     collector = TrialCollector(tree.root, columns)
     for number, way in enumerate(chosen, 1):
         assert way.label is not None  # those without were left out
@@ -107,7 +108,7 @@ def _trials_of(tree: Tree, chosen: Sequence[_Way], columns: Sequence[str]) -> Tr
 
 
 def has_class_folders(tree: Tree) -> bool:
-    """Whether a recording of the tree lies below a folder that says its class."""
+    """Whether a recording of the tree is below a folder that determines its class."""
     return any(way.label is not None for way in _ways(tree, ()))
 
 
@@ -115,16 +116,16 @@ def _ways(
     tree: Tree,
     bona_fide: Collection[str],
 ) -> Iterator[_Way]:
-    """Yield the recordings in the order of their names.
+    """Yield the recordings sorted by name.
 
     Raises:
-        AsdfError: folders on one way contradict each other.
+        AsdfError: folders on one path contradict each other.
     """
     stated = {name.lower() for name in bona_fide}
     known: dict[str, _Way] = {}
     for name in recordings(tree, ""):
         folder = name.rpartition("/")[0]
-        # Thousands of recordings lie in one folder.
+        # One folder may contain thousands of recordings.
         if folder not in known:
             known[folder] = _way(tree, folder, stated)
         way = known[folder]
@@ -149,7 +150,7 @@ def _way(
         if not any(label is not None for label in labels):
             labels = []
             for part in parts:
-                # The label that a word of the name says; None for none, or for both classes.
+                # The label given by a word of the name; None for none, or for both classes.
                 said = {label_of(word) for word in words_in(part)} - {None}
                 labels.append(said.pop() if len(said) == 1 else None)
         indices = [index for index, label in enumerate(labels) if label is not None]
@@ -176,10 +177,10 @@ def _split_of(name: str) -> str:
 
 
 def _columns(ways: Sequence[_Way]) -> list[str]:
-    """Return the columns that the folders have: split, and attack or folder.
+    """Return the columns given by the folders: split, and attack or folder.
 
-    Folders below that of spoofs are attacks, unless genuine speech has folders of the same names,
-    as speakers have them.
+    Folders below that of spoofs are attacks, unless genuine speech has folders with the same names,
+    for example of speakers.
     """
     columns = ["split"] if any(way.split for way in ways) else []
     folders = defaultdict(set)

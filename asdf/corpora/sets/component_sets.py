@@ -1,4 +1,4 @@
-"""AT-ADD and ESDD2 (both 2026): speech with other sounds, and labels of what of it is synthetic.
+"""AT-ADD and ESDD2 (both 2026): speech with other sounds, labelled by synthetic components.
 
 Sources of the layouts: the READMEs and loaders of xieyuankun/AT-ADD-Baseline (config.py,
 dataset.py) and XuepingZhang/ESDD2-Baseline (conf.py, libs/dataset.py), which have no counts.
@@ -53,7 +53,7 @@ AT_ADD_TRACK2 = _at_add(
     2, {"name": "utterance", "label": "key", "type": "type"}, "speech, sound, singing and music"
 )
 
-# Each label as label here, and what the speech and its surroundings are.
+# The label used here for each label, and the nature of speech and surroundings.
 _COMPONENTS = {
     "original": (1, "bonafide", "bonafide"),
     "bonafide_bonafide": (1, "bonafide", "bonafide"),
@@ -74,7 +74,7 @@ def read_esdd2(
     tree: Tree,
     subset: str,
 ) -> Reading:
-    """Read a subset of CompSpoof V2; spoof is what has a spoofed component, speech or surroundings.
+    """Read a subset of CompSpoof V2; a spoofed component, speech or surroundings, means spoof.
 
     Raises:
         AsdfError: its list does not exist, lacks a column, or has another label.

@@ -20,7 +20,7 @@ from asdf.trials.trees import Tree
 from asdf.trials.trial_list import TrialList
 
 SUBSETS = ("training", "validation", "testing")
-# What the folders of a variant are called in its archives.
+# Names of a variant's folders in its archives.
 _FOLDERS = {
     "norm": ("for-norm",),
     "2sec": ("for-2sec", "for-2seconds"),
@@ -30,9 +30,9 @@ _FOLDERS = {
 
 
 def _homes(variant: str) -> list[str]:
-    """Return where the folders of the subsets may be.
+    """Return the possible locations of the subsets' folders.
 
-    Archives unpack with one folder around them, or with two.
+    Archives unpack into one folder, or into two nested ones.
     """
     names = _FOLDERS[variant]
     homes = list(names)

@@ -1,9 +1,9 @@
 """Folders of Kaldi and WeDefense: `wav.scp` (UTT PATH) with `utt2lab` (UTT LABEL), and `utt2spk`.
 
 Invariant: a trial is a line of `utt2lab`; a path that is a command ('flac -c -d a.flac |') is
-refused, since nothing that stands in a list is executed.
+refused, because nothing in a list is executed.
 
-What the files hold is what zlin0/wedefense writes: egs/detection/*/local/prepare_data.sh.
+The files have the content that zlin0/wedefense writes: egs/detection/*/local/prepare_data.sh.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def read_kaldi(tree: Tree, subset: str) -> Reading:
     """Read the folder `subset` of a folder of lists; '' is that folder itself.
 
     Raises:
-        AsdfError: a file is missing, a line of it is malformed, a path is a command, or an
-            utterance has a label and no path.
+        AsdfError: a file is missing, a line is malformed, a path is a command, or an utterance has
+            a label but no path.
     """
     paths = _read_pairs(tree, join_name(subset, _PATHS))
     labels = _read_pairs(tree, join_name(subset, _LABELS))
@@ -79,7 +79,7 @@ def _read_pairs(tree: Tree, name: str) -> dict[str, str]:
 
 
 def _relative(tree: Tree, path: str) -> str:
-    """Return a path as a name in the tree where it lies there, else as it is."""
+    """Return a path as a name in the tree if it is below it, else unchanged."""
     return path.removeprefix(f"{tree.root}/")
 
 

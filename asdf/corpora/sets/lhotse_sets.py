@@ -1,10 +1,10 @@
-"""Manifests of lhotse: cuts of recordings as JSON lines, and Shar, tars with such lines beside.
+"""Manifests of lhotse: cuts of recordings as JSON lines, and Shar, tars with such lines.
 
 Invariant: a cut is a trial, read in place: the recording, or the part of it between the cut's start
-and its end, in the cut's channel. A cut that is more than that (a mix, changed audio, features
-alone) is refused by its name, with the reason; lhotse itself is not needed.
+and its end, in the cut's channel. Other kinds of cuts (a mix, changed audio, only features) are
+refused by name, with the reason; lhotse itself is not needed.
 
-The layouts are those of lhotse's documents and files
+The layouts are those of lhotse's documentation and files
 (https://lhotse.readthedocs.io/en/latest/cuts.html, lhotse.shar).
 """
 
@@ -31,13 +31,13 @@ from asdf.trials.text_lines import json_lines
 from asdf.trials.trees import Tree
 
 ROOT = "root"
-"""What names the folder that paths in manifests are relative to: `?root=/data`."""
+"""Key of the folder that paths in manifests are relative to: `?root=/data`."""
 
 _CUTS = re.compile(r"cuts\.([^.]+)\.jsonl\.gz")
 _MANIFESTS = (".jsonl", ".jsonl.gz")
-# Fields of a supervision that describe a trial; transcripts are not among them.
+# Fields of a supervision that describe a trial, without transcripts.
 _OF_SUPERVISIONS = ("speaker", "language", "gender")
-# Manifests lie in folders such as data/manifests, and are written from the project's folder.
+# Manifests are in folders such as data/manifests, with paths relative to the project's folder.
 _PARENTS = 4
 # No recording is longer than thirty years.
 _MAX_S = 10**9
@@ -47,12 +47,12 @@ _CHANGED = "its audio is changed by lhotse ({}): save it first (CutSet.save_audi
 
 @dataclass(frozen=True)
 class _Cut:
-    """A cut as its line has it.
+    """A cut in a manifest.
 
     Attributes:
-        source: Path of its recording; '' where it lies in a tar of Shar.
+        source: Path of its recording; '' if it is in a tar of Shar.
         part: Part of the recording.
-        fields: What is said of it.
+        fields: Fields that describe the trial.
     """
 
     name: str
@@ -66,11 +66,11 @@ def read_lhotse(pattern: str, folder: Path, columns: Columns) -> tuple[Reading, 
 
     Args:
         pattern: Path of a manifest, or of several, relative to `folder`.
-        columns: Names of fields; that of 'root' is the folder that paths are relative to.
+        columns: Names of fields; 'root' is the folder that paths are relative to.
 
     Raises:
-        AsdfError: a manifest does not exist or is damaged, a cut is no part of a recording or has
-            no label, or a label has no meaning.
+        AsdfError: a manifest does not exist or is damaged, a cut is not a part of a recording or
+            has no label, or a label has no meaning.
     """
     manifests = find_shards(pattern, folder, _manifests_in)
     rows = ShardRows(pattern)
@@ -111,7 +111,7 @@ def _manifests_in(folder: Path) -> list[str]:
 
 
 def _root_of(source: str, candidates: list[Path]) -> Path:
-    """Return the first folder in which the first recording exists."""
+    """Return the first folder that contains the first recording."""
     for root in candidates:
         path = join_path(root, source)
         if path.exists() or find_folder(path) is not None:
@@ -124,7 +124,7 @@ def _root_of(source: str, candidates: list[Path]) -> Path:
 
 
 def _entries(path: Path, rows: ShardRows, name: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the objects of a file of JSON lines; what is none is noted as a problem."""
+    """Yield the objects of a file of JSON lines; other lines are recorded as problems."""
     for number, line in json_lines(path):
         try:
             entry = json.loads(line)
@@ -139,7 +139,7 @@ def _entries(path: Path, rows: ShardRows, name: str) -> Iterator[tuple[int, dict
 
 
 def _cuts(path: Path, rows: ShardRows, name: str) -> Iterator[tuple[int, _Cut]]:
-    """Yield the cuts of a file with their lines; what is none, or comes again, is a problem."""
+    """Yield the cuts of a file with their lines; invalid or repeated ones are problems."""
     known: set[str] = set()
     for number, entry in _entries(path, rows, name):
         try:
@@ -158,7 +158,7 @@ def _cut_of(entry: Mapping[str, Any]) -> _Cut:
     """Return the cut of a line.
 
     Raises:
-        AsdfError: it is no part of a recording; says which cut, and why.
+        AsdfError: it is not a part of a recording; the message names the cut and the reason.
     """
     name = str(entry.get("id", ""))
     kind = entry.get("type")
@@ -191,19 +191,19 @@ def _part_of(entry: Mapping[str, Any], recording: Mapping[str, Any]) -> Part:
     duration = Decimal(str(entry["duration"]))
     whole = Decimal(str(recording["duration"]))
     frames = Decimal(1) / Decimal(str(recording["sampling_rate"]))
-    # Comparisons with NaN are errors of their own.
+    # Comparisons with NaN raise their own errors.
     if not (start.is_finite() and duration.is_finite()) or not 0 <= start < _MAX_S:
         raise ValueError(f"start {start:.20g}, duration {duration:.20g}")
     if not 0 < duration < _MAX_S:
         raise ValueError(f"start {start}, duration {duration}")
-    # Durations are rounded to nanoseconds, and less than a frame is no part.
+    # Durations are rounded to nanoseconds, and less than a frame is not a part.
     if start == 0 and abs(duration - whole) < frames:
         return Part()
     return Part(start, start + duration)
 
 
 def _source_of(entry: Mapping[str, Any], recording: Mapping[str, Any]) -> tuple[str, int | None]:
-    """Return the path of the file of a cut, '' in Shar, and the channel of it; None for all."""
+    """Return the path of the file of a cut, '' in Shar, and its channel; None for all."""
     channels = entry.get("channel", 0)
     wanted = sorted(channels) if isinstance(channels, list) else [int(channels)]
     for source in recording["sources"]:
@@ -226,7 +226,7 @@ def _source_of(entry: Mapping[str, Any], recording: Mapping[str, Any]) -> tuple[
 
 
 def _fields_of(entry: Mapping[str, Any]) -> dict[str, str]:
-    """Return what a cut and its supervisions say; several values of a field joined by '+'."""
+    """Return the fields of a cut and its supervisions; several values are joined by '+'."""
     values: dict[str, dict[str, None]] = {}
     for supervision in entry.get("supervisions") or []:
         fields = plain_fields(supervision.get("custom"))
@@ -240,7 +240,7 @@ def _fields_of(entry: Mapping[str, Any]) -> dict[str, str]:
 
 
 def read_shar(pattern: str, folder: Path, columns: Columns) -> tuple[Reading, Tree]:
-    """Read the folder that lhotse's SharWriter wrote, or several.
+    """Read a folder that lhotse's SharWriter wrote, or several.
 
     Raises:
         AsdfError: a shard is missing or damaged, a cut has no recording or no label, or a label has
@@ -276,7 +276,7 @@ def read_shar(pattern: str, folder: Path, columns: Columns) -> tuple[Reading, Tr
 
 
 def _members_by_key(tar: Path) -> dict[str, str]:
-    """Return the names of the recordings in a tar by those of their cuts."""
+    """Return the names of the recordings in a tar by the names of their cuts."""
     location = find_folder(tar)
     if location is None:
         raise AsdfError(f"{tar} does not exist: of each cuts.N.jsonl.gz there is a recording.N.tar")
@@ -288,7 +288,7 @@ def _members_by_key(tar: Path) -> dict[str, str]:
 
 
 def _fields_beside(folder: Path, index: str, rows: ShardRows) -> dict[str, dict[str, str]]:
-    """Return the fields that lie beside the cuts as JSON lines, by the name of the cut."""
+    """Return the fields in JSON lines next to the cuts, by the name of the cut."""
     fields: dict[str, dict[str, str]] = {}
     for path in sorted(folder.iterdir()):
         is_field = path.name.endswith(f".{index}.jsonl.gz") and not path.name.startswith("cuts.")

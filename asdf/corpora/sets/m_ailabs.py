@@ -1,7 +1,7 @@
 """The M-AILABS Speech Dataset: audiobooks read by volunteers, all bona fide.
 
-`<language>/by_book/{female,male}/<speaker>/<book>/wavs/*.wav`; books that several people read lie
-in `<language>/by_book/mix/...`, and there nobody says who speaks.
+The paths are `<language>/by_book/{female,male}/<speaker>/<book>/wavs/*.wav`; books that several
+people read are in `<language>/by_book/mix/...`, with unknown speakers.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _read(tree: Tree, subset: str) -> Reading:
 
 
 def _describe(name: str) -> dict[str, str] | None:
-    """Return the values of the columns for a recording; None where it lies outside a book."""
+    """Return the values of the columns for a recording; None if it is outside of a book."""
     folders = [part for part in name.split("/")[:-1] if part != "wavs"]
     if len(folders) < 4:
         return None
@@ -64,7 +64,7 @@ def _describe(name: str) -> dict[str, str] | None:
 
 
 def _find_missing(tree: Tree, ids: list[str]) -> list[str]:
-    """Note what the metadata.csv of the books (`name|text|text`) names and does not exist."""
+    """Record the recordings in the books' metadata.csv (`name|text|text`) that do not exist."""
     books: dict[str, set[str]] = {}
     for name in ids:
         folder, file = name.rsplit("/", 1)
@@ -78,7 +78,7 @@ def _find_missing(tree: Tree, ids: list[str]) -> list[str]:
         named = set()
         for _, line in tree.lines(path):
             named.add(line.split("|")[0].strip().removesuffix(".wav"))
-        # Not the other way round: a recording without a transcript is a trial like any other.
+        # Not vice versa: a recording without a transcript is a trial like any other.
         missing = named - existing
         if missing:
             notes.append(

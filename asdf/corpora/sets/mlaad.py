@@ -1,8 +1,8 @@
 """MLAAD (Müller et al., IJCNN 2024): text-to-speech in many languages, all of it spoof.
 
-What lies on disk is the corpus: `fake/<language>/<system>/*.wav`. The `meta.csv` of a system adds
-columns; since some of its paths are wrong, a line belongs to the recording of that file name in the
-system's folder.
+The corpus consists of the files on disk: `fake/<language>/<system>/*.wav`. The `meta.csv` of a
+system adds columns; because some of its paths are wrong, its lines are matched with recordings by
+file name in the system's folder.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from asdf.errors import AsdfError
 from asdf.trials.trees import Tree
 from asdf.trials.trial_list import TrialList
 
-# What meta.csv calls a column, and its name here; transcripts and durations are left out.
+# Names of columns in meta.csv, and the names used here; transcripts and durations are left out.
 _META = {
     "original_file": "source",
     "is_original_language": "original_language",
@@ -34,7 +34,7 @@ _META = {
     "reference_speaker": "speaker",
 }
 
-# Folders around a recording: fake, the language, the system.
+# Folders above a recording: fake, the language, the system.
 _DEPTH = 3
 
 
@@ -65,7 +65,7 @@ def _read(tree: Tree, subset: str) -> Reading:
             columns["language"].append(language)
             for key, column in _META.items():
                 columns[column].append(row.get(key, ""))
-    # Versions differ in the columns of meta.csv: what none of the systems fills is not a column.
+    # Versions differ in the columns of meta.csv: a column without any value is left out.
     known = {column: values for column, values in columns.items() if any(values)}
     trials = TrialList(ids, np.zeros(len(ids), np.int8), columns=known)
     return Reading(trials, audio=(audio,), notes=notes)
@@ -79,8 +79,8 @@ def _read_meta(
 ) -> dict[str, dict[str, str]]:
     """Return the lines of a system's meta.csv by file name.
 
-    Its columns are separated by `|`, and quotes mean nothing. What does not agree with the
-    `existing` files is added to `notes`.
+    Its columns are separated by `|`, and quotes have no meaning. Differences from the `existing`
+    files are added to `notes`.
     """
     path = f"{folder}/meta.csv"
     if not is_there(tree, path):
@@ -98,7 +98,7 @@ def _read_meta(
     for _, line in lines:
         row = dict(zip(names, line.split("|"), strict=False))
         rows[_file_name(row["path"].strip().replace("\\", "/"))] = row
-    # min() of either set: the same files that are missing give the same note on every machine.
+    # min() of either set: the same missing files give the same note on every machine.
     missing = rows.keys() - existing
     if missing:
         notes.append(
@@ -124,7 +124,7 @@ MLAAD = KnownCorpus(
     licence="CC BY-NC 4.0",
     needs="fake/<language>/<system>/*.wav with a meta.csv in each; its sizes differ from version "
     "to version",
-    # Where several versions lie next to each other, the newest one is meant.
+    # If several versions exist, the newest one is used.
     folders=("MLAAD", "mlaad", *(f"MLAAD_v{version}" for version in range(12, 0, -1))),
     marks=("fake",),
     read=_read,

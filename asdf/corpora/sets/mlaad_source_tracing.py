@@ -1,8 +1,8 @@
 """MLAAD's protocols for source tracing (Interspeech 2025, "Source tracing"), on MLAAD version 5.
 
-A line is a recording of MLAAD with the system that made it. Models of dev and eval that train has
-not are unknown there. The files repeat some lines, which count once, and have `zh` for the folder
-that versions of MLAAD call `zh-cn`, or the other way round.
+A line is a recording of MLAAD with its system. Models of dev and eval that are not in train are
+unknown there. The files repeat some lines, which count once, and have `zh` for the folder that
+versions of MLAAD call `zh-cn`, or vice versa.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PROTOCOLS = ("mlaad4sourcetracing", "MLAADv5_for_sourcetracing", "source_tracin
 _AUDIO = ("", "MLAADv5", "MLAAD_v5", "mlaad_v5", "MLAAD", "mlaad")
 _SUBSETS = ("train", "dev", "eval")
 _OTHER_LANGUAGE = {"zh": "zh-cn", "zh-cn": "zh"}
-# A path in the protocols: fake, language, system, recording.
+# Number of components of a path in the protocols: fake, language, system, recording.
 _PARTS = 4
 
 
@@ -49,7 +49,7 @@ def _read(tree: Tree, subset: str) -> Reading:
         _, language, system, recording = parts
         folder = f"{root}/{language}/{system}"
         if folder not in folders:
-            # Whatever the language is called there.
+            # The same path with the other name of the language.
             other = f"{root}/{_OTHER_LANGUAGE.get(language, language)}/{system}"
             is_other = is_there(tree, other) and not is_there(tree, folder)
             folders[folder] = other if is_other else folder
@@ -73,7 +73,7 @@ def _rows(tree: Tree, protocol: str) -> Iterator[tuple[int, dict[str, str]]]:
         AsdfError: it lacks a column, or a line has fewer values.
     """
     lines = tree.lines(protocol)
-    # A transcript in quotation marks may go on in the next line.
+    # A quoted transcript may continue in the next line.
     reader = csv.reader(f"{text}\n" for _, text in lines)
     header = next(reader, [])
     names = [name.strip().lstrip("\ufeff") for name in header]

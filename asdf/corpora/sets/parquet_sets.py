@@ -1,13 +1,13 @@
-"""Data sets in parquet, as a hub distributes them: shards with a row per recording.
+"""Parquet data sets as distributed on a hub: shards with a row per recording.
 
-Invariant: labels come from words (bonafide, spoof, real, fake ...), from the names that the data
-set has for its classes, or from the value that the user says is bona fide, never from a guess: in
-the sets of the Speech Arena, bona fide is 0, in others 1.
+Invariant: labels come from words (bonafide, spoof, real, fake ...), from the data set's class
+names, or from the value that the user states as bona fide, and are never guessed: in the sets of
+the Speech Arena, bona fide is 0, in others 1.
 
 The layout of the Arena's sets ({path, audio, label, notes}; notes is JSON with utterance_id; label
-is a class of [bonafide, spoof]) is the one that its documents and its checker state
-(lab260ru/speech_spoof_bench: docs/developing/new-dataset.md, loader.py); how shards and splits are
-named is the hub's convention.
+is a class of [bonafide, spoof]) follows its documentation and its checker
+(lab260ru/speech_spoof_bench: docs/developing/new-dataset.md, loader.py); names of shards and splits
+follow the hub's convention.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _NAMES = ("path", "file", "file_name", "filename")
 _OF_SPOOFS = ("attack", "vocoder")
 # The classes of the Arena's sets, 0 and 1.
 _CLASSES = ("bonafide", "spoof")
-# What entries of notes are called, and their names here.
+# Names of entries in notes, and the names used here.
 _ENTRIES = {"speaker_id": "speaker", "attack_id": "attack"}
 
 
@@ -52,13 +52,14 @@ def read_parquet(
     """Read the shards of a data set.
 
     Args:
-        split: Split that is read: of `data/test-00000-of-00002.parquet` and `test/0000.parquet`
-            it is 'test'; '' is all of them.
+        split: Split to read: that of `data/test-00000-of-00002.parquet` and `test/0000.parquet` is
+            'test'; '' is all of them.
         under: Folder of the data set in the tree.
 
     Raises:
-        AsdfError: no shard, no such split, no column of labels, or a label of unknown meaning.
-        UsageError: pyarrow is not installed, or `columns` names a column that does not exist.
+        AsdfError: there is no shard, no such split, no column of labels, or a label has no known
+            meaning.
+        UsageError: pyarrow is not installed, or a column in `columns` does not exist.
     """
     return read_shards(tree, _find_shards(tree, split, under), columns)
 
@@ -89,10 +90,10 @@ def read_shards(tree: Tree, shards: Sequence[str], columns: Columns | None = Non
 
 
 def read_datasets(tree: Tree, split: str, columns: Columns) -> Reading:
-    """Read a folder that the library datasets wrote: parquet files with its description.
+    """Read a folder that the library datasets wrote: parquet files with a description.
 
     Raises:
-        AsdfError, UsageError: as `read_parquet`; or the folder holds what `save_to_disk` writes.
+        AsdfError, UsageError: as `read_parquet`; or the folder was written by `save_to_disk`.
     """
     arrow = [name for name in tree.files() if name.endswith(".arrow")]
     if arrow and not any(name.endswith(_SUFFIX) for name in tree.files()):
@@ -105,7 +106,7 @@ def read_datasets(tree: Tree, split: str, columns: Columns) -> Reading:
 
 
 def read_parquet_list(path: Path, columns: Columns | None = None) -> TrialList:
-    """Read a list in parquet: a row per recording, with its path and label, such as DeepFense's.
+    """Read a list in parquet with a row per recording, its path and label, such as DeepFense's.
 
     Raises:
         AsdfError, UsageError: as `read_parquet`.
@@ -140,11 +141,11 @@ def _find_shards(tree: Tree, split: str, under: str) -> list[str]:
 
 
 class _Shard:
-    """A parquet file and how its columns are read.
+    """A parquet file, and the interpretation of its columns.
 
     Attributes:
         name: Name in the tree; '' for a list.
-        folder: Folder that it lies in.
+        folder: Folder of the file.
     """
 
     def __init__(self, name: str, table: ParquetTable, columns: Columns) -> None:
@@ -152,7 +153,7 @@ class _Shard:
         self.folder = name.rpartition("/")[0]
         self.table = table
         self._columns = columns
-        # The names of the classes of each column that the data set describes so.
+        # The class names of each column that the data set describes.
         self._classes: dict[str, list[str]] = {}
         for column, description in table.descriptions().items():
             if isinstance(description, dict) and isinstance(description.get("names"), list):
@@ -173,7 +174,7 @@ class _Shard:
         return next((name for name in names if name in self.table.columns), "")
 
     def _find_label(self) -> str:
-        """Return the one column that has a name of labels, or whose classes or words are labels."""
+        """Return the only column with a label's name, or with labels as classes or words."""
         plain = {plain_word(name): name for name in reversed(self.table.columns)}
         for name in LABELS:
             if name in plain:
@@ -194,9 +195,9 @@ class _Shard:
 
     @property
     def holds_audio(self) -> bool:
-        """Whether the recordings lie in the file; else it has paths of theirs."""
+        """Whether the file contains the recordings; otherwise it has their paths."""
         audio = self.table.audio
-        # The library datasets writes paths alone where recordings were files.
+        # The library datasets writes only paths if recordings were files.
         return audio is not None and (self.table.has_audio or not audio.path_leaf)
 
     def _paths_in_audio(self, path_leaf: str) -> list[str]:
@@ -259,17 +260,17 @@ class _Shard:
         return label
 
     def _word_of(self, column: str, value: object) -> str:
-        """Return a value in words: of a class its name."""
+        """Return a value as a word; for a class, its name."""
         names = self._classes.get(column)
         if names is not None and isinstance(value, int) and 0 <= value < len(names):
             return str(names[value])
         if value is None:
             return ""
-        # TABs and line breaks would break tables of trials.
+        # TABs and line breaks would corrupt tables of trials.
         return " ".join(str(value).split())
 
     def columns(self) -> dict[str, list[str]]:
-        """Return the other columns that may describe a trial, in words; of notes its entries."""
+        """Return the other columns that may describe a trial, as words; for notes, its entries."""
         described = {theirs: ours for ours, theirs in self._columns.names.items()}
         taken = {self._label, self._path, "path", "file", "file_name", "filename"}
         import pyarrow
@@ -294,7 +295,7 @@ class _Shard:
 
 
 def _collect(path: Path, shards: Sequence[_Shard]) -> TrialList:
-    """Return the rows of all shards as one list; a column that a shard lacks is '' there."""
+    """Return the rows of all shards as one list; missing columns are ''."""
     columns_of = [shard.columns() for shard in shards]
     names = list(dict.fromkeys(name for columns in columns_of for name in columns))
     collector = TrialCollector(path, names)
@@ -306,7 +307,7 @@ def _collect(path: Path, shards: Sequence[_Shard]) -> TrialList:
             row += 1
             described = []
             for name, column in zip(names, values, strict=True):
-                # A bona fide trial has no attack, whatever the file says.
+                # A bona fide trial has no attack, whatever the file states.
                 has_none = label == 1 and name in _OF_SPOOFS
                 described.append("-" if has_none else column[index])
             collector.add(row, ids[index], label, described)
@@ -314,13 +315,13 @@ def _collect(path: Path, shards: Sequence[_Shard]) -> TrialList:
 
 
 def _open_notes(values: Sequence[object], table: ParquetTable) -> dict[str, list[str]]:
-    """Return the entries of a column of JSON objects as columns; as it is where it holds others."""
+    """Return the entries of a column of JSON objects as columns; other columns are unchanged."""
     columns: dict[str, list[str]] = {}
     for row, text in enumerate(values):
         try:
             entries = json.loads(str(text)) if text else {}
         except (ValueError, RecursionError):
-            # Brackets within brackets by the thousands are text as well.
+            # Brackets nested a thousand deep are text too.
             entries = None
         if not isinstance(entries, dict):
             return {"notes": [" ".join(str(value or "").split()) for value in values]}
@@ -331,7 +332,7 @@ def _open_notes(values: Sequence[object], table: ParquetTable) -> dict[str, list
 
 
 def _read_arena(tree: Tree, name: str) -> Reading:
-    """Read the set `name` of the Arena, whose folder lies in the tree, or is the tree."""
+    """Read the set `name` of the Arena, whose folder is in the tree, or is the tree."""
     if not name:
         raise AsdfError(f"{tree.root}: name one of the Arena's sets, as in 'arena:InTheWild'.")
     under = first_there(tree, (name, f"arena/{name}", f"{_ARENA}/{name}")) or ""
@@ -349,9 +350,9 @@ def _read_arena(tree: Tree, name: str) -> Reading:
 
 
 def _read_labels(tree: Tree, name: str, under: str) -> Reading:
-    """Read a set whose audio may not be passed on: its labels, and recordings from elsewhere.
+    """Read a set whose audio may not be redistributed: its labels, and separate recordings.
 
-    The recordings are those below its folder that are called like the utterances.
+    The recordings are those below its folder that have the names of the utterances.
     """
     table = open_table(tree.path(name))
     wanted = ("utterance_id", "label")

@@ -1,13 +1,13 @@
 """Corpora of partly spoofed speech: PartialSpoof, HAD and LlamaPartialSpoof, and their parts.
 
-PartialSpoof (Zhang et al., IEEE/ACM TASLP 2023) is ASVspoof 2019 LA, parts of it exchanged. Its
-segments come as RTTM with the recordings, or in an archive of their own as arrays of labels per
-frame; RTTM, whose boundaries are exact, counts first, then the finest arrays.
+PartialSpoof (Zhang et al., IEEE/ACM TASLP 2023) is ASVspoof 2019 LA with exchanged parts. Its
+segments are in RTTM next to the recordings, or in a separate archive as arrays of labels per frame;
+RTTM, whose boundaries are exact, is preferred, then the finest arrays.
 
-HAD (Yi et al., Interspeech 2021) is half-truth audio detection: words exchanged, in Mandarin.
+HAD (Yi et al., Interspeech 2021) is half-truth audio detection: exchanged words in Mandarin.
 
-LlamaPartialSpoof (Luong et al., ICASSP 2025) is LibriTTS, sentences changed by a language model.
-R01TTS.0.a has bona fide, fully spoofed and partially spoofed recordings whose parts cross-fade;
+LlamaPartialSpoof (Luong et al., ICASSP 2025) is LibriTTS with sentences changed by a language
+model. R01TTS.0.a has bona fide, fully spoofed and partially spoofed recordings with cross-fades;
 R01TTS.0.b has only partially spoofed ones, cut and pasted or overlapped.
 """
 
@@ -51,13 +51,13 @@ def read_parts(
     label_file: str,
     columns_of: Callable[[list[str]], Columns] = lambda names: {},
 ) -> tuple[TrialList, list[str]]:
-    """Return the trials of a text of segments, with the column of their parts, and notes on them.
+    """Return the trials of a text of segments, with the column of spoofed parts, and notes.
 
     Args:
         columns_of: Function that returns further columns from the names of all recordings.
 
     Raises:
-        AsdfError: the file has no trial, or a line of it does not fit.
+        AsdfError: the file has no trial, or a line is malformed.
     """
     recordings = parse_text(tree.lines(label_file), tree.path(label_file))
     if not recordings:
@@ -74,14 +74,14 @@ def with_parts(
     names: Sequence[str],
     source: str,
 ) -> tuple[TrialList, list[str]]:
-    """Return the trials with the column of spoofed parts, and notes on what does not agree.
+    """Return the trials with the column of spoofed parts, and notes on discrepancies.
 
-    A spoof of which the files say nothing, or that no part of is spoofed, has the value '?':
-    localisation refuses it, and detection does without.
+    A spoof that is missing in the files, or has no spoofed part, has the value '?': localisation
+    refuses it, and detection ignores it.
 
     Args:
-        recordings: Facts that the files state of a recording, by its name there.
-        names: Name in the files of each trial.
+        recordings: Parts of each recording, by its name in the files.
+        names: Name of each trial in the files.
         source: Name of the file in notes.
     """
     values = []
@@ -134,7 +134,7 @@ def _read_partial_spoof(tree: Tree, subset: str) -> Reading:
 
 
 def _read_segments(tree: Tree, home: str, subset: str) -> tuple[str, dict[str, Timed]]:
-    """Return the file of segments and what it says of each recording; nothing without a file."""
+    """Return the file of segments and the parts of each recording; empty without a file."""
     rttm = first_there(tree, [f"{home}{subset}/con_data/{name}" for name in _RTTMS])
     if rttm is not None:
         return rttm, parse_rttm(tree.lines(rttm), tree.path(rttm))
@@ -179,8 +179,8 @@ def _read_had(tree: Tree, subset: str) -> Reading:
     file = f"HAD_{subset}/HAD_{subset}_label.txt"
     label_file = find_labels(tree, [home + file for home in _HAD_HOMES], "Unpack HAD.zip there.")
     trials, notes = read_parts(tree, label_file)
-    # Below it they lie in train/conbine, conbine or test/test, as archives inside the archive were
-    # unpacked.
+    # Their folders are train/conbine, conbine or test/test, depending on how the inner archives
+    # were unpacked.
     audio = (label_file.rsplit("/", 1)[0],)
     return Reading(with_files(trials, tree, audio, ".wav"), audio, notes=notes)
 
@@ -200,8 +200,8 @@ HAD = KnownCorpus(
 )
 
 _LLAMA_HOMES = ("", "LlamaPartialSpoof/")
-# dev01-yourtts-partial-cf_8842_304647_000034_000001: the system, how much of it is spoofed, and
-# how the parts are joined; then the speaker.
+# dev01-yourtts-partial-cf_8842_304647_000034_000001: the system, the extent of spoofing, and the
+# way of joining; then the speaker.
 _SPOOF = re.compile(
     r"dev01-(?P<attack>.+)-(?P<kind>full|partial)(?:-(?P<joint>\w+?))?_(?P<rest>.*)"
 )

@@ -1,8 +1,8 @@
-"""WebDataset shards: tars in which files of one name, but for its end, are one recording.
+"""WebDataset shards: tars in which files with the same stem form one recording.
 
-Invariant: a recording is the member of its sample that has a suffix of audio, read in place; what
-the sample's other members say of it (`.json`, `.cls`, `.txt`) are its fields. A sample's name ends
-at the first dot of its file name, as the library webdataset has it.
+Invariant: a recording is the member of its sample with an audio suffix, read in place; the sample's
+other members (`.json`, `.cls`, `.txt`) are its fields. A sample's name ends at the first dot of its
+file name, as in the library webdataset.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from asdf.runs.progress import track
 from asdf.trials.label_words import Columns
 from asdf.trials.trees import Tree
 
-# Bytes that a member may have that describes a recording; longer ones are no description.
+# Maximum size of a member that describes a recording; longer ones are ignored.
 _MOST_BYTES = 2**20
 _SHOWN_BYTES = "1 MB"
-# Members of text, whose names end so: `a.cls`, `a.speaker.txt`.
+# Suffixes of text members: `a.cls`, `a.speaker.txt`.
 _TEXTS = ("cls", "txt", "label", "text")
-# Transcripts would take more memory than everything else, and no result is broken down by them.
+# Transcripts would need more memory than everything else, and are not used in results.
 _TRANSCRIPTS = ("txt", "text", "transcript", "transcription")
 AUDIO = "audio"
-"""What names the member that is the recording, where samples have several: `?audio=left.flac`."""
+"""Key of the recording's member if samples have several: `?audio=left.flac`."""
 
 
 @dataclass
 class _Sample:
-    """Members of a sample by the ends of their names.
+    """Members of a sample by their suffixes.
 
     Attributes:
-        offset: Position of the first of them in the tar.
+        offset: Position of the first member in the tar.
     """
 
     offset: int
@@ -50,7 +50,7 @@ def read_webdataset(pattern: str, folder: Path, columns: Columns) -> tuple[Readi
     Args:
         pattern: Path of the shards, or of a folder of them, relative to `folder`; see
             `asdf.corpora.shard_files`.
-        columns: Names of fields; that of 'audio' is the end of the name of the recordings.
+        columns: Names of fields; 'audio' is the suffix of the recordings.
 
     Raises:
         AsdfError: shards do not exist or are damaged, samples lack a recording or a label, or a
@@ -98,7 +98,7 @@ def _samples(archive: Archive, names: list[str]) -> Iterator[tuple[str, _Sample]
     for position, name in enumerate(names):
         folder, slash, file_name = name.rpartition("/")
         stem, dot, end = file_name.partition(".")
-        # The library's own members begin with underscores; hidden files are none of a sample.
+        # The library's own members begin with underscores; hidden files do not belong to a sample.
         if not dot or not stem or stem.startswith("__"):
             continue
         offset = archive.offset(position)
@@ -109,10 +109,10 @@ def _samples(archive: Archive, names: list[str]) -> Iterator[tuple[str, _Sample]
 
 
 def _recording_of(sample: _Sample, stated: str) -> str:
-    """Return the end of the name of a sample's recording.
+    """Return the suffix of a sample's recording.
 
     Raises:
-        AsdfError: it has none, or several.
+        AsdfError: there is none, or there are several.
     """
     ends = [end for end in sample.members if is_recording(f".{end}")]
     if stated:
@@ -130,7 +130,7 @@ def _recording_of(sample: _Sample, stated: str) -> str:
 
 
 def _fields_of(archive: Archive, end: str, position: int, columns: Columns) -> dict[str, str]:
-    """Return what a member of a sample says; nothing, if it is no description.
+    """Return the fields in a member of a sample; {} if it is not a description.
 
     Raises:
         AsdfError: it is not JSON, not text, or too long.

@@ -55,8 +55,8 @@ class SeedDifference:
         difference: Difference with intervals and p-values over seeds and trials.
         is_paired: Whether both have the same seeds, whose differences are then used.
         seeds: Number of seeds of each side.
-        eer_welch_p: Two-sided p-value of Welch's test of the EERs over seeds alone; None with fewer than
-            three seeds on a side.
+        eer_welch_p: Two-sided p-value of Welch's test of the EERs over seeds alone; None with fewer
+            than three seeds on a side.
     """
 
     difference: Intervals
