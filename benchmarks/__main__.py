@@ -1,4 +1,4 @@
-"""Run benchmarks, or write the report of earlier runs: see the package's docstring."""
+"""Runs benchmarks, or writes the report of earlier runs: see the package's docstring."""
 
 from __future__ import annotations
 

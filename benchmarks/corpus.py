@@ -1,6 +1,6 @@
-"""A temporary corpus: FLACs as long as ASVspoof's, of noise that compresses as speech does.
+"""A temporary corpus: FLACs with ASVspoof's lengths, of noise that compresses like speech.
 
-Durations are log-normal: median 3 s, mean near 3.3 s, from 0.5 to 13 s, much as in ASVspoof 2019
+Durations are log-normal: median 3 s, mean near 3.3 s, from 0.5 to 13 s, similar to ASVspoof 2019
 LA. Samples are 16 bit, 16 kHz, mono: coloured noise with the rhythm of syllables.
 """
 
@@ -37,10 +37,10 @@ class TemporaryCorpus:
 def temporary_corpus(
     count: int, seconds: float | None = None, names: int = 1
 ) -> Iterator[TemporaryCorpus]:
-    """Make `count` recordings in a temporary folder, of ASVspoof's durations or of `seconds`.
+    """Make `count` recordings in a temporary folder, with ASVspoof's durations or `seconds`.
 
     Args:
-        names: Names of each recording, each of which is a trial.
+        names: Number of names of each recording, each of which is a trial.
     """
     rng = np.random.default_rng(0)
     with tempfile.TemporaryDirectory(prefix="asdf-bench-") as folder:
@@ -64,7 +64,7 @@ def temporary_corpus(
 
 
 def speechlike(length: int, rng: np.random.Generator) -> np.ndarray:
-    """Noise with a falling spectrum and four syllables a second: (length,) float32, peak 0.5."""
+    """Return noise with a falling spectrum and four syllables per second: (length,), peak 0.5."""
     spectrum = np.fft.rfft(rng.standard_normal(length))
     spectrum /= 1 + (np.linspace(0, RATE / 2, len(spectrum)) / 500) ** 1.5
     syllables = 0.03 + np.sin(2 * np.pi * 2 * np.arange(length) / RATE + rng.uniform(0, np.pi)) ** 2

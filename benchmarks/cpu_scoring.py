@@ -1,8 +1,8 @@
-"""Scoring on a CPU beside ONNX Runtime, which runs the same network exported by ASDF.
+"""Scoring on a CPU next to ONNX Runtime, which runs the same network exported by ASDF.
 
-Both get a recording of 64,600 samples in memory and as many threads. ASDF's side is the `Scorer` of
-lists, Detector and service. Weights are random: they take as long as trained ones. Seconds are the
-processor's, of all threads together.
+Both get a recording of 64,600 samples in memory and the same number of threads. ASDF uses the
+`Scorer` of lists, Detector and service. Weights are random, which does not affect the time. Seconds
+are CPU time of all threads together.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _BATCH = 14
 
 
 def rows(quick: bool) -> Iterator[Row]:
-    """Seconds for one recording of 4 s."""
+    """Yield seconds for one recording of 4 s."""
     base = "wav2vec2_base + AASIST"
     large = "wav2vec2_xlsr_300m + AASIST"
-    # As runs, lists and the Detector do; ONNX Runtime keeps its memory too.
+    # As in runs, lists and the Detector; ONNX Runtime keeps its memory too.
     keep_freed_memory()
     yield from _beside_onnx("small XLS-R-like + AASIST", _behind(SMALL_XLSR.to_text()), 15)
     yield from _beside_onnx("AASIST on waveforms", _raw_aasist(), 15)

@@ -1,11 +1,11 @@
-"""Measure what published detectors cost on a CPU, with random weights of their shapes.
+"""Cost of published detectors on a CPU, with random weights of their shapes.
 
     python -m benchmarks.detector_speed AASIST_L AASIST RawNet2 SSL_AASIST:wav2vec2_xlsr_300m
 
-A network by itself, or NETWORK:FRONT_END. Prints processor seconds per minute of audio, one thread,
-float32, scored over windows of 64,600 samples as `score` does. The numbers go into
-asdf/hub/choosing.py. Time is the processor's and not the clock's, so that other work on the machine
-disturbs it less.
+An argument is a network, or NETWORK:FRONT_END. The output is CPU seconds per minute of audio, with
+one thread in float32, over windows of 64,600 samples as in `score`. The numbers go into
+asdf/hub/choosing.py. CPU time is used because it is less affected by other work on the machine than
+the clock.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PUBLISHED_SAMPLES = 64_600
 
 
 def measure(name: str) -> float:
-    """Return processor seconds per minute of audio of NETWORK or NETWORK:FRONT_END."""
+    """Return CPU seconds per minute of audio for NETWORK or NETWORK:FRONT_END."""
     settings = Sections()
     settings.network.min_evaluation_utterance_length_in_samples = PUBLISHED_SAMPLES
     settings.network.max_evaluation_utterance_length_in_samples = PUBLISHED_SAMPLES

@@ -38,7 +38,7 @@ TARGET = 10.0
 
 
 def rows(quick: bool) -> Iterator[Row]:
-    """Seconds of an epoch after the first."""
+    """Yield seconds per epoch after the first."""
     cpu = torch.device("cpu")
     if quick:
         yield _on(cpu, "tiny", 4, 2, 8000, 2, None)
@@ -101,7 +101,7 @@ def cache_features(
     world: World,
     folder: Path,
 ) -> Dataset:
-    """The features of the clips, computed and written below `folder`."""
+    """Return the features of the clips, computed and written below `folder`."""
     loader = BatchLoader(clips, 0, world)
     work = FeaturePass(
         network.front_end_features,
@@ -123,7 +123,7 @@ def epochs(
     world: World,
     from_features: bool,
 ) -> Callable[[], float]:
-    """Trains one more epoch at each call and gives its mean loss."""
+    """Return a function that trains one more epoch at each call and returns its mean loss."""
     network.train()
     step, progress, numbers = (
         Step(network, corpus.utterances, settings, world, from_features),

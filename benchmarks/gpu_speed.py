@@ -30,7 +30,7 @@ from benchmarks.table import markdown_table
 BEGIN = "<!-- computed by benchmarks/gpu_speed.py -->"
 END = "<!-- end of what was computed -->"
 CLIP, CLIPS = 64600, (182_357, 10_000_000)
-# Assumed: the share of its peaks that a GPU reaches, of products and of memory.
+# Assumed fractions of a GPU's peaks for products and memory.
 PRODUCTS, MEMORY = 0.7, 0.8
 # The program: 34 ms of one EPYC core for 3,592 operations. The driver: an assumption.
 PROGRAM_S, DRIVER_S = 34e-3 / 3592, 2e-6
@@ -39,7 +39,7 @@ GIGA = 1e9
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU's peaks: of dense products, in FLOP/s, and of its memory, in bytes per second."""
+    """A GPU's peaks: dense products, in FLOP/s, and memory bandwidth, in bytes per second."""
 
     flops: float
     bandwidth: float
@@ -55,13 +55,13 @@ GPUS = {
 
 @dataclass(frozen=True)
 class Work:
-    """What is trained.
+    """A training workload.
 
     Attributes:
-        giga: Multiply-adds of a clip in a step, in 10**9.
-        operations: Number that the host queues for a step.
-        moved: Bytes that a step reads and writes, in 10**9.
-        settings: Settings that the memory depends on.
+        giga: Number of multiply-adds per clip in a step, in 10**9.
+        operations: Number of operations that the host queues for a step.
+        moved: Number of bytes that a step reads and writes per clip, in 10**9.
+        settings: Settings that determine the memory.
     """
 
     what: str
@@ -86,24 +86,24 @@ WORKS = (
 
 
 def host_seconds(work: Work) -> float:
-    """Time in which the host queues a step."""
+    """Return the time in which the host queues a step, in seconds."""
     return work.operations * (PROGRAM_S + DRIVER_S)
 
 
 def gpu_seconds(work: Work, gpu: Gpu) -> float:
-    """Time in which the GPU computes a step, at the least."""
+    """Return the minimum time in which the GPU computes a step, in seconds."""
     arithmetic = 2 * work.giga * GIGA * work.minibatch / (PRODUCTS * gpu.flops)
     return arithmetic + work.moved * GIGA / (MEMORY * gpu.bandwidth)
 
 
 def rate(work: Work, gpu: Gpu) -> float:
-    """Utterances per second, at the most."""
+    """Return the maximum number of utterances per second."""
     return work.minibatch / max(host_seconds(work), gpu_seconds(work, gpu))
 
 
 @cache
 def memory_gib(settings: tuple[tuple[str, object], ...], network: str, minibatch: int) -> float:
-    """The allocator's peak of a step in bf16 with Adam."""
+    """Return the allocator's peak of a step in bf16 with Adam, in GiB."""
     sections = Sections()
     sections.network.network_class = f"asdf.networks.{network}"
     sections.network.train_clip_size, sections.network.minibatch_size = CLIP, minibatch
@@ -115,7 +115,7 @@ def memory_gib(settings: tuple[tuple[str, object], ...], network: str, minibatch
 
 
 def tables() -> str:
-    """Both tables as Markdown."""
+    """Return both tables as Markdown."""
     heads = ["trained", "minibatch", "operations", "host, ms", "GB moved", "memory, GiB", *GPUS]
     rows = [[*_costs(work), *(_rate_text(work, gpu) for gpu in GPUS.values())] for work in WORKS]
     hours = [[name, *_epochs(gpu)] for name, gpu in GPUS.items()]
@@ -133,7 +133,7 @@ def tables() -> str:
 
 def _costs(work: Work) -> list[str]:
     memory = memory_gib(work.settings, work.network, work.minibatch)
-    # Graphs keep what they compute in between two steps; how much is theirs alone is not computed.
+    # Graphs keep their intermediate results between steps; how much is additional is not computed.
     shown = "-" if "graphs" in work.what else f"{memory:.1f}"
     host = f"{1000 * host_seconds(work):.1f}"
     moved = f"{work.moved:.1f}"
@@ -146,12 +146,12 @@ def _rate_text(work: Work, gpu: Gpu) -> str:
 
 
 def _epochs(gpu: Gpu) -> list[str]:
-    """Of the first of `WORKS`, on one GPU."""
+    """Return the epochs of the first of `WORKS`, on one GPU."""
     return [f"{clips / rate(WORKS[0], gpu) / 3600:.2g} h" for clips in CLIPS]
 
 
 def write_docs(path: Path) -> None:
-    """Put the tables between the marks in the page `path`."""
+    """Write the tables between the marks in the page `path`."""
     write_between(path, BEGIN, END, tables())
 
 

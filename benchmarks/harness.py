@@ -1,7 +1,8 @@
-"""How things are timed: in turns, in one run, after a warm-up.
+"""Timing: alternating measurements in one run, after a warm-up.
 
-Invariant: what is compared is measured A B A B ..., so that a machine that slows down slows both,
-and a ratio is taken within a pair. Garbage is collected before each measurement and not during it.
+Invariant: compared functions are measured as A B A B ..., so that a slowdown of the machine affects
+both, and a ratio is computed within a pair. Garbage is collected before each measurement and not
+during it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any
 from asdf.errors import AsdfError
 from asdf.runs.files import write_text
 
-# Of what a failed process printed: torchrun's own message stands after those of its processes.
+# Characters of a failed process's output: torchrun's own message follows those of its processes.
 _SHOWN = 8000
 _TORCHRUNS_OWN = ("ChildFailedError", "error_file")
 ROOT = Path(__file__).resolve().parents[1]
@@ -35,11 +36,11 @@ def in_turns(
     calls: int = 1,
     clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, list[float]]:
-    """Time each function in rounds: seconds per call, `calls` calls being one measurement.
+    """Time each function in rounds; return seconds per call, with `calls` calls per measurement.
 
     Args:
-        clock: `time.process_time` counts the time of this process on all cores, without the time
-            that others take from it.
+        clock: Function that returns seconds; `time.process_time` counts this process's time on all
+            cores, excluding that of other processes.
     """
     seconds: dict[str, list[float]] = {name: [] for name in functions}
     for turn in range(warm_up + rounds):
@@ -53,7 +54,7 @@ def in_turns(
 def seconds_of(
     function: Callable[[], Any], calls: int = 1, clock: Callable[[], float] = time.perf_counter
 ) -> float:
-    """Seconds that a call takes, the GPU's work included."""
+    """Return the seconds of a call, including the GPU's work."""
     with _no_collection():
         _wait_for_gpu()
         start = clock()
@@ -64,13 +65,13 @@ def seconds_of(
 
 
 def run_module(module: str, *words: str, processes: int = 1, **variables: str) -> str:
-    """The last line that `python -m module words...` prints, in a separate process.
+    """Return the last line that `python -m module words...` prints, in a separate process.
 
     Args:
         processes: Number of processes; several are started by torchrun.
 
     Raises:
-        RuntimeError: it failed; with the end of what it printed.
+        RuntimeError: it failed; the message has the end of its output.
     """
     torchrun = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}"]
     launcher = torchrun if processes > 1 else []
@@ -86,13 +87,13 @@ def run_module(module: str, *words: str, processes: int = 1, **variables: str) -
 def run_world(
     module: str, size: int, *words: object, worlds: int = 1, **variables: str
 ) -> list[str]:
-    """Run `python -m module words...` in `size` processes that exchange by gloo.
+    """Run `python -m module words...` in `size` processes that communicate with gloo.
 
     Args:
-        worlds: Number of such worlds at once, which know nothing of each other.
+        worlds: Number of independent worlds at a time.
 
     Returns:
-        the last line that the first process of each world prints.
+        Last line that the first process of each world prints.
 
     Raises:
         RuntimeError: a process failed; its message is above.
@@ -140,7 +141,7 @@ def error_line(output: str) -> str:
 
 
 def write_between(path: Path, begin: str, end: str, text: str) -> None:
-    """Put `text` between two marks in the page `path`.
+    """Write `text` between two marks in the page `path`.
 
     Raises:
         AsdfError: the page lacks the marks.
@@ -155,12 +156,12 @@ def write_between(path: Path, begin: str, end: str, text: str) -> None:
 
 
 def has(*packages: str) -> bool:
-    """Whether all of these can be imported."""
+    """Whether all of these packages can be imported."""
     return all(importlib.util.find_spec(package) is not None for package in packages)
 
 
 def log_line(line: str) -> None:
-    """Say how far things are, where it does not mix with the table."""
+    """Print the progress without disturbing the table."""
     print(line, file=sys.stderr, flush=True)
 
 

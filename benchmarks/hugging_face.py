@@ -1,8 +1,8 @@
-"""A training step of transformers' Trainer, in turns with one of ASDF.
+"""A training step of transformers' Trainer, alternating with one of ASDF.
 
-The Trainer owns its loop, so ASDF's step is taken in a callback at the end of each of the
-Trainer's. The Trainer's own step is all the time between: the next minibatch out of memory,
-forward, backward, optimiser, its bookkeeping.
+The Trainer owns its loop, so ASDF's step is taken in a callback at the end of each of the Trainer's
+steps. The Trainer's own step is the time between: the next minibatch from memory, forward,
+backward, optimiser, its bookkeeping.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ WARM_UP = 2
 
 
 class TransformersDetector(nn.Module):
-    """transformers' Wav2Vec2Model of one of ASDF's architectures, without dropout; and AASIST."""
+    """transformers' Wav2Vec2Model with one of ASDF's architectures, without dropout; and AASIST."""
 
     def __init__(self, architecture: Architecture) -> None:
         from transformers import Wav2Vec2Config, Wav2Vec2Model
@@ -55,7 +55,7 @@ class TransformersDetector(nn.Module):
         self.back_end = AASISTBackEnd(architecture.dimension)
 
     def forward(self, input_values: Tensor, labels: Tensor) -> dict[str, Tensor]:
-        """Loss and logits, as the Trainer wants them."""
+        """Return loss and logits, as the Trainer requires."""
         _, logits = self.back_end(self.front_end(input_values).last_hidden_state)
         return {"loss": F.cross_entropy(logits.float(), labels), "logits": logits}
 
@@ -67,7 +67,7 @@ def compare_steps_with_trainer(
     precision: str,
     rounds: int,
 ) -> dict[str, list[float]]:
-    """Seconds of each step of the Trainer ('trainer') and of each call of `asdf`."""
+    """Return seconds of each step of the Trainer ('trainer') and of each call of `asdf`."""
     from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
 
     times: dict[str, list[float]] = {"trainer": [], "asdf": []}

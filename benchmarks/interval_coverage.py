@@ -1,12 +1,12 @@
-"""How often intervals of the minDCF by several methods cover the population's, by simulation.
+"""Coverage of several methods for intervals of the minDCF, by simulation.
 
     python -m benchmarks.interval_coverage                      # 400 sets of each population
     python -m benchmarks.interval_coverage --trials 196 227 --methods here percentiles
 
-Sets of trials are drawn from populations whose lowest cost is known: six shapes of the scores of
-both classes, and normal ones in steps of half a deviation, a whole one and two; each with EERs of
-5, 10, 20 and 35 %. 95 % intervals are to cover the truth in .93 to .97 of sets. The methods, but
-for `here`, are those of the literature:
+Sets of trials are drawn from populations with a known lowest cost: six shapes of the scores of both
+classes, and normal ones rounded to half a deviation, one and two; each with EERs of 5, 10, 20 and
+35 %. 95 % intervals should cover the truth in .93 to .97 of sets. The methods other than `here` are
+from the literature:
 
 percentiles, basic, bias-corrected, accelerated (BCa), studentised: Efron and Tibshirani, An
     Introduction to the Bootstrap, 1993.
@@ -70,14 +70,14 @@ class Population:
         self.shift = float(self.spoof.isf(eer) - self.bona_fide.ppf(eer))
 
     def min_dcf(self) -> float:
-        """Return the lowest cost of any threshold."""
+        """Return the lowest cost over all thresholds."""
         thresholds = (np.arange(-40, 80) - 0.5) * self.step if self.step else GRID
         misses = self.bona_fide.cdf(thresholds - self.shift)
         costs = WEIGHTS[0] * misses + WEIGHTS[1] * self.spoof.sf(thresholds)
         return float(min(1.0, costs.min()))
 
     def draw(self, trials: tuple[int, int], rng: np.random.Generator) -> tuple[Floats, Floats]:
-        """Return the scores of so many bona fide and spoof trials."""
+        """Return the scores of the given numbers of bona fide and spoof trials."""
         bona_fide = self.bona_fide.rvs(trials[0], random_state=rng) + self.shift
         spoof = self.spoof.rvs(trials[1], random_state=rng)
         if self.step:
@@ -91,8 +91,8 @@ class Drawn:
 
     Attributes:
         trials: The cell of each trial, for either class; a cell has the trials of one score.
-        costs: (cells + 1,), with the first so many cells rejected.
-        replicates: (replicates, cells + 1).
+        costs: Cost at each threshold, with the first cells rejected, (cells + 1,).
+        replicates: Costs of the replicates, (replicates, cells + 1).
     """
 
     def __init__(self, bona_fide: Floats, spoof: Floats, rng: np.random.Generator) -> None:
@@ -111,7 +111,7 @@ class Drawn:
         self.minima: Floats = self.replicates.min(axis=1)
 
     def draw(self, sizes: npt.NDArray[np.integer], count: int) -> tuple[Cells, Cells]:
-        """Draw so many trials of either class with replacement, `count` times."""
+        """Draw trials of either class with replacement, `count` times."""
         first, second = self.trials
         of_first = first[self.rng.integers(first.size, size=(count, sizes[0]))]
         of_second = second[self.rng.integers(second.size, size=(count, sizes[1]))]
@@ -134,7 +134,7 @@ def _shares(trials: Cells, cells: int) -> Floats:
 
 
 def here(drawn: Drawn) -> Bounds:
-    """Return the interval that the reports print."""
+    """Return the interval used in the reports."""
     rates = Rates(drawn.rates[:, drawn.best], WEIGHTS, drawn.sizes.astype(np.float64))
     interval = lowest_interval(drawn.value, drawn.minima, rates)
     return interval.low, interval.high
@@ -253,10 +253,10 @@ METHODS: dict[str, Callable[[Drawn], Bounds]] = {
 def coverage(
     population: Population, methods: list[str], trials: tuple[int, int], sets: int
 ) -> Floats:
-    """Return the share of sets whose interval lies below, has, or lies above the truth.
+    """Return the proportions of sets whose interval is below, contains, or is above the truth.
 
     Returns:
-        (methods, 3).
+        Proportions, (methods, 3).
     """
     rng = np.random.default_rng(1)
     truth = population.min_dcf()
@@ -265,7 +265,7 @@ def coverage(
         drawn = Drawn(*population.draw(trials, rng), rng)
         for row, method in enumerate(methods):
             low, high = METHODS[method](drawn)
-            # All costs are at most 1, which an end that is rounded may miss.
+            # All costs are at most 1, which a rounded bound may miss.
             side = 0 if min(1.0, high) < truth - 1e-9 else 1 + int(low > truth + 1e-9)
             counts[row, side] += 1
     return counts / sets

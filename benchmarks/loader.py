@@ -34,7 +34,7 @@ LONG_S, CROP_S = 60, 4
 
 
 class FieldDataset(Dataset):
-    """As the published training scripts of the field write it."""
+    """A data set as in published training scripts."""
 
     def __init__(self, paths: list[str]) -> None:
         self.paths = paths
@@ -48,14 +48,14 @@ class FieldDataset(Dataset):
 
 
 def cut_or_tile(samples: np.ndarray, length: int) -> np.ndarray:
-    """The first `length` samples, of as many repetitions as that takes."""
+    """Return the first `length` samples, repeating the recording if necessary."""
     if len(samples) >= length:
         return samples[:length]
     return np.tile(samples, length // len(samples) + 1)[:length]
 
 
 def rows(quick: bool) -> Iterator[Row]:
-    """Utterances a second."""
+    """Yield utterances per second."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -100,7 +100,7 @@ def _batches(corpus: TemporaryCorpus, rounds: int) -> Iterator[Row]:
 
 
 def _epochs(corpus: TemporaryCorpus, workers: int) -> Callable[[], None]:
-    """Reads one more epoch at each call; workers live on, as in training."""
+    """Return a function that reads one more epoch at each call; workers persist, as in training."""
     clips = TrainingClips(
         corpus.utterances, corpus.lengths, SAMPLES, RawBoost(), SpeechActivity(), seed=0
     )

@@ -1,4 +1,4 @@
-"""What a benchmark ran on."""
+"""Description of the machine of a benchmark."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PACKAGES = (
 
 
 def describe_machine() -> dict[str, Any]:
-    """CPU, cores, memory, GPUs, versions, commit and date, as plain values."""
+    """Return CPU, cores, memory, GPUs, versions, commit and date, as plain values."""
     import torch
 
     from asdf.distributed.cores import usable_cores
@@ -45,7 +45,7 @@ def describe_machine() -> dict[str, Any]:
 
 
 def headline(machine: dict[str, Any]) -> str:
-    """The machine in one line."""
+    """Return the machine in one line."""
     gpus = ", ".join(machine["gpus"]) or "no GPU"
     return (
         f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']:g} GiB, {gpus}; "

@@ -39,7 +39,7 @@ MIB = 2**20
 
 
 def rows(quick: bool) -> Iterator[Row]:
-    """MiB of activations, and GB of a whole step."""
+    """Yield MiB of activations, and GB of a whole step."""
     full = (("wav2vec2_base", 4, SAMPLES, 2), ("wav2vec2_xlsr_300m", 2, SAMPLES, 2))
     for architecture, minibatch, samples, rounds in (("small", 2, 16000, 2),) if quick else full:
         seconds = samples / 16000
@@ -86,7 +86,7 @@ def large_network_gb(samples: int, precision: str, recompute: bool) -> float:
 
     activations = retained(recompute, layers)
     if recompute:
-        # One layer's activations are there again during its backward pass.
+        # One layer's activations are recomputed during its backward pass.
         activations += retained(False, 2) - retained(False, 1)
     with torch.device("meta"):
         parameters = sum(

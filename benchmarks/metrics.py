@@ -21,7 +21,7 @@ APART = 3.29  # standard deviations
 
 
 def rows(quick: bool) -> Iterator[Row]:
-    """Seconds for the EER and for 1,000 replicates."""
+    """Yield seconds for the EER and for 1,000 replicates."""
     trials, rounds = (20_000, 3) if quick else (1_000_000, 7)
     scores = make_scores(trials)
     bona_fide, spoof = scores.bona_fide, scores.spoof
@@ -60,7 +60,7 @@ def rows(quick: bool) -> Iterator[Row]:
 
 
 def make_scores(trials: int) -> Scores:
-    """Trials whose scores are two normal distributions."""
+    """Return trials whose scores have two normal distributions."""
     rng = np.random.default_rng(1)
     labels = (rng.random(trials) < 0.1).astype(np.int8)
     return Scores(
@@ -69,7 +69,7 @@ def make_scores(trials: int) -> Scores:
 
 
 def sorted_eer(bona_fide: np.ndarray, spoof: np.ndarray) -> float:
-    """The EER, as a fraction, as the ASVspoof packages compute it with numpy."""
+    """Return the EER, as a fraction, computed as in the ASVspoof packages with numpy."""
     labels = np.concatenate([np.ones(bona_fide.size), np.zeros(spoof.size)])
     labels = labels[np.argsort(np.concatenate([bona_fide, spoof]), kind="mergesort")]
     missed = np.cumsum(labels)
@@ -81,7 +81,7 @@ def sorted_eer(bona_fide: np.ndarray, spoof: np.ndarray) -> float:
 
 
 def looped_eer(bona_fide: np.ndarray, spoof: np.ndarray) -> float:
-    """The same, one trial after another."""
+    """Return the same EER, one trial after another."""
     trials = sorted(
         [(s, 1) for s in bona_fide.tolist()] + [(s, 0) for s in spoof.tolist()],
         key=lambda trial: trial[0],
@@ -99,7 +99,7 @@ def looped_eer(bona_fide: np.ndarray, spoof: np.ndarray) -> float:
 def naive_bootstrap(
     bona_fide: np.ndarray, spoof: np.ndarray, replicates: int, rng: np.random.Generator
 ) -> list[float]:
-    """EERs of trials drawn with replacement, each class by itself, and sorted again."""
+    """Return EERs of trials drawn with replacement within each class, and sorted again."""
     return [
         sorted_eer(rng.choice(bona_fide, bona_fide.size), rng.choice(spoof, spoof.size))
         for _ in range(replicates)

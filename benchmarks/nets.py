@@ -1,6 +1,6 @@
-"""The networks of the benchmarks, and a training step of ASDF and of a script on one minibatch.
+"""The networks of the benchmarks, and training steps of ASDF and of a script on one minibatch.
 
-All weights are random: they take as long as trained ones.
+All weights are random, which does not affect the time.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from asdf.training.training_progress import Progress
 from asdf.trials.trial_list import TrialList
 
 SAMPLES = 64600
-# As XLS-R, with layer norms throughout, so that scoring lengths are known to a frame; but small.
+# Like XLS-R, with layer norms throughout, so that scoring lengths are known to a frame; but small.
 SMALL_XLSR = Architecture(stem(64), "layer_norm", True, 256, 4, 4, 1024, True)
 
 
 def make_settings(
     architecture: str, minibatch: int, samples: int = SAMPLES, precision: str = "fp32"
 ) -> Sections:
-    """Settings of a front end and AASIST, with Adam and a constant learning rate."""
+    """Return settings of a front end and AASIST, with Adam and a constant learning rate."""
     settings = Sections()
     settings.front_end.architecture = architecture
     settings.network.minibatch_size, settings.network.train_clip_size = minibatch, samples
@@ -43,7 +43,7 @@ def make_settings(
 
 
 def make_network(settings: Sections, device: torch.device | str = "cpu") -> nn.Module:
-    """The network of the settings; the same weights each time."""
+    """Return the network of the settings, with the same weights each time."""
     torch.manual_seed(0)
     return build_network(settings).to(device)
 
@@ -51,16 +51,16 @@ def make_network(settings: Sections, device: torch.device | str = "cpu") -> nn.M
 def make_batch(
     size: int, samples: int, device: torch.device | str = "cpu"
 ) -> tuple[Tensor, Tensor]:
-    """Waveforms (size, samples), and labels (size,), both classes in turns."""
+    """Return waveforms (size, samples), and labels (size,), alternating between the classes."""
     waveforms = 0.1 * torch.randn(size, samples, generator=torch.Generator().manual_seed(0))
     return waveforms.to(device), (torch.arange(size) % 2).to(device)
 
 
 class AsdfSteps:
-    """ASDF's training step on one minibatch in memory; each call is one step, returning its loss.
+    """ASDF's training step on one minibatch in memory; each call returns the loss of a step.
 
     Args:
-        labels: Labels of this process's minibatch; all processes have the same.
+        labels: Labels of this process's minibatch, the same on all processes.
     """
 
     def __init__(
@@ -91,17 +91,17 @@ class AsdfSteps:
 
     @property
     def last_step(self) -> LastStep:
-        """What is known of the steps before the last: fp16's loss scale and skipped steps."""
+        """State before the last step: fp16's loss scale and skipped steps."""
         return self._step.last
 
     @property
     def network(self) -> nn.Module:
-        """The network that learns."""
+        """The network that is trained."""
         return self._step.network
 
     def __call__(self) -> float:
         before = self._progress.loss_sum
-        # As the training loop does: whether to stop and whether to save travel with the step.
+        # As in the training loop: requests to stop and to save are exchanged with the step.
         self._step.take(self._window, self._clips, self._progress, [float(bool(self._stop)), 0.0])
         return (self._progress.loss_sum - before) / len(self._window.utterances)
 

@@ -61,13 +61,13 @@ at hand.
 
 @dataclass(frozen=True)
 class Effect:
-    """What a precision did to the scores of a list.
+    """The effect of a precision on the scores of a list.
 
     Attributes:
         eer: Equal error rate in percent.
-        difference: Largest difference of a score from that in fp32.
+        difference: Largest difference of a score from its value in fp32.
         spread: Standard deviation of the scores in fp32.
-        rank_changes: Pairs of both classes, of 1,000, that are ordered otherwise than in fp32.
+        rank_changes: Number of pairs of both classes, per 1,000, whose order differs from fp32.
     """
 
     network: str
@@ -139,7 +139,7 @@ def measure(name: str, path: Path, trials: TrialList) -> Iterator[Effect]:
 def score_in(precision: str, path: Path, trials: TrialList) -> np.ndarray:
     """Return the scores of a list in a precision of `PRECISIONS`, (trials,) float64."""
     requested = "bf16" if precision == BF16 else "fp32"
-    # Plain: what is emulated is torch's operations, and both ways differ in the last bits.
+    # Plain, because torch's operations are emulated; the engines differ in the last bits.
     options = Options("cpu", None, 1, False, requested, None, None, Limits(), "plain")
     opened = open_network(path, options)
     sad = opened.settings.sad
@@ -167,7 +167,7 @@ def table(effects: Sequence[Effect]) -> str:
 
 
 def table_of_seeds(effects: Sequence[Effect]) -> str:
-    """Return what each precision did to all networks of a kind as a table in Markdown."""
+    """Return the effect of each precision on all networks of a kind as a table in Markdown."""
     lines = [
         "| networks | trials | precision | mean EER, % | moved | largest move | difference | "
         "rank changes |",
@@ -192,7 +192,7 @@ def table_of_seeds(effects: Sequence[Effect]) -> str:
 
 
 def section() -> str:
-    """Return the part of RESULTS.md that comes from the saved rows, between its marks."""
+    """Return the part of RESULTS.md with the saved rows, between its marks."""
     effects = [Effect(**row) for row in json.loads(SAVED.read_text(encoding="utf-8"))]
     heading = "## What TF32 and bf16 do to error rates"
     alone = [effect for effect in effects if not _SEED.search(effect.network)]
@@ -204,14 +204,14 @@ def section() -> str:
 
 
 def write_results(path: Path) -> None:
-    """Put the section into RESULTS.md, in place of the present one, or at the end."""
+    """Write the section into RESULTS.md, replacing the present one, or at the end."""
     head, _, rest = path.read_text(encoding="utf-8").partition(_BEGIN)
     tail = rest.partition(f"{_END}\n")[2]
     write_text(path, f"{head.rstrip()}\n\n{section()}{tail}")
 
 
 def _save(effects: Sequence[Effect]) -> None:
-    """Save rows, in place of those of the same network and list."""
+    """Save rows, replacing those of the same network and list."""
     rows = json.loads(SAVED.read_text(encoding="utf-8")) if SAVED.exists() else []
     renewed = {(effect.network, effect.trials) for effect in effects}
     others = [row for row in rows if (row["network"], row["trials"]) not in renewed]
@@ -232,7 +232,7 @@ def _named_files(words: Sequence[str]) -> dict[str, Path]:
 
 
 def _changed_order(before: np.ndarray, after: np.ndarray, is_bona_fide: np.ndarray) -> float:
-    """Return the proportion of pairs of both classes that are ordered otherwise, ties included."""
+    """Return the proportion of pairs of both classes whose order changes, including ties."""
     order_before = np.sign(before[is_bona_fide, None] - before[~is_bona_fide])
     order_after = np.sign(after[is_bona_fide, None] - after[~is_bona_fide])
     return float((order_before != order_after).mean())

@@ -25,7 +25,7 @@ PEER, APART = "one process on one core", "two processes that exchange nothing"
 
 
 def rows(quick: bool) -> Iterator[Row]:
-    """Utterances a second."""
+    """Yield utterances per second."""
     cases = (
         (("tiny", 2, 8000, 4, 2),)
         if quick

@@ -27,7 +27,7 @@ PEER = "published formulas, scipy"
 
 
 def rows(quick: bool) -> Iterator[Row]:
-    """Seconds a waveform, for algorithms 1 to 8."""
+    """Yield seconds per waveform, for algorithms 1 to 8."""
     waveform = (0.1 * np.random.default_rng(0).standard_normal(SAMPLES)).astype(np.float32)
     for algo, kind in enumerate(KINDS, 1):
         what, target = f"algorithm {algo}, {kind}", TARGETS.get(algo)
@@ -45,7 +45,7 @@ def rows(quick: bool) -> Iterator[Row]:
 
 
 def published(waveform: np.ndarray, draws: Draws, settings: RawBoost) -> np.ndarray:
-    """`waveform` (T,) with the drawn noises, computed as published."""
+    """Return `waveform` (T,) with the drawn noises, computed as published."""
     if settings.algo == 8:
         assert draws.lnl is not None
         return _limited(
@@ -115,7 +115,7 @@ def _normalised(waveform: np.ndarray) -> np.ndarray:
 def _repeated(
     apply: Callable[..., np.ndarray], waveform: np.ndarray, settings: RawBoost
 ) -> Callable[[], np.ndarray]:
-    """Draws and applies; both sides have the same draws in the same order, new ones per call."""
+    """Return a function that draws and applies; both sides get the same sequence of draws."""
     seeds = count()
     return lambda: apply(
         waveform, draw(SAMPLES, settings, np.random.default_rng(next(seeds))), settings

@@ -1,4 +1,4 @@
-"""RESULTS.md from the JSON of runs: what is not in there does not stand in it."""
+"""RESULTS.md from the JSON of runs, and from nothing else."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def write_report(files: Sequence[Path], folder: Path) -> list[Path]:
     """Write RESULTS.md and results.svg to `folder` from the JSON of one run or several.
 
     Raises:
-        AsdfError: a file is missing, is no result of `python -m benchmarks --json`, or comes from a
-        quick run.
+        AsdfError: a file is missing, is not a result of `python -m benchmarks --json`, or comes
+            from a quick run.
     """
     results = [_read(path) for path in files]
     parts = [_HEAD]

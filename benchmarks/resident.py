@@ -1,6 +1,6 @@
-"""The resident memory of this process, and the part of a fork's that is its own.
+"""Resident memory of this process, and the part of a fork's that is not shared.
 
-None without Linux's /proc.
+The values are None without Linux's /proc.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _LINUX = sys.platform.startswith("linux")
 
 
 def settled() -> int | None:
-    """Bytes resident now, without what is only held in reserve; the peak counts from here."""
+    """Return the resident bytes without reserved memory; the peak is measured from here on."""
     if not _LINUX:
         return None
     gc.collect()
@@ -27,7 +27,7 @@ def settled() -> int | None:
 
 
 def peak() -> int | None:
-    """The most bytes that were resident since `settled`."""
+    """Return the maximum resident memory since `settled`, in bytes."""
     return _kib("/proc/self/status", "VmHWM") * 1024 if _LINUX else None
 
 

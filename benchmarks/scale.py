@@ -33,7 +33,7 @@ BEGIN, END = "<!-- measured by benchmarks/scale.py -->", "<!-- end of what was m
 
 
 def rows(quick: bool) -> Iterator[Row]:
-    """Microseconds a clip."""
+    """Yield microseconds per clip."""
     sizes = (1000, 2000, 4000) if quick else SIZES
     yield Row(LOAD, "processes", "", os.getloadavg()[0])
     by_size = [[*_costs(clips), _gathered(clips)] for clips in sizes]
@@ -73,7 +73,7 @@ def compared_sizes(sizes: Sequence[int], costs: Sequence[Cost]) -> Row:
 
 
 def table(rows: Sequence[Row], machine: dict[str, Any]) -> str:
-    """What `rows` measured, as Markdown with a column for each size."""
+    """Return the measurements of `rows` as Markdown, with a column for each size."""
     sizes: list[str] = []
     lines = []
     for row in rows:
@@ -94,7 +94,7 @@ def table(rows: Sequence[Row], machine: dict[str, Any]) -> str:
 
 
 def write_docs(result: dict[str, Any], path: Path) -> None:
-    """Put the table of a `python -m benchmarks --json` result between the marks in the page `path`.
+    """Write the table of a `python -m benchmarks --json` result between the marks in a page.
 
     Raises:
         AsdfError: the result has no such benchmark, it failed or was a quick run, or the page lacks
@@ -116,7 +116,7 @@ def _costs(clips: int) -> list[Cost]:
 
 
 def _gathered(clips: int) -> Cost:
-    """What it costs two processes to bring their scores to the main one."""
+    """Return the cost of bringing the scores of two processes to the main one."""
     (seconds,) = run_world("benchmarks.scale_costs", 2, "gather", clips)
     return Cost("gather the scores", "validation", "2 processes, gloo", json.loads(seconds))
 

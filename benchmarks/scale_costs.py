@@ -1,9 +1,9 @@
 """Costs of a corpus of CLIPS clips on the host: `python -m benchmarks.scale_costs CLIPS`, as JSON.
 
-Lists are synthetic, named as ASVspoof 5 names its own, and no recording of them exists. Memory is
-what the process's resident memory grew by: `held` with the result, `peak` on the way. What would
-need as many files as clips is measured on `FEW` and multiplied, as is the bootstrap; `from_few`
-says so.
+Lists are synthetic, with names like those of ASVspoof 5, and their recordings do not exist. Memory
+is the growth of the process's resident memory: `held` with the result, `peak` in between.
+Operations that need as many files as clips are measured on `FEW` and extrapolated, as is the
+bootstrap; `from_few` marks these.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ APART = 3.29  # standard deviations: an EER near 5 %
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds and bytes; None: not requested, or unknown here. `when` and `where` a run pays it."""
+    """Seconds and bytes (None: not requested, or unknown), and when and where a run incurs them."""
 
     what: str
     when: str
@@ -60,7 +60,7 @@ class Cost:
 
 
 def costs(clips: int, folder: Path) -> Iterator[Cost]:
-    """Everything that grows with the clips, but for what takes several processes."""
+    """Yield all costs that grow with the clips, except those of several processes."""
     yield from _lists(clips, folder)
     yield from _plans(clips)
     yield from _evaluation(clips, folder)
@@ -112,7 +112,7 @@ def _plans(clips: int) -> Iterator[Cost]:
     lengths = np.clip(
         np.random.default_rng(0).lognormal(np.log(48000), 0.45, clips), 8000, 208000
     ).astype(np.int64)
-    # The grid of a front end of wav2vec 2.0: a frame every 320 samples.
+    # The frames of a wav2vec 2.0 front end: one every 320 samples.
     network = Network()
     length = ScoredLength(
         network.min_evaluation_utterance_length_in_samples,
@@ -166,7 +166,7 @@ def _files(clips: int, folder: Path) -> Iterator[Cost]:
     with tarfile.open(archive, "w") as tar:
         tar.add(folder / "flac_T", "flac_T")
     yield _of_few("index an archive", "once", "one process", partial(_index, archive), clips / few)
-    # Headers of zeros in an archive that is one hole: the index cannot tell them from real ones.
+    # Headers of zeros in an archive with a hole: the index cannot distinguish them from real ones.
     hole, block = folder / "hole.tar", BLOCK
     with hole.open("wb") as file:
         file.truncate((clips + 1) * 2 * block)
@@ -203,12 +203,12 @@ def _index(path: Path) -> archive_index.Index:
 
 
 def _walk(plan: TrainingPlan) -> int:
-    """Go through an epoch; the number of its steps."""
+    """Iterate over an epoch; return the number of its steps."""
     return sum(1 for _ in plan.windows(1))
 
 
 def _look_at_all(names: Sequence[str]) -> None:
-    """Each once, in random order."""
+    """Look up each name once, in random order."""
     order = np.random.default_rng(0).permutation(len(names))
     for position in range(
         0, len(order), 1 << 16
@@ -226,13 +226,13 @@ def _label(index: int) -> int:
 
 
 def _cost(what: str, when: str, where: str, function: Callable[[], object]) -> Cost:
-    """What a call costs."""
+    """Return the cost of a call."""
     cost, _ = _measured(what, when, where, function)
     return cost
 
 
 def _measured(what: str, when: str, where: str, function: Callable[[], T]) -> tuple[Cost, T]:
-    """What a call costs, and its result. Garbage is collected as it would be in a run."""
+    """Return the cost of a call, and its result. Garbage is collected as in a run."""
     before = settled()
     start = time.perf_counter()
     result = function()
@@ -244,7 +244,7 @@ def _measured(what: str, when: str, where: str, function: Callable[[], T]) -> tu
 
 
 def _of_few(what: str, when: str, where: str, function: Callable[[], Any], times: float) -> Cost:
-    """What a call would cost for that many times as much."""
+    """Return the cost of a call, extrapolated by a factor."""
     seconds = _cost(what, when, where, function).seconds
     return Cost(what, when, where, None if seconds is None else seconds * times, from_few=True)
 

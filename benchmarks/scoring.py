@@ -51,7 +51,7 @@ from benchmarks.rows import Row, compared, unmeasured
 FIXED, SINGLE = "all cut or tiled to 64,600", "one utterance at a time"
 LIMIT = "its products alone"
 FASTER_THAN_FIXED, FASTER_THAN_SINGLE = 1.5, 3.0
-# Reading, decoding, norms, activations and attention take their share.
+# Reading, decoding, norms, activations and attention take the rest.
 NEAR_LIMIT = 0.5
 _ROWS = 2048
 _WIDTH = 1024
@@ -59,7 +59,7 @@ PRODUCT = 2 * _ROWS * _WIDTH * _WIDTH
 
 
 def rows(quick: bool) -> Iterator[Row]:
-    """Seconds for the whole list."""
+    """Yield seconds for the whole list."""
     lengths, trials, rounds = (3, 3, 2) if quick else (10, 12, 3)
     yield from _on(
         torch.device("cpu"),
@@ -79,7 +79,7 @@ def rows(quick: bool) -> Iterator[Row]:
 
 
 def quantile_lengths(count: int) -> list[int]:
-    """Samples at `count` evenly spaced quantiles of the durations."""
+    """Return numbers of samples at `count` evenly spaced quantiles of the durations."""
     normal = NormalDist(np.log(3.0), 0.45)
     seconds = [float(np.exp(normal.inv_cdf((i + 0.5) / count))) for i in range(count)]
     return [int(RATE * min(max(duration, 0.5), 13.0)) for duration in seconds]
@@ -137,8 +137,8 @@ def _on(
 def count_operations(network: nn.Module, samples: np.ndarray) -> int:
     """Count the operations of products and convolutions, for recordings of these lengths.
 
-    Without those that packed weights spare: positions are computed by Fourier transforms, and an
-    edge once for both directions.
+    Operations that packed weights save are excluded: positions are computed by Fourier transforms,
+    and an edge once for both directions.
     """
     total = 0
     for length, count in zip(*np.unique(samples, return_counts=True), strict=True):
@@ -155,7 +155,7 @@ def count_operations(network: nn.Module, samples: np.ndarray) -> int:
 
 
 def one_product() -> Callable[[], Tensor]:
-    """Return a product of oneDNN of `PRODUCT` operations."""
+    """Return a oneDNN product of `PRODUCT` operations."""
     weight = LinearWeight(torch.randn(_WIDTH, _WIDTH), None)
     return partial(weight.apply, torch.randn(_ROWS, _WIDTH))
 
@@ -186,7 +186,7 @@ def scoring_ways(
     settings: Sections,
     device: torch.device,
 ) -> dict[str, Callable[[], np.ndarray]]:
-    """The three ways, each giving the scores in the order of the list."""
+    """Return the three ways, each giving the scores in the order of the list."""
     paths = [str(utterances.path(index)) for index in range(len(utterances))]
     budget = batch_samples(settings.network, gpu_memory(device))
     together = max(1, budget // settings.network.train_clip_size)

@@ -43,7 +43,7 @@ _START_S = 120
 
 
 def rows(quick: bool) -> Iterator[Row]:
-    """Requests per second."""
+    """Yield requests per second."""
     rounds, requests = (1, 16) if quick else (5, 96)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     rng = np.random.default_rng(0)
@@ -82,7 +82,7 @@ def write_network(path: Path) -> None:
 
 @contextmanager
 def serving(network: Path, device: str) -> Iterator[int]:
-    """Run the service as a process; its port."""
+    """Run the service as a process; yield its port."""
     command = [sys.executable, "-m", "asdf", "serve", str(network), "--port", "0", "--rate", "0"]
     command += ["--threads", "1", "--device", device]
     process = subprocess.Popen(
@@ -104,14 +104,14 @@ def serving(network: Path, device: str) -> Iterator[int]:
 
 @dataclass(frozen=True)
 class Speed:
-    """Requests per second, and the CPU time that the service takes for one."""
+    """Requests per second, and the service's CPU time per request."""
 
     rate: float
     cpu_ms: float
 
 
 def speed_of(port: int, recordings: list[bytes], clients: int, requests: int) -> Speed:
-    """Send that many requests from clients at once."""
+    """Send the given number of requests from concurrent clients."""
 
     def ask(first: int) -> None:
         with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=600)) as connection:
@@ -136,7 +136,7 @@ def speed_of(port: int, recordings: list[bytes], clients: int, requests: int) ->
 
 
 def pieces_per_pass(port: int) -> float:
-    """The mean number of pieces in a forward pass so far."""
+    """Return the mean number of pieces in a forward pass so far."""
     numbers = dict(re.findall(r"^(asdf_pass_pieces_\w+) (\S+)$", _get(port, "/metrics"), re.M))
     return float(numbers["asdf_pass_pieces_sum"]) / float(numbers["asdf_pass_pieces_count"])
 

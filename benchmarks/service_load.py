@@ -63,12 +63,12 @@ uvicorn.run(app, port=int(sys.argv[2]), log_level="error", http="h11")
 
 @dataclass
 class Load:
-    """What clients saw.
+    """The results of the clients.
 
     Attributes:
-        seconds: Seconds that it took.
-        times_ms: Milliseconds of each answer with a score.
-        refused_ms: Those of each refusal.
+        seconds: Duration, in seconds.
+        times_ms: Times of the answers with a score, in milliseconds.
+        refused_ms: Times of the refusals, in milliseconds.
     """
 
     seconds: float = 0.0
@@ -81,7 +81,7 @@ class Load:
         return len(self.times_ms) / self.seconds
 
     def describe(self) -> str:
-        """Return the middle and the tail in words."""
+        """Return the median and the tail in words."""
         words = "none answered"
         if self.times_ms:
             middle, tail = np.percentile(self.times_ms, [50, 99])
@@ -94,7 +94,7 @@ class Load:
 
 
 def rows(quick: bool) -> Iterator[Row]:
-    """Recordings per second at each number of clients."""
+    """Yield recordings per second for each number of clients."""
     rounds, seconds = (1, 1.0) if quick else (2, 3.0)
     rng = np.random.default_rng(0)
     recordings = [as_flac(speechlike(SECONDS * RATE, rng)) for _ in range(8)]
@@ -129,7 +129,7 @@ def rows(quick: bool) -> Iterator[Row]:
 
 
 def joined(loads: list[Load]) -> Load:
-    """Put rounds together."""
+    """Join rounds."""
     whole = Load()
     for load in loads:
         whole.seconds += load.seconds
@@ -139,7 +139,7 @@ def joined(loads: list[Load]) -> Load:
 
 
 async def put_load(port: int, recordings: list[bytes], clients: int, seconds: float) -> Load:
-    """Ask by so many clients for so long."""
+    """Send requests from concurrent clients for the given time."""
     load = Load()
     start = time.perf_counter()
     until = start + seconds
@@ -178,7 +178,7 @@ async def _ask(port: int, recordings: list[bytes], number: int, until: float, lo
 
 @contextmanager
 def serving(network: Path, *options: str) -> Iterator[int]:
-    """Run the service with room for all clients; its port."""
+    """Run the service with room for all clients; yield its port."""
     command = [sys.executable, "-m", "asdf", "serve", str(network), "--port", "0", "--rate", "0"]
     command += ["--threads", "1", "--device", "cpu", "--connections", "1024"]
     command += ["--client-connections", "512", *options]
@@ -189,7 +189,7 @@ def serving(network: Path, *options: str) -> Iterator[int]:
         if match is None:
             raise RuntimeError(f"the service did not start: {line}")
         wait_until_ready(int(match[1]))
-        # Lines of its log would fill the pipe, and stop it.
+        # Lines of its log would fill the pipe, and block it.
         drain = subprocess.Popen(["cat"], stdin=process.stderr, stdout=subprocess.DEVNULL)
         try:
             yield int(match[1])
@@ -200,7 +200,7 @@ def serving(network: Path, *options: str) -> Iterator[int]:
 
 @contextmanager
 def peer(graph: Path) -> Iterator[int]:
-    """Run the peer; its port."""
+    """Run the peer; yield its port."""
     import socket
 
     with socket.create_server(("127.0.0.1", 0)) as free:

@@ -40,7 +40,7 @@ _PEERS = ("webdataset", "lhotse")
 
 
 def rows(quick: bool) -> Iterator[Row]:
-    """Recordings per second of the processor."""
+    """Yield recordings per second of CPU time."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     rounds = 2 if quick else 11

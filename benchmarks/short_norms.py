@@ -63,10 +63,10 @@ def _in_float32(norm: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 def train(config: str, way: str, seed: int, folder: Path, words: Sequence[str] = ()) -> Eers:
-    """Train and score a config in a process of its own, or read what one did before.
+    """Train and score a config in a separate process, or read an earlier result.
 
     Args:
-        folder: Folder that gets a system folder for each way and seed.
+        folder: Folder for the system folders of each way and seed.
         words: Settings of all ways.
 
     Returns:
@@ -107,7 +107,7 @@ def _read_eers(system: Path) -> Eers:
 
 
 def table(eers: dict[str, list[Eers]]) -> str:
-    """Return means and deviations over seeds in Markdown; EERs of the ways are in one order."""
+    """Return means and deviations over seeds in Markdown; the EERs of all ways have one order."""
     lines = ["| set | way | mean | standard deviation | lowest | highest |"]
     lines.append("|---|---|---:|---:|---:|---:|")
     for name in next(iter(eers.values()))[0]:

@@ -99,7 +99,7 @@ def calibrate(weights: Path, mini: Path, work: Path) -> Path:
 
 
 def measure(work: Path) -> dict[str, Any]:
-    """Return the error rates on mini, of all spoofs and of each attack, in %."""
+    """Return the error rates on mini, for all spoofs and for each attack, in %."""
     protocol = read_protocol_option(ProtocolOptions(protocol=work / "protocol.txt"))
     scores = read_system_scores(work / "mini.txt", protocol, False)
     assert protocol.trials is not None

@@ -27,7 +27,7 @@ FIRST_STEP = "step 1:"
 
 
 def rows(quick: bool) -> Iterator[Row]:
-    """Seconds of whole processes."""
+    """Yield seconds of whole processes."""
     with tempfile.TemporaryDirectory(prefix="asdf-bench-") as name:
         folder = Path(name)
         make_demo_corpus(
@@ -55,7 +55,7 @@ def _run(command: list[str]) -> None:
 
 
 def _to_first_step(command: list[str], folder: Path) -> None:
-    """Start the recipe afresh, wait for the line of its first step, end it."""
+    """Start the recipe from scratch, wait for the line of its first step, and end it."""
     shutil.rmtree(folder / "output", ignore_errors=True)
     overrides = [
         f"paths.database_folder={folder / 'corpus'}",
@@ -75,7 +75,8 @@ def _to_first_step(command: list[str], folder: Path) -> None:
             break
     else:
         raise RuntimeError(f"the recipe ended before its first step:\n{''.join(lines[-20:])}")
-    # Inside the measurement, but at once: the next start must not share the machine with this one.
+    # Inside the measurement, but immediate: the next start must not share the machine with this
+    # one.
     process.kill()
     process.wait()
     process.stdout.close()

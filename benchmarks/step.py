@@ -40,7 +40,7 @@ class Case:
     rounds: int
 
     def what(self, samples: int, device: str) -> str:
-        """For the table."""
+        """Return the text for the table."""
         size = f"{self.minibatch} x {samples / 16000:.1f} s"
         return f"{self.architecture} + AASIST, {size}, {self.precision}, {device}"
 
@@ -56,7 +56,7 @@ GPU = Case("wav2vec2_xlsr_300m", 14, "bf16", 15)
 
 
 def rows(quick: bool) -> Iterator[Row]:
-    """Seconds a step."""
+    """Yield seconds per step."""
     samples = QUICK_SAMPLES if quick else SAMPLES
     for case in QUICK if quick else CPU:
         yield compare_with_plain_loop(case, samples, torch.device("cpu"))
@@ -67,7 +67,7 @@ def rows(quick: bool) -> Iterator[Row]:
 
 
 def order_of_one_channel(minibatch: int, samples: int, rounds: int) -> Row:
-    """Raw AASIST's step next to that in which torch orders the first map, in the CPU's seconds."""
+    """Compare raw AASIST's step with torch's order of the first map, in CPU seconds."""
     settings = make_settings("tiny", minibatch, samples)
     settings.network.network_class = "asdf.networks.AASIST"
     network, batch = make_network(settings), make_batch(minibatch, samples)
@@ -84,9 +84,9 @@ def order_of_one_channel(minibatch: int, samples: int, rounds: int) -> Row:
 
 
 def compare_with_plain_loop(case: Case, samples: int, device: torch.device) -> Row:
-    """ASDF's step next to the plain loop's."""
+    """Compare ASDF's step with the plain loop's."""
     settings = make_settings(case.architecture, case.minibatch, samples, case.precision)
-    # One network serves both in turns, so that it lies at the same place in memory.
+    # One network serves both in turns, at the same address in memory.
     network, batch = make_network(settings, device), make_batch(case.minibatch, samples, device)
     times = in_turns(
         {
@@ -112,7 +112,7 @@ def compare_with_plain_loop(case: Case, samples: int, device: torch.device) -> R
 
 
 def compare_with_trainer(case: Case, samples: int, device: torch.device) -> Row:
-    """ASDF's step next to the Trainer's; a row without numbers where that is not installed."""
+    """Compare ASDF's step with the Trainer's; a row without numbers if that is not installed."""
     what = case.what(samples, device.type)
     if not has("transformers", "accelerate"):
         return unmeasured(what, "s", TRAINER, "transformers and accelerate are not installed")

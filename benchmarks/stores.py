@@ -73,7 +73,7 @@ def _read_batch(clips: TrainingClips, epochs: Iterator[int]) -> None:
 
 @contextmanager
 def _served(corpus: TemporaryCorpus) -> Iterator[str]:
-    """Serve the recordings as one tar from a process of its own; give its address."""
+    """Serve the recordings as one tar from a separate process; yield its address."""
     with tempfile.TemporaryDirectory(prefix="asdf-bench-") as folder:
         tar = Path(folder) / "corpus.tar"
         with tarfile.open(tar, "w") as archive:

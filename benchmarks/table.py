@@ -1,4 +1,4 @@
-"""Rows as an aligned table on the screen, and as one in Markdown."""
+"""Rows as an aligned table on the screen, and in Markdown."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _RIGHT = {2, 3, 5, 6, 7}
 
 
 def cells(row: Row) -> tuple[str, ...]:
-    """The texts of a row, one a column of `HEADINGS`."""
+    """Return the texts of a row, one per column of `HEADINGS`."""
     met = {True: "met", False: "MISSED", None: ""}[row.met]
     spread = (
         "" if row.low is None or row.high is None else f"{number(row.low)} .. {number(row.high)}"
@@ -34,20 +34,20 @@ def cells(row: Row) -> tuple[str, ...]:
 
 
 def number(value: float | None) -> str:
-    """Three digits, or none."""
+    """Return a number with three digits, or a placeholder for None."""
     if value is None:
         return "-"
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:#.3g}".rstrip(".")
 
 
 def for_screen(rows: Sequence[Row]) -> str:
-    """The table for a terminal, with the notes below it."""
+    """Return the table for a terminal, with the notes below it."""
     text = aligned([HEADINGS, *map(cells, rows)], _RIGHT)
     return "\n".join([*text, *(f"  {row.what}: {row.note}" for row in _noted(rows))])
 
 
 def markdown(rows: Sequence[Row]) -> str:
-    """The table for a README, with the notes below it."""
+    """Return the table for a README, with the notes below it."""
     table = markdown_table(HEADINGS, map(cells, rows), _RIGHT)
     notes = "\n".join(f"- {row.what}: {row.note}" for row in _noted(rows))
     return f"{table}\n\n{notes}".rstrip()
@@ -56,12 +56,12 @@ def markdown(rows: Sequence[Row]) -> str:
 def markdown_table(
     heads: Sequence[str], rows: Iterable[Sequence[str]], right: Collection[int]
 ) -> str:
-    """A table in Markdown; the columns `right` hold numbers."""
+    """Return a table in Markdown; the columns `right` contain numbers."""
     rule = "|".join("---:" if column in right else "---" for column in range(len(heads)))
     lines = ["| " + " | ".join(line) + " |" for line in [heads, *rows]]
     return "\n".join([lines[0], f"|{rule}|", *lines[1:]])
 
 
 def _noted(rows: Sequence[Row]) -> list[Row]:
-    """Rows that were measured and have something to show."""
+    """Return the rows that were measured and have notes."""
     return [row for row in rows if row.note and row.asdf is not None]

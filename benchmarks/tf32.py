@@ -1,10 +1,10 @@
-"""TF32 on a CPU: float32 products whose operands have lost the bits that a GPU's TF32 lacks.
+"""TF32 on a CPU: float32 products whose operands are reduced to TF32's precision.
 
 A tensor core reads 10 of the 23 explicit bits of a float32's mantissa, multiplies exactly and adds
 in float32. Kernels either round to those bits or let the hardware ignore the others, which is
-rounding toward zero: which one a kernel of cuBLAS or cuDNN does is not documented, so both are
-here. Attention is rounded too, although the float32 kernels of torch's attention do not use TF32:
-what is measured with it is more than a GPU loses.
+rounding toward zero; it is not documented which of these a kernel of cuBLAS or cuDNN does, so both
+are available here. Attention is rounded too, although the float32 kernels of torch's attention do
+not use TF32: the measured loss is larger than on a GPU.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FACTORS = {
     _ATEN.addbmm.default: (1, 2),
     _ATEN.convolution.default: (0, 1),
 }
-# They multiply inside, where no operand can be rounded.
+# They multiply internally, where operands cannot be rounded.
 _CLOSED = ("rnn_layer", "_scaled_dot_product", "_native_multi_head", "_encoder_layer")
 
 
@@ -39,7 +39,7 @@ def round_to_tf32(x: Tensor, nearest: bool = True) -> Tensor:
     """Return float32 numbers with the 10 explicit bits of mantissa of TF32.
 
     Args:
-        nearest: True to round to the nearest number, ties to even; False: toward zero.
+        nearest: Whether to round to the nearest number, ties to even; otherwise toward zero.
     """
     bits = x.view(torch.int32)
     if nearest:
@@ -72,7 +72,7 @@ class _Products(TorchDispatchMode):
                 rounded[position] = self._round(args[position])
             return func(*rounded, **rest)
         with self:
-            # In inference mode operations arrive here that consist of others.
+            # In inference mode, composite operations arrive here.
             result = func.decompose(*args, **rest)
         if result is not NotImplemented:
             return result
@@ -89,11 +89,11 @@ class _Products(TorchDispatchMode):
 
 @contextmanager
 def tf32_products(nearest: bool = True) -> Iterator[_Products]:
-    """Compute all products of float32 numbers as TF32 does in the block, in this thread.
+    """Compute all products of float32 numbers in the block like TF32, in this thread.
 
     Raises:
         UsageError: an operation multiplies where its factors cannot be rounded.
     """
-    # In the other ways of attention its products are one operation.
+    # Other attention backends compute their products in one operation.
     with sdpa_kernel(SDPBackend.MATH), _Products(nearest) as products:
         yield products

@@ -1,7 +1,7 @@
-"""Whether equal steps end with equal weights, to the bit: again, and with CUDA graphs.
+"""Reproducibility: equal steps end with equal weights, to the bit, also with CUDA graphs.
 
-With `computing.deterministic`: other kernels end two equal runs with different bits, graphs or not.
-A process of its own, since cuBLAS reads its workspace's size once.
+This requires `computing.deterministic`: other kernels end two equal runs with different bits, with
+or without graphs. It runs in a separate process, because cuBLAS reads its workspace's size once.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Cases of training steps, each measured in separate processes (`measure.py`).
 
-Where a GPU may be used by one process at a time only, whoever waits for such processes must not
-hold it.
+If only one process at a time may use a GPU, the process that waits for others must not hold it.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ AASIST = {CLASS: "asdf.networks.AASIST"}
 
 @dataclass(frozen=True)
 class Case:
-    """What is measured.
+    """The parameters of a measurement.
 
     Attributes:
-        settings: by name, such as {'computing.precision': 'bf16'}; the architecture and the like
-        come first.
-        options: of torch, by name: see `torch_options.py`.
+        settings: Values by name, such as {'computing.precision': 'bf16'}; the architecture and the
+            like come first.
+        options: Names of torch options, see `torch_options.py`.
     """
 
     architecture: str
@@ -40,16 +39,16 @@ class Case:
 
 @dataclass(frozen=True)
 class Measured:
-    """What a step of a case costs.
+    """The cost of a step of a case.
 
     Attributes:
-        host_ms: processor time of this process.
-        utterances_per_s: of all GPUs.
-        operations, busy_ms: kernels, and the time in which one runs; None where the profiler sees
-        nothing.
-        loss_scale, skipped: fp16's, at the end.
-        dtype: that it computed in, as 'bfloat16'; 'float32'.
-        is_xlsr_aasist: whether `peaks` knows the multiply-adds of a clip.
+        host_ms: CPU time of this process, in milliseconds.
+        utterances_per_s: Number of utterances per second, on all GPUs.
+        operations, busy_ms: Number of kernels, and time in which one runs; None if the profiler
+            sees none.
+        loss_scale, skipped: Loss scale of fp16 at the end, and number of skipped steps.
+        dtype: Number format of the computation, such as 'bfloat16'; 'float32'.
+        is_xlsr_aasist: Whether `peaks` knows the multiply-adds of a clip.
     """
 
     ms: float
@@ -71,22 +70,22 @@ class Measured:
 def case_of(
     setup: Setup, settings: dict[str, Any] | None = None, minibatch: int | None = None
 ) -> Case:
-    """XLS-R 300M + AASIST with the recipe's minibatch, unless said otherwise."""
+    """Return XLS-R 300M + AASIST with the recipe's minibatch, unless specified otherwise."""
     sizes = setup.sizes
     size = minibatch or sizes.minibatches[0]
     return Case(sizes.architecture, size, sizes.samples, sizes.rounds, settings or {})
 
 
 def aasist_case(setup: Setup) -> Case:
-    """AASIST on waveforms, with its recipe's minibatch."""
+    """Return AASIST on waveforms, with its recipe's minibatch."""
     return case_of(setup, AASIST, 2 if setup.quick else 24)
 
 
 def measure_all(cases: Sequence[Case], processes: int = 1) -> list[Measured | str]:
-    """Measure cases one after the other, in one process per GPU; return costs or failures.
+    """Measure cases in turn, in one process per GPU; return costs or failures.
 
     Raises:
-        RuntimeError: the processes broke; with the end of what they printed.
+        RuntimeError: the processes failed; the message has the end of their output.
     """
     words = json.dumps([asdict(case) for case in cases])
     results = json.loads(run_module("benchmarks.gpu.measure", words, processes=processes))
@@ -106,6 +105,6 @@ def measure(case: Case, processes: int = 1) -> Measured:
 
 
 def failures(names: Sequence[str], results: Sequence[Measured | str]) -> list[Line]:
-    """A line for each case that failed."""
+    """Return a line for each case that failed."""
     pairs = zip(names, results, strict=True)
     return [failed(f"{name}: a step", result) for name, result in pairs if isinstance(result, str)]

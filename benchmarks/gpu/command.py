@@ -49,14 +49,14 @@ def main(words: list[str]) -> int:
 
 
 def listing(groups: list[Group]) -> str:
-    """What is checked."""
+    """Return the list of checks."""
     lines = [f"{group.name:11}{group.budget_s:4g} s  {group.about}" for group in groups]
     total = sum(group.budget_s for group in groups)
     return "\n".join([*lines, f"{'':11}{total:4g} s  at most, on one GPU"])
 
 
 class _Run:
-    """The groups one after the other; `all` gives the exit status."""
+    """Runs the groups in turn; `all` returns the exit status."""
 
     def __init__(self, groups: list[Group], setup: Setup, path: Path, log: IO[bytes]) -> None:
         self._groups, self._setup, self._path, self._log = groups, setup, path, log

@@ -1,6 +1,7 @@
-"""Operations of a training step, compared with those that `gpu-counts` counted without a GPU.
+"""Operations of a training step, compared with those that `gpu-counts` counts without a GPU.
 
-There a call of cuDNN or cuBLAS is one operation; it may be several kernels, hence the limit.
+A call of cuDNN or cuBLAS counts there as one operation, but may be several kernels, hence the
+limit.
 """
 
 from __future__ import annotations

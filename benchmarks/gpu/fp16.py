@@ -1,4 +1,4 @@
-"""fp16 with loss scaling: whether it finds its scale, and how many steps that costs."""
+"""fp16 with loss scaling: convergence of its scale, and the number of skipped steps."""
 
 from __future__ import annotations
 

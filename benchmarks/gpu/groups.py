@@ -1,7 +1,7 @@
-"""The groups of checks, in the order in which they run, and the sizes of what they compute.
+"""The groups of checks in their order, and the sizes of their computations.
 
-Invariant: the budgets add up to less than 20 minutes. A group that has spent its budget begins no
-further check; one that takes `PATIENCE` times as long hangs, and is ended.
+Invariant: the budgets sum to less than 20 minutes. A group that has spent its budget starts no
+further check; one that takes `PATIENCE` times as long hangs, and is terminated.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ PATIENCE = 2.0
 
 @dataclass(frozen=True)
 class Group:
-    """A file of checks, whose CHECKS are names and functions.
+    """A file of checks, listed in its CHECKS as names and functions.
 
     Attributes:
-        package: where the file is.
+        package: Package of the file.
     """
 
     name: str
@@ -56,15 +56,15 @@ GROUPS = (
 
 @dataclass(frozen=True)
 class Sizes:
-    """How large everything is.
+    """The sizes of the computations.
 
     Attributes:
-        minibatches: of the recipe first; larger ones after it.
-        rounds: measured steps per case.
+        minibatches: Sizes of minibatches, first that of the recipe, then larger ones.
+        rounds: Number of measured steps per case.
         recordings: Number of recordings in the list that is scored.
         names: Number of names of each recording in the list whose scoring is timed.
-        epochs: of the quickstart.
-        networks: how many of all are looked at.
+        epochs: Number of epochs of the quickstart.
+        networks: Number of networks to check, among all.
     """
 
     architecture: str
@@ -83,12 +83,12 @@ QUICK = Sizes("tiny", 8000, (2, 3), 2, 6, 2, 1, 3)
 
 @dataclass(frozen=True)
 class Setup:
-    """What every check gets.
+    """The common arguments of all checks.
 
     Attributes:
-        folder: for what checks write; it goes away at the end.
-        gpus: how many torch sees.
-        patience: the time budgets are multiplied by it.
+        folder: Folder for files of checks, which is removed at the end.
+        gpus: Number of GPUs visible to torch.
+        patience: Factor of the time budgets.
     """
 
     quick: bool
@@ -101,7 +101,7 @@ class Setup:
         return QUICK if self.quick else FULL
 
     def new_folder(self, name: str) -> Path:
-        """A folder of that name for a check's files."""
+        """Create and return a folder with that name for a check's files."""
         path = Path(self.folder) / name
         path.mkdir(parents=True, exist_ok=True)
         return path

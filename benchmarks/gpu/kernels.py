@@ -1,6 +1,6 @@
-"""What this GPU reaches, which attention it takes, and where a step's time goes.
+"""Peak performance of this GPU, its attention kernels, and the time of each kind of kernel.
 
-The other groups say how long a step takes; these numbers say why.
+The other groups state the duration of a step; these numbers explain it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from benchmarks.gpu.measure import make_step, settings_of
 from benchmarks.gpu.operations import NO_KERNELS
 from benchmarks.gpu.verdict import Line, equal, measured, not_run
 
-# Kinds of kernels by parts of their names; the first that fits.
+# Kinds of kernels by parts of their names; the first match applies.
 _KINDS = (
     ("attention", ("flash", "fmha", "sdpa", "attention")),
     ("convolutions", ("conv", "implicit", "wgrad", "dgrad")),
@@ -119,7 +119,7 @@ def kinds(setup: Setup) -> Iterable[Line]:
 
 
 def _seconds_of(function: Callable[[], Any], times: int) -> tuple[float, float]:
-    """Return the seconds of a call with the device's work, and those in which the host is busy."""
+    """Return the seconds of a call including the device's work, and those of the busy host."""
     torch.cuda.synchronize()
     began = time.perf_counter()
     for _ in range(times):
@@ -135,7 +135,7 @@ def _warm_seconds_of(function: Callable[[], Any], times: int) -> tuple[float, fl
 
 
 def _time_kernels(function: Callable[[], Any]) -> dict[str, float]:
-    """Return microseconds by the name of a kernel; nothing where the profiler sees none."""
+    """Return microseconds by the name of a kernel; {} if the profiler sees none."""
     with profile(activities=[ProfilerActivity.CUDA]) as record:
         function()
         torch.cuda.synchronize()

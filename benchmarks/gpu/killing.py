@@ -1,6 +1,6 @@
-"""A callback for the checks that kill a run.
+"""A callback for checks that kill a run.
 
-It is named by `network.callbacks=('benchmarks.gpu.killing.KillAtStep',)`.
+It is set with `network.callbacks=('benchmarks.gpu.killing.KillAtStep',)`.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ PATH = "benchmarks.gpu.killing.KillAtStep"
 
 
 class KillAtStep(Callback):
-    """Kills its process after a step, as full memory or a lost node would.
+    """Kills its process after a step, as an out-of-memory kill or a lost node would.
 
-    The environment names the step.
+    The environment states the step.
     """
 
     def on_step(self, record: dict[str, Any]) -> None:
-        """Called on the main rank after each printed step."""
+        """Kill the process after the given step; called after each printed step."""
         if record["step"] == int(os.environ.get(STEP, "0")):
             os.kill(os.getpid(), signal.SIGKILL)

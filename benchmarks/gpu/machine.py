@@ -1,8 +1,8 @@
-"""What the checks run on, and whether the installed torch has kernels for it.
+"""Description of the machine, and whether the installed torch has kernels for it.
 
-`python -m benchmarks.gpu.machine` prints the machine as JSON: asking for a GPU's name takes the
-GPU, and where one may be used by one process at a time only, no process but that of a check may
-hold it.
+`python -m benchmarks.gpu.machine` prints the machine as JSON in a separate process, because asking
+for a GPU's name uses the GPU; if only one process at a time may use it, that must be the process of
+a check.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LEAST_FREE = 0.9
 
 
 def describe() -> dict[str, Any]:
-    """The machine as plain values, without what names it."""
+    """Return the machine as plain values, without identifying information."""
     machine: dict[str, Any] = json.loads(run_module("benchmarks.gpu.machine"))
     git = machine["git"] or {}
     machine["git"] = {"commit": git.get("commit"), "changed": len(git.get("changed", ()))}

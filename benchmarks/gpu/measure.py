@@ -1,7 +1,8 @@
-"""Measure training steps: `python -m benchmarks.gpu.measure CASES`, or by torchrun.
+"""Measurement of training steps: `python -m benchmarks.gpu.measure CASES`, or with torchrun.
 
-CASES is JSON, a list of `cases.Case`. The last line printed is JSON, the main rank's: for each case
-what a `cases.Measured` holds, or why it failed. After an error of CUDA all later ones fail.
+CASES is JSON, a list of `cases.Case`. The last printed line is JSON from the main rank: for each
+case the content of a `cases.Measured`, or the reason of its failure. After a CUDA error all later
+cases fail.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ WARM_UP = 4
 
 
 def settings_of(case: Case) -> Sections:
-    """The settings of a case; without CUDA graphs, unless it asks for them."""
+    """Return the settings of a case; without CUDA graphs, unless it requests them."""
     settings = make_settings(case.architecture, case.minibatch, case.samples, "auto")
     settings.computing.cuda_graphs = False
     return apply(settings, case.settings)
 
 
 def make_step(case: Case, settings: Sections, world: World) -> AsdfSteps:
-    """The step of a case, as the recipe makes it."""
+    """Return the step of a case, as the recipe makes it."""
     with torch.device(world.device):
         network = make_network(settings, world.device)
     if "channels_last" in case.options:
@@ -60,7 +61,7 @@ def take_steps(case: Case, settings: Sections, world: World) -> Measured:
     taken = [_seconds(step) for _ in range(case.rounds)]
     peak, reserved = torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()
     seconds = statistics.median(wall for wall, _ in taken)
-    # All ranks take this step as well: it exchanges.
+    # All ranks take this step, because it communicates.
     done = operations_of(step)
     dtype = choose_precision(settings.computing.precision, world.device).dtype or torch.float32
     return Measured(
@@ -82,7 +83,7 @@ def take_steps(case: Case, settings: Sections, world: World) -> Measured:
 
 
 def _is_xlsr_aasist(settings: Sections) -> bool:
-    """Whether it is the network and the clip whose multiply-adds are counted in `peaks`."""
+    """Whether it is the network and the clip with multiply-adds in `peaks`."""
     network, front_end = settings.network, settings.front_end
     of_300m = front_end.architecture == "wav2vec2_xlsr_300m" and not front_end.frozen
     fits = network.network_class.endswith(".SSL_AASIST") and network.train_clip_size == SAMPLES
@@ -90,7 +91,7 @@ def _is_xlsr_aasist(settings: Sections) -> bool:
 
 
 def _seconds(step: Callable[[], float]) -> tuple[float, float]:
-    """Seconds of a step with the device's work, and those of this process's processors."""
+    """Return seconds of a step including the device's work, and CPU seconds of this process."""
     torch.cuda.synchronize()
     host, wall = time.process_time(), time.perf_counter()
     step()
@@ -100,7 +101,7 @@ def _seconds(step: Callable[[], float]) -> tuple[float, float]:
 
 
 def measured(case: Case) -> tuple[Measured | str, bool]:
-    """A case in a separate world, or why it failed; and whether this is the main rank."""
+    """Measure a case in a separate world; return the result or error, and whether on main rank."""
     settings = settings_of(case)
     with open_world(settings.computing) as world, chosen(case.options):
         try:

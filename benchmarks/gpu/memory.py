@@ -1,7 +1,6 @@
-"""Peaks of a training step, beside those computed without a GPU.
+"""Peak memory of a training step, next to the value computed without a GPU.
 
-The allocator's peak on a GPU has cuDNN's workspaces in it, which the computed one has not: hence
-the limit.
+The allocator's peak on a GPU includes cuDNN's workspaces, unlike the computed one: hence the limit.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from benchmarks.gpu.verdict import Line, at_most, measured, not_run
 
 MORE = 1.15
 NAME = "XLS-R 300M + AASIST, 14"
-# GiB of a step that gpu-counts leaves out, and what a GPU must have for it.
+# GiB of a step that gpu-counts leaves out, and the GPU memory that it needs.
 LARGE = {"wav2vec2_xlsr_1b": 24.0, "wav2vec2_xlsr_2b": 44.0}
 
 

@@ -1,4 +1,4 @@
-"""The networks of the checks: all of ASDF's, small if the front end allows, random weights."""
+"""The networks of the checks: all of ASDF's, small if possible, with random weights."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CLASSES = (
 _WAVLM = {"front_end.architecture": "wavlm_base", "front_end.layer": 2}
 SAMPLES = 64600
 
-# By name: the settings that differ from `settings_of`'s.
+# Settings that differ from those of `settings_of`, by name.
 NETWORKS: dict[str, dict[str, Any]] = {
     **{name: {"network.network_class": f"asdf.networks.{name}"} for name in _CLASSES},
     "WavLM + MHFA": {"network.network_class": "asdf.networks.SSL_MHFA", **_WAVLM},
@@ -33,18 +33,18 @@ NETWORKS: dict[str, dict[str, Any]] = {
 
 
 def settings_of(name: str, **more: Any) -> Sections:
-    """Settings of a network with a tiny front end, minibatches of 2 clips of 4 s, and Adam."""
+    """Return settings of a network: tiny front end, minibatches of 2 clips of 4 s, and Adam."""
     settings = make_settings("tiny", 2, SAMPLES, "auto")
     settings.network.optimizer = "adam"
     return apply(settings, {**NETWORKS[name], **more})
 
 
 def build(name: str) -> nn.Module:
-    """The network on the CPU; the same weights each time."""
+    """Build the network on the CPU, with the same weights each time."""
     torch.manual_seed(0)
     return build_network(settings_of(name))
 
 
 def clip_samples(network: nn.Module) -> int:
-    """A length that the network takes: short, but where it takes one only."""
+    """Return a length that the network accepts: short, unless its length is fixed."""
     return fixed_samples(network) or 32000

@@ -1,7 +1,8 @@
 """Our batch norm over several GPUs against SyncBatchNorm: `torchrun ... -m benchmarks.gpu.norms`.
 
-The last line printed is JSON: the largest differences of the output, of the gradients and of the
-running statistics, over 32 channels whose minibatches differ between the processes; and ms of both.
+The last printed line is JSON: the largest differences of the output, of the gradients and of the
+running statistics, over 32 channels with different minibatches on the processes; and the time of
+both in ms.
 """
 
 from __future__ import annotations

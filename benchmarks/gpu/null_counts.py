@@ -31,8 +31,8 @@ class Case:
     """A row of the table.
 
     Attributes:
-        settings: as `tests.gpu.count_training` takes them: a tiny front end and 2 clips of 4 s per
-        GPU by default.
+        settings: Settings for `tests.gpu.count_training`; by default a tiny front end and 2 clips
+            of 4 s per GPU.
     """
 
     name: str
@@ -88,10 +88,10 @@ def main(words: list[str]) -> int:
 
 
 def count_all() -> dict[str, Any]:
-    """All cases and scoring, on null GPUs.
+    """Count all cases and scoring on null GPUs.
 
     Raises:
-        UsageError: there can be no null GPU here.
+        UsageError: a null GPU is not possible here.
     """
     from tests.gpu.null_gpu import build
 

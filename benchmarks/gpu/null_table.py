@@ -1,4 +1,4 @@
-"""The counts that `gpu-counts` saved, for checks that compare with them and for RESULTS.md."""
+"""The saved counts of `gpu-counts`, for comparison in checks and for RESULTS.md."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ NOT_MEASURED = (
 
 
 def saved_count(name: str, kind: str) -> float:
-    """What was counted for a case: 'operations', 'waits', 'collectives' or 'peak_bytes'."""
+    """Return the count of a case: 'operations', 'waits', 'collectives' or 'peak_bytes'."""
     cases = json.loads(NOW.read_text(encoding="utf-8"))["cases"]
     return float(cases[name][kind])
 
 
 def table(before: dict[str, Any], now: dict[str, Any]) -> str:
-    """Version 0.1 next to now, in Markdown."""
+    """Return version 0.1 next to the current one, in Markdown."""
     lines = [
         "| a training step | waits of the host | operations | calls of NCCL | peak, GiB |",
         "|---|---:|---:|---:|---:|",
@@ -68,7 +68,7 @@ def table(before: dict[str, Any], now: dict[str, Any]) -> str:
 
 
 def _peak(name: str, before: float | None, now: float) -> str:
-    """Return both peaks; the memory of a graph's passes is not in the allocator's peak."""
+    """Return both peaks; the memory of CUDA graphs is not in the allocator's peak."""
     return "not counted" if GRAPHS in name else _change(_gib(before), _gib(now), "{:.2f}")
 
 
@@ -82,7 +82,7 @@ def _gib(peak: float | None) -> float | None:
 
 
 def section() -> str:
-    """The part of RESULTS.md that comes from the saved counts, between its marks."""
+    """Return the part of RESULTS.md with the saved counts, between its marks."""
     before = json.loads(BEFORE.read_text(encoding="utf-8"))
     now = json.loads(NOW.read_text(encoding="utf-8"))
     rows = "\n".join(f"| {what} | not measured |" for what in NOT_MEASURED)
@@ -100,7 +100,7 @@ def section() -> str:
 
 
 def write_results(path: Path) -> None:
-    """Put the section into RESULTS.md, instead of the present one, or at the end."""
+    """Write the section into RESULTS.md, replacing the present one, or at the end."""
     text = path.read_text(encoding="utf-8")
     head, _, rest = text.partition(_BEGIN)
     tail = rest.partition(f"{_END}\n")[2]

@@ -1,4 +1,4 @@
-"""What a function makes the device do: how many operations, and for how long."""
+"""The device's work for a function: number and duration of operations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Operations:
     """Kernels, memory set, and copies within the device.
 
     Attributes:
-        busy_s: seconds in which at least one ran; None where no clock of the device says.
+        busy_s: Time in which at least one ran, in seconds; None if the device has no clock.
     """
 
     count: int
@@ -26,7 +26,7 @@ class Operations:
 
 
 def operations_of(function: Callable[[], Any]) -> Operations | None:
-    """What one call does; None where the profiler sees nothing of the device."""
+    """Return the operations of one call; None if the profiler sees nothing of the device."""
     if hasattr(ctypes.CDLL(None), "null_gpu_counter"):
         return _count_on_null_gpu(function)
     with profile(activities=[ProfilerActivity.CUDA]) as record:
@@ -41,12 +41,12 @@ def operations_of(function: Callable[[], Any]) -> Operations | None:
 
 
 def _within(name: str) -> bool:
-    """Whether it is work of the device, and no copy from or to the host."""
+    """Whether an operation is device work other than a copy from or to the host."""
     return not name.startswith("Memcpy") or "DtoD" in name
 
 
 def _covered(spans: list[tuple[float, float]]) -> float:
-    """The length of the union of spans, which are sorted."""
+    """Return the length of the union of sorted spans."""
     covered, until = 0.0, float("-inf")
     for start, end in spans:
         covered += max(0.0, end - max(start, until))
@@ -55,7 +55,7 @@ def _covered(spans: list[tuple[float, float]]) -> float:
 
 
 def _count_on_null_gpu(function: Callable[[], Any]) -> Operations:
-    """On the GPU of the tests that computes nothing: it counts by itself, and has no clock."""
+    """Count on the null GPU of the tests, which counts by itself, and has no clock."""
     from tests.gpu.null_gpu.watch import Watch
 
     with Watch() as seen:

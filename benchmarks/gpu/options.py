@@ -1,4 +1,4 @@
-"""Options of torch, one by one: what each would gain, in ms per step beside the step without it."""
+"""Options of torch, one by one: their gain in ms per step over the step without them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def two_gpus(setup: Setup) -> Iterable[Line]:
 
 
 def compared(pairs: dict[str, tuple[Case, Case]], processes: int = 1) -> Iterator[Line]:
-    """Cases without and with an option; a case that several are compared with is measured once."""
+    """Yield cases without and with an option; a case in several comparisons is measured once."""
     cases: list[Case] = []
     for pair in pairs.values():
         cases += [case for case in pair if case not in cases]

@@ -1,4 +1,4 @@
-"""What training steps of XLS-R 300M + AASIST compute, for the share of a GPU's peak (MFU)."""
+"""Multiply-adds of training steps of XLS-R 300M + AASIST, for the model FLOPs utilisation (MFU)."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ STEP_OF_XLSR_AASIST = 3 * CLIP_OF_XLSR_AASIST
 
 
 def mfu(utterances_per_s: float, peak: float) -> float:
-    """The share of the peak that training steps of XLS-R 300M + AASIST use."""
+    """Return the fraction of the peak that training steps of XLS-R 300M + AASIST use."""
     return 2 * STEP_OF_XLSR_AASIST * utterances_per_s / peak

@@ -43,7 +43,7 @@ def _device() -> torch.device:
 
 
 def as_line(row: Row, setup: Setup) -> Line:
-    """A row of the other benchmarks; times mean nothing where everything is small."""
+    """Return a row of the other benchmarks as a line; times are ignored if everything is small."""
     what = f"{row.what}: speed over {row.against}"
     if row.ratio is None:
         return not_run(what, row.note)

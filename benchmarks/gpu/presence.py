@@ -1,4 +1,4 @@
-"""Which settings this version has: a check of a missing one says NOT RUN."""
+"""Settings in this version: a check of a missing one is NOT RUN."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from asdf.settings.sections import Sections
 
 
 def has_setting(name: str) -> bool:
-    """Whether there is a setting such as 'computing.deterministic'."""
+    """Whether a setting exists, such as 'computing.deterministic'."""
     section, _, setting = name.partition(".")
     return hasattr(getattr(Sections(), section, None), setting)
 
 
 def takes_value(name: str, value: str) -> bool:
-    """Whether a setting of named choices has this one."""
+    """Whether a setting with named choices accepts this one."""
     section, _, setting = name.partition(".")
     if not has_setting(name):
         return False
@@ -23,12 +23,12 @@ def takes_value(name: str, value: str) -> bool:
 
 
 def missing(name: str) -> str:
-    """The reason of a check that needs a setting which does not exist."""
+    """Return the reason of a check that needs a missing setting."""
     return f"this version has no {name}"
 
 
 def apply(settings: Sections, values: dict[str, typing.Any]) -> Sections:
-    """Set values by their names, and give `settings` back."""
+    """Set values by name, and return `settings`."""
     for name, value in values.items():
         section, _, setting = name.partition(".")
         setattr(getattr(settings, section), setting, value)

@@ -1,4 +1,4 @@
-"""Several GPUs of a node: speed, scores, batch norm, and what the death of a process does."""
+"""Several GPUs of a node: speed, scores, batch norm, and the effect of a killed process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from benchmarks.harness import run_module
 
 EFFICIENCY = 0.9
 NORM_LIMIT = 1e-5
-# Seconds in which all processes end when one was killed; torchrun gives them 30.
+# Maximum time for all processes to end after one was killed; torchrun waits 30 s.
 END_LIMIT_S = 60.0
 
 

@@ -1,7 +1,7 @@
-"""The quickstart on the GPU against the CPU: EERs, and what TF32 and bf16 scoring change.
+"""The quickstart on the GPU against the CPU: EERs, and the effect of TF32 and bf16 scoring.
 
-Training on the GPU is in its own number format, so the networks differ; the EERs must not differ by
-much. The same network scored in another format must keep its EER.
+Training on the GPU uses its own number format, so the networks differ; the EERs must be similar.
+The same network scored in another format must keep its EER.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from benchmarks.gpu.recipes import QuickstartRuns, ended, last_line
 from benchmarks.gpu.scoring import SETTING
 from benchmarks.gpu.verdict import Line, at_most, failed, measured, not_run, stated
 
-# Percentage points: 80 and 160 trials, and another training.
+# In percentage points, for 80 and 160 trials and another training.
 TRAINING_LIMIT = 10.0
 SCORING_LIMIT = 1.0
 
@@ -81,7 +81,7 @@ def precisions(setup: Setup) -> Iterable[Line]:
 
 
 def _make_corpus(runs: QuickstartRuns) -> None:
-    """Make the demo corpus, which two runs at once would both begin to make.
+    """Make the demo corpus, which two concurrent runs would otherwise both make.
 
     Raises:
         RuntimeError: it cannot be made.

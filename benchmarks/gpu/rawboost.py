@@ -18,7 +18,7 @@ from benchmarks.nets import make_batch
 from benchmarks.rawboost import ALWAYS, KINDS
 
 LIMIT = 1e-5
-# The recipes' choices: 5 for logical access, 3 for deepfakes, 4 for the most work.
+# The recipes' choices: 5 for logical access, 3 for deepfakes, 4 with the most work.
 TIMED = (3, 4, 5)
 
 
@@ -29,7 +29,7 @@ def equality(setup: Setup) -> Iterable[Line]:
 
 
 def equality_on(device: torch.device, algo: int, samples: int) -> Line:
-    """One algorithm on `device` beside the host's formulas for single waveforms."""
+    """Compare one algorithm on `device` with the host's formulas for single waveforms."""
     settings = replace(ALWAYS, algo=algo)
     waveforms, _ = make_batch(3, samples)
     draws = [draw(samples, settings, np.random.default_rng(number)) for number in range(3)]
@@ -50,7 +50,7 @@ def times(setup: Setup) -> Iterable[Line]:
         draws = [draw(sizes.samples, settings, np.random.default_rng(seed)) for seed in range(size)]
         ready = prepare(waveforms, draws, settings).to(device)
         functions = {
-            # Called at once.
+            # The function is called at once.
             "host": lambda: prepare(waveforms, draws, settings).boosted(),  # noqa: B023
             "device": lambda: ready.boosted(),  # noqa: B023
         }

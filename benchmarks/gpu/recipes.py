@@ -1,4 +1,4 @@
-"""Runs the recipe as a user does, with its outputs in a folder of the checks."""
+"""Runs of the recipe as a user would start them, with outputs in a folder of the checks."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _CORPUS = "demo_corpus"
 
 @dataclass(frozen=True)
 class Ended:
-    """How a run ended."""
+    """The outcome of a run."""
 
     status: int
     output: str
 
 
 class QuickstartRuns:
-    """Runs of the quickstart into one output folder, each with a system folder of its own."""
+    """Runs of the quickstart in one output folder, each with its own system folder."""
 
     def __init__(self, setup: Setup, name: str) -> None:
         self.output, self._setup = setup.new_folder(name), setup
@@ -40,10 +40,10 @@ class QuickstartRuns:
         processes: int = 1,
         variables: Mapping[str, str] = MappingProxyType({}),
     ) -> subprocess.Popen[str]:
-        """Start one, with more variables in its environment; all that it prints is one pipe."""
+        """Start a run with additional environment variables; its whole output goes to one pipe."""
         torchrun = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}"]
         launcher = torchrun if processes > 1 else []
-        # The callbacks of the checks lie in the checkout.
+        # The callbacks of the checks are in the checkout.
         path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
         words = self._words({"paths.system_folder": system, **settings})
         return subprocess.Popen(
@@ -61,11 +61,11 @@ class QuickstartRuns:
         processes: int = 1,
         variables: Mapping[str, str] = MappingProxyType({}),
     ) -> Ended:
-        """Run one to its end."""
+        """Run to the end."""
         return ended(self.start(system, settings, processes, variables))
 
     def eers(self, system: str) -> dict[str, float]:
-        """The EER of each evaluation set, of the network that was chosen.
+        """Return the EER of the chosen network on each evaluation set.
 
         Raises:
             RuntimeError: there are no results.
@@ -73,11 +73,11 @@ class QuickstartRuns:
         results = read_results(self.output / system / "results" / "results.json")
         if not results:
             raise RuntimeError(f"the run '{system}' has no results")
-        # A report says after a set's name that it chose the network, and any format but fp32.
+        # In a report, remarks and a format other than fp32 follow the set's name.
         return {result.set.partition(", ")[0]: result.eer for result in results}
 
     def networks(self, system: str) -> Path:
-        """The folder of its networks."""
+        """Return the folder of its networks."""
         return self.output / system / "networks"
 
     def _words(self, settings: dict[str, Any]) -> Sequence[str]:
@@ -88,12 +88,12 @@ class QuickstartRuns:
 
 
 def ended(process: subprocess.Popen[str]) -> Ended:
-    """Wait for the end of a run; what it printed goes to the log as well."""
+    """Wait for the end of a run, and write its output to the log."""
     output, _ = process.communicate()
     print(output, flush=True)
     return Ended(process.returncode, output)
 
 
 def last_line(run: Ended) -> str:
-    """What a failed run says."""
+    """Return the message of a failed run."""
     return error_line(run.output)

@@ -1,8 +1,8 @@
-"""The file to send to the project: all lines, readable and for programs, without private data.
+"""The file to send to the project: all lines as text and as data, without private data.
 
-Invariant: it is whole or absent, and is written anew after each group, so that a stop loses
-nothing. What names the machine or its users is replaced: host name, user name, home folder, and
-every path outside the checkout.
+Invariant: the file is complete or absent, and is rewritten after each group, so that a stop loses
+nothing. Identifying information is replaced: host name, user name, home folder, and every path
+outside of the checkout.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def write_report(
     """Write the file.
 
     Args:
-        state: how the run ended: 'running', 'finished', 'stopped'.
+        state: State of the run: 'running', 'finished' or 'stopped'.
     """
     content = {
         "report": readable(machine, quick, outcomes, state).splitlines(),
@@ -48,7 +48,7 @@ def write_report(
 def readable(
     machine: dict[str, Any], quick: bool, outcomes: list[Outcome], state: str = "finished"
 ) -> str:
-    """All of it as text."""
+    """Return all results as text."""
     heading = f"python -m benchmarks gpu: {state}"
     lines = [heading + ("; quick: its times mean nothing" * quick), str(machine.get("line", ""))]
     for outcome in outcomes:
@@ -61,19 +61,19 @@ def readable(
 
 
 def title(outcome: Outcome) -> str:
-    """A group with the time that it took."""
+    """Return the name of a group with its duration."""
     group = outcome.group
     return f"{group.name}: {group.about} ({outcome.seconds:.0f} s of {group.budget_s:g} s)"
 
 
 def counts(outcomes: list[Outcome]) -> dict[str, int]:
-    """How many lines have each verdict."""
+    """Return the number of lines with each verdict."""
     verdicts = [line.verdict for outcome in outcomes for line in outcome.lines]
     return {verdict: verdicts.count(verdict) for verdict in (PASS, FAIL, NOT_RUN)}
 
 
 def totals(outcomes: list[Outcome]) -> str:
-    """The last line."""
+    """Return the last line."""
     return ", ".join(f"{count} {verdict}" for verdict, count in counts(outcomes).items())
 
 
@@ -99,14 +99,14 @@ def _without_names(value: Any) -> Any:
 
 def _clean(text: str) -> str:
     for name, instead in _private_names():
-        # Whole words: a short name stands in others as well.
+        # Whole words only, because a short name may be part of other words.
         text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", instead, text)
-    # Any other path of two folders or more.
+    # Any other path with at least two folders.
     return re.sub(r"(?<![\w.>/])/(?:[\w.+@-]+/)+", "<path>/", text)
 
 
 def _private_names() -> list[tuple[str, str]]:
-    """What is replaced by what, the longer first."""
+    """Return pairs of private names and replacements, the longer first."""
     names = [
         (str(ROOT), "<checkout>"),
         (sys.prefix, "<python>"),

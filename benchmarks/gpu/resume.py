@@ -1,6 +1,6 @@
-"""A run that is killed at a step and resumed, against one that is not: are the bits the same?
+"""A run that is killed at a step and resumed, compared bit by bit with an uninterrupted one.
 
-Without `computing.deterministic` a GPU promises nothing, and the line only says what was seen.
+Without `computing.deterministic` a GPU guarantees nothing, and the line only states the outcome.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def cost(setup: Setup) -> Iterable[Line]:
 
 
 def compare_killed_with_whole(setup: Setup, name: str, settings: dict[str, Any]) -> str:
-    """SAME or OTHER, or why there is nothing to compare."""
+    """Return SAME or OTHER, or why a comparison is impossible."""
     runs = QuickstartRuns(setup, name)
     whole = runs.run("whole", {**RUN, **settings})
     if whole.status:
@@ -83,13 +83,13 @@ def _compare(resumed: Ended, first: Path | None, other: Path | None) -> str:
 
 
 def _last_network(folder: Path) -> Path | None:
-    """The newest whole network of a run."""
+    """Return the newest complete network of a run."""
     files = sorted(folder.glob("*.pt"), key=lambda path: path.stat().st_mtime)
     return files[-1] if files else None
 
 
 def same_weights(this: Path, other: Path) -> bool:
-    """Whether two network files hold the same bits."""
+    """Whether two network files contain the same bits."""
     first, second = (
         torch.load(path, map_location="cpu", weights_only=True)["model_state_dict"]
         for path in (this, other)
@@ -100,7 +100,7 @@ def same_weights(this: Path, other: Path) -> bool:
 
 
 def _same_bits(first: torch.Tensor, other: torch.Tensor) -> bool:
-    """Equal to the last bit; NaN equals itself."""
+    """Whether tensors are equal to the last bit; NaN equals itself."""
     return first.dtype == other.dtype and first.numpy().tobytes() == other.numpy().tobytes()
 
 

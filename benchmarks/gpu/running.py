@@ -1,8 +1,8 @@
 """Runs groups of checks, each in a separate process.
 
-Invariant: whatever a check does (raise, crash, hang, break the device), every check after it and
-every group still runs, and every check has at least one line. A process that ends before its time
-is started anew for the checks that are left; one that takes too long is killed with all below it.
+Invariant: whatever a check does (raise, crash, hang, break the device), all later checks and groups
+still run, and every check has at least one line. A process that ends early is restarted for the
+remaining checks; one that takes too long is killed with its descendants.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from benchmarks.harness import ROOT
 
 @dataclass
 class Outcome:
-    """The lines of a group, and the seconds that it took."""
+    """The lines of a group, and its duration in seconds."""
 
     group: Group
     lines: list[Line] = field(default_factory=list)
@@ -34,10 +34,10 @@ class Outcome:
 
 
 class GroupRun:
-    """One group on its way; `lines` gives its results as they come.
+    """A running group; `lines` yields its results as they arrive.
 
     Args:
-        log: where its process prints, open for writing.
+        log: File for the output of its process, open for writing.
     """
 
     def __init__(self, group: Group, setup: Setup, log: IO[bytes]) -> None:
@@ -48,7 +48,7 @@ class GroupRun:
         self._process: subprocess.Popen[bytes] | None = None
 
     def lines(self) -> Iterator[Line]:
-        """Results; at the end each check has one."""
+        """Yield results; at the end each check has at least one."""
         while self._waiting:
             before = len(self._waiting)
             yield from self._lines_of_a_process()
@@ -57,14 +57,14 @@ class GroupRun:
                 yield from self.give_up(f"its process ended with status {self._status()}")
 
     def give_up(self, reason: str) -> list[Line]:
-        """NOT RUN for all checks that are left, after ending what still runs."""
+        """End the process and return NOT RUN for all remaining checks."""
         self.end()
         lines = [not_run(check, reason) for check in self._waiting]
         self._waiting = []
         return lines
 
     def end(self) -> None:
-        """End the process and all below it."""
+        """End the process and its descendants."""
         if self._process is not None and self._process.poll() is None:
             kill_tree(self._process.pid)
             self._process.wait()
@@ -101,7 +101,7 @@ class GroupRun:
             yield failed(running, f"its process ended with status {self._status()}; see the log")
 
     def _messages(self) -> Iterator[dict | None]:
-        """What the process says, until its end; None when the time is over."""
+        """Yield the messages of the process until its end; None when the time is over."""
         setup = json.dumps(asdict(self._setup))
         words = [self.group.module, str(self.group.budget_s), setup, *self._waiting]
         self._process = subprocess.Popen(
@@ -129,7 +129,7 @@ class GroupRun:
 
 
 def _forward(stream: IO[bytes], put: Callable[[bytes | None], None]) -> None:
-    """Hand on each line, and None at the end."""
+    """Forward each line, and None at the end."""
     for line in stream:
         put(line)
     put(None)

@@ -17,10 +17,10 @@ SETTING = "computing.scoring_precision"
 def score(
     setup: Setup, name: str, precision: str = "fp32", processes: int = 1, names: int = 1
 ) -> tuple[dict[str, Any], bytes]:
-    """Score a list in separate processes: what `scoring_run` says, and the file.
+    """Score a list in separate processes; return the output of `scoring_run`, and the file.
 
     Args:
-        names: Names of each recording in the list.
+        names: Number of names of each recording in the list.
     """
     path = setup.new_folder("scores") / f"{name}.txt"
     sizes = setup.sizes

@@ -1,10 +1,10 @@
-"""Score a made list once, also by torchrun.
+"""Scores a synthetic list once, also with torchrun.
 
     python -m benchmarks.gpu.scoring_run SCORES ARCHITECTURE RECORDINGS NAMES PRECISION
 
-The network has random weights, the same each time, and so has the list its noise. Each recording
-is in the list under as many NAMES: a GPU scores a list of hundreds before its workers have started.
-Writes the score file SCORES; the last line printed is JSON.
+The network has random weights, and the list noise, the same each time. Each recording is in the
+list under NAMES names, because a GPU scores hundreds of recordings before its workers have started.
+It writes the score file SCORES; the last printed line is JSON.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ GIB = 2**30
 def score_twice(
     corpus: TemporaryCorpus, settings: Sections, world: World, path: Path
 ) -> list[float]:
-    """Score the list twice; the seconds of both. In the first pass every length is new."""
+    """Score the list twice; return the seconds of both. In the first pass every length is new."""
     network = make_network(settings, world.device)
     seconds = []
     for _ in range(2):

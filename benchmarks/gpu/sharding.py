@@ -1,4 +1,4 @@
-"""Weights, gradients and moments sharded over the GPUs (FSDP2): what a step takes then."""
+"""Weights, gradients and moments sharded over the GPUs (FSDP2): the cost of a step."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Training steps of XLS-R 300M + AASIST and of AASIST on waveforms.
 
-MFU is what the step's multiply-adds need at the GPU's best over what it takes; the busy share is
-the time in which a kernel runs over the time of the step; host ms is processor time, which a busy
+MFU is the time of the step's multiply-adds at the GPU's peak divided by its duration; the busy
+share is the time in which a kernel runs divided by the duration; host ms is CPU time, which a busy
 GPU hides.
 """
 
@@ -24,15 +24,16 @@ from benchmarks.gpu.peaks import mfu, peak_flops
 from benchmarks.gpu.presence import has_setting, missing
 from benchmarks.gpu.verdict import Line, at_least, measured, not_run
 
-# The memory of a GPU bounds a step, not its products: of 64 clips 203 GB are moved in bf16 (counted
-# on a GPU that computes nothing), 107 ms of an H100 at 2.7 TB/s, an MFU of 0.27. This much of it.
+# Memory bandwidth, not arithmetic, limits a step: 64 clips move 203 GB in bf16 (counted on a GPU
+# that computes nothing), 107 ms on an H100 at 2.7 TB/s, an MFU of 0.27. This is the required
+# fraction.
 _SHARE_OF_BOUND = 0.7
 _MFU_BOUNDS = {64: 0.27}
 _PRECISIONS = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
 
 
 def lines_of(what: str, result: Measured, mfu_target: float | None = None) -> Iterator[Line]:
-    """What a measured case is reported by."""
+    """Yield the report lines of a measured case."""
     notes = f"{result.dtype}, host {result.host_ms:.1f} ms"
     yield measured(f"{what}: a step", result.ms, "ms", notes)
     yield measured(f"{what}: speed", result.utterances_per_s, "utterances/s")
@@ -53,7 +54,7 @@ def _busy_line(what: str, result: Measured) -> Line:
 
 
 def mfu_line(what: str, result: Measured, target: float | None) -> Line:
-    """The share of the GPU's best, held against a target where there is one."""
+    """Return the fraction of the GPU's peak, compared with a target if there is one."""
     precision = _PRECISIONS[result.dtype]
     peak = peak_flops(result.gpu, precision)
     aim = "" if target is None else f">= {target:g}"
@@ -66,7 +67,7 @@ def mfu_line(what: str, result: Measured, target: float | None) -> Line:
 
 
 def all_lines(cases: dict[str, Case], targets: dict[str, float] | None = None) -> Iterator[Line]:
-    """Cases by name, measured in one process, with the MFU that each is to reach."""
+    """Yield lines of cases by name, measured in one process, with their target MFUs."""
     results = measure_all(list(cases.values()))
     for name, result in zip(cases, results, strict=True):
         if isinstance(result, Measured):

@@ -1,4 +1,4 @@
-"""Options of torch that a step is measured with and without; each is undone after the block."""
+"""Options of torch for steps measured with and without them; each is undone after the block."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from asdf.training import exchange
 
 @contextmanager
 def chosen(names: tuple[str, ...]) -> Iterator[None]:
-    """Have these options inside the block."""
+    """Set these options inside the block."""
     with ExitStack() as stack:
         for name in names:
             stack.enter_context(_OPTIONS[name]())
@@ -72,7 +72,7 @@ def _changed_exchange(change: Callable[[Any], None], **options: Any) -> Iterator
             super().__init__(*args, **arguments, **options)
             change(self)
 
-    # The step takes the class by its name in this module.
+    # The step looks up the class by its name in this module.
     exchange.DistributedDataParallel = Changed  # type: ignore[attr-defined]
     try:
         yield

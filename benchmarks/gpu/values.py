@@ -1,4 +1,4 @@
-"""Numbers of the GPU against the CPU's: networks of random weights, and published networks."""
+"""Numerical results on the GPU against the CPU: random and published networks."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from benchmarks.nets import make_batch
 
 FIXTURES = ROOT / "tests" / "fixtures" / "networks"
 PUBLISHED_LIMIT = 1e-4
-# Logits of random weights are near 0.1. Another order of sums moves them by 1e-6; if that changes
-# which nodes a graph keeps, by more.
+# Logits of random weights are near 0.1. Another order of summation changes them by 1e-6, or by more
+# if it changes which nodes a graph keeps.
 LIMIT = 1e-3
 
 
@@ -33,7 +33,7 @@ def published(setup: Setup) -> Iterable[Line]:
 
 
 def published_on(device: torch.device, folder: Path) -> Line:
-    """The same on any device."""
+    """Compare the same on any device."""
     what = "AASIST-L, published weights: difference of logits from its authors' code"
     weights, recorded = folder / "AASIST-L.pth", folder / "AASIST-L.npz"
     if not (weights.is_file() and recorded.is_file()):
@@ -54,13 +54,13 @@ def fp32(setup: Setup) -> Iterable[Line]:
 
 
 def fp32_on(device: torch.device, name: str) -> Line:
-    """One network on `device` beside the CPU."""
+    """Compare one network on `device` with the CPU."""
     network = build(name)
     return beside(f"{name}, fp32: difference of logits from the CPU's", network, network, device)
 
 
 def beside(what: str, on_cpu: nn.Module, other: nn.Module, device: torch.device) -> Line:
-    """The logits of a network on the CPU, and of another, which should be the same, on `device`."""
+    """Compare the logits of a network on the CPU with those of its counterpart on `device`."""
     waveforms, _ = make_batch(2, clip_samples(on_cpu))
     expected = logits_of(on_cpu.eval(), waveforms)
     result = logits_of(copy.deepcopy(other).eval().to(device), waveforms)
@@ -85,7 +85,7 @@ def lower_precision(setup: Setup) -> Iterable[Line]:
 
 
 def logits_of(network: nn.Module, waveforms: Tensor) -> Tensor:
-    """Logits (batch, 2) on the CPU, computed in float32 on the network's device."""
+    """Return logits (batch, 2) on the CPU, computed in float32 on the network's device."""
     device = next(network.parameters()).device
     with torch.inference_mode(), arithmetic(tf32=False):
         logits: Tensor = network(waveforms.to(device))[1]
@@ -93,7 +93,7 @@ def logits_of(network: nn.Module, waveforms: Tensor) -> Tensor:
 
 
 def largest_difference(result: Tensor, expected: Tensor) -> float:
-    """The largest absolute one; NaN where a number is NaN."""
+    """Return the largest absolute difference; NaN if a number is NaN."""
     return float((result - expected).abs().max())
 
 

@@ -1,6 +1,6 @@
-"""A line of the acceptance run: what was looked at, its number, its target, and the verdict.
+"""A line of the acceptance run: what was checked, its number, its target, and the verdict.
 
-Invariant: what is not a finite number never passes, and what was not measured says why.
+Invariant: a number that is not finite never passes, and a missing measurement has a reason.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ class Line:
     """One result.
 
     Attributes:
-        value: a number, or a result in words; None: nothing was measured.
-        target: what the value was held against, in words; '' where the line only informs.
+        value: Number, or result in words; None: nothing was measured.
+        target: Target of the value, in words; '' if the line is only informative.
     """
 
     what: str
@@ -34,7 +34,7 @@ class Line:
         return asdict(self)
 
     def text(self) -> str:
-        """The line as it is printed."""
+        """Return the line as printed."""
         parts = [f"{self.verdict:7}", self.what]
         if self.value is not None:
             shown = self.value if isinstance(self.value, str) else number(self.value)
@@ -47,39 +47,39 @@ class Line:
 
 
 def at_most(what: str, value: float, limit: float, unit: str = "", reason: str = "") -> Line:
-    """PASS where the value is finite and no higher than the limit."""
+    """Return PASS if the value is finite and at most the limit."""
     verdict = _verdict(math.isfinite(value) and value <= limit)
     return Line(what, verdict, _plain(value), unit, f"<= {limit:g}", reason)
 
 
 def at_least(what: str, value: float, limit: float, unit: str = "", reason: str = "") -> Line:
-    """PASS where the value is finite and no lower than the limit."""
+    """Return PASS if the value is finite and at least the limit."""
     verdict = _verdict(math.isfinite(value) and value >= limit)
     return Line(what, verdict, _plain(value), unit, f">= {limit:g}", reason)
 
 
 def equal(what: str, value: str | float, target: str | float, reason: str = "") -> Line:
-    """PASS where both are the same."""
+    """Return PASS if both are equal."""
     return Line(what, _verdict(value == target), value, "", str(target), reason)
 
 
 def measured(what: str, value: float, unit: str = "", reason: str = "") -> Line:
-    """A number without a target: PASS where it is finite."""
+    """Return a number without a target: PASS if it is finite."""
     return Line(what, _verdict(math.isfinite(value)), _plain(value), unit, "", reason)
 
 
 def stated(what: str, value: str, reason: str = "") -> Line:
-    """A fact in words, without a target."""
+    """Return a fact in words, without a target."""
     return Line(what, PASS, value, reason=reason)
 
 
 def failed(what: str, reason: str, target: str = "") -> Line:
-    """FAIL without a number."""
+    """Return FAIL without a number."""
     return Line(what, FAIL, target=target, reason=reason)
 
 
 def not_run(what: str, reason: str, target: str = "") -> Line:
-    """NOT RUN, with the reason."""
+    """Return NOT RUN, with the reason."""
     return Line(what, NOT_RUN, target=target, reason=reason)
 
 

@@ -1,4 +1,4 @@
-"""How often and where the host waits for the GPU: once per step and once per scored list."""
+"""Host synchronisations with the GPU: one per step and one per scored list."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from benchmarks.gpu.verdict import Line, equal, not_run
 from benchmarks.gpu.watching import ALLOWED, Waits
 from benchmarks.nets import AsdfSteps, make_batch
 
-# The first steps build what later ones use.
+# The first steps build state for later ones.
 WARM_UP = 4
 GRAPHS = "computing.cuda_graphs"
 ONCE = f"1 in {ALLOWED}"
 
 
 def step_with(name: str, **more: Any) -> AsdfSteps:
-    """The training step of a network on the first GPU, warm."""
+    """Return the training step of a network on the first GPU, after warm-up."""
     device, settings = torch.device("cuda", 0), settings_of(name, **more)
     waveforms, labels = make_batch(2, settings.network.train_clip_size, device)
     step = AsdfSteps(settings, build(name).to(device), waveforms, labels)
@@ -39,7 +39,7 @@ def step_with(name: str, **more: Any) -> AsdfSteps:
 
 
 def in_words(locations: Counter[str]) -> str:
-    """Waits and where they are, as '1 in distributed/transfer.py'."""
+    """Return waits with their locations, as '1 in distributed/transfer.py'."""
     return (
         ", ".join(f"{count} in {location}" for location, count in sorted(locations.items()))
         or "none"
@@ -47,7 +47,7 @@ def in_words(locations: Counter[str]) -> str:
 
 
 def of_step(name: str, **more: Any) -> Line:
-    """The waits of a step."""
+    """Return the waits of a step."""
     step = step_with(name, **more)
     with Waits() as waits:
         step()

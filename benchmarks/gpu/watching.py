@@ -1,6 +1,6 @@
-"""Waits of the host for the GPU, as torch itself reports them (torch.cuda.set_sync_debug_mode).
+"""Waits of the host for the GPU, as reported by torch (torch.cuda.set_sync_debug_mode).
 
-torch reports waits of copies, of values that are read and of streams. Events and
+torch reports waits for copies, for values that are read and for streams. Events and
 `torch.cuda.synchronize`, which it does not report, are counted here.
 
     with Waits() as waits:
@@ -22,14 +22,14 @@ import torch
 
 import asdf
 
-# The one place of ASDF that waits: for numbers that were sent on their way before.
+# The only part of ASDF that waits, for values that were sent earlier.
 ALLOWED = "distributed/transfer.py"
 _PACKAGE = f"{Path(asdf.__file__).parent}{os.sep}"
 _REPORTED = "synchronizing CUDA operation"
 
 
 class Waits:
-    """Counts waits by the file of ASDF that they come from."""
+    """Counts waits by the ASDF file that caused them."""
 
     def __init__(self) -> None:
         self.locations: collections.Counter[str] = collections.Counter()

@@ -1,9 +1,8 @@
 """A group's process: `python -m benchmarks.gpu.worker MODULE SECONDS SETUP CHECK...` (SETUP: JSON).
 
-Standard output belongs to the messages, a line of JSON each: {"check": name} before a check,
-{"line": ...} for a result, {"done": name} after it. What libraries print goes to standard error,
-which is the log. After an error of CUDA the process ends at once, since all that it would compute
-from then on fails as well.
+Standard output is for messages, one line of JSON each: {"check": name} before a check, {"line":
+...} for a result, {"done": name} after it. Output of libraries goes to standard error, which is the
+log. After a CUDA error the process ends at once, because all later computations would fail too.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ CUDA_BROKEN = 3
 
 
 class Messages:
-    """The way to the process that reads the results."""
+    """The channel to the process that reads the results."""
 
     def __init__(self) -> None:
         self._file = os.fdopen(os.dup(1), "w", encoding="utf-8")
@@ -37,10 +36,10 @@ class Messages:
 
 
 def main(module: str, budget: float, setup: Setup, wanted: list[str]) -> int:
-    """Run the checks of a module; SECONDS is its budget."""
+    """Run the checks of a module within a budget in seconds."""
     messages = Messages()
     checks: dict[str, Check] = import_module(module).CHECKS
-    # As runs do: checks that open no world of processes compute alike.
+    # As in runs: checks without a world of processes compute in the same arithmetic.
     set_arithmetic(tf32=False)
     budget *= setup.patience
     deadline = time.monotonic() + budget
@@ -58,7 +57,7 @@ def main(module: str, budget: float, setup: Setup, wanted: list[str]) -> int:
 
 
 def _run(check: str, function: Check, setup: Setup, messages: Messages) -> bool:
-    """Send the lines of a check; whether the process can go on."""
+    """Send the lines of a check; return whether the process can continue."""
     try:
         for line in function(setup):
             messages.send(line=line.as_json())
@@ -78,5 +77,5 @@ def _failure(check: str, error: Exception) -> Line:
 if __name__ == "__main__":
     status = main(sys.argv[1], float(sys.argv[2]), Setup(**json.loads(sys.argv[3])), sys.argv[4:])
     sys.stderr.flush()
-    # A broken device may hold the interpreter's end for ever.
+    # A broken device may block the interpreter's exit forever.
     os._exit(status)

@@ -1,7 +1,7 @@
-"""Learning rates of published recipes that ASDF's schedules do not have.
+"""Learning-rate schedules of published recipes that ASDF does not include.
 
-Invariant: the share of the rate is a function of the settings and of the run's progress alone, so
-that a resumed run goes on exactly.
+Invariant: the factor of the rate depends only on the settings and the run's progress, so that a
+resumed run continues exactly.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ WARM_UP_EPOCHS = 2
 def wedefense_exponential(settings: Sections, progress: ScheduleProgress) -> float:
     """Return an exponential from 1 to `min_learning_rate`, times a rise from 0 over 2 epochs.
 
-    As `ExponentialDecrease` of zlin0/wedefense (wedefense/utils/schedulers.py) with
-    `warm_from_zero`; the decay goes on during the warm-up.
+    It follows `ExponentialDecrease` of zlin0/wedefense (wedefense/utils/schedulers.py) with
+    `warm_from_zero`; the decay continues during the warm-up.
     """
     network = settings.network
     lowest = network.min_learning_rate / network.initial_learning_rate
@@ -29,7 +29,7 @@ def wedefense_exponential(settings: Sections, progress: ScheduleProgress) -> flo
 def warm_and_decay(settings: Sections, progress: ScheduleProgress) -> float:
     """Return an exponential from 1 after `warmup_steps` to 0.01 at `max_steps`.
 
-    As `WarmAndExpDecayLRSchedule` of SpeechBrain (nnet/schedulers.py) with AntiDeepfake's
+    It follows `WarmAndExpDecayLRSchedule` of SpeechBrain (nnet/schedulers.py) with AntiDeepfake's
     decay_factor; the warm-up itself is that of `network.warmup_steps`.
 
     Raises:

@@ -1,7 +1,7 @@
-"""Training steps of published recipes that ASDF's own do not have.
+"""Training steps of published recipes that ASDF does not include.
 
-Invariant: what is drawn follows from the seed, the epoch and the utterance, so that a resumed run
-goes on exactly, on any number of processes.
+Invariant: random draws depend only on the seed, the epoch and the utterance, so that a resumed run
+continues exactly, on any number of processes.
 
 Shapes: B utterances, T samples.
 """
@@ -40,7 +40,7 @@ class DualPath(TrainingStep):
     needs_waveforms = True
 
     def compute_gradient(self, window: StepWindow) -> None:
-        """Make the mean of both gradients that of the step."""
+        """Set the gradient of the step to the mean of both gradients."""
         clean = window.gradient()
         boosted_clips = [self.boosted(window, minibatch) for minibatch in window.minibatches]
         boosted = window.gradient(clips=boosted_clips, draw=1)
@@ -59,7 +59,7 @@ class DualPath(TrainingStep):
 
 
 def without_conflict(first: Direction, second: Direction) -> tuple[Direction, Direction]:
-    """Return both without their components along the other, where their product is below 0."""
+    """Return both without their components along the other, if their product is negative."""
     product = first.dot(second)
     if product >= 0:
         return first, second
