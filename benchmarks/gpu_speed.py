@@ -60,7 +60,7 @@ class Work:
     Attributes:
         giga: Number of multiply-adds per clip in a step, in 10**9.
         operations: Number of operations that the host queues for a step.
-        moved: Number of bytes that a step reads and writes per clip, in 10**9.
+        moved: Number of bytes that a step reads and writes, in 10**9.
         settings: Settings that determine the memory.
     """
 

@@ -216,9 +216,9 @@ def permutation_tests(
 ) -> list[float]:
     """Return, for each feature, the probability that chance ties it to the labels as closely.
 
-    The measure is the mutual information of labels and bins. Speakers are permuted as blocks
-    together with their labels, which preserves the clustering of voices and labels: differences
-    between the speakers of the two classes alone are not evidence.
+    The measure is the mutual information of labels and bins. Labels are permuted in blocks of
+    speakers, so that they stay clustered as the voices are: a feature that merely reflects the
+    speakers of a class is not evidence.
 
     Args:
         codes: Bin of each recording, one array per feature.

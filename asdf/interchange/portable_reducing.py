@@ -43,7 +43,7 @@ class UnportableError(AsdfError):
 
 @dataclass(frozen=True)
 class NotNone:
-    """A value of which only is known that it is not None."""
+    """A value that is known only to be not None."""
 
 
 Known = Mapping[str, Any]

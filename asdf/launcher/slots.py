@@ -15,8 +15,8 @@ class Slots:
 
     Args:
         names: Names of GPUs as in CUDA_VISIBLE_DEVICES, or any names of slots on the CPU.
-        are_gpus: Whether slots are GPUs: a run of N processes then takes N slots, and one on the
-            CPU.
+        are_gpus: Whether slots are GPUs, of which a run of N processes takes N; on the CPU it takes
+            one slot.
     """
 
     def __init__(self, names: Sequence[str], are_gpus: bool) -> None:

@@ -29,7 +29,7 @@ _BLOCK_BYTES = 2**28
 
 @dataclass(frozen=True)
 class Wait:
-    """A client that waits for a recording, until a time of the monotonic clock or a call."""
+    """A client that waits, until a time of the monotonic clock or until `is_over` is set."""
 
     until_s: float
     is_over: threading.Event
