@@ -72,6 +72,7 @@ from asdf.errors import AsdfError, UsageError
 from asdf.remote import is_remote
 from asdf.runs.files import digest_of
 from asdf.runs.streams import show_error
+from asdf.text import count_of
 
 if TYPE_CHECKING:
     from asdf.commands.score_recordings import Recordings
@@ -493,7 +494,7 @@ def _show_heading(heading: Heading, named: str, detector: Detector) -> None:
         show(f"network: {heading.network}", sys.stderr)
     where = str(detector.device)
     if detector.device.type == "cpu":
-        where = "1 thread" if detector.threads == 1 else f"{detector.threads} threads"
+        where = count_of(detector.threads, "thread")
     show(f"{heading.scores}; higher: more bona fide; {where}", sys.stderr)
     if detector.panel is not None:
         show(detector.panel.describe(), sys.stderr)
