@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from asdf.commands.embed_picture import METHODS
 from asdf.commands.options import Command, argument, option, replicates_option
 from asdf.commands.outputs import output_name, show, text_stream
 from asdf.errors import UsageError
@@ -35,6 +34,7 @@ from asdf.report import (
 )
 from asdf.runs.files import write_text
 from asdf.runs.streams import show_error
+from asdf.tasks.embeddings.commands.embed_picture import METHODS
 from asdf.tasks.embeddings.embedding_files import read_embeddings
 from asdf.tasks.studies.left_out_tables import left_out_text
 

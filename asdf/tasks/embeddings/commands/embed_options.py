@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Literal
 
 from asdf.commands.divided import DividedOptions
-from asdf.commands.embed_picture import PictureOptions
 from asdf.commands.options import NETWORK_HELP, WeightsOptions, argument, option
 from asdf.commands.outputs import check_file
 from asdf.commands.score_options import Engine, Precision
 from asdf.errors import UsageError
+from asdf.tasks.embeddings.commands.embed_picture import PictureOptions
 
 SUFFIX = ".npz"
 

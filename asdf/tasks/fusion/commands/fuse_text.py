@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from asdf.commands.fuse_scores import Applied, DevelopmentSet
 from asdf.errors import AsdfError
 from asdf.metrics.bootstrap import SIGNIFICANT, Intervals, paired_test
 from asdf.metrics.fusion import METHODS
@@ -14,6 +13,7 @@ from asdf.metrics.metric_columns import EER, MIN_DCF
 from asdf.metrics.results import Result, evaluate
 from asdf.tables.plain_text import as_lines
 from asdf.tables.table import Column, Columns, Table, each, texts
+from asdf.tasks.fusion.commands.fuse_scores import Applied, DevelopmentSet
 from asdf.tasks.fusion.gain import FusionGain
 from asdf.text import p_value_text
 

@@ -28,10 +28,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from asdf.commands.fuse import METHODS, check_folds, fit_development
-from asdf.commands.fuse_networks import check_networks, write_fused_system
-from asdf.commands.fuse_scores import DevelopmentSet
-from asdf.commands.fuse_text import gain_record, gain_text
 from asdf.commands.judged_files import System, named_systems
 from asdf.commands.options import (
     PROGRAM,
@@ -49,6 +45,10 @@ from asdf.metrics.llr_maps import AUTO
 from asdf.metrics.several_systems import speakers_of
 from asdf.runs.files import write_text
 from asdf.tables.plain_json import as_json
+from asdf.tasks.fusion.commands.fuse import METHODS, check_folds, fit_development
+from asdf.tasks.fusion.commands.fuse_networks import check_networks, write_fused_system
+from asdf.tasks.fusion.commands.fuse_scores import DevelopmentSet
+from asdf.tasks.fusion.commands.fuse_text import gain_record, gain_text
 from asdf.text import numbered
 from asdf.trials.formats import read_score_file
 from asdf.trials.scored_files import read_how_scored

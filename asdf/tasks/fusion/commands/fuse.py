@@ -24,14 +24,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from asdf.commands.fuse_networks import check_networks, write_fused_system
-from asdf.commands.fuse_scores import (
-    DevelopmentOptions,
-    DevelopmentSet,
-    read_applied,
-    read_development,
-)
-from asdf.commands.fuse_text import applied_text, gain_record, gain_text
 from asdf.commands.options import Command, option, replicates_option
 from asdf.commands.outputs import check_inputs, output_name, show, text_stream, write_outputs
 from asdf.commands.whose_scores import check_networks_of
@@ -39,6 +31,14 @@ from asdf.errors import UsageError
 from asdf.runs.files import write_text
 from asdf.runs.streams import is_stdout
 from asdf.tables.plain_json import as_json
+from asdf.tasks.fusion.commands.fuse_networks import check_networks, write_fused_system
+from asdf.tasks.fusion.commands.fuse_scores import (
+    DevelopmentOptions,
+    DevelopmentSet,
+    read_applied,
+    read_development,
+)
+from asdf.tasks.fusion.commands.fuse_text import applied_text, gain_record, gain_text
 
 if TYPE_CHECKING:
     from asdf.tasks.fusion.gain import FusionGain

@@ -25,10 +25,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asdf.commands.divided import Division, check_division, split_sbatch
-from asdf.commands.embed_options import EmbedOptions, check_options
-from asdf.commands.embed_picture import draw_picture
 from asdf.commands.options import Command
 from asdf.commands.outputs import show
+from asdf.tasks.embeddings.commands.embed_options import EmbedOptions, check_options
+from asdf.tasks.embeddings.commands.embed_picture import draw_picture
 
 if TYPE_CHECKING:
     from asdf.tasks.embeddings.embedding_files import Embeddings
@@ -70,8 +70,8 @@ def main(arguments: list[str]) -> int:
         # In this process, so that its number, signals and exit status stay those of the command.
         os.execv(sys.executable, [sys.executable, *words])
     # From here on torch is needed, which takes seconds to import.
-    from asdf.commands.embed_running import embed
     from asdf.distributed.stopping import Stopped
+    from asdf.tasks.embeddings.commands.embed_running import embed
 
     try:
         with _once_on_screen():

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from asdf.commands.embed_options import EmbedOptions
 from asdf.commands.embed_trials import read_recordings
 from asdf.data.lengths import measure_lengths
 from asdf.distributed.resources import smallest_gpu
@@ -32,6 +31,7 @@ from asdf.scoring.list_division import take_parts
 from asdf.scoring.score_list import score_with_extras
 from asdf.scoring.scorer import Scorer
 from asdf.settings.sections import Audio, Computing, SpeechActivity
+from asdf.tasks.embeddings.commands.embed_options import EmbedOptions
 from asdf.tasks.embeddings.embedding_files import Embeddings, write_embeddings
 from asdf.version import VERSION
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from asdf.commands.fuse_scores import DevelopmentSet
 from asdf.commands.outputs import check_file
 from asdf.errors import UsageError
 from asdf.hub import parse_name
 from asdf.shipped import is_shipped
+from asdf.tasks.fusion.commands.fuse_scores import DevelopmentSet
 
 if TYPE_CHECKING:
     from asdf.checkpoint.panel_entry import Panel
