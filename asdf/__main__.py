@@ -2,7 +2,7 @@
 
 A command is a module with `main(arguments: list[str]) -> int`, which returns the exit status. It
 lies in the folder of its subject, as `command.py` or in a folder `commands` (`asdf.tasks.sasv`,
-`asdf.tasks.fusion`); those of what every run needs are in `asdf.commands`, with what several share.
+`asdf.launcher`); those of what every run needs are in `asdf.commands`, with what several share.
 It is imported when it is used, so that help and mistakes answer at once.
 """
 
@@ -81,17 +81,31 @@ COMMANDS = {name: summary for group in GROUPS.values() for name, summary in grou
 
 # `import` is a word of Python's, so no module can have that name.
 _MODULES = {
+    "adversarial": "adversarial.command",
+    "audit": "audit.command",
+    "audit-file": "service.commands.audit_file",
+    "case": "case.command",
+    "corpora": "corpora.commands.corpora",
+    "detectors": "hub.commands.detectors",
     "distance": "tasks.embeddings.commands.distance",
+    "doctor": "doctor.command",
     "embed": "tasks.embeddings.commands.embed",
+    "export": "interchange.commands.export_network",
     "fuse": "tasks.fusion.commands.fuse",
+    "import": "interchange.commands.import_network",
+    "launch": "launcher.commands.launch",
     "localise": "tasks.localisation.command",
-    "panel": "tasks.panels.command",
-    "sasv": "tasks.sasv.command",
-    "trace": "tasks.tracing.command",
-    "audit-file": "commands.audit_file",
-    "export": "commands.export_network",
-    "import": "commands.import_network",
     "new-recipe": "commands.new_recipe",
+    "pack": "packing.command",
+    "panel": "tasks.panels.command",
+    "prune": "pruning.command",
+    "publish": "hub.commands.publish",
+    "quickstart": "demo.command",
+    "report": "report.command",
+    "robustness": "robustness.command",
+    "sasv": "tasks.sasv.command",
+    "serve": "service.commands.serve",
+    "trace": "tasks.tracing.command",
 }
 """The module of each command that is not one of `asdf.commands` by the command's name."""
 

@@ -235,6 +235,17 @@ def test_without_a_command_all_are_listed_in_groups(capsys):
     assert len(COMMANDS_OF_ASDF) == sum(map(len, GROUPS.values()))
 
 
+def test_commands_are_imported_without_torch_and_without_their_work():
+    """The folder of its subject stands on the way to a command: its door has to be a lazy one."""
+    code = (
+        "import importlib, sys\nfrom asdf.__main__ import COMMANDS, OLDER, module_name\n"
+        "for name in (*COMMANDS, *OLDER):\n    importlib.import_module(module_name(name))\n"
+        "heavy = {'torch', 'fastapi', 'huggingface_hub', 'asdf.demo.synthetic_corpus'}\n"
+        "assert not heavy & sys.modules.keys(), heavy & sys.modules.keys()\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 @pytest.mark.parametrize(("word", "near"), [("scor", "score"), ("evalute", "evaluate")])
 def test_a_wrong_command_names_the_nearest(capsys, word, near):
     assert main([word, "x"]) == 2

@@ -57,11 +57,11 @@ from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from asdf.commands.export_transformers import scoring_rule, write_transformers
-from asdf.commands.import_network import check_new
 from asdf.commands.options import NETWORK_HELP, Command, WeightsOptions, argument, flag, option
 from asdf.commands.outputs import show
 from asdf.errors import UsageError
+from asdf.interchange.commands.export_transformers import scoring_rule, write_transformers
+from asdf.interchange.commands.import_network import check_new
 from asdf.settings.sections import FRAME_SAMPLES
 
 if TYPE_CHECKING:

@@ -32,18 +32,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from asdf.commands import launch_slurm
 from asdf.commands.divided import split_at_dashes, without_division
-from asdf.commands.launch_jobs import (
-    launcher_overrides,
-    make_jobs,
-    open_slots,
-    plain_job,
-    refuse_launchers_settings,
-)
-from asdf.commands.launch_options import LaunchOptions, check_options
-from asdf.commands.launch_results import check_outputs, show_left_out, write_results
-from asdf.commands.launch_search import Place, WorkerWords, run_search
 from asdf.commands.options import Command
 from asdf.commands.outputs import show
 from asdf.distributed.launchers import read_launch
@@ -59,6 +48,17 @@ from asdf.launcher import (
     run_queue,
     summary,
 )
+from asdf.launcher.commands import launch_slurm
+from asdf.launcher.commands.launch_jobs import (
+    launcher_overrides,
+    make_jobs,
+    open_slots,
+    plain_job,
+    refuse_launchers_settings,
+)
+from asdf.launcher.commands.launch_options import LaunchOptions, check_options
+from asdf.launcher.commands.launch_results import check_outputs, show_left_out, write_results
+from asdf.launcher.commands.launch_search import Place, WorkerWords, run_search
 from asdf.recipe.command_line import parse_command_line
 
 COMMAND = Command("launch", __doc__, LaunchOptions)

@@ -27,7 +27,6 @@ from typing import TextIO
 
 import numpy as np
 
-from asdf.commands.corpora_download import download_corpus
 from asdf.commands.options import Command, argument, flag, option
 from asdf.commands.outputs import show, text_stream, write_outputs
 from asdf.corpora import (
@@ -45,6 +44,7 @@ from asdf.corpora import (
     parse_located,
     sharing,
 )
+from asdf.corpora.commands.corpora_download import download_corpus
 from asdf.errors import AsdfError, UsageError
 from asdf.recipe.located_corpora import read_chosen
 from asdf.runs.files import atomic_write

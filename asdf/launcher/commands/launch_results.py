@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from asdf.commands import report
 from asdf.commands.outputs import show
 from asdf.errors import UsageError
 from asdf.launcher import Job
+from asdf.report import command as report
 from asdf.report import gather, runs_in
 from asdf.tasks.studies.left_out_tables import left_out_text
 

@@ -41,10 +41,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from asdf.commands.import_clips import find_clips, import_checked
 from asdf.commands.options import Command, argument, option
 from asdf.commands.outputs import check_file, show
 from asdf.errors import UsageError
+from asdf.interchange.commands.import_clips import find_clips, import_checked
 
 if TYPE_CHECKING:
     from torch import nn

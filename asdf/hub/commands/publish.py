@@ -55,8 +55,8 @@ def main(arguments: list[str]) -> int:
     args = COMMAND.read(arguments)
     name = _repository(args.repository, args.revision)
     # From here on torch is needed, which takes seconds to import.
-    from asdf.commands.export_network import write_card_and_weights
     from asdf.interchange import read_detector
+    from asdf.interchange.commands.export_network import write_card_and_weights
 
     network, file = read_detector(args.network, args.network_folder, args.base)
     with TemporaryDirectory(prefix="asdf-publish-") as temporary:

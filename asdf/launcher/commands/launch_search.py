@@ -13,8 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from asdf.commands.launch_jobs import make_jobs
-from asdf.commands.launch_options import LaunchOptions
 from asdf.commands.outputs import show
 from asdf.distributed.stopping import StopRequest
 from asdf.errors import UsageError
@@ -34,6 +32,8 @@ from asdf.launcher import (
     run_queue,
     settings_digest,
 )
+from asdf.launcher.commands.launch_jobs import make_jobs
+from asdf.launcher.commands.launch_options import LaunchOptions
 from asdf.recipe.declared_corpora import validation_sets
 from asdf.text import and_more
 

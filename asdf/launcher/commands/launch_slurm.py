@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from asdf.commands.launch_jobs import plain_job
-from asdf.commands.launch_options import LaunchOptions
-from asdf.commands.launch_results import show_left_out
 from asdf.commands.outputs import show
 from asdf.launcher import (
     Job,
@@ -18,6 +15,9 @@ from asdf.launcher import (
     submit_array,
     summary,
 )
+from asdf.launcher.commands.launch_jobs import plain_job
+from asdf.launcher.commands.launch_options import LaunchOptions
+from asdf.launcher.commands.launch_results import show_left_out
 from asdf.text import and_more
 
 # A job's GPUs are its own, counted from 0, whatever the config says of this machine's.

@@ -24,10 +24,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asdf.commands.embed_trials import read_recordings
-from asdf.commands.import_network import check_new
 from asdf.commands.options import NETWORK_HELP, Command, WeightsOptions, argument, option
 from asdf.commands.outputs import show
 from asdf.errors import UsageError
+from asdf.interchange.commands.import_network import check_new
 from asdf.runs.progress import track
 from asdf.trials.trial_list import TrialList
 
