@@ -26,7 +26,7 @@ from asdf.networks.back_ends.graph_attention import (
 )
 from asdf.networks.back_ends.ssl_aasist import NodeAttention
 from asdf.networks.fast_functions import ALPHA, LOG2_E, SCALE, selu, unscaled_selu_
-from asdf.networks.packed.packed_weights import LinearWeight, fold_norm, is_foldable
+from asdf.packed.packed_weights import LinearWeight, fold_norm, is_foldable
 
 
 class PackedGraphAttention(nn.Module):

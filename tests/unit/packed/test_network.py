@@ -10,15 +10,15 @@ from torch import nn
 
 from asdf.distributed.batch_norm import synchronise_batch_norm
 from asdf.networks.front_ends.architectures import Architecture, stem
-from asdf.networks.packed import PackedNetwork, is_available, multiplies_bfloat16
-from asdf.networks.packed.packed_wav2vec2 import (
+from asdf.packed import PackedNetwork, is_available, multiplies_bfloat16
+from asdf.packed.packed_wav2vec2 import (
     PackedFeedForward,
     PackedPositions,
     PackedSelfAttention,
     PackedStem,
 )
-from asdf.networks.packed.packed_weights import PackedLinear
-from asdf.networks.packed.raw_aasist import PackedEncoder
+from asdf.packed.packed_weights import PackedLinear
+from asdf.packed.raw_aasist import PackedEncoder
 from tests.unit.networks.conftest import build
 
 pytestmark = pytest.mark.skipif(not is_available(), reason="torch lacks oneDNN's products here")
@@ -264,7 +264,7 @@ def test_products_of_large_maps_in_bfloat16_are_near_the_plain_ones(settings):
 
 
 def test_a_caller_in_bfloat16_does_not_decide_whether_weights_can_be_packed():
-    from asdf.networks.packed import is_available as available
+    from asdf.packed import is_available as available
 
     available.cache_clear()
     with torch.autocast("cpu", torch.bfloat16):

@@ -11,8 +11,8 @@ from asdf.networks.back_ends.graph_attention import (
     HeterogeneousGraphAttention,
     Pairs,
 )
-from asdf.networks.packed.network import PackedNetwork
-from asdf.networks.packed.packed_graphs import (
+from asdf.packed.network import PackedNetwork
+from asdf.packed.packed_graphs import (
     PackedGraphAttention,
     PackedHeterogeneousAttention,
     pack_graph,

@@ -11,8 +11,8 @@ of its time in SELU, for which torch has a slow exponential function.
 
 from __future__ import annotations
 
-from asdf.networks.packed.network import PackedNetwork
-from asdf.networks.packed.packed_weights import (
+from asdf.packed.network import PackedNetwork
+from asdf.packed.packed_weights import (
     NO_BFLOAT16,
     computes_bfloat16,
     is_available,

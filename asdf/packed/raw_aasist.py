@@ -24,8 +24,8 @@ from torch import Tensor, nn
 from asdf.networks.aasist import POOL
 from asdf.networks.back_ends.residual_blocks import ResidualBlock, ResidualEncoder
 from asdf.networks.fast_functions import ALPHA, LOG2_E, SCALE, unscaled_selu_
-from asdf.networks.packed.packed_weights import ConvolutionWeight, fold_norm
 from asdf.networks.sinc import SincFilters
+from asdf.packed.packed_weights import ConvolutionWeight, fold_norm
 
 # Times of a stretch, of the filters and of the pooling.
 _FILTERED = 8192

@@ -7,8 +7,8 @@ import torch
 
 from asdf.networks.back_ends.ssl_aasist import AASISTBackEnd
 from asdf.networks.fast_functions import softmax_mean
-from asdf.networks.packed import is_available
-from asdf.networks.packed.packed_graphs import PackedNodeAttention
+from asdf.packed import is_available
+from asdf.packed.packed_graphs import PackedNodeAttention
 
 pytestmark = pytest.mark.skipif(not is_available(), reason="torch lacks oneDNN's products here")
 

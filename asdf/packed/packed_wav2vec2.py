@@ -33,7 +33,7 @@ from torchaudio.models.wav2vec2.components import (
 )
 
 from asdf.networks.autocast import without_autocast
-from asdf.networks.packed.packed_weights import LinearWeight, is_large
+from asdf.packed.packed_weights import LinearWeight, is_large
 
 # Length of a segment of positions, in kernels. Shorter ones overlap more, longer ones are larger
 # than a recording of 4 s.

@@ -28,17 +28,17 @@ from asdf.networks.back_ends.graph_attention import GraphAttention, Heterogeneou
 from asdf.networks.back_ends.residual_blocks import ResidualEncoder
 from asdf.networks.back_ends.ssl_aasist import NodeAttention
 from asdf.networks.fast_functions import LearningSELU, LearningTanh, PackedSelu, PackedTanh
-from asdf.networks.packed.packed_graphs import pack_attention, pack_graph
-from asdf.networks.packed.packed_wav2vec2 import (
+from asdf.networks.sinc import SincFilters
+from asdf.networks.watched import is_plain
+from asdf.packed.packed_graphs import pack_attention, pack_graph
+from asdf.packed.packed_wav2vec2 import (
     PackedPositions,
     pack_feed_forward,
     pack_self_attention,
     pack_stem,
 )
-from asdf.networks.packed.packed_weights import pack_linear
-from asdf.networks.packed.raw_aasist import PackedMagnitudePool, pack_encoder, pack_filters
-from asdf.networks.sinc import SincFilters
-from asdf.networks.watched import is_plain
+from asdf.packed.packed_weights import pack_linear
+from asdf.packed.raw_aasist import PackedMagnitudePool, pack_encoder, pack_filters
 
 Make = Callable[[Any, torch.dtype], nn.Module | None]
 
