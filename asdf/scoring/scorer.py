@@ -27,10 +27,10 @@ from asdf.networks import fixed_samples, scoring_length
 from asdf.networks.extras import Extra
 from asdf.networks.heads import extras_of
 from asdf.networks.interface import as_outputs, takes_references, waveform_channels
-from asdf.networks.packed import PackedNetwork
 from asdf.networks.pair_network import EMBEDDED, no_reference, unwanted_reference
 from asdf.networks.split import state_digest
 from asdf.networks.trained_loss import loss_of
+from asdf.packed import PackedNetwork
 from asdf.scoring.computing import (
     PACKED,
     ScoringPrecision,

@@ -18,7 +18,7 @@ import soundfile
 import asdf
 from asdf.__main__ import main
 from asdf.errors import AsdfError
-from asdf.networks.packed import is_available
+from asdf.packed import is_available
 from asdf.scoring.scorer import Scorer
 from asdf.tasks.embeddings.embedding_files import Embeddings, read_embeddings, write_embeddings
 from asdf.trials.trial_list import TrialList
