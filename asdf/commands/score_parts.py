@@ -11,7 +11,6 @@ written next to the output when it ends or is stopped: no disk has to be shared.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,12 +18,11 @@ from typing import Any
 from asdf.commands.score_journal import journal_name, journal_path, parse_entry
 from asdf.errors import AsdfError, InUseError, UsageError
 from asdf.remote import is_remote, join_path, upload_object
-from asdf.runs.divisions import Part, parts_of
+from asdf.runs.divisions import Part, find_parts
 from asdf.runs.files import atomic_write
 from asdf.runs.systems import can_lock
-from asdf.text import and_more
 
-_SHOWN = 8
+_END = ".progress"
 
 
 def merge_parts(output: Path, work: Mapping[str, Any], count: int) -> list[Path]:
@@ -38,7 +36,7 @@ def merge_parts(output: Path, work: Mapping[str, Any], count: int) -> list[Path]
         UsageError: a part is missing, incomplete, of other work, or there are two divisions.
         AsdfError: the journal cannot be written.
     """
-    parts = _find_parts(output)
+    parts = find_parts(output.resolve().parent, f".{output.name}.", _END, str(output))
     _refuse_in_use(output)
     header = json.dumps(dict(work)).encode() + b"\n"
     with atomic_write(journal_path(output), "wb") as file:
@@ -108,40 +106,6 @@ def _refuse_in_use(output: Path) -> None:
         raise InUseError(
             f"another process is writing {output}. Wait for it, or name another output."
         ) from None
-
-
-def _find_parts(output: Path) -> dict[Part, Path]:
-    """Return the journals of the parts of `output`, in their order.
-
-    Raises:
-        UsageError: there are none, or not all, or those of two divisions.
-    """
-    found: dict[Part, Path] = {}
-    name = re.compile(re.escape(f".{output.name}.part-") + r"(\d+)-of-(\d+)\.progress")
-    folder = output.resolve().parent
-    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
-        match = name.fullmatch(path.name)
-        if match is not None:
-            found[Part(int(match[1]), int(match[2]))] = path
-    divisions = sorted({part.of for part in found})
-    if not divisions:
-        raise UsageError(
-            f"--merge: there are no parts of {output}. Score them first: the same command with "
-            "--part 1/N to N/N instead of --merge."
-        )
-    if len(divisions) > 1:
-        raise UsageError(
-            f"--merge: next to {output} lie parts of {' and of '.join(map(str, divisions))}. "
-            f"Remove the .{output.name}.part-*-of-N.progress of all divisions but one."
-        )
-    every = parts_of(divisions[0])
-    missing = [str(part.number) for part in every if part not in found]
-    if missing:
-        raise UsageError(
-            f"--merge: of {divisions[0]} parts of {output} {len(missing)} are missing: "
-            f"{and_more(missing, _SHOWN)}. Score them first (--part K/{divisions[0]})."
-        )
-    return {part: found[part] for part in every}
 
 
 def _read_part(part: Part, path: Path, header: bytes) -> dict[int, bytes]:

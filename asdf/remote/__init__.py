@@ -23,5 +23,6 @@ from asdf.remote.stores import (
     read_objects,
     read_start,
     read_whole,
+    remove_objects,
     upload_object,
 )

@@ -269,6 +269,12 @@ def remove_object(address: str) -> None:
     _attempt(address, lambda: _file_system(address).rm_file(address), "removed")
 
 
+def remove_objects(address: str) -> None:
+    """Remove all objects below an address, if there are any. Raises as `object_state`."""
+    with suppress(FileNotFoundError):
+        _attempt(address, lambda: _file_system(address).rm(address, recursive=True), "removed")
+
+
 def _read_range(wanted: Range) -> bytes:
     """Read a range once.
 
