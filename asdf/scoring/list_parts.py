@@ -69,6 +69,9 @@ def work_of(
             },
         }
 
+    if not scorer.keeps_network:
+        # Before its first batch: it leaves another network, of packed layers.
+        describe()
     return describe
 
 

@@ -142,6 +142,7 @@ class Scorer(WaveformScorer):
         self._network = network.to(self.device)
         self.engine = choose_engine(engine, precision)
         self._packed: PackedNetwork | None = None
+        self.keeps_network = not (owns_network and self.engine == PACKED)
         if self.engine == PACKED:
             dtype = torch.bfloat16 if precision.name == "bf16" else torch.float32
             self._packed = PackedNetwork(self._network, owns_network, dtype)

@@ -340,6 +340,39 @@ def test_a_merge_that_fails_leaves_the_parts_and_computes_nothing(
     assert [path.name for path in tmp_path.iterdir()] == ["out.npz"]
 
 
+@pytest.mark.parametrize("engine", ["packed", "plain"])
+def test_parts_of_a_network_with_packed_layers_are_of_one_network(
+    folder, tmp_path, monkeypatch, engine
+):
+    """Its first batch replaces layers: parts, a part that goes on, and the merge know it alike."""
+    lines = (folder / "trials.txt").read_text().splitlines(keepends=True)
+    (tmp_path / "list.txt").write_text("".join(lines[:7]))
+    write_small_network(tmp_path / "network.pt", small_settings(minibatch_size=1))
+    audio = ["--folder", folder, "--engine", engine]
+
+    def run(out: str, *words: object) -> int:
+        return embed(tmp_path, tmp_path / out, tmp_path / "list.txt", *audio, *words)
+
+    assert run("whole.npz") == 0
+    monkeypatch.setattr("asdf.runs.parts.SAVED_EVERY_S", -1)
+    compute_batch = Scorer.compute
+    computed: list[int] = []
+    stops = [2]
+
+    def compute(scorer, waveforms, *wanted):
+        if len(computed) in stops:
+            raise KeyboardInterrupt(stops.clear())
+        computed.append(len(waveforms))
+        return compute_batch(scorer, waveforms, *wanted)
+
+    monkeypatch.setattr(Scorer, "compute", compute)
+    assert run("out.npz", "--part", "1/2") == 130
+    for way in (["--part", "1/2"], ["--part", "2/2"], ["--merge"]):
+        assert run("out.npz", *way) == 0
+    assert sum(computed) == 6
+    assert (tmp_path / "out.npz").read_bytes() == (tmp_path / "whole.npz").read_bytes()
+
+
 def test_what_one_process_has_left_is_not_merged(folder, tmp_path, monkeypatch, capsys):
     out = tmp_path / "out.npz"
     compute = Scorer.compute
