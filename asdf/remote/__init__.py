@@ -19,6 +19,7 @@ from asdf.remote.stores import (
     find_objects,
     list_objects,
     object_state,
+    object_states,
     read_object,
     read_objects,
     read_start,

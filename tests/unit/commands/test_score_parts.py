@@ -213,10 +213,3 @@ def test_machines_that_share_no_disk_leave_their_parts_in_the_store(
             assert RemotePath(f"{store}/{name}").read_bytes() == (whole / name).read_bytes()
         left = sorted(path.name for path in RemotePath(store).iterdir())
         assert left == sorted(NAMES)
-
-
-def test_slurm_needs_a_folder(score):
-    pytest.importorskip("fsspec")
-    outputs = ("--scores", "memory://b/out.txt", "--csv", "memory://b/out.csv")
-    status, said = score(*outputs, "--slurm", "2", "--dry-run")
-    assert status == 2 and "--slurm writes its scripts next to the output" in said
