@@ -102,6 +102,7 @@ class Scorer(WaveformScorer):
         takes_references: Whether the network compares each recording with a reference.
         list_references: References of the list that is scored next; None: it has none, or the
             network takes none.
+        keeps_network: Whether its first batch leaves the network's layers as they are.
     """
 
     trial_loss: TrialLoss | None = None
