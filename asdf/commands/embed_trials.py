@@ -23,7 +23,7 @@ from asdf.corpora import (
 from asdf.errors import AsdfError, UsageError
 from asdf.facts import AUDIO_SUFFIXES
 from asdf.recipe.located_corpora import read_named
-from asdf.remote import as_path
+from asdf.remote import as_path, is_remote
 from asdf.text import quoted_and_more
 from asdf.trials.lists import read_list
 from asdf.trials.trees import open_tree
@@ -98,6 +98,11 @@ def _locate(trials: TrialList, protocol: Path, folder: Path) -> TrialList:
 def _audio_by_name(folder: Path) -> Mapping[str, str]:
     """Return the path of each recording in a folder, relative to it, by its bare name."""
     paths: dict[str, str] = {}
+    if is_remote(folder):
+        for path in open_tree(folder).files():
+            if Path(path).suffix.lower() in AUDIO_SUFFIXES:
+                paths.setdefault(bare_name(Path(path).name), path)
+        return paths
     for parent, folders, files in os.walk(folder):
         # The first of a name in this order, on every file system.
         folders.sort()

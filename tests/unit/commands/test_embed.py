@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import shutil
@@ -507,7 +508,24 @@ def test_one_process_embeds_a_folder_of_a_store_into_the_store(folder, store, ma
     named = [f"{store}/network.pt", f"{store}/audio", "--output", f"{store}/a.npz"]
     assert main(["embed", *named, "--device", "cpu", "--workers", "0"]) == 0
     assert RemotePath(f"{store}/a.npz").read_bytes() == local.read_bytes()
-    assert [name for name in find_objects(store) if "a.npz" in name] == ["a.npz"]
+    # Of a folder all recordings are decoded first, so that one is left out that is cut off.
+    soundfile.write(tmp_path / "cut.flac", sound(8000, 1), 16000)
+    (tmp_path / "cut.flac").write_bytes((tmp_path / "cut.flac").read_bytes()[:3000])
+    put(tmp_path / "cut.flac", f"{store}/audio/cut.flac")
+    assert main(["embed", *named, "--device", "cpu", "--workers", "0"]) == 1
+    lines = [f"sp {index} - A01 spoof\n" for index in range(30)]
+    (tmp_path / "protocol.txt").write_text("".join(lines))
+    put(tmp_path / "protocol.txt", f"{store}/protocol.txt")
+    named = [f"{store}/network.pt", f"{store}/protocol.txt", "--folder", store]
+    named += ["--output", f"{store}/p.npz"]
+    assert main(["embed", *named, "--device", "cpu", "--workers", "0"]) == 0
+    content = io.BytesIO(RemotePath(f"{store}/p.npz").read_bytes())
+    with np.load(content, allow_pickle=False) as found:
+        assert found["ids"].tolist() == [f"audio/{index}.wav" for index in range(30)]
+        order = [int(Path(name).stem) for name in read_embeddings(local).trials.ids]
+        expected = read_embeddings(local).embeddings_NE
+        np.testing.assert_allclose(found["embeddings"][order], expected, atol=1e-5)
+    assert [name for name in find_objects(store) if ".npz" in name] == ["a.npz", "p.npz"]
 
 
 def test_a_web_server_takes_no_parts(folder, tmp_path, capfd):

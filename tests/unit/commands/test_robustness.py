@@ -228,6 +228,8 @@ def test_machines_that_share_no_disk_measure_into_a_store(
     assert machine("alone") == 0
     whole = contents(machine.study)
     assert {"results.json", "report.html", "scores/net/white_10.txt"} <= set(whole)
+    # Copies were on the disk.
+    assert not any("audio" in name for name in whole)
     assert list((tmp_path / "alone" / "asdf" / "progress").iterdir()) == []
     remove_objects(machine.study)
     heard = count_heard(monkeypatch, stops_at=11)
