@@ -23,6 +23,7 @@ from asdf.corpora import (
 from asdf.errors import AsdfError, UsageError
 from asdf.facts import AUDIO_SUFFIXES
 from asdf.recipe.located_corpora import read_named
+from asdf.remote import as_path, is_remote
 from asdf.text import quoted_and_more
 from asdf.trials.lists import read_list
 from asdf.trials.trees import open_tree
@@ -48,7 +49,7 @@ def read_recordings(
         UsageError: there is no such file or corpus, or it needs a folder.
         AsdfError: it cannot be read, or recordings are missing.
     """
-    path = Path(named)
+    path = as_path(named)
     # A corpus's name means the corpus, even where a file has it.
     if is_known(named):
         if folder is None and parse_located(named) is None:
@@ -59,7 +60,7 @@ def read_recordings(
         return replace(reading.trials, name=path.name or "recordings", folder=path)
     if path.is_dir():
         recordings = find_recordings([named])
-        ids = [Path(each).relative_to(path).as_posix() for each in recordings.paths]
+        ids = [as_path(each).relative_to(path).as_posix() for each in recordings.paths]
         labels = np.full(len(ids), -1, np.int8)
         return TrialList(ids, labels, name=path.name or "recordings", folder=path)
     if not path.exists():
@@ -97,6 +98,11 @@ def _locate(trials: TrialList, protocol: Path, folder: Path) -> TrialList:
 def _audio_by_name(folder: Path) -> Mapping[str, str]:
     """Return the path of each recording in a folder, relative to it, by its bare name."""
     paths: dict[str, str] = {}
+    if is_remote(folder):
+        for path in open_tree(folder).files():
+            if Path(path).suffix.lower() in AUDIO_SUFFIXES:
+                paths.setdefault(bare_name(Path(path).name), path)
+        return paths
     for parent, folders, files in os.walk(folder):
         # The first of a name in this order, on every file system.
         folders.sort()

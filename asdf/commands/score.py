@@ -69,7 +69,6 @@ from asdf.commands.score_options import (
     window_option,
 )
 from asdf.errors import AsdfError, UsageError
-from asdf.remote import is_remote
 from asdf.runs.files import digest_of
 from asdf.runs.streams import show_error
 from asdf.text import count_of
@@ -157,11 +156,6 @@ def _divide(args: ScoreOptions, arguments: list[str], sbatch_options: list[str])
     output = first_file([args.csv, args.json, args.scores])
     if output is None:
         raise no_output()
-    if args.slurm is not None and is_remote(output):
-        raise UsageError(
-            f"{output}: --slurm writes its scripts next to the output: name a folder that all "
-            "nodes see, or start the parts by --part K/N, which a store takes."
-        )
     division = Division(COMMAND, arguments, output, main)
     if args.slurm is not None:
         named = [args.network, *args.recordings, *args.reference, args.rttm]

@@ -7,8 +7,8 @@
     scored = recordings.map_batches(Scorer, fn_constructor_args=["network.pt"], batch_size=48)
 
 Invariant: an actor does a part as the command with --part does it, in the folder in which the
-command was typed. So results are on the disk that the nodes share, and not in Ray's memory: what
-was done outlives any actor, node or driver, and is never done twice.
+command was typed. So results are on the disk that the nodes share, or in a store, and not in Ray's
+memory: what was done outlives any actor, node or driver, and is never done twice.
 """
 
 from __future__ import annotations
@@ -44,11 +44,14 @@ class RayCluster:
         address: 'auto', or host and port; None: that of RAY_ADDRESS, or this machine.
         cpus: CPUs of an actor.
         uses_gpus: Whether an actor takes a GPU where there are some.
+        shares_disk: Whether all nodes have to see the folder of the command, where the parts are
+            saved.
     """
 
     address: str | None = None
     cpus: int = 1
     uses_gpus: bool = True
+    shares_disk: bool = True
 
 
 class Done(NamedTuple):
@@ -73,13 +76,16 @@ class Worker:
     Args:
         main: The command.
         folder: Folder that it is run in.
+        needs_folder: Whether a node without the folder is refused.
     """
 
-    def __init__(self, main: Main, folder: str) -> None:
+    def __init__(self, main: Main, folder: str, needs_folder: bool = True) -> None:
         self._main = main
         try:
             os.chdir(folder)
         except OSError as error:
+            if not needs_folder:
+                return
             raise AsdfError(
                 f"{os.uname().nodename} cannot enter {folder}: {error.strerror}. All nodes have to "
                 "see this folder, where the parts are saved."
@@ -129,7 +135,8 @@ def run_parts(
         count, options = _room(ray, cluster, len(parts))
         # A lost actor is started again, and does its part again: from where that was.
         actor = ray.remote(max_restarts=-1, max_task_retries=_TRIES, **options)(Worker)
-        workers = [actor.remote(main, str(Path.cwd())) for _ in range(count)]
+        folder = str(Path.cwd())
+        workers = [actor.remote(main, folder, cluster.shares_disk) for _ in range(count)]
         done = _spread(ray, workers, parts)
         for _ in track(done, len(parts), f"parts on {count} actors of Ray", unit="parts"):
             pass

@@ -38,6 +38,7 @@ from asdf.commands.study_files import (
     write_results,
 )
 from asdf.errors import UsageError
+from asdf.remote import is_remote, refuse_unwritable
 from asdf.runs.divisions import Part, lock_work
 from asdf.text import aligned, and_more
 
@@ -116,6 +117,11 @@ def main(arguments: list[str]) -> int:
         raise UsageError("name one or several networks, then a list of recordings.")
     if args.output is None:
         raise UsageError("--output FOLDER is needed: score files and results go there.")
+    refuse_unwritable(args.output)
+    if args.keep_audio and is_remote(args.output):
+        raise UsageError(
+            f"{args.output}: --keep-audio keeps copies on a disk: name a folder, or leave it out."
+        )
     *networks, named = args.names
     division = Division(COMMAND, arguments, args.output, main)
     if args.slurm is not None:
@@ -141,7 +147,7 @@ def _run(
     chosen: Chosen,
     rivals: Sequence[Rival],
 ) -> int:
-    from asdf.robustness import Plan, run_study, score_conditions, study_files
+    from asdf.robustness import Plan, run_study, score_conditions, study_files, work_folder
 
     assert args.output is not None
     plan = Plan(
@@ -156,7 +162,8 @@ def _run(
         say=lambda sentence: show(sentence, sys.stderr),
     )
     part = None if args.part is None else Part.parse(args.part)
-    locks = args.output / ".progress"
+    disk = work_folder(args.output)
+    locks = disk / ".progress"
     with lock_work(locks, args.output, part):
         if part is not None:
             score_conditions(plan, rivals, part)
@@ -168,7 +175,8 @@ def _run(
         words = [word for word in arguments if word != "--merge"]
         contents = study_files(study, chosen, made_by("robustness", words, rivals))
         write_results(args.output, contents)
-        shutil.rmtree(locks)
+        # Of a study in a store nothing of this machine's disk stays.
+        shutil.rmtree(disk if is_remote(args.output) else locks)
     show(contents["results.txt"].rstrip("\n"))
     show(f"written to {args.output}: report.html, results.*, scores/", sys.stderr)
     return int(bool(study.left_out))
@@ -214,13 +222,15 @@ def _files(folder: Path | None) -> tuple[str, ...]:
 
 def _say_size(args: RobustnessOptions, trials: TrialList, conditions: int) -> None:
     """Say before any work what it takes on the disk."""
-    from asdf.robustness import BYTES_PER_S, seconds_of
+    from asdf.robustness import BYTES_PER_S, seconds_of, work_folder
 
+    assert args.output is not None  # `main` refuses anything else
     seconds = seconds_of(trials)
     one = seconds * BYTES_PER_S / _MB
     kept = f"up to {one * conditions:,.0f} MB in {args.output} (--keep-audio)"
     if not args.keep_audio:
-        kept = f"up to {one:,.0f} MB at a time in {args.output}, removed when they are scored"
+        folder = work_folder(args.output)
+        kept = f"up to {one:,.0f} MB at a time in {folder}, removed when they are scored"
     show(
         f"{len(trials):,} recordings, {seconds / 60:,.1f} minutes, {conditions} conditions: copies "
         f"take {kept}",

@@ -102,6 +102,7 @@ class Scorer(WaveformScorer):
         takes_references: Whether the network compares each recording with a reference.
         list_references: References of the list that is scored next; None: it has none, or the
             network takes none.
+        keeps_network: Whether its first batch leaves the network's layers as they are.
     """
 
     trial_loss: TrialLoss | None = None
@@ -142,6 +143,7 @@ class Scorer(WaveformScorer):
         self._network = network.to(self.device)
         self.engine = choose_engine(engine, precision)
         self._packed: PackedNetwork | None = None
+        self.keeps_network = not (owns_network and self.engine == PACKED)
         if self.engine == PACKED:
             dtype = torch.bfloat16 if precision.name == "bf16" else torch.float32
             self._packed = PackedNetwork(self._network, owns_network, dtype)

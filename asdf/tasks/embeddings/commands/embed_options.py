@@ -11,6 +11,7 @@ from asdf.commands.options import NETWORK_HELP, WeightsOptions, argument, option
 from asdf.commands.outputs import check_file
 from asdf.commands.score_options import Engine, Precision
 from asdf.errors import UsageError
+from asdf.remote import refuse_unwritable
 from asdf.tasks.embeddings.commands.embed_picture import PictureOptions
 
 SUFFIX = ".npz"
@@ -53,6 +54,7 @@ def check_options(args: EmbedOptions) -> None:
     if args.output is None:
         raise UsageError("--output OUT.npz says where the embeddings go.")
     check_file(args.output)
+    refuse_unwritable(args.output)
     if args.is_divided and args.picture:
         raise UsageError("--picture is of the whole file: draw it when the parts are merged.")
     if args.ray is not None and args.processes > 1:

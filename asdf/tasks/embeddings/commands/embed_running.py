@@ -6,7 +6,6 @@ network, recordings, lengths and arithmetic.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from asdf.archives import path_beside
 from asdf.commands.embed_trials import read_recordings
 from asdf.data.lengths import measure_lengths
 from asdf.distributed.resources import smallest_gpu
@@ -23,11 +23,11 @@ from asdf.distributed.world import World, open_world
 from asdf.errors import AsdfError
 from asdf.interchange import describe_source, find_network, read_detector
 from asdf.networks.extras import EMBEDDING
+from asdf.remote import as_path
 from asdf.runs.divisions import Part, lock_work
-from asdf.runs.files import digest_of, one_at_a_time, sha256_of
+from asdf.runs.files import digest_of, one_at_a_time, remove_folder, sha256_of
 from asdf.runs.log import LOG, log_to_screen
 from asdf.scoring.agreement import agree_on_engine, agree_on_precision
-from asdf.scoring.list_division import take_parts
 from asdf.scoring.score_list import score_with_extras
 from asdf.scoring.scorer import Scorer
 from asdf.settings.sections import Audio, Computing, SpeechActivity
@@ -85,10 +85,8 @@ def _embed(
     known = _find_usable(args, settings.sad, settings.audio, folder, world, stop)
     how = world.run_on_main(lambda: _describe_work(args, path, scorer, settings.sad, known))
     rows = folder / "trials"
-    listed = (known.trials, known.lengths)
-    if args.merge:
-        world.run_on_main(lambda: take_parts(scorer, *listed, settings, [EMBEDDING], rows))
-    scored = score_with_extras(scorer, *listed, settings, world, stop, [EMBEDDING], rows, part=part)
+    listed = (known.trials, known.lengths, settings, world, stop, [EMBEDDING], rows)
+    scored = score_with_extras(scorer, *listed, part=part, merges=args.merge)
     if part is not None:
         LOG.info("part %s is done; once all are, the same with --merge writes the file", part)
         return None
@@ -161,11 +159,13 @@ def _find_usable(
     """
     trials = read_recordings(args.list, args.folder, args.subset)
     # Of a folder nobody has looked at each file: all are decoded first. A list is of known ones.
-    check = Path(args.list).is_dir()
+    check = as_path(args.list).is_dir()
     table = folder / "lengths"
+    assert args.output is not None  # it was checked with the other options
+    locked = path_beside(args.output, folder.name) / table.name
     with ExitStack() as held:
-        # One of several parts measures the recordings, and the others wait for its table.
-        world.run_on_main(lambda: held.enter_context(one_at_a_time(table)))
+        # One of several parts measures the recordings, and the others here wait for its table.
+        world.run_on_main(lambda: held.enter_context(one_at_a_time(locked)))
         lengths = measure_lengths(
             trials, sad, table, world, stop, check, skip_broken=True, audio=audio
         )
@@ -180,20 +180,23 @@ def _find_usable(
 
 @contextmanager
 def _parts_folder(output: Path, part: Part | None, world: World) -> Iterator[Path]:
-    """Yield the folder of parts next to an output.
+    """Yield the folder of parts next to an output, on a disk or in a store.
 
-    It is removed when the block ends without error, unless that was a part of the work.
+    It is removed when the block ends without error, unless that was a part of the work. Locks need
+    a disk: of an output in a store they keep processes of one machine apart.
 
     Raises:
         InUseError: another command writes the same output.
     """
     output = output.resolve()
     folder = output.parent / f".{output.name}.progress"
+    locks = path_beside(output, folder.name)
     held: list[Any] = []
-    world.run_on_main(lambda: held.append(lock_work(folder, output, part)))
+    world.run_on_main(lambda: held.append(lock_work(locks, output, part)))
     yield folder
     world.barrier()
     if world.is_main and part is None:
-        shutil.rmtree(folder)
+        for each in {folder, locks}:
+            remove_folder(each)
     for lock in held:
         lock.close()
