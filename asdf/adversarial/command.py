@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from asdf.commands.embed_trials import read_recordings
+from asdf.commands.named_recordings import read_recordings
 from asdf.commands.options import Command, WeightsOptions, argument, flag, option, replicates_option
 from asdf.commands.outputs import show
 from asdf.commands.study_files import (

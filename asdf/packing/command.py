@@ -21,7 +21,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from asdf.commands.embed_trials import read_recordings
+from asdf.commands.named_recordings import read_recordings
 from asdf.commands.options import Command, argument, flag, option
 from asdf.commands.outputs import show
 from asdf.errors import UsageError

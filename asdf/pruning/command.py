@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from asdf.commands.embed_trials import read_recordings
+from asdf.commands.named_recordings import read_recordings
 from asdf.commands.options import NETWORK_HELP, Command, WeightsOptions, argument, option
 from asdf.commands.outputs import show
 from asdf.errors import UsageError

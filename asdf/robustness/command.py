@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asdf.commands.divided import DividedOptions, Division, check_division, split_sbatch
-from asdf.commands.embed_trials import read_recordings
+from asdf.commands.named_recordings import read_recordings
 from asdf.commands.options import Command, WeightsOptions, argument, flag, option, replicates_option
 from asdf.commands.outputs import show
 from asdf.commands.study_files import (

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from asdf.archives import path_beside
-from asdf.commands.embed_trials import read_recordings
+from asdf.commands.named_recordings import read_recordings
 from asdf.data.lengths import measure_lengths
 from asdf.distributed.resources import smallest_gpu
 from asdf.distributed.stopping import StopRequest

@@ -1,4 +1,4 @@
-"""The recordings that `python -m asdf embed` takes: lists, protocols, corpora, folders.
+"""The recordings that a command is given by one name: lists, protocols, corpora, folders.
 
 Invariant: every trial has the path of its recording, whatever it was named by.
 """
