@@ -1,7 +1,9 @@
 """`python -m asdf COMMAND ...`, which is also the installed program `asdf-antispoofing`.
 
-A command is a module of `asdf.commands` with `main(arguments: list[str]) -> int`, which returns the
-exit status. It is imported when it is used, so that help and mistakes answer at once.
+A command is a module with `main(arguments: list[str]) -> int`, which returns the exit status. It
+lies in the folder of its subject, as `command.py` or in a folder `commands` (`asdf.tasks.sasv`,
+`asdf.launcher`); those of what every run needs are in `asdf.commands`, with what several share.
+It is imported when it is used, so that help and mistakes answer at once.
 """
 
 from __future__ import annotations
@@ -79,11 +81,33 @@ COMMANDS = {name: summary for group in GROUPS.values() for name, summary in grou
 
 # `import` is a word of Python's, so no module can have that name.
 _MODULES = {
-    "import": "import_network",
-    "export": "export_network",
-    "new-recipe": "new_recipe",
-    "audit-file": "audit_file",
+    "adversarial": "adversarial.command",
+    "audit": "audit.command",
+    "audit-file": "service.commands.audit_file",
+    "case": "case.command",
+    "corpora": "corpora.commands.corpora",
+    "detectors": "hub.commands.detectors",
+    "distance": "tasks.embeddings.commands.distance",
+    "doctor": "doctor.command",
+    "embed": "tasks.embeddings.commands.embed",
+    "export": "interchange.commands.export_network",
+    "fuse": "tasks.fusion.commands.fuse",
+    "import": "interchange.commands.import_network",
+    "launch": "launcher.commands.launch",
+    "localise": "tasks.localisation.command",
+    "new-recipe": "commands.new_recipe",
+    "pack": "packing.command",
+    "panel": "tasks.panels.command",
+    "prune": "pruning.command",
+    "publish": "hub.commands.publish",
+    "quickstart": "demo.command",
+    "report": "report.command",
+    "robustness": "robustness.command",
+    "sasv": "tasks.sasv.command",
+    "serve": "service.commands.serve",
+    "trace": "tasks.tracing.command",
 }
+"""The module of each command that is not one of `asdf.commands` by the command's name."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -118,7 +142,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 def module_name(command: str) -> str:
     """Return the module of a command."""
-    return f"asdf.commands.{_MODULES.get(command, command)}"
+    module = _MODULES.get(command, f"commands.{command}")
+    return f"asdf.{module}"
 
 
 def _run(arguments: list[str] | None) -> int:

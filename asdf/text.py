@@ -48,6 +48,17 @@ def printable(text: str, *, one_line: bool = False) -> str:
     return text
 
 
+def count_of(number: int, thing: str) -> str:
+    """Return a number and what it counts.
+
+    Examples:
+        >>> count_of(1, "run"), count_of(2, "epoch"), count_of(1000, "minibatch")
+        ('1 run', '2 epochs', '1,000 minibatches')
+    """
+    plural = "es" if thing.endswith(("s", "batch")) else "s"
+    return f"{number:,} {thing}" + plural * (number != 1)
+
+
 def p_value_text(p_value: float) -> str:
     """Return '= 0.012' or '< 0.001': no probability is zero."""
     return "< 0.001" if p_value < 0.0005 else f"= {p_value:.3f}"

@@ -14,6 +14,11 @@ def relative(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
+def is_command(path: Path) -> bool:
+    """Whether a file is a command's: `command.py` of a room, or one of a folder `commands`."""
+    return path.stem == "command" or "commands" in path.relative_to(ROOT).parts
+
+
 @cache
 def parse(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import secrets
 import threading
@@ -13,6 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import fsspec
+import pytest
 
 
 def put(source: Path, address: str) -> None:
@@ -32,6 +34,29 @@ def memory_store() -> Iterator[str]:
     yield f"memory://{secrets.token_hex(4)}"
     system.store.clear()
     system.pseudo_dirs[:] = [""]
+
+
+@contextmanager
+def s3_store() -> Iterator[str]:
+    """Give the address of an empty bucket of an S3 server, which the environment names."""
+    s3fs = pytest.importorskip("s3fs")
+    server = pytest.importorskip("moto.server").ThreadedMotoServer(port=0, verbose=False)
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server.start()
+    _, port = server.get_host_and_port()
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            patch.setenv(name, "test")
+        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
+        # Those of an earlier server, with its address.
+        s3fs.S3FileSystem.clear_instance_cache()
+        address = f"s3://corpora-{secrets.token_hex(4)}"
+        s3fs.S3FileSystem(use_listings_cache=False).mkdir(address)
+        try:
+            yield address
+        finally:
+            server.stop()
 
 
 class RangeServer:

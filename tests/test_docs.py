@@ -68,8 +68,7 @@ def test_a_document_names_what_exists(path: Path) -> None:
         if WRITTEN not in name and not any(ROOT.glob(name)):
             missing.append(name)
     for name in named(COMMAND, text):
-        module = module_name(name).rpartition(".")[2]
-        if not (ROOT / "asdf" / "commands" / f"{module}.py").exists():
+        if not (ROOT / module_name(name).replace(".", "/")).with_suffix(".py").exists():
             missing.append(f"python -m asdf {name}")
     assert missing == []
 

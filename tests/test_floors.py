@@ -1,4 +1,9 @@
-"""Imports point only downward: who reads a room needs to know only the rooms below it."""
+"""Imports point only downward: who reads a room needs to know only the rooms below it.
+
+A command lies in the folder of its subject and stands on the floor of the commands: a file
+`command.py`, or one in a folder `commands`, is judged as those of `asdf/commands` are. It imports
+what is below that floor, annexes by their doors (its own as well), and nothing below imports it.
+"""
 
 import ast
 from collections.abc import Iterator
@@ -7,7 +12,8 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import asdf
-from tests.sources import FILES, ROOT, nodes, relative
+from asdf.__main__ import COMMANDS, OLDER, module_name
+from tests.sources import FILES, ROOT, is_command, nodes, relative
 
 # From the ground up: a room imports only rooms that stand before it.
 ROOMS = [
@@ -34,6 +40,7 @@ ROOMS = [
     "corpora",
     "packing",
     "networks",
+    "packed",
     "hub",
     "checkpoint",
     "interchange",
@@ -60,8 +67,6 @@ ROOMS = [
     "__main__",
 ]
 FLOOR = {room: number for number, room in enumerate(ROOMS)}
-MODULES = {".".join(path.relative_to(ROOT).with_suffix("").parts) for path in FILES}
-NAMES = {module.removesuffix(".__init__") for module in MODULES}
 # What the package itself offers of the rooms, each of which stands below it.
 OFFERED = {f"asdf.{name}" for name in asdf.__all__} - {"asdf.__version__"}
 # Services that may stay shut: the others know their doors (`__init__`) alone.
@@ -80,6 +85,7 @@ ANNEXES = {
     "interchange",
     "launcher",
     "memory",
+    "packed",
     "packing",
     "pruning",
     "remote",
@@ -99,11 +105,16 @@ NUMPY_ONLY = {
 
 
 def room_of(path: Path) -> str:
+    if is_command(path):
+        return "commands"
     return path.relative_to(ROOT / "asdf").parts[0].removesuffix(".py")
 
 
 def module_of(path: Path) -> str:
     return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+NAMES = {module_of(path) for path in FILES}
 
 
 @cache
@@ -117,7 +128,7 @@ def imported_modules(path: Path) -> set[str]:
             assert node.level == 0, f"{relative(path)}: a relative import hides where it points"
             modules.add(node.module or "")
             members = {f"{node.module}.{name.name}" for name in node.names}
-            modules.update(members & MODULES | members & OFFERED)
+            modules.update(members & NAMES | members & OFFERED)
     return modules
 
 
@@ -138,10 +149,11 @@ def imported_rooms(path: Path) -> Iterator[tuple[str, str]]:
     """Yield each module of another room that a file imports, after its room."""
     room = room_of(path)
     for module in sorted(imported_modules(path)):
-        parts = module.split(".")
-        if parts[0] == "asdf" and len(parts) > 1 and parts[1] != room:
-            # What the package's own door offers (`from asdf import Detector`) is above all rooms.
-            yield parts[1] if parts[1] in FLOOR else "__init__", module
+        if module.startswith("asdf."):
+            other = room_of(ROOT.joinpath(*module.split(".")))
+            if other != room:
+                # What the package's own door offers (`from asdf import Detector`) is above all.
+                yield other if other in FLOOR else "__init__", module
 
 
 def test_imports_point_downward() -> None:
@@ -152,6 +164,17 @@ def test_imports_point_downward() -> None:
         if FLOOR[room] >= FLOOR[room_of(path)]
     ]
     assert upward == []
+
+
+def test_a_command_stands_on_the_floor_of_commands_wherever_it_lies() -> None:
+    files = [ROOT.joinpath(*module_name(name).split(".")) for name in (*COMMANDS, *OLDER)]
+    assert {room_of(path.with_suffix(".py")) for path in files} == {"commands"}
+    fusion = ROOT / "asdf" / "tasks" / "fusion"
+    assert room_of(fusion / "commands" / "__init__.py") == "commands"
+    assert room_of(fusion / "gain.py") == "tasks"
+    # As imports name them, without a suffix.
+    assert room_of(fusion / "commands") == "commands"
+    assert room_of(ROOT / "asdf" / "tasks" / "sasv" / "command") == "commands"
 
 
 def test_the_core_knows_tasks_by_their_class_paths_alone() -> None:

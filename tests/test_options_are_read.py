@@ -21,7 +21,7 @@ from asdf.__main__ import COMMANDS, OLDER, module_name
 from asdf.commands.options import option
 from asdf.settings.catalogue import section_types
 from asdf.settings.sections.fields import setting
-from tests.sources import ROOT, parse
+from tests.sources import FILES, ROOT, is_command, parse
 
 ALL_COMMANDS = (*COMMANDS, *OLDER)
 
@@ -64,9 +64,9 @@ def all_options_read() -> set[tuple[str, str]]:
     own = {}
     for command in ALL_COMMANDS:
         module = importlib.import_module(module_name(command))
-        own[Path(module.__file__).name] = module.COMMAND.options.__name__
-    for path in sorted((ROOT / "asdf" / "commands").glob("*.py")):
-        read.update(options_read(parse(path), own.get(path.name, "")))
+        own[Path(module.__file__)] = module.COMMAND.options.__name__
+    for path in filter(is_command, FILES):
+        read.update(options_read(parse(path), own.get(path, "")))
     return read
 
 

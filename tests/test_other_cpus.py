@@ -6,13 +6,13 @@ import sys
 
 import pytest
 
-from asdf.networks.packed import is_available
+from asdf.packed import is_available
 from tests.conftest import ROOT
 from tests.other_cpus import NUMBERS, SETS, SHORT
 
 SHOW = """
 import torch
-from asdf.networks.packed import computes_bfloat16
+from asdf.packed import computes_bfloat16
 print(torch.backends.cpu.get_cpu_capability(), computes_bfloat16())
 """
 

@@ -14,8 +14,8 @@ import pytest
 
 import asdf.networks
 from asdf.__main__ import COMMANDS
-from asdf.commands.export_network import FORMATS
 from asdf.corpora.registry import KNOWN
+from asdf.interchange.commands.export_network import FORMATS
 from asdf.metrics.metric_columns import METRICS
 from asdf.settings.catalogue import section_types
 from asdf.trials.submission_formats import FORMATS as SUBMISSIONS

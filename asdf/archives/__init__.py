@@ -14,6 +14,7 @@ from asdf.archives.local_copies import (
     cache_folder,
     copies_folder,
     local_file,
+    path_beside,
     use_copies,
 )
 from asdf.archives.parquet import ParquetArchive, ParquetTable, open_table

@@ -73,6 +73,21 @@ def cache_folder() -> Path:
     return Path(home, "asdf")
 
 
+def path_beside(output: Path, name: str) -> Path:
+    """Return the path, on a disk of this machine, of what stands as `name` next to an output.
+
+    Of an output in a store it is in the cache: locks, and files that grow, need a disk.
+
+    Args:
+        name: Name of a file or folder, which has that of the output in it.
+    """
+    address = address_of(output)
+    if address is None:
+        return output.resolve().parent / name
+    digest = hashlib.sha256(address.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    return cache_folder() / "progress" / f"{digest}{name}"
+
+
 def local_file(path: Path) -> Path:
     """Return a file that programs can open by its name: `path`, or the copy of an object.
 

@@ -1,1 +1,1 @@
-"""The sub-commands of `python -m asdf`; each is a module with `main(arguments) -> exit status`."""
+"""The commands of `python -m asdf` for what every run needs, and what several commands share."""

@@ -19,7 +19,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from asdf.commands.compare_seeds import seeds_blocks, seeds_record
 from asdf.commands.options import Command, argument, option, replicates_option
 from asdf.commands.outputs import show, text_stream
 from asdf.metrics.bootstrap import SIGNIFICANT, Interval
@@ -37,6 +36,7 @@ from asdf.report import (
 from asdf.runs.files import write_text
 from asdf.runs.streams import show_error
 from asdf.tables.plain_json import as_json
+from asdf.tasks.studies.command import seeds_blocks, seeds_record
 from asdf.text import aligned
 from asdf.trials.how_scored import different_precisions, role_notes, role_record
 from asdf.trials.run_folder import RunFolder, open_run_folder

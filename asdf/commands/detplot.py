@@ -30,6 +30,7 @@ from asdf.commands.options import Command, option
 from asdf.commands.outputs import check_file, check_inputs, show
 from asdf.errors import UsageError
 from asdf.runs.streams import show_error
+from asdf.text import count_of
 
 if TYPE_CHECKING:
     from asdf.report.plots import ThinnedCurve
@@ -91,7 +92,7 @@ def main(arguments: list[str]) -> int:
 
 def count_curves(curves: Mapping[str, ThinnedCurve]) -> str:
     """Return the number of curves in words."""
-    return "1 curve" if len(curves) == 1 else f"{len(curves)} curves"
+    return count_of(len(curves), "curve")
 
 
 def curves_of(

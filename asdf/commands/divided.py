@@ -18,6 +18,7 @@ from asdf.commands.outputs import show
 from asdf.errors import UsageError
 from asdf.facts import AUDIO_SUFFIXES
 from asdf.hub import SUFFIXES
+from asdf.remote import is_remote, object_state, object_states
 from asdf.runs.divisions import Part
 
 # Options of the division, with the number of arguments that follow each.
@@ -149,14 +150,33 @@ def files_of(named: Sequence[str | Path | None]) -> tuple[str, ...]:
     for name in named:
         if name is None:
             continue
+        if is_remote(name):
+            files += _objects_of(str(name))
+            continue
         if not Path(name).is_dir():
             files.append(str(name))
             continue
-        # Other files are ignored: the outputs may be written to the same folder.
         for path in sorted(Path(name).rglob("*")):
-            if path.suffix.lower() in _READ_SUFFIXES and not path.name.startswith("."):
+            if _is_read(path):
                 files.append(str(path))
     return tuple(files)
+
+
+def _objects_of(address: str) -> list[str]:
+    """Return an object, or those of a folder that a command reads, with their versions."""
+    state = object_state(address, refresh=True)
+    if state is not None:
+        return [f"{address} {state}"]
+    objects = []
+    for name, each in object_states(address).items():
+        if _is_read(Path(name)):
+            objects.append(f"{address}/{name} {each}")
+    return objects
+
+
+def _is_read(path: Path) -> bool:
+    """Whether a file of a folder is one that a command reads: outputs may be written beside."""
+    return path.suffix.lower() in _READ_SUFFIXES and not path.name.startswith(".")
 
 
 def no_output() -> UsageError:
@@ -256,7 +276,12 @@ class Division:
 
         assert args.ray is not None
         words = self.words()
-        cluster = RayCluster(args.ray_address, threads or 1, uses_gpus=device != "cpu")
+        cluster = RayCluster(
+            args.ray_address,
+            threads or 1,
+            uses_gpus=device != "cpu",
+            shares_disk=not is_remote(self.output),
+        )
         parts = [[*words, "--part", f"{number}/{args.ray}"] for number in range(1, args.ray + 1)]
         merge = [*words, "--merge"]
         merged = run_parts(self.main, parts, merge, cluster)

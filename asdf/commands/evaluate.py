@@ -40,16 +40,8 @@ from pathlib import Path
 from typing import TextIO
 
 from asdf.commands.detplot import count_curves, curves_of
-from asdf.commands.evaluate_cross_test import check_cross_test, run_cross_test
 from asdf.commands.evaluate_groups import with_groups, write_groups
 from asdf.commands.evaluate_llrs import calibrate_file, draw_llrs
-from asdf.commands.evaluate_one_class import (
-    check_one_class_options,
-    check_one_class_systems,
-    decide_systems,
-    one_class_outputs,
-    one_class_texts,
-)
 from asdf.commands.evaluate_options import EvaluateOptions
 from asdf.commands.judged_files import (
     UNDIVIDED,
@@ -92,6 +84,14 @@ from asdf.report import (
 from asdf.runs.files import write_text
 from asdf.runs.streams import show_error
 from asdf.tables.table import each
+from asdf.tasks.cross_testing.command import check_cross_test, run_cross_test
+from asdf.tasks.one_class.command import (
+    check_one_class_options,
+    check_one_class_systems,
+    decide_systems,
+    one_class_outputs,
+    one_class_texts,
+)
 from asdf.tasks.studies.seed_results import OverSeeds
 from asdf.tasks.studies.seed_tables import over_seeds_text
 from asdf.trials.asv_scores import AsvScores, read_asv_scores

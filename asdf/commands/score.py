@@ -69,9 +69,9 @@ from asdf.commands.score_options import (
     window_option,
 )
 from asdf.errors import AsdfError, UsageError
-from asdf.remote import is_remote
 from asdf.runs.files import digest_of
 from asdf.runs.streams import show_error
+from asdf.text import count_of
 
 if TYPE_CHECKING:
     from asdf.commands.score_recordings import Recordings
@@ -156,11 +156,6 @@ def _divide(args: ScoreOptions, arguments: list[str], sbatch_options: list[str])
     output = first_file([args.csv, args.json, args.scores])
     if output is None:
         raise no_output()
-    if args.slurm is not None and is_remote(output):
-        raise UsageError(
-            f"{output}: --slurm writes its scripts next to the output: name a folder that all "
-            "nodes see, or start the parts by --part K/N, which a store takes."
-        )
     division = Division(COMMAND, arguments, output, main)
     if args.slurm is not None:
         named = [args.network, *args.recordings, *args.reference, args.rttm]
@@ -493,7 +488,7 @@ def _show_heading(heading: Heading, named: str, detector: Detector) -> None:
         show(f"network: {heading.network}", sys.stderr)
     where = str(detector.device)
     if detector.device.type == "cpu":
-        where = "1 thread" if detector.threads == 1 else f"{detector.threads} threads"
+        where = count_of(detector.threads, "thread")
     show(f"{heading.scores}; higher: more bona fide; {where}", sys.stderr)
     if detector.panel is not None:
         show(detector.panel.describe(), sys.stderr)

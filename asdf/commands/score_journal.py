@@ -7,7 +7,6 @@ order.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from array import array
@@ -16,9 +15,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from asdf.archives import cache_folder, file_state
+from asdf.archives import file_state, path_beside
 from asdf.errors import AsdfError, InUseError
-from asdf.remote import address_of, is_remote
+from asdf.remote import is_remote
 from asdf.runs.files import write_advice
 from asdf.runs.systems import can_lock
 
@@ -158,13 +157,8 @@ def parse_entry(line: bytes) -> Entry | None:
 
 def journal_path(output: Path, part: str = "") -> Path:
     """Return the path of the journal of an output, or of a part of its work."""
-    name = journal_name(output, part)
-    address = address_of(output)
-    if address is None:
-        return output.resolve().parent / name
-    # The journal is on this machine's disk, because a store accepts only whole objects.
-    digest = hashlib.sha256(address.encode("utf-8", "surrogateescape")).hexdigest()[:16]
-    return cache_folder() / "progress" / f"{digest}{name}"
+    # Each line is on the disk of this machine before the next: a store takes whole objects alone.
+    return path_beside(output, journal_name(output, part))
 
 
 def journal_name(output: Path, part: str = "") -> str:

@@ -4,27 +4,30 @@ Invariant: a part consists of the entries of its recordings, as a single process
 them, in its own journal next to the output. The merged entries equal that process's journal, so
 every output has the same bytes.
 
-For an output in a store, the journal is on the machine's disk while a part is scored, and is
-written next to the output when the part ends or is stopped: a shared disk is not needed.
+Of an output in a store the journal is on the disk of the machine while a part is scored, and is
+written next to the output from time to time, and when it ends or is stopped: no disk has to be
+shared, and a part that was killed goes on elsewhere.
 """
 
 from __future__ import annotations
 
 import json
-import re
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from asdf.commands.score_journal import journal_name, journal_path, parse_entry
 from asdf.errors import AsdfError, InUseError, UsageError
-from asdf.remote import is_remote, join_path, upload_object
-from asdf.runs.divisions import Part, parts_of
+from asdf.remote import is_remote, join_path, object_state, upload_object
+from asdf.runs.divisions import Part, find_parts
 from asdf.runs.files import atomic_write
+from asdf.runs.parts import STORED_EVERY_S
 from asdf.runs.systems import can_lock
-from asdf.text import and_more
 
-_SHOWN = 8
+_END = ".progress"
+# What a journal may have to be written to a store each minute.
+_BYTES_AT_ONCE = 1 << 26
 
 
 def merge_parts(output: Path, work: Mapping[str, Any], count: int) -> list[Path]:
@@ -38,7 +41,7 @@ def merge_parts(output: Path, work: Mapping[str, Any], count: int) -> list[Path]
         UsageError: a part is missing, incomplete or of other work, or there are two divisions.
         AsdfError: the journal cannot be written.
     """
-    parts = _find_parts(output)
+    parts = find_parts(output.resolve().parent, f".{output.name}.", _END, str(output))
     _refuse_in_use(output)
     header = json.dumps(dict(work)).encode() + b"\n"
     with atomic_write(journal_path(output), "wb") as file:
@@ -59,38 +62,55 @@ def merge_parts(output: Path, work: Mapping[str, Any], count: int) -> list[Path]
     return list(parts.values())
 
 
-def begin_part(output: Path, part: Part) -> None:
-    """Fetch the saved entries of a part whose `output` is in a store.
+class StoredPart:
+    """The journal of a part, which other machines find next to an output that is in a store.
 
-    Nothing is done if this machine has the part, or the output is on a disk.
-
-    Raises:
-        AsdfError: the store cannot be read, or the disk is full.
+    Of an output on a disk it is there already, and nothing is done.
     """
-    saved = _saved_path(output, part)
-    journal = journal_path(output, part.label())
-    if is_remote(saved) and not journal.exists() and saved.is_file():
-        with atomic_write(journal, "wb") as file:
-            file.write(saved.read_bytes())
 
+    def __init__(self, output: Path, part: Part) -> None:
+        self._stored = join_path(output.parent, journal_name(output, part.label()))
+        self._journal = journal_path(output, part.label())
+        self._saved_at = time.monotonic()
 
-def save_part(output: Path, part: Part) -> None:
-    """Write a part next to its `output` in a store; on a disk it is already there.
+    def fetch(self) -> None:
+        """Get what another machine has saved, unless this one has more.
 
-    Raises:
-        AsdfError: the store cannot be written.
-    """
-    saved = _saved_path(output, part)
-    if is_remote(saved):
-        journal = journal_path(output, part.label())
-        upload_object(journal, str(saved))
-        # The next process, here or elsewhere, starts from the copy in the store.
-        journal.unlink(missing_ok=True)
+        Raises:
+            AsdfError: the store cannot be read, or the disk is full.
+        """
+        if not is_remote(self._stored):
+            return
+        state = object_state(str(self._stored), refresh=True)
+        size = self._journal.stat().st_size if self._journal.exists() else 0
+        if state is not None and state.size > size:
+            with atomic_write(self._journal, "wb") as file:
+                file.write(self._stored.read_bytes())
 
+    def save_if_due(self) -> None:
+        """Write it to the store where the last time is long enough ago, a minute or more.
 
-def _saved_path(output: Path, part: Part) -> Path:
-    """Return the path where other machines find the journal of a part."""
-    return join_path(output.parent, journal_name(output, part.label()))
+        Raises:
+            AsdfError: the store cannot be written.
+        """
+        if not is_remote(self._stored):
+            return
+        # It is written whole: the longer it is, the less often.
+        sizes = self._journal.stat().st_size / _BYTES_AT_ONCE
+        if time.monotonic() - self._saved_at > STORED_EVERY_S * max(1.0, sizes):
+            upload_object(self._journal, str(self._stored))
+            self._saved_at = time.monotonic()
+
+    def save(self) -> None:
+        """Write it to the store, when the work ends or is stopped.
+
+        Raises:
+            AsdfError: the store cannot be written.
+        """
+        if is_remote(self._stored):
+            upload_object(self._journal, str(self._stored))
+            # Whoever goes on, here or elsewhere, begins with what is in the store.
+            self._journal.unlink(missing_ok=True)
 
 
 def _refuse_in_use(output: Path) -> None:
@@ -108,40 +128,6 @@ def _refuse_in_use(output: Path) -> None:
         raise InUseError(
             f"another process is writing {output}. Wait for it, or name another output."
         ) from None
-
-
-def _find_parts(output: Path) -> dict[Part, Path]:
-    """Return the journals of the parts of `output`, in their order.
-
-    Raises:
-        UsageError: there are no parts, parts are missing, or there are two divisions.
-    """
-    found: dict[Part, Path] = {}
-    name = re.compile(re.escape(f".{output.name}.part-") + r"(\d+)-of-(\d+)\.progress")
-    folder = output.resolve().parent
-    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
-        match = name.fullmatch(path.name)
-        if match is not None:
-            found[Part(int(match[1]), int(match[2]))] = path
-    divisions = sorted({part.of for part in found})
-    if not divisions:
-        raise UsageError(
-            f"--merge: there are no parts of {output}. Score them first: the same command with "
-            "--part 1/N to N/N instead of --merge."
-        )
-    if len(divisions) > 1:
-        raise UsageError(
-            f"--merge: next to {output} lie parts of {' and of '.join(map(str, divisions))}. "
-            f"Remove the .{output.name}.part-*-of-N.progress of all divisions but one."
-        )
-    every = parts_of(divisions[0])
-    missing = [str(part.number) for part in every if part not in found]
-    if missing:
-        raise UsageError(
-            f"--merge: of {divisions[0]} parts of {output} {len(missing)} are missing: "
-            f"{and_more(missing, _SHOWN)}. Score them first (--part K/{divisions[0]})."
-        )
-    return {part: found[part] for part in every}
 
 
 def _read_part(part: Part, path: Path, header: bytes) -> dict[int, bytes]:

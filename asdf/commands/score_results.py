@@ -17,7 +17,7 @@ from typing import IO, Any, TextIO
 from asdf.commands.divided import no_output
 from asdf.commands.outputs import first_file, is_stream
 from asdf.commands.score_journal import Entry, Journal, Passing, stamp_of
-from asdf.commands.score_parts import begin_part, merge_parts, save_part
+from asdf.commands.score_parts import StoredPart, merge_parts
 from asdf.commands.score_recordings import Recordings
 from asdf.commands.score_result_files import (
     CsvTable,
@@ -144,6 +144,7 @@ class Results:
         outputs.refuse_unwritable()
         self._recordings = recordings
         self._merged: list[Path] = []
+        self._stored: StoredPart | None = None
         self._part = None if outputs.part is None else Part.parse(outputs.part)
         self._mine = (self._part or Part(1, 1)).indices(len(recordings))
         self._heading = heading
@@ -181,7 +182,8 @@ class Results:
         part = ""
         if self._part is not None:
             part = self._part.label()
-            begin_part(output, self._part)
+            self._stored = StoredPart(output, self._part)
+            self._stored.fetch()
         journal = Journal(output, work, len(self._recordings), self._still_holds, part)
         for path in self._outputs.paths():
             if not is_stream(path):
@@ -260,6 +262,8 @@ class Results:
             entry["sha256"] = _digest(self._recordings.paths[index])
         entry["stamp"] = stamp_of(self._recordings.paths[index])
         self._entries.add(index, entry)
+        if self._stored is not None:
+            self._stored.save_if_due()
         self.put_out()
 
     def put_out(self) -> None:
@@ -289,16 +293,11 @@ class Results:
         """
         self._write_tables(complete=False)
         self._end_streams(complete=False)
-        self._save_part()
+        if self._stored is not None:
+            self._stored.save()
         if isinstance(self._entries, Journal):
             return "the same command goes on from there"
         return "with --csv or --json the same command would go on from there"
-
-    def _save_part(self) -> None:
-        """Make the entries of the scored part available to other machines."""
-        output = self._outputs.first_file()
-        if self._part is not None and isinstance(self._entries, Journal) and output is not None:
-            save_part(output, self._part)
 
     def finish(self, scored: HowScored) -> None:
         """Write the outputs, show the closing remarks, and remove the journal.
@@ -307,7 +306,8 @@ class Results:
         """
         if self._part is not None:
             self._end_streams(complete=True)
-            self._save_part()
+            if self._stored is not None:
+                self._stored.save()
             self._screen.end()
             self._screen.say(
                 f"part {self._part.number}/{self._part.of} is done: {len(self._mine)} recordings. "

@@ -1,13 +1,18 @@
-"""The demo corpus: synthetic voices and their spoofs, so that a recipe runs without downloads."""
+"""The demo corpus: synthetic voices and their spoofs, so that a recipe runs without downloads.
 
-from asdf.demo.partial import PARTIAL_SETS, PartialSet, make_partial_demo
-from asdf.demo.synthetic_corpus import DEMO_SETS, DemoSet, make_demo_corpus
+Everything is imported when it is first used, so that a command waits only for what it needs.
+"""
 
-__all__ = [
-    "DEMO_SETS",
-    "PARTIAL_SETS",
-    "DemoSet",
-    "PartialSet",
-    "make_demo_corpus",
-    "make_partial_demo",
-]
+# ruff: noqa: F401 (names for others)
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from asdf.doors import open_door
+
+if TYPE_CHECKING:
+    from asdf.demo.partial import PARTIAL_SETS, PartialSet, make_partial_demo
+    from asdf.demo.synthetic_corpus import DEMO_SETS, DemoSet, make_demo_corpus
+
+__all__, __getattr__ = open_door(__name__)

@@ -6,9 +6,9 @@
     recordings = ray.data.read_binary_files("lake/", include_paths=True)
     scored = recordings.map_batches(Scorer, fn_constructor_args=["network.pt"], batch_size=48)
 
-Invariant: an actor computes a part like the command with --part, in the working folder of the
-user's command. Results are therefore on the disk that the nodes share instead of in Ray's memory:
-finished work survives the loss of any actor, node or driver, and is never repeated.
+Invariant: an actor does a part as the command with --part does it, in the folder in which the
+command was typed. So results are on the disk that the nodes share, or in a store, and not in Ray's
+memory: what was done outlives any actor, node or driver, and is never done twice.
 """
 
 from __future__ import annotations
@@ -41,15 +41,17 @@ class RayCluster:
     """The Ray cluster, and the resources of an actor.
 
     Attributes:
-        address: Address of the cluster: 'auto', or host and port; None: RAY_ADDRESS, or this
-            machine.
-        cpus: Number of CPUs of an actor.
-        uses_gpus: Whether an actor takes a GPU if there are any.
+        address: 'auto', or host and port; None: that of RAY_ADDRESS, or this machine.
+        cpus: CPUs of an actor.
+        uses_gpus: Whether an actor takes a GPU where there are some.
+        shares_disk: Whether all nodes have to see the folder of the command, where the parts are
+            saved.
     """
 
     address: str | None = None
     cpus: int = 1
     uses_gpus: bool = True
+    shares_disk: bool = True
 
 
 class Done(NamedTuple):
@@ -72,15 +74,18 @@ class Worker:
     """Runs commands in its own process, one after the other.
 
     Args:
-        main: Main function of the command.
-        folder: Working folder of the command.
+        main: The command.
+        folder: Folder that it is run in.
+        needs_folder: Whether a node without the folder is refused.
     """
 
-    def __init__(self, main: Main, folder: str) -> None:
+    def __init__(self, main: Main, folder: str, needs_folder: bool = True) -> None:
         self._main = main
         try:
             os.chdir(folder)
         except OSError as error:
+            if not needs_folder:
+                return
             raise AsdfError(
                 f"{os.uname().nodename} cannot enter {folder}: {error.strerror}. All nodes have to "
                 "see this folder, where the parts are saved."
@@ -130,7 +135,8 @@ def run_parts(
         count, options = _room(ray, cluster, len(parts))
         # A lost actor is restarted, and resumes its part.
         actor = ray.remote(max_restarts=-1, max_task_retries=_TRIES, **options)(Worker)
-        workers = [actor.remote(main, str(Path.cwd())) for _ in range(count)]
+        folder = str(Path.cwd())
+        workers = [actor.remote(main, folder, cluster.shares_disk) for _ in range(count)]
         done = _spread(ray, workers, parts)
         for _ in track(done, len(parts), f"parts on {count} actors of Ray", unit="parts"):
             pass

@@ -26,6 +26,7 @@ from asdf.recipe.problems import Problem, failures, raise_problems
 from asdf.recipe.run_folders import folders_of
 from asdf.settings import Settings
 from asdf.settings.config_layers import Config
+from asdf.text import count_of
 
 
 @dataclass(frozen=True)
@@ -55,11 +56,6 @@ class FoldCounts:
         low = min(self.counts)
         high = max(self.counts)
         return count_of(low, "fold") if low == high else f"{low} to {high} folds"
-
-
-def count_of(number: int, thing: str) -> str:
-    """Return '1 run' or '2 runs'."""
-    return f"{number:,} {thing}" + "s" * (number != 1)
 
 
 def fold_points(

@@ -25,6 +25,7 @@ from asdf.launcher.slurm import (
     script_header,
     submit,
 )
+from asdf.remote import address_of, is_remote
 from asdf.runs.files import write_text
 
 PARTS_SCRIPT = "parts.sh"
@@ -50,11 +51,13 @@ class PartArray:
 
     Attributes:
         command: Name of the command, such as 'score'.
-        words: Arguments, without those of the division.
-        inputs: Files that it reads; if one is replaced, the work is different.
+        words: Its words, without those of the division.
+        inputs: Files that it reads: another one in the place of one of them is other work. Those in
+            stores have their versions behind them.
         count: Number of parts.
-        output: Output next to which the folder of scripts and marks is.
-        folder: Working folder of the command.
+        output: Output next to which the folder of scripts and marks lies; of an output in a store
+            it lies in `folder`.
+        folder: Folder that the command is run in.
     """
 
     command: str
@@ -66,7 +69,12 @@ class PartArray:
 
     @property
     def home(self) -> Path:
-        """The folder of the scripts, the output of the jobs, and the marks of finished parts."""
+        """The folder of the scripts, what the jobs print, and the marks of what is done."""
+        address = address_of(self.output)
+        if address is not None:
+            # Outputs of several stores may be called alike.
+            digest = hashlib.sha256(address.encode("utf-8", "surrogateescape")).hexdigest()[:8]
+            return self.folder / f"{self.output.name}.{digest}.slurm"
         output = self.output.resolve()
         return output.parent / f"{output.name}.slurm"
 
@@ -91,9 +99,12 @@ class PartArray:
         return shlex.quote(str(self.home))
 
     def digest(self) -> str:
-        """Digest the command, and the sizes and modification times of its inputs."""
-        stamps = []
+        """Digest the command, and the sizes and times of change of what it reads."""
+        stamps: list[list[str | int]] = []
         for word in self.inputs:
+            if is_remote(word):
+                stamps.append([word])
+                continue
             with suppress(OSError, ValueError):
                 status = os.stat(self.folder / word)  # noqa: PTH116
                 stamps.append([word, status.st_size, status.st_mtime_ns])

@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from asdf.errors import UsageError
-from asdf.launcher.fold_points import FoldCounts, PlannedPoint, count_of, fold_points
+from asdf.launcher.fold_points import FoldCounts, PlannedPoint, fold_points
 from asdf.launcher.point_names import point_name
 from asdf.launcher.points import SYSTEM_FOLDER, PointOptions, Points, read_points_options
 from asdf.recipe.command_line import from_current_folder
 from asdf.recipe.run_folders import folders_of
 from asdf.settings import Sections, Settings
 from asdf.settings.mistakes import Collector
+from asdf.text import count_of
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 Invariant: equal to torch's up to the rounding of float32 (SELU and tanh within 1e-6), and to
 themselves in each run. Most are for a CPU: where a graph of gradients is built, and in packed
-layers (`asdf.networks.packed`); a GPU has a kernel for each of these. The largest values of a
+layers (`asdf.packed`); a GPU has a kernel for each of these. The largest values of a
 dimension are for a GPU, which needs few operations for them; of several that are equally large one
 gets the gradient there, and on a CPU, whose operations are torch's, each gets a part of it.
 

@@ -29,6 +29,7 @@ from asdf.networks.interface import (
 )
 from asdf.settings.class_path import describe_error
 from asdf.settings.sections import Network
+from asdf.text import count_of
 
 _LEVEL = 0.01
 _LOUDER = 10.0
@@ -151,14 +152,14 @@ def _run_network(network: nn.Module, clips_BT: Tensor, settings: Network) -> Any
         raise
     except Exception as error:
         utterances, samples = len(clips_BT), clips_BT.shape[-1]
-        clips = f"{_count_utterances(utterances)} of {samples} samples"
+        clips = f"{count_of(utterances, 'utterance')} of {samples} samples"
         reason = describe_error(error, __file__)
         raise _describe_mistake(settings, f"fails on {clips}: {reason}") from error
 
 
 def _find_fault(outputs: Any, utterances: int) -> str:
     """Return what is wrong with the shapes of a network's outputs; empty where nothing is."""
-    expected = _count_utterances(utterances)
+    expected = count_of(utterances, "utterance")
     if not isinstance(outputs, tuple | list | Outputs) or len(outputs) != 2:
         return f"gives {_describe_value(outputs)} instead of two tensors for {expected}"
     embeddings, logits = outputs
@@ -194,10 +195,6 @@ def _describe_mistake(settings: Network, what: str) -> AsdfError:
 
 def _are_close(first: Tensor, second: Tensor) -> bool:
     return torch.allclose(first, second, _RELATIVE_TOLERANCE, _ABSOLUTE_TOLERANCE)
-
-
-def _count_utterances(count: int) -> str:
-    return f"{count} utterance{'s' * (count != 1)}"
 
 
 def _describe_value(value: Any) -> str:

@@ -48,7 +48,7 @@ from asdf.settings import Configs
 from asdf.settings.catalogue import class_settings, named_classes
 from asdf.settings.class_path import look_for_class
 from asdf.settings.sections import Computing, Sections
-from asdf.text import lines_and_more, printable
+from asdf.text import count_of, lines_and_more, printable
 from asdf.training.callbacks import find_callbacks
 from asdf.trials.lists import check_files
 from asdf.trials.reference_files import check_references, distinct_references
@@ -278,17 +278,18 @@ def _describe_batches(
     interval = network.optimizer_step_interval
     training_sets = settings.recipe.training_sets
     plan = TrainingPlan(0, minibatch, interval, world_size)
-    processes = "1 process" if world_size == 1 else f"{world_size} processes"
+    processes = count_of(world_size, "process")
+    minibatches = count_of(interval, "minibatch")
     lines = []
     if settings.lengths.minibatch_s is None:
         lines.append(
-            f"minibatch {minibatch} x {processes} x {interval} minibatches per step = "
+            f"minibatch {minibatch} x {processes} x {minibatches} per step = "
             f"{plan.window_size} utterances per optimiser step"
         )
     else:
         lines.append(
             f"minibatches of up to {settings.lengths.minibatch_s:g} s and {minibatch} utterances x "
-            f"{processes} x {interval} minibatches per optimiser step"
+            f"{processes} x {minibatches} per optimiser step"
         )
     lines += _describe_division(settings.computing, world_size)
     if training_sets and all(name in lists for name in training_sets):

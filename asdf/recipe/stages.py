@@ -23,6 +23,7 @@ from asdf.recipe.training_clips import (
 from asdf.runs.evaluations import ValidationResult, describe_stale, read_evaluations
 from asdf.runs.log import LOG
 from asdf.runs.network_names import NetworkName
+from asdf.text import count_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -210,23 +211,24 @@ def _log_plan(run: Run, trainer: Trainer, minibatch: int) -> None:
 
     LOG.info("%s", trainer.step.precision.reason)
     interval = run.settings.network.optimizer_step_interval
+    processes = count_of(run.world.size, "process")
     if trainer.plan.grouped:
         LOG.info("%s", describe_groups(trainer.plan.turns(1), run.settings.lengths))
         LOG.info(
-            "%d minibatches per optimiser step (%d processes, %d each), %d steps in epoch 1",
-            run.world.size * interval,
-            run.world.size,
+            "%s per optimiser step (%s, %d each), %d steps in epoch 1",
+            count_of(run.world.size * interval, "minibatch"),
+            processes,
             interval,
             trainer.plan.steps_per_epoch(),
         )
     else:
         LOG.info(
-            "%d utterances per optimiser step (%d per process and minibatch, %d processes, "
-            "%d minibatches), %d steps per epoch",
+            "%d utterances per optimiser step (%d per process and minibatch, %s, %s), "
+            "%d steps per epoch",
             trainer.plan.window_size,
             minibatch,
-            run.world.size,
-            interval,
+            processes,
+            count_of(interval, "minibatch"),
             trainer.plan.steps_per_epoch(),
         )
     turns = trainer.orders.describe()

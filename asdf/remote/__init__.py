@@ -19,9 +19,11 @@ from asdf.remote.stores import (
     find_objects,
     list_objects,
     object_state,
+    object_states,
     read_object,
     read_objects,
     read_start,
     read_whole,
+    remove_objects,
     upload_object,
 )

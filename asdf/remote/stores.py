@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -98,8 +98,31 @@ def object_state(address: str, refresh: bool = False) -> ObjectState | None:
         info = _attempt(address, lambda: _look_up(address, refresh))
     except FileNotFoundError:
         return None
-    if info.get("type") == "directory":
-        return None
+    return None if info.get("type") == "directory" else _state_of(address, info)
+
+
+def object_states(address: str) -> dict[str, ObjectState]:
+    """Return the states of all objects in a folder and below it, by names relative to it, sorted.
+
+    Raises: as `object_state`.
+    """
+    if not can_be_listed(address):
+        return {}
+    found = _attempt(address, lambda: _file_system(address).find(address, detail=True))
+    here = address.partition("://")[2].rstrip("/") + "/"
+    states = {}
+    for path in sorted(found):
+        name = str(path).lstrip("/").removeprefix(here)
+        states[name] = _state_of(address, found[path])
+    return states
+
+
+def _state_of(address: str, info: Mapping[str, Any]) -> ObjectState:
+    """Return the state that a store's facts on an object mean.
+
+    Raises:
+        AsdfError: they lack its size.
+    """
     if info.get("size") is None:
         raise AsdfError(
             f"the server of {address} does not state its size, without which it cannot be read in "
@@ -267,6 +290,12 @@ def upload_object(path: Path, address: str) -> None:
 def remove_object(address: str) -> None:
     """Remove an object. Raises as `read_object`."""
     _attempt(address, lambda: _file_system(address).rm_file(address), "removed")
+
+
+def remove_objects(address: str) -> None:
+    """Remove all objects below an address, if there are any. Raises as `object_state`."""
+    with suppress(FileNotFoundError):
+        _attempt(address, lambda: _file_system(address).rm(address, recursive=True), "removed")
 
 
 def _read_range(wanted: Range) -> bytes:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from asdf.report.gathering import Gathered
+from asdf.text import count_of
 from asdf.trials.run_folder import RunFolder
 
 # Maximum number of runs whose last start is expanded.
@@ -84,9 +85,8 @@ def counts_of(gathered: Gathered) -> str:
         parts.append(f"{set_name} {texts}")
     if not parts:
         return ""
-    systems = len(gathered.systems)
-    plural = "" if systems == 1 else "s"
-    return f"{systems} system{plural} · trials, bona fide + spoof: {'; '.join(parts)}"
+    systems = count_of(len(gathered.systems), "system")
+    return f"{systems} · trials, bona fide + spoof: {'; '.join(parts)}"
 
 
 def run_environments(gathered: Gathered) -> list[RunEnvironment]:
@@ -136,8 +136,7 @@ def _commit(record: Mapping[str, Any], *, is_short: bool = False) -> str:
         commit = commit[:_COMMIT_DIGITS]
     elif git.get("branch"):
         commit += f" on {git['branch']}"
-    plural = "s" if changed > 1 else ""
-    return f"{commit} with {changed} changed file{plural}" if changed else commit
+    return f"{commit} with {count_of(changed, 'changed file')}" if changed else commit
 
 
 def _changed_files(record: Mapping[str, Any]) -> list[str]:

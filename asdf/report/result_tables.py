@@ -20,6 +20,7 @@ from asdf.report.gathering import Gathered
 from asdf.report.measurement import Measurement
 from asdf.tables.page_cells import PageTable, as_page
 from asdf.tables.table import RATE, Column, Columns, Table, Value, counts, each, rate, texts
+from asdf.text import count_of
 from asdf.trials.how_scored import in_precision, role_words
 
 _INTERVALS = {"trials": "95 % interval", "speakers": "over speakers"}
@@ -107,8 +108,7 @@ def _rank(gathered: Gathered, set_name: str) -> str:
         return f", significantly the lowest of {len(eers)} systems"
     shared = ""
     if others:
-        plural = "s" if others > 1 else ""
-        shared = f" (as {others} other{plural})"
+        shared = f" (as {count_of(others, 'other')})"
     return f", the lowest of {len(eers)} systems{shared}, which may be chance"
 
 

@@ -13,6 +13,7 @@ from asdf.report.gathering import Gathered
 from asdf.runs.evaluations import Evaluation, metrics_evaluations
 from asdf.tables.page_cells import PageTable, as_page
 from asdf.tables.table import Column, Columns, Table, Value, counts, each, rate, texts
+from asdf.text import count_of
 from asdf.trials.how_scored import in_precision
 from asdf.trials.run_folder import RunFolder
 
@@ -68,9 +69,7 @@ def _describe_end(training: Sequence[Record]) -> str:
     if limit is None:
         return f"ended: {reason}"
     setting, unit, digits = limit.groups()
-    count = int(digits)
-    plural = "" if count == 1 else "s"
-    return f"ended after {count:,} {unit}{plural} ({setting})"
+    return f"ended after {count_of(int(digits), unit)} ({setting})"
 
 
 def _evaluations_table(gathered: Gathered, records: Sequence[Sequence[Record]]) -> PageTable:

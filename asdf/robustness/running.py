@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,8 +17,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from asdf.archives import path_beside
+from asdf.data.reading_at_once import reading_threads
+from asdf.data.threads import threads
 from asdf.errors import AsdfError
 from asdf.metrics.several_systems import speakers_of
+from asdf.remote import is_remote
 from asdf.robustness.conditions import CLEAN, Condition
 from asdf.robustness.degradations import Material
 from asdf.robustness.making import Maker
@@ -64,9 +68,9 @@ class Plan:
     """The plan of a study.
 
     Attributes:
-        folder: Folder of copies, score files and results.
-        keeps_audio: Whether copies are kept after scoring.
-        say: Function that is called with progress messages.
+        folder: Folder of copies, score files and results, on a disk or in a store.
+        keeps_audio: Whether copies stay after they are scored.
+        say: Function called with a sentence on what happens.
     """
 
     trials: TrialList
@@ -161,7 +165,18 @@ def missing_conditions(plan: Plan, rivals: Sequence[Rival]) -> list[str]:
 
 
 def _maker_of(plan: Plan) -> Maker:
-    return Maker(plan.trials, plan.folder / AUDIO, plan.material, plan.seed, plan.workers)
+    folder = work_folder(plan.folder) / AUDIO
+    return Maker(plan.trials, folder, plan.material, plan.seed, plan.workers)
+
+
+def work_folder(folder: Path) -> Path:
+    """Return the folder of a study's copies and locks, which is on a disk of this machine.
+
+    It is the study's own; of a study in a store it is in the cache.
+    """
+    if not is_remote(folder):
+        return folder
+    return path_beside(folder, f".{folder.name}.study")
 
 
 @dataclass
@@ -373,17 +388,18 @@ def _of(common: Mapping[str, int], by_name: Mapping[str, Scores]) -> dict[str, S
 
 
 def seconds_of(trials: TrialList) -> float:
-    """Return the total length of the recordings of a list in seconds, from their headers."""
-    return sum(_lengths(trials))
+    """Return how many seconds the recordings of a list have, as their headers state it."""
+    paths = map(trials.path, range(len(trials)))
+    with threads(reading_threads("auto", trials)) as pool:
+        return sum(pool.map(_seconds_of_one, paths))
 
 
-def _lengths(trials: TrialList) -> Iterator[float]:
+def _seconds_of_one(path: Path) -> float:
     from asdf.audio import audio_length
     from asdf.facts import SAMPLE_RATE
 
-    for index in range(len(trials)):
-        try:
-            yield audio_length(trials.path(index)) / SAMPLE_RATE
-        except AsdfError:
-            # The problem is reported where the file is read.
-            continue
+    try:
+        return audio_length(path) / SAMPLE_RATE
+    except AsdfError:
+        # It is named where it is read.
+        return 0.0

@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import IO, TypeVar
 
 from asdf.errors import AsdfError, InUseError, UsageError
-from asdf.runs.files import remove_unfinished, write_advice
+from asdf.runs.files import files_named, remove_unfinished, write_advice
 from asdf.runs.systems import can_lock
+from asdf.text import and_more
 
 T = TypeVar("T")
 
+_SHOWN = 8
 _PART = re.compile(r"([0-9]{1,6})/([0-9]{1,6})")
 
 
@@ -69,6 +71,44 @@ class Part:
 def parts_of(count: int) -> list[Part]:
     """Return all parts of a division into `count`."""
     return [Part(number, count) for number in range(1, count + 1)]
+
+
+def find_parts(folder: Path, before: str, end: str, what: str) -> dict[Part, Path]:
+    """Return the file of each part of a division, in the order of the parts.
+
+    Args:
+        folder: Folder of the files, on a disk or in a store.
+        before, end: What their names have in front of the part's label, and behind it.
+        what: What they are parts of, for messages.
+
+    Raises:
+        UsageError: there are none, or not all, or those of two divisions.
+    """
+    found: dict[Part, Path] = {}
+    label = re.compile(r"part-([0-9]+)-of-([0-9]+)")
+    for path in files_named(folder, f"{before}part-", end=end):
+        match = label.fullmatch(path.name.removeprefix(before).removesuffix(end))
+        if match is not None:
+            found[Part(int(match[1]), int(match[2]))] = path
+    divisions = sorted({part.of for part in found})
+    if not divisions:
+        raise UsageError(
+            f"--merge: there are no parts of {what} that are done. The same command with --part "
+            "1/N to N/N instead of --merge does them."
+        )
+    if len(divisions) > 1:
+        raise UsageError(
+            f"--merge: in {folder} lie parts of {' and of '.join(map(str, divisions))}. Remove the "
+            f"files {before}part-*-of-N* of all divisions but one."
+        )
+    every = parts_of(divisions[0])
+    missing = [str(part.number) for part in every if part not in found]
+    if missing:
+        raise UsageError(
+            f"--merge: of {divisions[0]} parts of {what} {len(missing)} are missing: "
+            f"{and_more(missing, _SHOWN)}. Do them first (--part K/{divisions[0]})."
+        )
+    return {part: found[part] for part in every}
 
 
 def lock_work(folder: Path, output: Path, part: Part | None) -> IO[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
+import shutil
 import sys
 import tempfile
 import time
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from asdf.errors import AsdfError
-from asdf.remote import address_of, refuse_unwritable, upload_object
+from asdf.remote import address_of, refuse_unwritable, remove_objects, upload_object
 from asdf.runs.streams import STDOUT, NobodyReadsError, descriptor_of, stream_advice
 from asdf.runs.systems import lock, open_flags, unlock
 from asdf.text import AnyPath
@@ -133,6 +134,39 @@ def remove_unfinished(folder: Path, older_than_s: float = 0.0, output: str = "")
         with suppress(OSError):  # another process may remove it as well, or may own it
             if not older_than_s or time.time() - path.stat().st_mtime > older_than_s:
                 path.unlink()
+
+
+def files_named(folder: Path, *beginnings: str, end: str = "") -> list[Path]:
+    """Return the files of a folder, on a disk or in a store, whose names begin and end so, sorted.
+
+    There are none where there is no such folder.
+
+    Raises:
+        AsdfError: it cannot be read.
+    """
+    found = []
+    try:
+        for path in folder.iterdir():
+            if path.name.startswith(beginnings) and path.name.endswith(end):
+                found.append(path)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise AsdfError(f"cannot read {folder}: {error.strerror}. Check its permissions.") from None
+    return sorted(found)
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder, on a disk or in a store, with all that is in it.
+
+    Raises:
+        OSError, AsdfError: it cannot be removed.
+    """
+    address = address_of(folder)
+    if address is None:
+        shutil.rmtree(folder)
+    else:
+        remove_objects(address)
 
 
 def write_text(path: AnyPath, text: str) -> None:

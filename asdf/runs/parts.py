@@ -11,22 +11,23 @@ import json
 import secrets
 import time
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from glob import escape
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from asdf.runs.files import atomic_write, remove_unfinished
+from asdf.remote import is_remote
+from asdf.runs.files import atomic_write, files_named, remove_unfinished
 from asdf.runs.log import LOG
 
 # Arrays of equally many rows, or of as many as a column of counts says.
 Columns = dict[str, np.ndarray]
 
-# How much a killed process may lose.
+# How much a killed process may lose: on a disk, and in a store, where each part is a request.
 SAVED_EVERY_S = 20.0
+STORED_EVERY_S = 60.0
 _WORK = "work"
 # A part is written within seconds.
 _ABANDONED_S = 3600.0
@@ -39,17 +40,26 @@ class Parts:
         saved: True if this process has saved a part.
     """
 
-    def __init__(self, folder: Path, prefix: str, work: Callable[[], dict[str, Any]]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        prefix: str,
+        work: Callable[[], dict[str, Any]],
+        others: Sequence[str] = (),
+    ) -> None:
         """Prepare parts in `folder`, which all processes see; nothing is read or written yet.
 
         Args:
+            folder: Folder on a disk or in a store.
             prefix: Beginning of the names of the parts' files.
             work: returns all that the numbers depend on, as plain values; called when a part is
                 read or written, as it may take seconds.
+            others: Beginnings of the names of files of the same work that are read, too.
         """
         self.saved = False
         self._folder = folder
         self._prefix = prefix
+        self._others = others
         self._work = work
         self._added: list[Columns] = []
         self._saved_at = time.monotonic()
@@ -57,7 +67,8 @@ class Parts:
     @property
     def due(self) -> bool:
         """Whether the last part was saved, or the work begun, long enough ago."""
-        return time.monotonic() - self._saved_at > SAVED_EVERY_S
+        every = STORED_EVERY_S if is_remote(self._folder) else SAVED_EVERY_S
+        return time.monotonic() - self._saved_at > every
 
     def add(self, columns: Columns) -> None:
         """Add what has been done; it is lost with the process until `save`."""
@@ -110,9 +121,8 @@ class Parts:
         # Another run may be at the same work, and writing a part now.
         remove_unfinished(self._folder, older_than_s=_ABANDONED_S)
 
-    def _paths(self) -> Iterator[Path]:
-        # Sorted first: files are removed on the way.
-        yield from sorted(self._folder.glob(f"{escape(self._prefix)}*.npz"))
+    def _paths(self) -> list[Path]:
+        return files_named(self._folder, self._prefix, *self._others, end=".npz")
 
 
 def join_columns(parts: Sequence[Columns]) -> Columns:
@@ -131,7 +141,8 @@ def _read_part(path: Path) -> Columns | None:
     """Return the columns of a part, with its work; None for a file that is damaged."""
     with (
         suppress(OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile),
-        np.load(path, allow_pickle=False) as file,
+        path.open("rb") as opened,
+        np.load(opened, allow_pickle=False) as file,
     ):
         return {name: file[name] for name in file.files}
     return None

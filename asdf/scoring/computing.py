@@ -1,9 +1,10 @@
 """Device, memory, threads, precision and engine that scores are computed with.
 
-Invariant: lists (and thus validation and stage 2) and the Detector compute alike in one precision,
-whatever the surrounding program has chosen. Scores are recorded with the precision that was really
-used: a device that lacks the requested precision is logged, or refused. The score itself is always
-a float32 number; scores of the two engines differ by at most 1e-5 (`asdf.networks.packed`).
+Invariant: a list, and with it validation and stage 2, and the Detector compute alike for one
+precision, whatever the program around them has chosen. What is recorded with scores is what they
+were computed in: where a device lacks the requested precision, that is logged, or refused. The
+score itself is a float32 number in any case; scores of both engines differ by 1e-5 at most
+(`asdf.packed`).
 
 The default precision, 'auto', is TF32 on GPUs that have it: fp32 takes several times as long there,
 and TF32 moved no error rate of the networks that were tried (benchmarks/RESULTS.md).
@@ -27,7 +28,7 @@ import torch
 from asdf.distributed.cores import usable_cores
 from asdf.distributed.gpu_arithmetic import arithmetic
 from asdf.errors import AsdfError, UsageError
-from asdf.networks.packed import (
+from asdf.packed import (
     NO_BFLOAT16,
     computes_bfloat16,
     is_available,

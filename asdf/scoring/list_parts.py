@@ -69,14 +69,25 @@ def work_of(
             },
         }
 
+    if not scorer.keeps_network:
+        # Before its first batch: it leaves another network, of packed layers.
+        describe()
     return describe
 
 
-def open_parts(output: Path | None, what: str, work: Work) -> Parts | None:
-    """Open the parts next to an output; return None if nothing is to be saved."""
+def open_parts(
+    output: Path | None, what: str, work: Work, others: Collection[str] = ()
+) -> Parts | None:
+    """Return the parts next to an output; None where nothing is to be saved.
+
+    Args:
+        what: What their files are called.
+        others: What other files of the same work are called, which are read, too.
+    """
     if output is None:
         return None
-    return Parts(output.parent, f".{output.name}.{what}-", work)
+    beginnings = [f".{output.name}.{each}-" for each in (what, *others)]
+    return Parts(output.parent, beginnings[0], work, beginnings[1:])
 
 
 def remove_parts(output: Path) -> None:

@@ -26,7 +26,7 @@ from asdf.runs.log import LOG
 from asdf.runs.parts import Columns, join_columns
 from asdf.runs.progress import track
 from asdf.scoring.agreement import ScoringSettings, agree_on_engine, agree_on_precision
-from asdf.scoring.list_division import mark_part, rows_name, timed_keys
+from asdf.scoring.list_division import mark_part, rows_name, rows_of_parts, timed_keys
 from asdf.scoring.list_over_time import ListOverTime
 from asdf.scoring.list_parts import (
     LOSSES,
@@ -120,6 +120,7 @@ def score_with_extras(  # noqa: PLR0913
     output: Path | None = None,
     *,
     part: Part | None = None,
+    merges: bool = False,
 ) -> ScoredList | None:
     """Score all trials, with extras, on the main rank; return None on the others.
 
@@ -131,26 +132,29 @@ def score_with_extras(  # noqa: PLR0913
         output: Path of the file for the scores. Intermediate results are saved next to it from time
             to time, and a later call resumes from them (`asdf.scoring.list_parts.remove_parts` once
             the file is written); None: nothing is saved.
-        part: Part of the list to score and save for `take_parts`, which requires an output; the
-            result is then None. Extras that follow time cannot be divided.
+        part: Part of the list that is scored and saved next to an output, for a merge; None is
+            returned then. Extras that follow time have no parts.
+        merges: Whether all parts are done, and their rows are put together.
 
     Raises:
         AsdfError: a recording cannot be read, a score is not a finite number, or a batch does not
             fit into the device's memory.
-        UsageError: the network gives no such extra, or the extra follows time and the network does
-            not hear whole recordings.
+        UsageError: the network gives no such extra, or does not hear whole recordings, and an extra
+            follows their time; or parts do not make a whole.
         Stopped: a stop was requested; what was scored is saved next to `output`.
     """
     scorer.require(wanted)
     what = f"scoring {utterances.name}"
     batches = scorer.plan_batches(lengths)
     work = work_of(scorer, utterances, batches, settings, wanted)
-    rows = ListRows(open_parts(output, rows_name(part), work))
+    others: list[str] = []
+    if merges:
+        others = world.run_on_main(lambda: rows_of_parts(output, work, utterances.name))
     over_time = {}
     for key in timed_keys(scorer, wanted, part):
         parts = open_parts(output, key, work)
         over_time[key] = ListOverTime(scorer, key, utterances, lengths, settings.sad, parts)
-    progress = _Progress(rows, over_time)
+    progress = _Progress(ListRows(open_parts(output, rows_name(part), work, others)), over_time)
     remaining = progress.take_up(batches, part, world, what)
     local = remaining[world.rank :: world.size]
     references = embed_references(scorer, bool(remaining), settings, world, stop)

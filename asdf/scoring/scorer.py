@@ -27,10 +27,10 @@ from asdf.networks import fixed_samples, scoring_length
 from asdf.networks.extras import Extra
 from asdf.networks.heads import extras_of
 from asdf.networks.interface import as_outputs, takes_references, waveform_channels
-from asdf.networks.packed import PackedNetwork
 from asdf.networks.pair_network import EMBEDDED, no_reference, unwanted_reference
 from asdf.networks.split import state_digest
 from asdf.networks.trained_loss import loss_of
+from asdf.packed import PackedNetwork
 from asdf.scoring.computing import (
     PACKED,
     ScoringPrecision,
@@ -100,8 +100,9 @@ class Scorer(WaveformScorer):
     Attributes:
         trial_loss: Loss of the trials of lists, computed with their scores; None: no loss.
         takes_references: Whether the network compares each recording with a reference.
-        list_references: References of the next list to score; None if it has none or the network
-            takes none.
+        list_references: References of the list that is scored next; None: it has none, or the
+            network takes none.
+        keeps_network: Whether its first batch leaves the network's layers as they are.
     """
 
     trial_loss: TrialLoss | None = None
@@ -143,6 +144,7 @@ class Scorer(WaveformScorer):
         self._network = network.to(self.device)
         self.engine = choose_engine(engine, precision)
         self._packed: PackedNetwork | None = None
+        self.keeps_network = not (owns_network and self.engine == PACKED)
         if self.engine == PACKED:
             dtype = torch.bfloat16 if precision.name == "bf16" else torch.float32
             self._packed = PackedNetwork(self._network, owns_network, dtype)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from asdf.networks.autocast import norms_shortened
-from asdf.networks.packed import NO_BFLOAT16, computes_bfloat16
+from asdf.packed import NO_BFLOAT16, computes_bfloat16
 
 # Compute capabilities of NVIDIA's with tensor cores for bf16, and for fp16.
 _BF16_NEEDS = (8, 0)

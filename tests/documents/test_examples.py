@@ -11,6 +11,7 @@ import pytest
 from tests.conftest import ROOT
 from tests.documents.blocks import SETTING, SHELL, blocks_of
 from tests.documents.test_run import PAGES, name_of
+from tests.sources import FILES, is_command
 
 MODULES = [
     *sorted((ROOT / "asdf").rglob("*.py")),
@@ -68,11 +69,11 @@ def test_examples_of_help_can_be_copied():
     assert {name: lines for name, lines in wrong.items() if lines} == {}
     # An explanation on a line of its own, under an example that was too long for both.
     stray = []
-    for path in sorted((ROOT / "asdf" / "commands").glob("*.py")):
+    for path in filter(is_command, FILES):
         before = ""
         for line in help_of(path).splitlines():
             if line.startswith(" " * (INDENT + 1)) and not before.endswith("\\"):
-                stray.append(f"{path.name}: {line.strip()}")
+                stray.append(f"{name_of(path)}: {line.strip()}")
             before = line
     assert stray == []
     assert sum(len(examples_of(help_of(path))) for path in MODULES) > 100

@@ -63,7 +63,7 @@ def test_every_command_states_its_options(name):
 
 
 def test_options_are_those_of_the_help():
-    options = read_options("asdf.commands.launch")
+    options = read_options("asdf.launcher.commands.launch")
     points = {"--folds", "--seeds", "--sweep", "--random", "--random-seed"}
     where = {"--gpus", "--slots", "--processes-per-run", "--slurm", "--max-running"}
     search = {"--search", "--trials", "--storage", "--objective", "--pruner"}

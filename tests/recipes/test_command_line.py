@@ -141,7 +141,7 @@ def test_a_dry_run_divides_a_global_minibatch_or_says_that_it_cannot(recipe, cap
     outcome = recipe.call(capsys, *words, "network.global_minibatch_size=8")
     assert outcome.status == 0, outcome.output
     assert (
-        "minibatch 2 x 4 processes x 1 minibatches per step = 8 utterances per optimiser step"
+        "minibatch 2 x 4 processes x 1 minibatch per step = 8 utterances per optimiser step"
         in outcome.output
     )
     outcome = recipe.call(capsys, *words, "network.global_minibatch_size=10")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import secrets
 import shutil
 import tarfile
 from collections.abc import Iterator
@@ -15,7 +13,7 @@ import torch
 
 from asdf.__main__ import main
 from tests.conftest import Outcome, RecipeFolder
-from tests.stores import memory_store, put
+from tests.stores import memory_store, put, s3_store
 from tests.unit.conftest import small_settings, write_small_network
 
 CONFIG = """
@@ -102,25 +100,10 @@ def test_runs_are_not_written_into_stores(recipe, packed, capsys) -> None:
 
 
 @pytest.fixture
-def bucket(monkeypatch, tmp_path) -> Iterator[str]:
+def bucket() -> Iterator[str]:
     """The address of an empty bucket of a local S3 server."""
-    pytest.importorskip("s3fs")
-    server = pytest.importorskip("moto.server").ThreadedMotoServer(port=0, verbose=False)
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server.start()
-    _, port = server.get_host_and_port()
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "test")
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
-    import s3fs
-
-    # Those of an earlier server, with its address.
-    s3fs.S3FileSystem.clear_instance_cache()
-    name = f"s3://corpora-{secrets.token_hex(4)}"
-    s3fs.S3FileSystem(use_listings_cache=False).mkdir(name)
-    yield name
-    server.stop()
+    with s3_store() as address:
+        yield address
 
 
 def done(outcome: Outcome) -> str:

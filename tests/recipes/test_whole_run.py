@@ -8,7 +8,7 @@ import torch
 
 from asdf.evaluation import eer, read_scores
 from asdf.interchange import network_digest
-from asdf.networks.packed import is_available
+from asdf.packed import is_available
 from asdf.settings import Settings
 
 

@@ -56,6 +56,24 @@ def tiny() -> Sections:
     return settings
 
 
+@pytest.fixture
+def small(tiny) -> Sections:
+    """Settings with `tiny`'s front end and small back ends."""
+    tiny.back_end.mhfa_embedding = 24
+    tiny.back_end.sls_hidden = 32
+    tiny.back_end.sls_samples = 8000
+    tiny.back_end.conformer_dimension = 16
+    tiny.back_end.conformer_blocks = 2
+    tiny.back_end.lcnn_projection = 32
+    tiny.back_end.resnet_projection = 20
+    tiny.back_end.resnet_embedding = 40
+    tiny.back_end.ecapa_channels = 16
+    tiny.back_end.mamba_dimension = 16
+    tiny.back_end.mamba_blocks = 2
+    tiny.back_end.spectra_samples = 8000
+    return tiny
+
+
 def write_small_network(path: Path, settings: Sections | None = None, **entries) -> Path:
     """Write a network file of random weights; `entries` go into it as they are."""
     settings = settings or small_settings()

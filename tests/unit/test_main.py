@@ -12,11 +12,11 @@ import pytest
 
 from asdf.__main__ import COMMANDS as COMMANDS_OF_ASDF
 from asdf.__main__ import GROUPS, main
-from asdf.commands.embed import _once_on_screen
 from asdf.errors import UsageError
 from asdf.evaluation import write_scores
 from asdf.recipe.ending import _report
 from asdf.runs.streams import NobodyReadsError
+from asdf.tasks.embeddings.commands.embed import _once_on_screen
 from tests.conftest import PATIENCE_S, RECIPE
 
 FULL = Path("/dev/full")
@@ -233,6 +233,17 @@ def test_without_a_command_all_are_listed_in_groups(capsys):
     assert positions == sorted(positions)
     assert re.findall(r"^  ([a-z][\w-]*) ", shown, re.MULTILINE) == list(COMMANDS_OF_ASDF)
     assert len(COMMANDS_OF_ASDF) == sum(map(len, GROUPS.values()))
+
+
+def test_commands_are_imported_without_torch_and_without_their_work():
+    """The folder of its subject stands on the way to a command: its door has to be a lazy one."""
+    code = (
+        "import importlib, sys\nfrom asdf.__main__ import COMMANDS, OLDER, module_name\n"
+        "for name in (*COMMANDS, *OLDER):\n    importlib.import_module(module_name(name))\n"
+        "heavy = {'torch', 'fastapi', 'huggingface_hub', 'asdf.demo.synthetic_corpus'}\n"
+        "assert not heavy & sys.modules.keys(), heavy & sys.modules.keys()\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @pytest.mark.parametrize(("word", "near"), [("scor", "score"), ("evalute", "evaluate")])

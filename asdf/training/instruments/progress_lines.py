@@ -16,6 +16,7 @@ from asdf.data.loaders import BatchLoader
 from asdf.data.training_plan import TrainingPlan
 from asdf.runs.log import LOG
 from asdf.settings.sections import Network
+from asdf.text import count_of
 from asdf.training.callback_group import CallbackGroup
 from asdf.training.instruments.clock import COMMUNICATION, DATA
 from asdf.training.instruments.stragglers import OwnTimes, find_straggler
@@ -60,7 +61,7 @@ class DataWait:
             return ""
         self._is_reported = True
         percentage = 100 * self._waited_s / self._total_s
-        cores = f"{self.cores} core{'s' * (self.cores != 1)}"
+        cores = count_of(self.cores, "core")
         remedy = (
             f"the {cores} of this process can read no faster. Ask for more cores, keep the "
             "recordings on a disk of the node itself, as WAV at 16 kHz, or augment less"
@@ -266,10 +267,9 @@ class ProgressLines:
         skipped = last.take_skipped()
         if skipped:
             LOG.info(
-                "fp16 skipped %d step%s since the last line, whose gradients were not finite: "
+                "fp16 skipped %s since the last line, whose gradients were not finite: "
                 "loss scale %g",
-                skipped,
-                "s" * (skipped != 1),
+                count_of(skipped, "step"),
                 last.loss_scale,
             )
         return {"loss_scale": last.loss_scale, "skipped_steps": skipped}

@@ -10,9 +10,9 @@ import asdf
 from asdf.checkpoint.network_file import NetworkFile, write_network_file
 from asdf.checkpoint.network_reading import fill_network, read_network_file
 from asdf.checkpoint.safetensors_network import write_hub_folder, write_safetensors_network
-from asdf.commands import export_network
 from asdf.errors import AsdfError, UsageError
 from asdf.interchange import read_network, recognise, write_onnx, write_torchscript
+from asdf.interchange.commands import export_network
 from asdf.networks import build_network
 from asdf.training.losses.loss_building import build_loss
 from asdf.trials.trial_list import TrialList

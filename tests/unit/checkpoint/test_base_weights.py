@@ -9,9 +9,9 @@ import asdf
 from asdf.checkpoint.base_weights import find_base
 from asdf.checkpoint.network_file import NetworkFile, write_network_file
 from asdf.checkpoint.network_reading import fill_network, read_network_file
-from asdf.commands import export_network
 from asdf.errors import AsdfError
 from asdf.interchange import build_pretrained, model_card_text, read_network
+from asdf.interchange.commands import export_network
 from asdf.networks import Wav2Vec2FrontEnd, build_network
 from asdf.networks.front_ends.trained_parts import all_parameters
 from asdf.settings.sections import Adapter, Lora, Sections
@@ -224,7 +224,7 @@ def test_a_file_asks_for_no_more_memory_than_it_and_its_base_bring(based, tmp_pa
 
 
 def test_a_file_without_all_layers_is_not_imported_but_exported(based, tmp_path):
-    from asdf.commands import import_network
+    from asdf.interchange.commands import import_network
 
     _, path = save(based, tmp_path / "net.pt")
     with pytest.raises(AsdfError, match="python -m asdf export"):

@@ -8,8 +8,8 @@ import json
 import pytest
 
 from asdf.__main__ import main
-from asdf.commands import doctor
 from asdf.doctor import MISSING, OK, WARNING, Finding
+from asdf.doctor import command as doctor
 from asdf.errors import UsageError
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -18,11 +20,13 @@ import soundfile
 import asdf
 from asdf.__main__ import main
 from asdf.errors import AsdfError
-from asdf.networks.packed import is_available
+from asdf.packed import is_available
+from asdf.remote import RemotePath, find_objects
 from asdf.scoring.scorer import Scorer
 from asdf.tasks.embeddings.embedding_files import Embeddings, read_embeddings, write_embeddings
 from asdf.trials.trial_list import TrialList
 from tests.conftest import PATIENCE_S
+from tests.stores import put, s3_store
 from tests.unit.conftest import small_settings, sound, write_small_network
 
 
@@ -36,13 +40,20 @@ def folder(tmp_path_factory) -> Path:
         soundfile.write(path, sound(3000 + 700 * (index % 9), index), 16000)
         rows.append(f"audio/{index}.wav\t{index % 2}\ts{index % 5}\tA0{index % 3}\n")
     (folder / "trials.txt").write_text("".join(rows))
+    write_network(folder / "network.pt")
+    return folder
+
+
+def write_network(path: Path, **values) -> Path:
     settings = small_settings(
-        network_class="asdf.networks.ComposedDetector", minibatch_size=2, train_clip_size=4000
+        network_class="asdf.networks.ComposedDetector",
+        minibatch_size=2,
+        train_clip_size=4000,
+        **values,
     )
     settings.front_end.front_end_class = "filter_bank"
     settings.back_end.back_end_class = "linear"
-    write_small_network(folder / "network.pt", settings)
-    return folder
+    return write_small_network(path, settings)
 
 
 def embed(folder: Path, out: Path, *words: object) -> int:
@@ -296,10 +307,10 @@ def test_parts_that_do_not_make_a_whole_are_refused_and_stay(folder, tmp_path, c
     out = tmp_path / "out.npz"
     trials = folder / "trials.txt"
     assert embed(folder, out, trials, "--merge") == 2
-    assert "no part is done" in capsys.readouterr().err
+    assert "there are no parts of trials that are done" in capsys.readouterr().err
     assert embed(folder, out, trials, "--part", "2/3") == 0
     assert embed(folder, out, trials, "--merge") == 2
-    assert "of 3 parts 2 are missing: 1, 3" in capsys.readouterr().err
+    assert "of 3 parts of trials 2 are missing: 1, 3" in capsys.readouterr().err
     for part in ("1/3", "3/3"):
         assert embed(folder, out, trials, "--part", part) == 0
     saved = sorted((tmp_path / ".out.npz.progress").iterdir())
@@ -312,38 +323,55 @@ def test_parts_that_do_not_make_a_whole_are_refused_and_stay(folder, tmp_path, c
     assert set(saved) <= set((tmp_path / ".out.npz.progress").iterdir())
 
 
-@pytest.mark.parametrize("moves", range(4))
-def test_a_merge_that_is_killed_goes_on(folder, whole, tmp_path, monkeypatch, moves):
-    """Of two parts each has a file of rows, and a mark."""
+def test_a_merge_that_fails_leaves_the_parts_and_computes_nothing(
+    folder, whole, tmp_path, monkeypatch
+):
     out = tmp_path / "out.npz"
     for part in ("1/2", "2/2"):
         assert embed(folder, out, folder / "trials.txt", "--part", part) == 0
-    done = []
-
-    class Killed(BaseException):
-        pass
-
-    def killed_at(original):
-        def change(path, *arguments, **options):
-            if "part-" in path.name and path.parent.name == ".out.npz.progress":
-                if len(done) == moves:
-                    raise Killed
-                done.append(path.name)
-            return original(path, *arguments, **options)
-
-        return change
-
-    with monkeypatch.context() as patch:
-        for name in ("rename", "unlink"):
-            patch.setattr(Path, name, killed_at(getattr(Path, name)))
-        with pytest.raises(Killed):
-            embed(folder, out, folder / "trials.txt", "--merge")
-        assert len(done) == moves and not out.exists()
-    # The merge computes nothing.
+    saved = sorted((tmp_path / ".out.npz.progress").glob(".trials.part-*"))
+    assert len(saved) == 4
     monkeypatch.setattr(Scorer, "compute", None)
+    out.mkdir()
+    assert embed(folder, out, folder / "trials.txt", "--merge") == 1
+    assert sorted((tmp_path / ".out.npz.progress").glob(".trials.part-*")) == saved
+    out.rmdir()
     assert embed(folder, out, folder / "trials.txt", "--merge") == 0
     assert out.read_bytes() == whole.read_bytes()
     assert [path.name for path in tmp_path.iterdir()] == ["out.npz"]
+
+
+@pytest.mark.parametrize("engine", ["packed", "plain"])
+def test_parts_of_a_network_with_packed_layers_are_of_one_network(
+    folder, tmp_path, monkeypatch, engine
+):
+    """Its first batch replaces layers: parts, a part that goes on, and the merge know it alike."""
+    lines = (folder / "trials.txt").read_text().splitlines(keepends=True)
+    (tmp_path / "list.txt").write_text("".join(lines[:7]))
+    write_small_network(tmp_path / "network.pt", small_settings(minibatch_size=1))
+    audio = ["--folder", folder, "--engine", engine]
+
+    def run(out: str, *words: object) -> int:
+        return embed(tmp_path, tmp_path / out, tmp_path / "list.txt", *audio, *words)
+
+    assert run("whole.npz") == 0
+    monkeypatch.setattr("asdf.runs.parts.SAVED_EVERY_S", -1)
+    compute_batch = Scorer.compute
+    computed: list[int] = []
+    stops = [2]
+
+    def compute(scorer, waveforms, *wanted):
+        if len(computed) in stops:
+            raise KeyboardInterrupt(stops.clear())
+        computed.append(len(waveforms))
+        return compute_batch(scorer, waveforms, *wanted)
+
+    monkeypatch.setattr(Scorer, "compute", compute)
+    assert run("out.npz", "--part", "1/2") == 130
+    for way in (["--part", "1/2"], ["--part", "2/2"], ["--merge"]):
+        assert run("out.npz", *way) == 0
+    assert sum(computed) == 6
+    assert (tmp_path / "out.npz").read_bytes() == (tmp_path / "whole.npz").read_bytes()
 
 
 def test_what_one_process_has_left_is_not_merged(folder, tmp_path, monkeypatch, capsys):
@@ -363,7 +391,7 @@ def test_what_one_process_has_left_is_not_merged(folder, tmp_path, monkeypatch, 
     assert list((tmp_path / ".out.npz.progress").glob(".trials.rows-*.npz"))
     capsys.readouterr()
     assert embed(folder, out, folder / "trials.txt", "--merge") == 2
-    assert "no part is done" in capsys.readouterr().err
+    assert "there are no parts of trials that are done" in capsys.readouterr().err
     assert not out.exists()
 
 
@@ -397,3 +425,110 @@ def test_mistakes_of_divisions(folder, tmp_path, capsys):
     assert "leave --processes out" in capsys.readouterr().err
     assert embed(folder, out, trials, "--slurm", "2", "--dry-run") == 0
     assert "-m asdf embed" in capsys.readouterr().out
+
+
+@pytest.fixture
+def store(folder) -> Iterator[str]:
+    """A bucket with the network, the list and its recordings."""
+    with s3_store() as address:
+        put(folder / "network.pt", f"{address}/network.pt")
+        put(folder / "trials.txt", f"{address}/trials.txt")
+        put(folder / "audio", f"{address}/audio")
+        yield address
+
+
+@pytest.fixture
+def machine(store, tmp_path, monkeypatch):
+    """Runs the command with names of the store alone, on a machine that has a disk of its own."""
+
+    def run(name: str, *words: str, network: str = "network.pt") -> int:
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / name / "cache"))
+        (tmp_path / name).mkdir(exist_ok=True)
+        monkeypatch.chdir(tmp_path / name)
+        named = [f"{store}/{network}", f"{store}/trials.txt", "--output", f"{store}/out/e.npz"]
+        return main(["embed", *named, "--device", "cpu", "--workers", "0", *words])
+
+    return run
+
+
+def test_machines_that_share_no_disk_embed_into_a_store(
+    store, machine, whole, tmp_path, monkeypatch, capfd
+):
+    """A part that is stopped on one machine goes on on another, and any of them merges."""
+    monkeypatch.setattr("asdf.runs.parts.STORED_EVERY_S", -1)
+    compute_batch = Scorer.compute
+    computed: list[int] = []
+    seen: list[list[str]] = []
+
+    def compute(scorer, waveforms, *wanted):
+        if len(computed) == 3 and not seen:
+            # What a machine would leave that is switched off now.
+            seen.append(find_objects(f"{store}/out/.e.npz.progress"))
+            raise KeyboardInterrupt
+        computed.append(len(waveforms))
+        return compute_batch(scorer, waveforms, *wanted)
+
+    monkeypatch.setattr(Scorer, "compute", compute)
+    assert machine("one", "--part", "1/2") == 130
+    assert sum(".trials.part-1-of-2-rows-" in name for name in seen[0]) == 3
+    assert machine("two", "--part", "2/2") == 0
+    assert machine("three", "--merge") == 2
+    assert "of 2 parts of trials 1 are missing: 1" in capfd.readouterr().err
+    assert machine("two", "--part", "1/2") == 0
+    # Each recording once, on whichever machine; and measured once.
+    assert sum(computed) == 30
+    tables = find_objects(f"{store}/out/.e.npz.progress/lengths")
+    assert sum(name.endswith(".tsv") for name in tables) == 1
+    assert machine("three", "--merge") == 0
+    assert sum(computed) == 30
+    assert RemotePath(f"{store}/out/e.npz").read_bytes() == whole.read_bytes()
+    assert find_objects(f"{store}/out") == ["e.npz"]
+    assert machine("three", "--part", "1/2") == 0
+    assert machine("one", "--part", "1/1") == 0
+    assert machine("three", "--merge") == 2
+    assert "lie parts of 1 and of 2" in capfd.readouterr().err
+
+
+def test_parts_of_another_network_in_a_store_are_refused_and_stay(store, machine, tmp_path, capfd):
+    values = {"max_evaluation_utterance_length_in_samples": 7999}
+    put(write_network(tmp_path / "other.pt", **values), f"{store}/other.pt")
+    assert machine("one", "--part", "1/2") == 0
+    assert machine("two", "--part", "2/2", network="other.pt") == 0
+    saved = find_objects(f"{store}/out")
+    assert machine("one", "--merge") == 2
+    said = capfd.readouterr().err
+    assert "parts of another network, list, option or kind of device" in said
+    assert "2 of 2. Do them again" in said
+    assert find_objects(f"{store}/out") == saved and "e.npz" not in saved
+
+
+def test_one_process_embeds_a_folder_of_a_store_into_the_store(folder, store, machine, tmp_path):
+    local = tmp_path / "local.npz"
+    assert embed(folder, local, folder / "audio") == 0
+    named = [f"{store}/network.pt", f"{store}/audio", "--output", f"{store}/a.npz"]
+    assert main(["embed", *named, "--device", "cpu", "--workers", "0"]) == 0
+    assert RemotePath(f"{store}/a.npz").read_bytes() == local.read_bytes()
+    # Of a folder all recordings are decoded first, so that one is left out that is cut off.
+    soundfile.write(tmp_path / "cut.flac", sound(8000, 1), 16000)
+    (tmp_path / "cut.flac").write_bytes((tmp_path / "cut.flac").read_bytes()[:3000])
+    put(tmp_path / "cut.flac", f"{store}/audio/cut.flac")
+    assert main(["embed", *named, "--device", "cpu", "--workers", "0"]) == 1
+    lines = [f"sp {index} - A01 spoof\n" for index in range(30)]
+    (tmp_path / "protocol.txt").write_text("".join(lines))
+    put(tmp_path / "protocol.txt", f"{store}/protocol.txt")
+    named = [f"{store}/network.pt", f"{store}/protocol.txt", "--folder", store]
+    named += ["--output", f"{store}/p.npz"]
+    assert main(["embed", *named, "--device", "cpu", "--workers", "0"]) == 0
+    content = io.BytesIO(RemotePath(f"{store}/p.npz").read_bytes())
+    with np.load(content, allow_pickle=False) as found:
+        assert found["ids"].tolist() == [f"audio/{index}.wav" for index in range(30)]
+        order = [int(Path(name).stem) for name in read_embeddings(local).trials.ids]
+        expected = read_embeddings(local).embeddings_NE
+        np.testing.assert_allclose(found["embeddings"][order], expected, atol=1e-5)
+    assert [name for name in find_objects(store) if ".npz" in name] == ["a.npz", "p.npz"]
+
+
+def test_a_web_server_takes_no_parts(folder, tmp_path, capfd):
+    out = "https://example.org/e.npz"
+    assert embed(folder, out, folder / "trials.txt", "--part", "1/2") == 2
+    assert f"{out} cannot be written: a web server takes no files" in capfd.readouterr().err

@@ -171,6 +171,14 @@ def test_of_xlsr_every_published_layer_is_there():
     assert published_state(asdf.networks.SSL_AASIST(settings))[1] == []
 
 
+def test_the_authors_of_nes2net_x_keep_its_back_end_in_a_module_of_its_own():
+    settings = settings_of("SSL_Nes2NetX")
+    settings.front_end.architecture = "tiny"
+    state, _ = published_state(build_network(settings))
+    layers = [name for name in state if not name.startswith("ssl_model.model.")]
+    assert layers and all(name.startswith("Nested_Res2Net_TDNN.") for name in layers)
+
+
 def test_tcms_positions_are_in_its_layout(make, run, tmp_path):
     """The published program loads strictly."""
     _, path = make("SSL_ConformerTCM")

@@ -6,11 +6,11 @@ import sys
 import pytest
 
 from asdf.__main__ import main
-from asdf.commands.launch_jobs import launcher_overrides, make_jobs
 from asdf.distributed.builds import Build
 from asdf.distributed.cores import usable_cores
 from asdf.distributed.devices import SeenGpus
 from asdf.launcher import Job, plan_runs
+from asdf.launcher.commands.launch_jobs import launcher_overrides, make_jobs
 from asdf.launcher.slots import Slots
 from tests.conftest import ROOT
 
@@ -145,7 +145,7 @@ def test_without_gpus_a_config_that_needs_one_is_refused(recipe, capsys, monkeyp
     assert "config needy: computing.use_gpu = 'required', but no NVIDIA GPU is here" in error
     assert error.endswith("A launch computes on the CPU with --slots N.\n")
     hidden = SeenGpus(0, 2, Build("2.14.1", "CUDA 13.0"), shown="")
-    monkeypatch.setattr("asdf.commands.launch_jobs.look_without_torch", lambda: hidden)
+    monkeypatch.setattr("asdf.launcher.commands.launch_jobs.look_without_torch", lambda: hidden)
     status, error = launch(recipe, capsys, "debug")
     assert status == 2 and "has 2 NVIDIA GPUs, but CUDA_VISIBLE_DEVICES='' hides them" in error
     # Asked for: no GPU is looked for.

@@ -26,7 +26,7 @@ from asdf.errors import UsageError
 from asdf.evaluation import read_scores
 from asdf.interchange import network_digest
 from asdf.metrics.calibration import Calibration
-from asdf.networks.packed import is_available
+from asdf.packed import is_available
 from tests.unit.conftest import small_settings, sound, write_small_network
 
 NAMES = ["a.wav", "b.flac", "c.WAV", "d.ogg", "e.mp3"]

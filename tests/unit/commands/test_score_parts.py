@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 from pathlib import Path
@@ -9,13 +10,15 @@ from pathlib import Path
 import pytest
 import soundfile
 
+from asdf import Detector
 from asdf.__main__ import main
+from asdf.commands import score_parts
 from asdf.commands.score_journal import journal_path
 from asdf.errors import UsageError
-from asdf.remote import RemotePath, stores
+from asdf.remote import RemotePath, find_objects, stores
 from asdf.runs.divisions import Part
 from asdf.runs.systems import can_lock
-from tests.stores import memory_store
+from tests.stores import memory_store, s3_store
 from tests.unit.conftest import small_settings, sound, write_small_network
 
 COUNT = 7
@@ -215,8 +218,42 @@ def test_machines_that_share_no_disk_leave_their_parts_in_the_store(
         assert left == sorted(NAMES)
 
 
-def test_slurm_needs_a_folder(score):
-    pytest.importorskip("fsspec")
-    outputs = ("--scores", "memory://b/out.txt", "--csv", "memory://b/out.csv")
-    status, said = score(*outputs, "--slurm", "2", "--dry-run")
-    assert status == 2 and "--slurm writes its scripts next to the output" in said
+@pytest.mark.parametrize(
+    ("bytes_at_once", "known"),
+    [(1 << 26, 2), pytest.param(1e-9, 0, id="a journal too large for now")],
+)
+def test_a_part_that_is_killed_goes_on_elsewhere_from_what_was_stored(
+    score, whole, tmp_path, monkeypatch, bytes_at_once, known
+):
+    monkeypatch.setattr(score_parts, "STORED_EVERY_S", 1e-6)
+    monkeypatch.setattr(score_parts, "_BYTES_AT_ONCE", bytes_at_once)
+
+    class Killed(BaseException):
+        pass
+
+    def killed(self, *words, **options):
+        yield from itertools.islice(score_many(self, *words, **options), 2)
+        raise Killed
+
+    score_many = Detector.score_many
+    with s3_store() as store:
+
+        def on(machine, *words):
+            monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / machine))
+            return score("--scores", f"{store}/out.txt", "--csv", f"{store}/out.csv", *words)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Detector, "score_many", killed)
+            with pytest.raises(Killed):
+                on("one", "--part", "1/2")
+        status, said = on("two", "--part", "1/2")
+        assert status == 0
+        assert ("2 of 3 recordings were scored before" in said) == (known == 2)
+        # What the killed one has on its disk is less than the store has by now.
+        assert len(list((tmp_path / "one").rglob("*.progress"))) == 1
+        status, said = on("one", "--part", "1/2")
+        assert status == 0 and "3 of 3 recordings were scored before" in said
+        assert on("one", "--part", "2/2")[0] == on("three", "--merge")[0] == 0
+        for name in NAMES:
+            assert RemotePath(f"{store}/{name}").read_bytes() == (whole / name).read_bytes()
+        assert find_objects(store) == sorted(NAMES)

@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from asdf.__main__ import main
-from asdf.commands import serve as serve_command
 from asdf.service.bearer_token import VARIABLE, Token, read_token
+from asdf.service.commands import serve as serve_command
 from asdf.watermarks import searching
 from tests.conftest import ROOT
 from tests.unit.watermarks.test_searching import Loud, Missing

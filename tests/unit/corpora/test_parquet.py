@@ -12,9 +12,9 @@ import pytest
 import soundfile
 
 from asdf.audio import read_audio
-from asdf.commands.corpora import main
 from asdf.corpora import Columns, choose, find_tree, read_known, read_parquet
 from asdf.corpora.checking import OnDisk, compare_with_disk
+from asdf.corpora.commands.corpora import main
 from asdf.errors import AsdfError, UsageError
 from asdf.recipe.declared_corpora import Corpus
 from asdf.trials.lists import check_files

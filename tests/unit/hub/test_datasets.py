@@ -11,7 +11,7 @@ import pytest
 import soundfile
 
 from asdf.audio import read_audio
-from asdf.commands.corpora import main as corpora_command
+from asdf.corpora.commands.corpora import main as corpora_command
 from asdf.errors import AsdfError, UsageError
 from asdf.hub import download_dataset, parse_dataset
 from asdf.recipe.declared_corpora import Corpus, find_corpus

@@ -15,13 +15,13 @@ import soundfile
 
 from asdf.audio import read_audio
 from asdf.audio.reading import audio_length
-from asdf.commands.pack import main
 from asdf.data import lengths
 from asdf.data.lengths import measure_lengths
 from asdf.data.packed_lengths import packed_rows, read_packed_lengths
 from asdf.distributed.world import World
 from asdf.errors import AsdfError, UsageError
 from asdf.packing import PackOptions, pack_list, parse_size
+from asdf.packing.command import main
 from asdf.packing.member_names import member_names
 from asdf.packing.packing import _Packing
 from asdf.recipe.located_corpora import read_named

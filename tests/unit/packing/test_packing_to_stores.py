@@ -11,10 +11,10 @@ import soundfile
 
 from asdf.archives import find_folder
 from asdf.audio import read_audio
-from asdf.commands.pack import main
 from asdf.commands.score_recordings import find_recordings
 from asdf.data.packed_lengths import packed_rows
 from asdf.errors import UsageError
+from asdf.packing.command import main
 from asdf.recipe.located_corpora import read_named
 from asdf.remote import as_path, find_objects
 from asdf.trials.lists import check_files, read_list

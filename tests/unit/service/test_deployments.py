@@ -14,10 +14,10 @@ import yaml
 from starlette.testclient import TestClient
 
 from asdf.__main__ import main
-from asdf.commands.serve import COMMAND, ServeOptions
 from asdf.errors import UsageError
 from asdf.service import ServiceLimits
 from asdf.service.calls import MAX_MESSAGE
+from asdf.service.commands.serve import COMMAND, ServeOptions
 from asdf.service.ray_serve import Replica, ReplicaOptions, application
 from asdf.service.shared_passes import SharedPasses
 from tests.conftest import PATIENCE_S, ROOT

@@ -7,9 +7,9 @@ import json
 import numpy as np
 import pytest
 
-from asdf.commands import sasv
 from asdf.errors import AsdfError, UsageError
 from asdf.evaluation import min_a_dcf, write_scores
+from asdf.tasks.sasv import command as sasv
 from asdf.tasks.sasv.pair_scores import is_pair_list, read_pair_scores
 from asdf.trials.lists import read_list
 from asdf.trials.table import write_trials

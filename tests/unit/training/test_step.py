@@ -13,7 +13,7 @@ from asdf.data.batches import Batch
 from asdf.data.training_plan import TrainingPlan
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
-from asdf.networks.packed import computes_bfloat16
+from asdf.packed import computes_bfloat16
 from asdf.training.instruments.clock import FORWARD
 from asdf.training.step import Step
 from asdf.training.training_precision import choose_precision

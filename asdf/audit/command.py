@@ -1,0 +1,241 @@
+"""Look for what tells the classes of a corpus apart without listening to speech, and for mistakes.
+
+    python -m asdf audit train.txt dev.txt                  # the lists of one corpus
+    python -m asdf audit train.txt -o audit.html --json audit.json
+    python -m asdf audit asvspoof19-train --folder /data    # a corpus of the field by name
+    python -m asdf audit train.txt dev.txt --rebalance balanced
+
+A detector of each feature alone (length, silence, level, noise, bandwidth, codec, file, speaker
+...), and one of all that a network hears, are cross-validated by speaker. One that surely does
+better than --limit is a shortcut: a network may learn it instead of speech. Besides: copies under
+other names, speakers and texts in more than one list, labels that shortcuts contradict, attacks in
+one language only, and damaged, silent and short files. The exit status is 1 if anything was found.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from asdf.commands.named_recordings import read_recordings
+from asdf.commands.options import Command, argument, flag, option, replicates_option
+from asdf.commands.outputs import check_overwriting, show, text_stream, write_outputs
+from asdf.commands.score_journal import Journal
+from asdf.errors import UsageError
+from asdf.runs.files import write_text
+from asdf.runs.progress import track
+from asdf.runs.streams import is_stdout
+from asdf.tables.table import each
+from asdf.text import numbered
+from asdf.trials.table import write_trials
+from asdf.trials.trial_list import TrialList
+from asdf.version import VERSION
+
+if TYPE_CHECKING:
+    from asdf.audit import Audit, Measured, Options, Rebalanced
+
+
+def _check_limit(limit: float) -> None:
+    if not 0 < limit < 50:
+        raise UsageError(f"--limit {limit:g}: an EER between 0 and 50 % is needed.")
+
+
+def _check_workers(workers: int) -> None:
+    if workers < 0:
+        raise UsageError(f"--workers {workers}: 0 or more are needed.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditOptions:
+    """Options of the command."""
+
+    lists: tuple[str, ...] = argument(
+        "lists, tables of trials, protocols, or corpora by name: the splits of one corpus",
+        metavar="LIST",
+        default=(),
+    )
+    folder: Path | None = option(
+        "what paths in lists are relative to (their folders); where the recordings of a protocol "
+        "or a corpus are"
+    )
+    html: Path | None = option("write a page with pictures", metavar="OUT")
+    json: Path | None = option("write all results; '-': here", metavar="OUT")
+    rebalance: Path | None = option(
+        "write lists into this folder in which both classes have the shortcuts' features alike",
+        metavar="FOLDER",
+    )
+    limit: float = option(
+        "the EER in per cent below which a feature is a shortcut",
+        metavar="P",
+        default=40.0,
+        check=_check_limit,
+    )
+    replicates: int = replicates_option("replicates of each interval", may_be_none=False)
+    workers: int = option(
+        "processes that read recordings; 0: none",
+        metavar="N",
+        default=2,
+        check=_check_workers,
+    )
+    no_joint: bool = flag("without the detector of all features, which needs scikit-learn")
+
+
+COMMAND = Command("audit", __doc__, AuditOptions, {".html": "html", ".json": "json"})
+
+
+def main(arguments: list[str]) -> int:
+    """Audit lists; return 1 if something was found, else 0.
+
+    Raises:
+        UsageError: a mistake in the options, or a package is missing.
+        AsdfError: a list cannot be read, or an output cannot be written.
+    """
+    args = COMMAND.read(arguments)
+    if not args.lists:
+        raise UsageError("name the lists of a corpus, or a corpus (`python -m asdf corpora`).")
+    stream = text_stream([args.html, args.json])
+    check_overwriting([Path(name) for name in args.lists], [args.html, args.json])
+    lists = [read_recordings(name, args.folder, classes=True) for name in args.lists]
+    if args.rebalance is not None:
+        written = map(args.rebalance.joinpath, _list_names(lists))
+        check_overwriting(map(Path, args.lists), list(written))
+    from asdf.audit import (
+        Options,
+        audit_recordings,
+        audit_text,
+        check_classes,
+        check_installed,
+        rebalanced_text,
+    )
+
+    check_classes(lists)
+    if not args.no_joint:
+        # Checked before the recordings are read, so that a missing package does not cost an hour.
+        check_installed()
+    options = Options(
+        limit=args.limit / 100,
+        replicates=args.replicates,
+        joint=not args.no_joint,
+        published=args.lists[0].partition("-")[0],
+        progress=lambda what: show(f"comparing: {what}", sys.stderr),
+    )
+    with _open_journal(lists, args) as journal:
+        measured = _measure(lists, journal, args.workers)
+        audit = audit_recordings(lists, measured, options)
+        rebalanced = _rebalanced(args, lists, measured, audit, options)
+        _write_outputs(args, arguments, audit, rebalanced)
+        # Removed only now, because the measurements are worth more than what is computed from them.
+        journal.remove()
+    show(audit_text(audit).rstrip("\n"), stream)
+    if rebalanced is not None:
+        show(f"\n{rebalanced_text(rebalanced)}\nlists are in {args.rebalance}", stream)
+    elif args.rebalance is not None:
+        show("no shortcut: there is nothing to rebalance, and no list is written", stream)
+    return int(not audit.is_clean)
+
+
+def _rebalanced(
+    args: AuditOptions,
+    lists: Sequence[TrialList],
+    measured: Sequence[Sequence[Measured]],
+    audit: Audit,
+    options: Options,
+) -> Rebalanced | None:
+    """Write rebalanced lists if they are requested and there is a shortcut.
+
+    The paths of recordings are relative to the folder of the lists.
+    """
+    from asdf.audit import rebalance
+
+    if args.rebalance is None or not audit.shortcuts:
+        return None
+    rebalanced = rebalance(lists, measured, audit, options)
+    args.rebalance.mkdir(parents=True, exist_ok=True)
+    names = _list_names(rebalanced.selected)
+    for name, trials in zip(names, rebalanced.selected, strict=True):
+        ids = []
+        for index in range(len(trials)):
+            ids.append(os.path.relpath(trials.path(index), args.rebalance))
+        columns = dict(trials.columns)
+        write_trials(args.rebalance / name, TrialList(ids, trials.labels, columns=columns))
+    return rebalanced
+
+
+def _write_outputs(
+    args: AuditOptions,
+    arguments: Sequence[str],
+    audit: Audit,
+    rebalanced: Rebalanced | None,
+) -> None:
+    """Write the requested page and JSON."""
+    from asdf.audit import audit_json, audit_page
+
+    command = f"asdf-antispoofing audit {shlex.join(arguments)}"
+    made_by = {"ASDF": VERSION, "command": command}
+    facts = [f"{name}: {value}" for name, value in made_by.items()]
+    write_outputs(
+        [
+            (args.html, lambda path: write_text(path, audit_page(audit, facts, rebalanced))),
+            (args.json, lambda path: write_text(path, audit_json(audit, made_by, rebalanced))),
+        ]
+    )
+
+
+def _list_names(lists: Sequence[TrialList]) -> list[str]:
+    """Return distinct names of the files for rebalanced lists."""
+    return [f"{name}.tsv" for name in numbered(each(lists, "name"))]
+
+
+@contextmanager
+def _open_journal(lists: Sequence[TrialList], args: AuditOptions) -> Iterator[Journal]:
+    """Open the journal of measurements, from which the same command resumes."""
+    paths = _paths(lists)
+    outputs = [path for path in (args.html, args.json) if path is not None and not is_stdout(path)]
+    output = outputs[0] if outputs else Path("asdf-audit")
+    work = {"command": "audit", "version": 1, "paths": _digest(paths)}
+    with closing(Journal(output, work, len(paths), lambda entry: "values" in entry)) as journal:
+        yield journal
+
+
+def _measure(lists: Sequence[TrialList], journal: Journal, workers: int) -> list[list[Measured]]:
+    """Measure the recordings of all lists, except those in the journal."""
+    from asdf.audit import as_entry, from_entry, measure_all
+
+    paths = _paths(lists)
+    left = [index for index in range(len(paths)) if index not in journal]
+    if len(left) < len(paths):
+        show(f"going on: {len(paths) - len(left):,} are measured already", sys.stderr)
+    results = measure_all([paths[index] for index in left], workers)
+    for position, one in track(results, len(left), "reading", unit="recordings"):
+        journal.add(left[position], as_entry(one))
+    measured = [from_entry(journal[index]) for index in range(len(paths))]
+    bounds = accumulate(map(len, lists))
+    return [measured[end - len(trials) : end] for trials, end in zip(lists, bounds, strict=True)]
+
+
+def _paths(lists: Sequence[TrialList]) -> list[str]:
+    paths: list[str] = []
+    for trials in lists:
+        paths += [str(trials.path(index)) for index in range(len(trials))]
+    return paths
+
+
+def _digest(paths: Sequence[str]) -> str:
+    """Digest paths with the size and modification time of each file."""
+    digest = hashlib.sha256()
+    for path in paths:
+        try:
+            status = Path(path).stat()
+            state = f"{status.st_size} {status.st_mtime_ns}"
+        except OSError:
+            state = ""
+        digest.update(os.fsencode(f"{path}\0{state}\0"))
+    return digest.hexdigest()

@@ -1,0 +1,1 @@
+"""The command of the corpora of the field, `corpora`, in parts."""

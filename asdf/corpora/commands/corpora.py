@@ -1,0 +1,269 @@
+"""List the corpora that are known by name, and check whether one of them is complete.
+
+    python -m asdf corpora                                # the names, and what each corpus needs
+    python -m asdf corpora asvspoof21-la                  # details of one corpus
+    python -m asdf corpora asvspoof21-la:eval FOLDER      # check it: trials, attacks, missing files
+    python -m asdf corpora asvspoof5 FOLDER               # check every subset
+    python -m asdf corpora mlaad:de FOLDER --list de.txt  # write its list, 'path label' per line
+    python -m asdf corpora my_list.txt FOLDER             # check a list of your own
+    python -m asdf corpora decro FOLDER --download        # download it, if it is public, and check
+
+FOLDER is the corpus's folder, or one that holds it, such as paths.database_folder. Paths in a list
+that is written are relative to the folder that is shown. Names are those of recipe.training_sets,
+recipe.validation_sets and recipe.evaluation_sets.
+
+Exit status: 0 complete, 1 recordings are missing or the number of trials is not the published one,
+2 a mistake in the command.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TextIO
+
+import numpy as np
+
+from asdf.commands.options import Command, argument, flag, option
+from asdf.commands.outputs import show, text_stream, write_outputs
+from asdf.corpora import (
+    ALIASES,
+    KNOWN,
+    Chosen,
+    KnownCorpus,
+    Reading,
+    choose,
+    compare_with_disk,
+    counts,
+    describe_origin,
+    differences,
+    durations_s,
+    parse_located,
+    sharing,
+)
+from asdf.corpora.commands.corpora_download import download_corpus
+from asdf.errors import AsdfError, UsageError
+from asdf.recipe.located_corpora import read_chosen
+from asdf.runs.files import atomic_write
+from asdf.text import aligned, lines_and_more
+from asdf.trials.lists import read_list
+from asdf.trials.table import write_trials
+from asdf.trials.trees import Tree, open_tree
+from asdf.trials.trial_list import TrialList
+
+# Maximum number of names shown for each kind of problem.
+_SHOWN = 5
+# If a column has more values, only their number is shown.
+_MAX_VALUES = 60
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorporaOptions:
+    """Options of the command."""
+
+    name: str | None = argument("a corpus, or corpus:subset, or a list file", "NAME", default=None)
+    folder: Path | None = argument("where it is", "FOLDER", default=None)
+    download: bool = flag(
+        "download it into FOLDER first, from Zenodo or the hub, if it is public; what is there is "
+        "not fetched again"
+    )
+    durations: bool = flag("hours of speech, from the headers of all recordings")
+    list: Path | None = option(
+        "write its list in ASDF's format, 'path label' per line; - is standard output", "OUT"
+    )
+    trials: Path | None = option("write its trials with all columns (.tsv)", "OUT")
+
+
+COMMAND = Command("corpora", __doc__, CorporaOptions, {".txt": "list", ".tsv": "trials"})
+
+
+def main(arguments: list[str]) -> int:
+    """Show the corpora, or check one; return 1 if something is missing, else 0.
+
+    Raises:
+        UsageError: a mistake in the name or the options.
+        AsdfError: the corpus is not in the folder or is malformed, or an output cannot be written.
+    """
+    args = COMMAND.read(arguments)
+    outputs = [option for option in ("list", "trials") if getattr(args, option)]
+    is_located = args.name is not None and parse_located(args.name) is not None
+    if args.folder is None and not is_located:
+        if outputs or args.durations or args.download:
+            raise UsageError("say where the corpus is: python -m asdf corpora NAME FOLDER ...")
+        show(_overview() if args.name is None else _details(args.name))
+        return 0
+    assert args.name is not None  # it stands before the folder
+    if args.download:
+        download_corpus(args.name, args.folder)
+    screen = text_stream([args.list, args.trials])
+    list_file = None
+    # A corpus's name takes precedence over a file with that name; './asvspoof5' means the file.
+    if args.name.split(":", 1)[0] not in {*KNOWN, *ALIASES} and Path(args.name).is_file():
+        list_file = Path(args.name)
+    chosen = [] if list_file else _subsets(args.name)
+    if len(chosen) > 1 and outputs:
+        names = ", ".join(subset.name for subset in chosen)
+        raise UsageError(f"--{outputs[0]} is for one subset: name one of {names}.")
+    parts: list[Chosen | Path] = [list_file] if list_file else [*chosen]
+    statuses = [_check(part, args, screen, alone=len(parts) == 1) for part in parts]
+    return max(statuses)
+
+
+def _subsets(name: str) -> list[Chosen]:
+    """Return the subsets of a name; the name of a corpus alone means all of it."""
+    corpus = KNOWN.get(name)
+    if corpus is None or not corpus.subsets:
+        return [choose(name)]
+    # 'all' contains the other subsets: checking each of them would read every trial twice.
+    if "all" in corpus.subsets:
+        return [Chosen(name, "all")]
+    return [Chosen(name, subset) for subset in corpus.subsets]
+
+
+def _overview() -> str:
+    rows = []
+    for key, corpus in KNOWN.items():
+        rows.append((key, corpus.title))
+        if sizes := _sizes(corpus):
+            rows.append(("", sizes))
+        rows.append(("", f"needs {corpus.needs}"))
+    introduction = "A list is corpus:subset where there are subsets. Other names:"
+    return "\n".join([*aligned(rows), "", introduction, *aligned(list(ALIASES.items()))])
+
+
+def _sizes(corpus: KnownCorpus) -> str:
+    """Return the subsets with their published numbers of trials, in words."""
+    parts = []
+    for subset in corpus.subsets or ("",):
+        words = []
+        if subset:
+            words.append(subset)
+        elif corpus.subset_of:
+            words.append("everything")
+        if size := corpus.published.get(subset):
+            words.append(f"{size.trials:,} trials")
+            if size.bona_fide is not None:
+                words.append(f"({size.bona_fide:,} bona fide)")
+        parts.append(" ".join(words))
+    if corpus.subset_of:
+        parts.append(f"or any {corpus.subset_of} of it")
+    return ", ".join(parts)
+
+
+def _details(name: str) -> str:
+    # This also refuses an unknown subset.
+    chosen = _subsets(name)[0]
+    corpus = chosen.corpus
+    key = chosen.key
+    folders = ", ".join(folder or "itself" for folder in corpus.folders)
+    rows = {
+        "title": corpus.title,
+        "subsets": _sizes(corpus),
+        "published": f"numbers are of subset {corpus.usual}" if corpus.usual else "",
+        "counts from": corpus.source,
+        "needs": corpus.needs,
+        "speech of": describe_origin(key),
+        "shared with": ", ".join(sharing(key)),
+        "looked for": f"in paths.database_folder: {folders}" if folders else "",
+        "homepage": corpus.homepage,
+        "licence": corpus.licence,
+    }
+    return "\n".join(f"{heading:<13}{text}" for heading, text in rows.items() if text)
+
+
+def _check(part: Chosen | Path, args: CorporaOptions, screen: TextIO, alone: bool) -> int:
+    name = part.name if isinstance(part, Chosen) else str(part)
+    # Shown before reading, which takes minutes for a large corpus.
+    show(f"{name}: reading ...", sys.stderr)
+    try:
+        utterances, reading, tree = _read(part, args.folder or Path())
+        disk = compare_with_disk(reading, tree)
+    except AsdfError as error:
+        if alone:
+            raise
+        show(f"{name}\n  NOT THERE    {error}\n", screen)
+        return 1
+    write_outputs(
+        [
+            (args.list, partial(_write_list, utterances)),
+            (args.trials, partial(write_trials, trials=utterances)),
+        ]
+    )
+    lines = [name, f"  folder       {tree.root}", f"  trials       {_classes(utterances.labels)}"]
+    for column in utterances.columns:
+        lines.append(f"  {column:<12} {_describe_column(reading, column)}")
+    if args.durations:
+        lines += _duration_lines(utterances, set(disk.missing))
+    deviations = differences(part, utterances.labels) if isinstance(part, Chosen) else []
+    lines += [f"  DIFFERENCE   {deviation}" for deviation in deviations]
+    lines += _name_lines("MISSING", disk.missing, "named and not on disk")
+    lines += _name_lines("not named", disk.unnamed, "on disk and not named")
+    lines += [f"  note         {note}" for note in reading.notes]
+    is_complete = not deviations and not disk.missing
+    if is_complete:
+        is_published = isinstance(part, Chosen) and part.subset in part.corpus.published
+        lines.append("  all there" + (", as many trials as published" if is_published else ""))
+    show("\n".join(lines) + "\n", screen)
+    return 0 if is_complete else 1
+
+
+def _write_list(utterances: TrialList, path: Path) -> None:
+    with atomic_write(path) as file:
+        for utterance, label in zip(utterances.ids, utterances.labels, strict=True):
+            file.write(f"{utterance} {label}\n")
+
+
+def _read(part: Chosen | Path, folder: Path) -> tuple[TrialList, Reading, Tree]:
+    if isinstance(part, Chosen):
+        return read_chosen(part, folder, itself=True)
+    utterances = read_list(part, folder, part.stem)
+    folders = sorted({utterance.rpartition("/")[0] for utterance in utterances.ids})
+    return utterances, Reading(utterances, folders), open_tree(folder)
+
+
+def _classes(labels: np.ndarray) -> str:
+    bona_fide = int((labels == 1).sum())
+    return f"{len(labels):,}: {bona_fide:,} bona fide, {len(labels) - bona_fide:,} spoof"
+
+
+def _describe_column(reading: Reading, column: str) -> str:
+    """Return a column's values with their numbers of trials; for speakers only their number."""
+    trials_of = counts(reading.trials, column)
+    # The empty value means unknown.
+    trials_of.pop("", None)
+    if column == "speaker" or len(trials_of) > _MAX_VALUES:
+        return f"{len(trials_of):,} of them"
+    shown = []
+    for value, (bona_fide, spoof) in trials_of.items():
+        text = f"{value} {bona_fide + spoof:,}"
+        if bona_fide and spoof:
+            text += f" ({bona_fide:,} bona fide)"
+        shown.append(text)
+    return ", ".join(shown)
+
+
+def _duration_lines(utterances: TrialList, missing: set[str]) -> list[str]:
+    indices = [index for index, name in enumerate(utterances.ids) if name not in missing]
+    seconds, unreadable = durations_s([utterances.path(index) for index in indices])
+    labels = utterances.labels[indices]
+    lines = []
+    for class_name, label in (("bona fide", 1), ("spoof", 0)):
+        of_class = seconds[(labels == label) & np.isfinite(seconds)]
+        if of_class.size:
+            lines.append(
+                f"  durations    {class_name}: {of_class.sum() / 3600:.2f} h, "
+                f"{of_class.min():.2f} s to {of_class.max():.2f} s, "
+                f"median {np.median(of_class):.2f} s"
+            )
+    return lines + _name_lines("unreadable", unreadable, "cannot be read")
+
+
+def _name_lines(heading: str, names: Sequence[str], meaning: str) -> list[str]:
+    """Return the number of names and the first of them; [] without names."""
+    if not names:
+        return []
+    shown = lines_and_more(names, _SHOWN, indent=" " * 15)
+    return [f"  {heading:<12} {len(names):,} {meaning}:{shown}"]

@@ -1,0 +1,188 @@
+"""Turn a detector in any known layout into a network of ASDF.
+
+    python -m asdf import LA_model.pth net.pt             # published by SSL_Anti-spoofing
+    python -m asdf import AASIST-L.pth net.pt             # raw-waveform AASIST or AASIST-L
+    python -m asdf import pre_trained_DF_RawNet2.pth net.pt  # ASVspoof 2021's RawNet2
+    python -m asdf import mms_300m.ckpt net.pt            # AntiDeepfake's, or model.safetensors
+    python -m asdf import networks/epoch.7.pt net.pt      # of the original ASDF, or a checkpoint
+    python -m asdf import hub:ORG/NAME net.pt             # of the hub, in any of these layouts
+    python -m asdf import folder/ net.pt                  # a folder of `export --format hub`
+    python -m asdf import classifier/ net.pt              # an audio classifier of transformers
+    python -m asdf import classifier/ net.pt --bona-fide-class real   # a number or a name
+    python -m asdf import classifier/ net.pt --genuine a.wav --spoofed b.wav c.wav
+    python -m asdf import sls.pth net.pt back_end.sls_samples=64600  # with settings
+
+SLS, Nes2Net-X, Conformer, TCM, XLSR-Mamba (without the package mamba_ssm), DF-Arena's and lab260's
+Spectra-0, Spectra-AASIST and Spectra-AASIST3 with their front end are read as well;
+WeDefense's MHFA; LFCC-LCNN of ASVspoof 2021; RawGAT-ST; spoof_SUPERB's heads, with the encoder that
+they were trained on in front_end.weights where FILE lacks it; Whisper-MesoNet and its siblings;
+DeepFense's, with the config.yaml next to FILE; and audio classifiers of transformers
+(`...ForSequenceClassification`, `...ForAudioClassification`) with two classes or named ones.
+Nothing in FILE is run.
+
+OUT holds the network and the settings that build it; `score`, `calibrate` and `export` need no
+other file. What the shapes of the layers leave open is the published value, or what you set as
+section.name=value. A published detector is scored as its authors score it.
+
+Every layer of FILE goes into the network or is named with the reason why not; a layer that is
+missing or of another shape is an error. A pretrained front end alone is no detector: name it in
+front_end.weights.
+
+Which classes of a classifier are bona fide is read from their names (real, bonafide, human; fake,
+spoof, AI, synthetic). Where they say nothing (LABEL_0, LABEL_1), say it: --bona-fide-class, or
+recordings whose truth you know, --genuine and --spoofed. Recordings also check what is stated, of
+any layout: a contradiction is refused with the scores, and nothing is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from asdf.commands.options import Command, argument, option
+from asdf.commands.outputs import check_file, show
+from asdf.errors import UsageError
+from asdf.interchange.commands.import_clips import find_clips, import_checked
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from asdf.interchange import Recognised
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportOptions:
+    """Options of the command."""
+
+    file: Path = argument("a detector in any of these layouts", "FILE")
+    words: tuple[str, ...] = argument(
+        "settings that FILE does not state", "section.name=value", default=()
+    )
+    output: Path | None = option(
+        "the network file to write, such as network.pt", "OUT", short="-o", needed=True
+    )
+    bona_fide_class: tuple[str, ...] = option(
+        "which classes of a classifier are bona fide, by number (from 0) or name; all others are "
+        "spoof (default: by their names)",
+        "CLASS",
+        default=(),
+    )
+    genuine: tuple[str, ...] = option(
+        "genuine recordings (files, folders, lists) that the detector is held against",
+        "RECORDING",
+        default=(),
+    )
+    spoofed: tuple[str, ...] = option("spoofed recordings, likewise", "RECORDING", default=())
+    network_folder: Path | None = option(
+        "folder with the module of your own network class", "FOLDER"
+    )
+
+    @property
+    def out(self) -> Path:
+        """The output file, from --output or the argument after FILE.
+
+        Raises:
+            UsageError: neither is given.
+        """
+        if self.output is not None:
+            return self.output
+        if not self.words:
+            raise UsageError("name the network file to write: --output OUT.")
+        return Path(self.words[0])
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        return self.words if self.output is not None else self.words[1:]
+
+
+COMMAND = Command("import", __doc__, ImportOptions)
+
+
+def main(arguments: list[str]) -> int:
+    """Import a network and print what was done; 0.
+
+    Raises:
+        UsageError: a mistake in the command line.
+        AsdfError: the file cannot be read or does not fit, recordings contradict it, or OUT cannot
+            be written.
+    """
+    args = COMMAND.read(arguments)
+    chosen = settings_of_words(args.settings)
+    check_new(args.out)
+    clips = find_clips(args.genuine, args.spoofed)
+    # torch is needed from here on, and takes seconds to import.
+    from asdf.checkpoint.network_file import write_network_file
+    from asdf.interchange import find_network, note_source
+
+    # Imported completely before writing, so that an error leaves no file.
+    path = find_network(args.file)
+    imported, said = import_checked(
+        path, chosen, args.network_folder, args.bona_fide_class, clips, args.out
+    )
+    imported.recognised.notes.extend(said)
+    note_source(imported.file, path)
+    write_network_file(args.out, imported.file)
+    show(_report(imported.recognised, imported.network, args.out))
+    return 0
+
+
+def settings_of_words(words: Sequence[str]) -> Mapping[str, Any]:
+    """Return the settings given as section.name=value, by full name.
+
+    Raises:
+        UsageError: a setting that does not exist, or a value that does not fit it.
+    """
+    from asdf.settings.catalogue import our_catalogue
+    from asdf.settings.config_layers import read_overrides, steps_of
+    from asdf.settings.mistakes import Collector, raise_all
+
+    mistakes = Collector()
+    # The reader of a recipe's command line, because settings have the same form in both.
+    catalogue = our_catalogue()
+    overrides = read_overrides(map(_quote_architecture, words), catalogue, mistakes)
+    steps = steps_of(overrides, catalogue, mistakes)
+    raise_all(mistakes.mistakes)
+    return {step.setting: step.value for step in steps}
+
+
+def _quote_architecture(word: str) -> str:
+    """Quote an architecture's literal, whose quotes the shell removed: the setting is a string."""
+    name, equals, value = word.partition("=")
+    if equals and value.lstrip().startswith("{"):
+        return f"{name}={value.strip()!r}"
+    return word
+
+
+def check_new(out: Path) -> None:
+    """Refuse to overwrite a file, because a network may be the only copy.
+
+    Raises:
+        UsageError: `out` exists, or is standard output.
+    """
+    check_file(out)
+    if out.exists():
+        raise UsageError(
+            f"{out} exists already; nothing was written. Remove it first, or name another OUT."
+        )
+
+
+def _report(read: Recognised, network: nn.Module, out: Path) -> str:
+    from asdf.checkpoint.fitting import by_module
+    from asdf.networks.build import summary
+
+    mapped = len(read.state) - len(read.filled)
+    lines = [f"recognised: {read.layout}", *read.notes, f"layers mapped: {mapped}"]
+    # Every layer is in one of these lines, so that nothing is lost silently.
+    for reason, names in read.left_out.items():
+        lines.append(f"left out, {reason}: {by_module(names)} ({len(names)})")
+    if not read.left_out:
+        lines.append("left out: nothing")
+    if read.filled:
+        zeros = f"{by_module(read.filled)} ({len(read.filled)})"
+        lines.append(f"put in as zeros, as scores do not depend on them: {zeros}")
+    lines.append("missing: nothing")
+    kind = read.settings.network.network_class
+    lines.append(f"written to {out}: {kind}, {summary(network).total:,} parameters")
+    return "\n".join(lines)

@@ -1,0 +1,1 @@
+"""The command of many runs, `launch`, in parts."""

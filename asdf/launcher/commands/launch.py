@@ -1,0 +1,176 @@
+"""Run many configs of a recipe side by side: each GPU has one run at a time until all are done.
+
+    python -m asdf launch RUN.PY net larger_net                 # on all GPUs
+    python -m asdf launch RUN.PY net larger_net --gpus 2,3      # on two of them
+    python -m asdf launch RUN.PY a b c d --processes-per-run 2  # two GPUs per run
+    python -m asdf launch RUN.PY a b c d --slots 2              # two at a time on the CPU
+    python -m asdf launch RUN.PY a b network.max_epochs=2       # change a setting of all
+    python -m asdf launch RUN.PY 'net*' --seeds 0-4             # five runs of each
+    # a run per value; several: the grid
+    python -m asdf launch RUN.PY net --sweep network.initial_learning_rate=1e-5,1e-6
+    python -m asdf launch RUN.PY net --sweep ... --random 20    # 20 points of the grid
+    python -m asdf launch RUN.PY net --folds attack:2           # each attack left out once
+    # 50 points that Optuna proposes; the same command on other machines helps
+    python -m asdf launch RUN.PY net --search network.initial_learning_rate=1e-6..1e-4:log \\
+        --search 'network.minibatch_size=8|16|32' --trials 50 --storage search.log
+    # the same by eight workers on a cluster
+    python -m asdf launch RUN.PY net --search ... --trials 50 --storage search.log \\
+        --slurm 8 -- --gres=gpu:1 --time=06:00:00
+    # runs as a job array of a cluster
+    python -m asdf launch RUN.PY net --seeds 0-4 --slurm SCRIPT -- --time=06:00:00
+    # a page and a table of all of them
+    python -m asdf launch RUN.PY a b --seeds 0-2 --report page.html --latex table.tex
+
+Every run has a system folder of its own, and what it prints goes to launch.log there. The same
+command again continues the unfinished runs; with more values or seeds it runs those that are new.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from asdf.commands.divided import split_at_dashes, without_division
+from asdf.commands.options import Command
+from asdf.commands.outputs import show
+from asdf.distributed.launchers import read_launch
+from asdf.distributed.stopping import StopRequest
+from asdf.errors import UsageError
+from asdf.launcher import (
+    Job,
+    PointOptions,
+    Slots,
+    Table,
+    list_runs,
+    plan_runs,
+    run_queue,
+    summary,
+)
+from asdf.launcher.commands import launch_slurm
+from asdf.launcher.commands.launch_jobs import (
+    launcher_overrides,
+    make_jobs,
+    open_slots,
+    plain_job,
+    refuse_launchers_settings,
+)
+from asdf.launcher.commands.launch_options import LaunchOptions, check_options
+from asdf.launcher.commands.launch_results import check_outputs, show_left_out, write_results
+from asdf.launcher.commands.launch_search import Place, WorkerWords, run_search
+from asdf.recipe.command_line import parse_command_line
+
+COMMAND = Command("launch", __doc__, LaunchOptions)
+
+
+def main(arguments: list[str]) -> int:
+    """Run the configs.
+
+    Returns:
+        0 if no run failed, even after a requested stop; 1 if one failed; 130 after a second SIGINT.
+
+    Raises:
+        UsageError: there is an error in any config, point or option, before the first run starts.
+    """
+    arguments, sbatch_options = split_at_dashes(arguments)
+    args = COMMAND.read(arguments)
+    recipe = _check_start(args.recipe)
+    check_options(args, sbatch_options)
+    check_outputs(args.report, args.latex)
+    command = parse_command_line(list(args.words), "")
+    options = PointOptions(args.seeds, list(args.sweep), args.random, args.random_seed, args.folds)
+    if args.slurm is not None and not args.search:
+        launchers: Sequence[str] = launch_slurm.LAUNCHER_OVERRIDES
+        plan = plan_runs(recipe, command.configs, command.overrides, options, launchers)
+        return launch_slurm.submit(plan, recipe, args, sbatch_options)
+    refuse_launchers_settings([*command.overrides, *args.sweep, *args.search])
+    slots = open_slots(args.gpus, args.slots)
+    launchers = launcher_overrides(slots, args.processes_per_run, args.slots is not None)
+    if args.search:
+        place = Place(recipe, slots, args.processes_per_run, launchers)
+        worker = _read_worker(args, arguments, sbatch_options)
+        return run_search(args, command.configs, command.overrides, place, worker)
+    plan = plan_runs(recipe, command.configs, command.overrides, options, launchers)
+    if args.dry_run:
+        # The results so far are included.
+        planned = [plain_job(run, recipe) for run in plan.runs]
+        for job in planned:
+            job.restore_state()
+        show(plan.describe())
+        show(list_runs(planned))
+        return 0
+    jobs = make_jobs(plan.runs, recipe, slots, args.processes_per_run)
+    if not slots.are_gpus and args.slots is None:
+        show("warning: no GPU here: the runs compute on the CPU, one at a time (--slots N: N)")
+    if plan.has_points:
+        show(plan.describe())
+    status = _run(jobs, slots, recipe, with_results=plan.folds is None)
+    wants_report = args.report is not None or args.latex is not None
+    is_written = wants_report and write_results(jobs, args.report, args.latex)
+    # With a report, the command of the report shows the table of the folds.
+    if plan.folds is not None and not is_written:
+        show_left_out(jobs)
+    return status
+
+
+def _read_worker(
+    args: LaunchOptions, arguments: Sequence[str], sbatch_options: Sequence[str]
+) -> WorkerWords:
+    """Return the command of a worker of a search.
+
+    Raises:
+        UsageError: an option of the cluster is abbreviated.
+    """
+    words = without_division(arguments)
+    # Each worker would submit others.
+    if args.slurm is not None and COMMAND.read(words).is_for_cluster:
+        raise UsageError(
+            "write --slurm, --max-running and --dry-run in full: of a search on a cluster they may "
+            "not be shortened."
+        )
+    return WorkerWords(tuple(words), tuple(sbatch_options))
+
+
+def _check_start(path: str) -> Path:
+    """Return the recipe at `path` after checking that a launch can start here.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    if not hasattr(os, "killpg"):
+        raise UsageError(
+            "launch starts runs in sessions of their own, which this system lacks: use it on Linux "
+            "or macOS (on Windows, in WSL), or start the runs one by one with `python run.py`."
+        )
+    recipe = Path(path).resolve()
+    if not recipe.is_file():
+        # Users often give the folder of a recipe.
+        suggestion = f"; {recipe / 'run.py'}?" if recipe.is_dir() else "."
+        raise UsageError(f"{path} is not a file: name the run.py of a recipe{suggestion}")
+    # Under srun, every task would launch all the runs, in the same folders.
+    launch = read_launch()
+    if launch.size > 1:
+        raise UsageError(
+            f"{launch.launcher} started {launch.size} launches of the same configs: start a single "
+            "launch, for instance with srun --ntasks=1; it starts the processes of its runs itself."
+        )
+    return recipe
+
+
+def _run(jobs: Sequence[Job], slots: Slots, recipe: Path, *, with_results: bool) -> int:
+    """Run the unfinished jobs and show their outcome; return the exit status."""
+    for job in jobs:
+        job.restore_state()
+    interrupted = False
+    stop = StopRequest()
+    with stop.listening():
+        try:
+            run_queue(list(jobs), slots, recipe, Table(sys.stdout), stop)
+        except KeyboardInterrupt:
+            interrupted = True
+    show(summary(jobs, with_results))
+    if interrupted:
+        return 130
+    # A requested stop is not a failure: the same command resumes.
+    return int(any(job.state == "failed" for job in jobs))

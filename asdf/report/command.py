@@ -1,0 +1,126 @@
+"""Write a report of runs: one page of results, DET curves, scores, attacks, training and settings.
+
+    python -m asdf report output/net                          # output/net/results/report.html
+    python -m asdf report output/net output/larger --output both.html
+    python -m asdf report output --output all.html            # all runs in a folder
+    python -m asdf report output/net --networks all           # every network that has been scored
+    python -m asdf report output/net --plots figures          # every plot as PDF and PNG too
+    python -m asdf report output/net-seed* --output page.html --latex table.tex
+    python -m asdf report output/net --embeddings dev.npz --by attack
+
+FOLDER is a system folder (paths.output_folder/paths.system_folder), or a folder with several of
+them. The page is a single file for any browser; it needs no network and no other file. Runs that
+recorded the same settings but for the seed are put together: mean, deviation, interval and test.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from asdf.commands.options import Command, argument, option, replicates_option
+from asdf.commands.outputs import output_name, show, text_stream
+from asdf.errors import UsageError
+from asdf.report import (
+    Gathered,
+    embedding_section,
+    fold_findings,
+    gather,
+    report_page,
+    runs_in,
+    runs_to_latex,
+)
+from asdf.runs.files import write_text
+from asdf.runs.streams import show_error
+from asdf.tasks.embeddings.commands.embed_picture import METHODS
+from asdf.tasks.embeddings.embedding_files import read_embeddings
+from asdf.tasks.studies.left_out_tables import left_out_text
+
+PLOT_FORMATS = ("pdf", "png")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportOptions:
+    """Options of the command."""
+
+    folders: tuple[Path, ...] = argument("system folders of runs", "FOLDER")
+    output: Path | None = option(
+        "the page (FOLDER/results/report.html); - is standard output", "PAGE", short="-o"
+    )
+    title: str = option("title of the page (the runs' names)", "TEXT", default="")
+    networks: Literal["best", "reported", "all"] = option(
+        "per run: the best on its validation set, those of its last report, or all",
+        default="reported",
+    )
+    plots: Path | None = option("write every plot as PDF and PNG too (matplotlib)", "DIR")
+    latex: Path | None = option(
+        "write a table for a paper too (booktabs): systems by set, over seeds", "OUT"
+    )
+    embeddings: tuple[Path, ...] = option(
+        "show a picture of these embeddings too, which `embed` writes", "E.npz", default=()
+    )
+    by: str = option("the column that points differ by", "COLUMN", default="label")
+    method: str = option("how it is drawn, as of `embed`", default="pca", choices=METHODS)
+    replicates: int = replicates_option(
+        "replicates of the bootstrap for intervals (%(default)s); 0: no intervals"
+    )
+
+
+COMMAND = Command("report", __doc__, ReportOptions)
+
+
+def main(arguments: list[str]) -> int:
+    """Write the report; return 0 even if something looks wrong, which the page and stderr state.
+
+    Raises:
+        UsageError: there are several runs, but no --output for their report.
+        AsdfError: a folder is not that of a run, or one of its files is malformed.
+    """
+    args = COMMAND.read(arguments)
+    runs = runs_in(args.folders)
+    if args.output is None and len(runs) > 1:
+        raise UsageError(
+            f"these are {len(runs)} runs: name the file of their report with --output report.html."
+        )
+    output = args.output or runs[0].layout.report
+    if args.latex is not None and args.latex.resolve() == output.resolve():
+        raise UsageError("--output and --latex name the same file: give each a file of its own.")
+    screen = text_stream([output, args.latex])
+    gathered = gather(
+        runs,
+        args.networks,
+        replicates=args.replicates,
+        for_plots=args.plots is not None,
+        on_start=show_error,
+    )
+    # Before the page, so that missing matplotlib does not leave a page that looks complete.
+    plots = _write_plots(args.plots, gathered) if args.plots else 0
+    sections = []
+    for path in args.embeddings:
+        section = embedding_section(path.stem, read_embeddings(path), args.by, args.method)
+        sections.append(section)
+    # The page shows the command that reproduces it.
+    command = shlex.join(["python", "-m", "asdf", "report", *arguments])
+    write_text(output, report_page(gathered, args.title, command, sections))
+    if args.latex:
+        write_text(args.latex, runs_to_latex(gathered))
+    for folded in fold_findings(gathered.findings):
+        show_error(folded.as_line())
+    if gathered.left_out:
+        show(left_out_text(gathered.left_out), screen)
+    show(f"written to {output_name(output)}", screen)
+    if args.latex:
+        show(f"written to {output_name(args.latex)}", screen)
+    if args.plots:
+        formats = " and ".join(PLOT_FORMATS)
+        show(f"written to {args.plots}: {plots} plots, each as {formats}", screen)
+    return 0
+
+
+def _write_plots(folder: Path, gathered: Gathered) -> int:
+    """Write every plot in all formats; return the number of plots."""
+    from asdf.report.plots import write_plots
+
+    return len(write_plots(folder, gathered, PLOT_FORMATS)) // len(PLOT_FORMATS)

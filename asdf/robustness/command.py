@@ -1,0 +1,258 @@
+"""Measure what codecs, noise, rooms and more cost detectors: EER, minDCF and Cllr by grade.
+
+    python -m asdf robustness network.pt dev_list.txt --output robustness
+    python -m asdf robustness a.pt b.pt dev_list.txt --output both   # compared on the same copies
+    python -m asdf robustness network.pt dev_list.txt --output r --only codec,noise
+    python -m asdf robustness network.pt dev_list.txt --output r --only white --grades white=5,-5
+    python -m asdf robustness network.pt dev_list.txt --output r --benchmark audio-robustness
+    python -m asdf robustness network.pt dev_list.txt --output r --slurm 20    # on a cluster
+    python -m asdf robustness --list                                 # all degradations
+
+Each recording of the list is degraded (the same bits for the same --seed, with any number of
+--workers) and scored as a trial; misses and false alarms are counted at one threshold: that of
+the network, or of equal error rates on clean speech. Changes to clean speech are tested on the
+same recordings. FOLDER gets report.html, results.csv, results.json, results.tex, results.txt, and
+a score file for each network and condition. A command that was stopped goes on where it was.
+
+Exit status: 0 all recordings were measured, 1 some are left out, 2 a mistake in the command.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from asdf.commands.divided import DividedOptions, Division, check_division, split_sbatch
+from asdf.commands.named_recordings import read_recordings
+from asdf.commands.options import Command, WeightsOptions, argument, flag, option, replicates_option
+from asdf.commands.outputs import show
+from asdf.commands.study_files import (
+    check_labels,
+    check_workers,
+    made_by,
+    open_rivals,
+    write_results,
+)
+from asdf.errors import UsageError
+from asdf.remote import is_remote, refuse_unwritable
+from asdf.runs.divisions import Part, lock_work
+from asdf.text import aligned, and_more
+
+if TYPE_CHECKING:
+    from asdf.robustness import Chosen, Material, Plan, Rival
+    from asdf.trials.trial_list import TrialList
+
+_MB = 1_000_000
+_SHOWN = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class RobustnessOptions(WeightsOptions, DividedOptions):
+    """Options of the command."""
+
+    names: tuple[str, ...] = argument(
+        "networks, then the list of recordings with labels",
+        metavar="NETWORK... LIST",
+        default=(),
+    )
+    output: Path | None = option("folder of copies, score files and results", metavar="FOLDER")
+    only: str = option(
+        "families, degradations or conditions, such as codec,white_10",
+        metavar="NAMES",
+        default="",
+    )
+    grades: tuple[str, ...] = option(
+        "grades of a degradation instead of its own, such as mp3=16,8",
+        metavar="NAME=GRADES",
+        default=(),
+        repeated=True,
+    )
+    benchmark: str = option(
+        "the grades of a published benchmark: through-the-noise, audio-robustness",
+        metavar="NAME",
+        default="",
+    )
+    list: bool = flag("print all degradations with their grades")
+    noise: Path | None = option("folder with recordings of noise", metavar="FOLDER")
+    music: Path | None = option("folder with music (synthesised)", metavar="FOLDER")
+    rooms: Path | None = option("folder with impulse responses of rooms", metavar="FOLDER")
+    encodec: Path | None = option("folder of transformers' EncodecModel", metavar="FOLDER")
+    folder: Path | None = option(
+        "what paths in the list are relative to (its folder); where the recordings of a protocol "
+        "or a corpus are"
+    )
+    seed: int = option("all draws follow from it", metavar="N", default=0)
+    workers: int = option(
+        "processes that degrade recordings; 0: none", metavar="N", default=2, check=check_workers
+    )
+    keep_audio: bool = flag("keep the degraded copies in FOLDER/audio")
+    replicates: int = replicates_option("replicates of each interval", may_be_none=False)
+    device: str = option("%(default)s (a GPU if there is one), cpu, cuda, cuda:1", default="auto")
+    full_length: bool = flag("score whole recordings up to 62.5 s")
+
+
+COMMAND = Command("robustness", __doc__, RobustnessOptions)
+
+
+def main(arguments: list[str]) -> int:
+    """Measure detectors; return 1 if recordings are left out, else 0.
+
+    Raises:
+        UsageError: a mistake in the options.
+        AsdfError: a network or the list cannot be read, or an output cannot be written.
+    """
+    arguments, sbatch_options = split_sbatch(arguments)
+    args = COMMAND.read(arguments)
+    check_division(args, sbatch_options)
+    from asdf.robustness import choose_conditions, parse_grades
+
+    if args.list:
+        show(_catalogue())
+        return 0
+    if len(args.names) < 2:
+        raise UsageError("name one or several networks, then a list of recordings.")
+    if args.output is None:
+        raise UsageError("--output FOLDER is needed: score files and results go there.")
+    refuse_unwritable(args.output)
+    if args.keep_audio and is_remote(args.output):
+        raise UsageError(
+            f"{args.output}: --keep-audio keeps copies on a disk: name a folder, or leave it out."
+        )
+    *networks, named = args.names
+    division = Division(COMMAND, arguments, args.output, main)
+    if args.slurm is not None:
+        read = [*args.names, args.noise, args.music, args.rooms, args.encodec]
+        return division.submit(args, sbatch_options, [*read, args.base, args.network_folder])
+    if args.ray is not None:
+        return division.run_on_ray(args, None, args.device)
+    trials = read_recordings(named, args.folder, classes=True)
+    check_labels(trials, "robustness is")
+    material = _material(args, trials)
+    only = [name for name in args.only.split(",") if name]
+    chosen = choose_conditions(material, only, parse_grades(args.grades), args.benchmark)
+    _say_size(args, trials, len(chosen.conditions))
+    rivals = open_rivals(networks, args, args.device, args.full_length)
+    return _run(args, arguments, trials, material, chosen, rivals)
+
+
+def _run(
+    args: RobustnessOptions,
+    arguments: Sequence[str],
+    trials: TrialList,
+    material: Material,
+    chosen: Chosen,
+    rivals: Sequence[Rival],
+) -> int:
+    from asdf.robustness import Plan, run_study, score_conditions, study_files, work_folder
+
+    assert args.output is not None
+    plan = Plan(
+        trials=trials,
+        conditions=chosen.conditions,
+        material=material,
+        folder=args.output,
+        seed=args.seed,
+        workers=args.workers,
+        replicates=args.replicates,
+        keeps_audio=args.keep_audio,
+        say=lambda sentence: show(sentence, sys.stderr),
+    )
+    part = None if args.part is None else Part.parse(args.part)
+    disk = work_folder(args.output)
+    locks = disk / ".progress"
+    with lock_work(locks, args.output, part):
+        if part is not None:
+            score_conditions(plan, rivals, part)
+            show(f"part {part} is done; once all are, the same with --merge measures", sys.stderr)
+            return 0
+        if args.merge:
+            _check_conditions(plan, rivals)
+        study = run_study(plan, rivals)
+        words = [word for word in arguments if word != "--merge"]
+        contents = study_files(study, chosen, made_by("robustness", words, rivals))
+        write_results(args.output, contents)
+        # Of a study in a store nothing of this machine's disk stays.
+        shutil.rmtree(disk if is_remote(args.output) else locks)
+    show(contents["results.txt"].rstrip("\n"))
+    show(f"written to {args.output}: report.html, results.*, scores/", sys.stderr)
+    return int(bool(study.left_out))
+
+
+def _check_conditions(plan: Plan, rivals: Sequence[Rival]) -> None:
+    """Refuse to merge incomplete parts.
+
+    Raises:
+        UsageError: scores of conditions are missing; the message names the conditions.
+    """
+    from asdf.robustness import missing_conditions
+
+    missing = missing_conditions(plan, rivals)
+    if missing:
+        raise UsageError(
+            f"--merge: {len(missing)} of {1 + len(plan.conditions)} conditions are not scored by "
+            f"these networks on this list: {and_more(missing, _SHOWN)}. Do their parts first."
+        )
+
+
+def _material(args: RobustnessOptions, trials: TrialList) -> Material:
+    from asdf.robustness import Material
+
+    speech = tuple(str(trials.path(index)) for index in range(len(trials)))
+    return Material(
+        speech,
+        noise=_files(args.noise),
+        music=_files(args.music),
+        rooms=_files(args.rooms),
+        encodec=str(args.encodec or ""),
+    )
+
+
+def _files(folder: Path | None) -> tuple[str, ...]:
+    """Return the recordings below a folder; () without a folder."""
+    from asdf.commands.score_recordings import find_recordings
+
+    if folder is None:
+        return ()
+    return tuple(map(str, find_recordings([str(folder)]).paths))
+
+
+def _say_size(args: RobustnessOptions, trials: TrialList, conditions: int) -> None:
+    """Say before any work what it takes on the disk."""
+    from asdf.robustness import BYTES_PER_S, seconds_of, work_folder
+
+    assert args.output is not None  # `main` refuses anything else
+    seconds = seconds_of(trials)
+    one = seconds * BYTES_PER_S / _MB
+    kept = f"up to {one * conditions:,.0f} MB in {args.output} (--keep-audio)"
+    if not args.keep_audio:
+        folder = work_folder(args.output)
+        kept = f"up to {one:,.0f} MB at a time in {folder}, removed when they are scored"
+    show(
+        f"{len(trials):,} recordings, {seconds / 60:,.1f} minutes, {conditions} conditions: copies "
+        f"take {kept}",
+        sys.stderr,
+    )
+
+
+def _catalogue() -> str:
+    """Return all degradations with their grades, and the benchmarks."""
+    from asdf.robustness import BENCHMARKS, DEGRADATIONS, NOT_HERE, Material
+
+    nothing = Material(speech=("one", "another"))
+    rows: list[Sequence[str]] = [("family", "degradation", "grades", "unit", "")]
+    missing = []
+    for name, row in DEGRADATIONS.items():
+        grades = " ".join(f"{grade:g}" for grade in row.grades)
+        rows.append((row.family, name, grades or "-", row.unit, row.words))
+        if reason := row.missing(nothing):
+            missing.append(f"  {name}: {reason}")
+    missing += [f"  {name}: {reason}" for name, reason in NOT_HERE.items()]
+    lines = [*aligned(rows), "", "not available here:", *missing, "", "benchmarks:"]
+    for name, benchmark in BENCHMARKS.items():
+        lines += [f"  {name}: {benchmark.source}"]
+        lines += [f"    {sentence}" for sentence in benchmark.differs]
+    return "\n".join(lines)

@@ -1,0 +1,1 @@
+"""The commands of the service: `serve`, and `audit-file`, which checks its record of verdicts."""

@@ -1,0 +1,104 @@
+"""Write the embeddings of a list's recordings: what the network hears of each.
+
+    python -m asdf embed network.pt dev_list.txt --output dev.npz        # list or table of trials
+    python -m asdf embed network.pt protocol.txt --folder LA --output e.npz
+    python -m asdf embed network.pt asvspoof19-eval --folder /data --output eval.npz
+    python -m asdf embed network.pt recordings/ --output own.npz         # all audio in a folder
+    python -m asdf embed network.pt dev_list.txt --output dev.npz --processes 4
+    python -m asdf embed network.pt dev_list.txt --output dev.npz --slurm 40    # on a cluster
+    python -m asdf embed dev.npz --picture points.svg --by attack        # a picture of a file
+
+The file (NumPy's npz) holds embeddings (N, E), scores, ids, labels, the columns of the list and how
+they were computed. Recordings count as far as trial scores hear them. Those that cannot be read are
+reported, and the others written; the exit status is then 1. Any number of processes (--processes,
+torchrun, srun) writes the same bytes; after Ctrl-C, SIGTERM, `kill -9` or a crash the same command
+goes on where it was.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from asdf.commands.divided import Division, check_division, split_sbatch
+from asdf.commands.options import Command
+from asdf.commands.outputs import show
+from asdf.tasks.embeddings.commands.embed_options import EmbedOptions, check_options
+from asdf.tasks.embeddings.commands.embed_picture import draw_picture
+
+if TYPE_CHECKING:
+    from asdf.tasks.embeddings.embedding_files import Embeddings
+
+COMMAND = Command("embed", __doc__, EmbedOptions)
+
+
+def main(arguments: list[str]) -> int:
+    """Write embeddings, a picture of them, or both.
+
+    Returns:
+        0; 1 if recordings could not be used, but the others are written; 130 if stopped.
+
+    Raises:
+        UsageError: a mistake in the options.
+        AsdfError: a recording, the list or the network cannot be read, or an output cannot be
+            written.
+    """
+    arguments, sbatch_options = split_sbatch(arguments)
+    args = COMMAND.read(arguments)
+    check_division(args, sbatch_options)
+    check_options(args)
+    if not args.list:
+        from asdf.tasks.embeddings.embedding_files import read_embeddings
+
+        assert args.picture is not None  # `check_options` refuses anything else
+        draw_picture(args.picture, read_embeddings(Path(args.network)), args)
+        return 0
+    assert args.output is not None  # `check_options` refuses anything else
+    division = Division(COMMAND, arguments, args.output, main)
+    if args.slurm is not None:
+        named = [args.network, args.list, args.base, args.network_folder]
+        return division.submit(args, sbatch_options, named)
+    if args.ray is not None:
+        return division.run_on_ray(args, args.threads, args.device)
+    if args.processes > 1 and "LOCAL_RANK" not in os.environ:
+        # --standalone takes a free port, so that several commands can share a machine.
+        launcher = ["-m", "torch.distributed.run", "--standalone"]
+        words = [*launcher, f"--nproc_per_node={args.processes}", "-m", "asdf", "embed", *arguments]
+        # In this process, so that its number, signals and exit status stay those of the command.
+        os.execv(sys.executable, [sys.executable, *words])
+    # From here on torch is needed, which takes seconds to import.
+    from asdf.distributed.stopping import Stopped
+    from asdf.tasks.embeddings.commands.embed_running import embed
+
+    try:
+        with _once_on_screen():
+            embeddings = embed(args)
+    except Stopped as stop:
+        show(str(stop), sys.stderr)
+        return 130
+    if embeddings is not None:
+        _describe(args.output, embeddings)
+        if args.picture:
+            draw_picture(args.picture, embeddings, args)
+        return int(embeddings.how.get("skipped", 0) > 0)
+    return 0
+
+
+@contextmanager
+def _once_on_screen() -> Iterator[None]:
+    """End a process silently if its main process reports the same error."""
+    try:
+        yield
+    except Exception as error:
+        if getattr(error, "reported_by_main", False):
+            raise SystemExit(getattr(error, "exit_status", 1)) from None
+        raise
+
+
+def _describe(path: Path, embeddings: Embeddings) -> None:
+    count, dimension = embeddings.embeddings_NE.shape
+    show(f"written to {path}: {count:,} embeddings of {dimension} numbers")

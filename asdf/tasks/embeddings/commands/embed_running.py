@@ -1,0 +1,202 @@
+"""Execution of `python -m asdf embed`: processes, network, parts and file.
+
+Invariant: parts saved next to the output belong to the same work (network, recordings, lengths and
+arithmetic), or are removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from asdf.archives import path_beside
+from asdf.commands.named_recordings import read_recordings
+from asdf.data.lengths import measure_lengths
+from asdf.distributed.resources import smallest_gpu
+from asdf.distributed.stopping import StopRequest
+from asdf.distributed.world import World, open_world
+from asdf.errors import AsdfError
+from asdf.interchange import describe_source, find_network, read_detector
+from asdf.networks.extras import EMBEDDING
+from asdf.remote import as_path
+from asdf.runs.divisions import Part, lock_work
+from asdf.runs.files import digest_of, one_at_a_time, remove_folder, sha256_of
+from asdf.runs.log import LOG, log_to_screen
+from asdf.scoring.agreement import agree_on_engine, agree_on_precision
+from asdf.scoring.score_list import score_with_extras
+from asdf.scoring.scorer import Scorer
+from asdf.settings.sections import Audio, Computing, SpeechActivity
+from asdf.tasks.embeddings.commands.embed_options import EmbedOptions
+from asdf.tasks.embeddings.embedding_files import Embeddings, write_embeddings
+from asdf.version import VERSION
+
+if TYPE_CHECKING:
+    from asdf.trials.trial_list import TrialList
+
+_USE_GPU: dict[str, Any] = {"auto": True, "cpu": False, "cuda": "required"}
+
+
+def embed(args: EmbedOptions) -> Embeddings | None:
+    """Compute and write the embeddings; return them on the main process.
+
+    Raises:
+        InUseError: another process writes the same output.
+        UsageError: a mistake in the options.
+        AsdfError: something cannot be read or written.
+        Stopped: a stop was requested.
+    """
+    assert args.output is not None  # it was checked with the other options
+    computing = Computing(use_gpu=_USE_GPU[args.device], threads=args.threads)
+    stop = StopRequest()
+    with open_world(computing) as world, world.listening(stop):
+        log_to_screen(world.is_main)
+        part = None if args.part is None else Part.parse(args.part)
+        with _parts_folder(args.output, part, world) as folder:
+            return _embed(args, part, world, stop, folder)
+
+
+def _embed(
+    args: EmbedOptions, part: Part | None, world: World, stop: StopRequest, folder: Path
+) -> Embeddings | None:
+    # The main process downloads first, so that the others find the file.
+    path = world.run_on_main(lambda: find_network(args.network))
+    network, file = read_detector(path, args.network_folder, args.base)
+    settings = file.to_sections(folder=args.network_folder)
+    settings.computing.network_dataloader_workers = args.workers
+    settings.computing.threads = args.threads
+    # As in `Detector`: an embedding does not depend on the other recordings in its batch.
+    settings.network.max_cut_proportion = 0.0
+    precision = agree_on_precision(args.precision, world)
+    engine = agree_on_engine(args.engine, precision, world)
+    scorer = Scorer(
+        network.eval(),
+        settings.network,
+        precision,
+        smallest_gpu(world),
+        engine=engine,
+        owns_network=True,
+        audio=settings.audio,
+    )
+    known = _find_usable(args, settings.sad, settings.audio, folder, world, stop)
+    how = world.run_on_main(lambda: _describe_work(args, path, scorer, settings.sad, known))
+    rows = folder / "trials"
+    listed = (known.trials, known.lengths, settings, world, stop, [EMBEDDING], rows)
+    scored = score_with_extras(scorer, *listed, part=part, merges=args.merge)
+    if part is not None:
+        LOG.info("part %s is done; once all are, the same with --merge writes the file", part)
+        return None
+
+    def write() -> None:
+        assert scored is not None and args.output is not None
+        embeddings = Embeddings(known.trials, scored.extras[EMBEDDING], scored.scores, how)
+        write_embeddings(args.output, embeddings)
+        written.append(embeddings)
+
+    written: list[Embeddings] = []
+    world.run_on_main(write)
+    return written[0] if written else None
+
+
+def _describe_work(
+    args: EmbedOptions,
+    path: Path,
+    scorer: Scorer,
+    sad: SpeechActivity,
+    known: _Usable,
+) -> dict[str, Any]:
+    """Return everything that the embeddings depend on, as plain values."""
+    # Left out if there are none, so that the bytes of such files do not change.
+    skipped = {"skipped": known.skipped} if known.skipped else {}
+    return {
+        "asdf": VERSION,
+        "network": Path(describe_source(args.network, path)).name,
+        # For a file, equal to the output of `sha256sum`.
+        "sha256": digest_of(path) if path.is_dir() else sha256_of(path),
+        "scored": scorer.length.record(),
+        "sad": sad.mode,
+        "precision": scorer.precision.name,
+        "engine": scorer.engine,
+        "device": scorer.device.type,
+        "threads": args.threads,
+        "list": known.trials.name,
+        "trials": known.trials.digest(),
+        **skipped,
+    }
+
+
+@dataclass(frozen=True)
+class _Usable:
+    """The trials whose recordings can be read.
+
+    Attributes:
+        lengths: Number of samples of each, (N,) int64.
+        skipped: Number of the other trials.
+    """
+
+    trials: TrialList
+    lengths: np.ndarray
+    skipped: int
+
+
+def _find_usable(
+    args: EmbedOptions,
+    sad: SpeechActivity,
+    audio: Audio,
+    folder: Path,
+    world: World,
+    stop: StopRequest,
+) -> _Usable:
+    """Measure the recordings, logging and leaving out unreadable ones.
+
+    Raises:
+        AsdfError: none can be read.
+        Stopped: a stop was requested.
+    """
+    trials = read_recordings(args.list, args.folder, args.subset)
+    # Of a folder nobody has looked at each file: all are decoded first. A list is of known ones.
+    check = as_path(args.list).is_dir()
+    table = folder / "lengths"
+    assert args.output is not None  # it was checked with the other options
+    locked = path_beside(args.output, folder.name) / table.name
+    with ExitStack() as held:
+        # One of several parts measures the recordings, and the others here wait for its table.
+        world.run_on_main(lambda: held.enter_context(one_at_a_time(locked)))
+        lengths = measure_lengths(
+            trials, sad, table, world, stop, check, skip_broken=True, audio=audio
+        )
+    usable = np.flatnonzero(lengths)
+    if not usable.size:
+        raise AsdfError(f"{trials.name}: none of its recordings can be used.")
+    skipped = len(trials) - usable.size
+    if skipped:
+        return _Usable(trials.select(usable), lengths[usable], skipped)
+    return _Usable(trials, lengths, 0)
+
+
+@contextmanager
+def _parts_folder(output: Path, part: Part | None, world: World) -> Iterator[Path]:
+    """Yield the folder of parts next to an output, on a disk or in a store.
+
+    It is removed when the block ends without error, unless that was a part of the work. Locks need
+    a disk: of an output in a store they keep processes of one machine apart.
+
+    Raises:
+        InUseError: another command writes the same output.
+    """
+    output = output.resolve()
+    folder = output.parent / f".{output.name}.progress"
+    locks = path_beside(output, folder.name)
+    held: list[Any] = []
+    world.run_on_main(lambda: held.append(lock_work(locks, output, part)))
+    yield folder
+    world.barrier()
+    if world.is_main and part is None:
+        for each in {folder, locks}:
+            remove_folder(each)
+    for lock in held:
+        lock.close()

@@ -1,0 +1,1 @@
+"""The command of fused systems, `fuse`, in parts."""

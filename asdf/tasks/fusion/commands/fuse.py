@@ -1,0 +1,203 @@
+"""Fuse several systems into one: weights from their score files of a development set.
+
+    python -m asdf fuse a_dev.txt b_dev.txt c_dev.txt --on dev  # is it worth it?
+    python -m asdf fuse a_dev.txt b_dev.txt --apply a_eval.txt b_eval.txt --output fused_eval.txt
+    python -m asdf fuse a_dev.txt b_dev.txt --networks a.pt b.pt --output fused.json
+    python -m asdf score fused.json call.mp3
+
+All score files are of the same trials, one file per system. The first line above shows the error
+rates of each system, of the fusion, and a test of the difference. The fusion is measured by
+cross-validation there: no trial is scored with weights that were fitted to it or, with --protocol
+naming speakers, to another trial of its speaker. With --apply the weights of all trials make fused
+scores of other files of the same systems, in the same order. With --networks they and the networks
+become a system that scores recordings, for every command that takes a network.
+
+--method logistic (default): the weighted sum of the scores that is the best log-likelihood ratio;
+mean: the mean of the systems' scores, each calibrated by itself; rank: the mean of their ranks in
+the development set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from asdf.commands.options import Command, option, replicates_option
+from asdf.commands.outputs import check_inputs, output_name, show, text_stream, write_outputs
+from asdf.commands.whose_scores import check_networks_of
+from asdf.errors import UsageError
+from asdf.runs.files import write_text
+from asdf.runs.streams import is_stdout
+from asdf.tables.plain_json import as_json
+from asdf.tasks.fusion.commands.fuse_networks import check_networks, write_fused_system
+from asdf.tasks.fusion.commands.fuse_scores import (
+    DevelopmentOptions,
+    DevelopmentSet,
+    read_applied,
+    read_development,
+)
+from asdf.tasks.fusion.commands.fuse_text import applied_text, gain_record, gain_text
+
+if TYPE_CHECKING:
+    from asdf.tasks.fusion.gain import FusionGain
+
+METHODS = ("logistic", "mean", "rank")
+MIN_FOLDS = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class FuseOptions(DevelopmentOptions):
+    """Options of the command."""
+
+    method: str = option(
+        "how scores are fused",
+        default="logistic",
+        choices=METHODS,
+    )
+    apply: tuple[str, ...] = option(
+        "fuse these score files of another set too: one per system, in the same order",
+        metavar="SCORES",
+        default=(),
+    )
+    networks: tuple[str, ...] = option(
+        "the networks that made the score files, one per system, in the same order",
+        metavar="NETWORK",
+        default=(),
+    )
+    folder: Path | None = option(
+        "folder that the trials' paths are relative to: two of them are scored, to check that "
+        "score files without a digest are of --networks",
+        metavar="F",
+    )
+    output: Path | None = option(
+        "the fused score file of --apply (- is standard output), or the fused system of "
+        "--networks (.json)",
+        metavar="OUT",
+        short="-o",
+        aliases=("--out",),
+    )
+    folds: int = option(
+        "folds of the cross-validation",
+        metavar="N",
+        default=5,
+    )
+    seed: int = option(
+        "of folds and test",
+        metavar="N",
+        default=0,
+    )
+    replicates: int = replicates_option(
+        "replicates of the paired bootstrap (%(default)s); 0: no test"
+    )
+    json: Path | None = option(
+        "write everything with all digits",
+        metavar="OUT",
+    )
+
+
+COMMAND = Command("fuse", __doc__, FuseOptions)
+
+
+def main(arguments: list[str]) -> int:
+    """Fit and measure a fusion, and apply it; return 0.
+
+    Raises:
+        UsageError: a mistake in the options.
+        AsdfError: files cannot be read, written or fused.
+    """
+    args = COMMAND.read(arguments)
+    _check(args)
+    screen = text_stream([args.output, args.json])
+    development = read_development(args)
+    if args.networks:
+        check_networks_of(args.networks, development.paths, development.scores, args.folder)
+    measured = fit_development(development, args.method, args.folds, args.seed, args.replicates)
+    applied = None
+    if args.apply:
+        applied = read_applied(args.apply, development, measured.fusion)
+    record = gain_record(development, measured) | {"folds": args.folds, "seed": args.seed}
+
+    def write_out(path: Path) -> None:
+        if applied is not None:
+            applied.write(path)
+        if args.networks:
+            write_fused_system(path, args.networks, development, measured)
+
+    write_outputs(
+        [(args.output, write_out), (args.json, lambda path: write_text(path, as_json(record)))]
+    )
+    show(gain_text(development, measured), screen)
+    if applied is not None and args.output is not None:
+        if applied.labelled:
+            show("\n" + applied_text(applied, measured, args.replicates), screen)
+        show(f"\nwritten to {output_name(args.output)}: {len(applied.fused):,} scores", screen)
+    if args.networks:
+        show(f"\nwritten to {args.output}: score recordings with it as with a network", screen)
+    return 0
+
+
+def fit_development(
+    development: DevelopmentSet, method: str, folds: int, seed: int, replicates: int
+) -> FusionGain:
+    """Fit a fusion to a development set, and measure it by cross-validation.
+
+    Args:
+        method, folds, seed, replicates: Values of the options with these names.
+
+    Raises:
+        AsdfError: the set is too small for the folds, or the scores cannot be fused.
+    """
+    from asdf.tasks.fusion.gain import measure_gain
+    from asdf.tasks.fusion.trial_folds import make_folds
+
+    first = development.scores[0]
+    speakers = development.speakers
+    return measure_gain(
+        development.scores,
+        development.names,
+        method,
+        make_folds(first.ids, first.labels, speakers, folds, seed),
+        speakers=speakers,
+        replicates=replicates,
+        seed=seed,
+    )
+
+
+def check_folds(folds: int, seed: int) -> None:
+    """Raise UsageError for invalid folds or an invalid seed."""
+    if folds < MIN_FOLDS or seed < 0:
+        raise UsageError(f"--folds is {MIN_FOLDS} or more, and --seed not negative.")
+
+
+def _check(args: FuseOptions) -> None:
+    """Raise UsageError for contradictory options."""
+    if len(args.scores) < 2:
+        raise UsageError("a fusion is of two systems or more: name their score files.")
+    check_folds(args.folds, args.seed)
+    if args.apply and args.networks:
+        raise UsageError("--apply and --networks write different files: use one at a time.")
+    if bool(args.apply or args.networks) != (args.output is not None):
+        raise UsageError(
+            "--output goes with --apply (the fused score file) or --networks (the fused system)."
+        )
+    _check_count("--apply", args.apply, len(args.scores))
+    _check_count("--networks", args.networks, len(args.scores))
+    if args.networks and args.output:
+        check_networks(args.networks, args.output)
+    inputs = [Path(word) for word in args.apply]
+    inputs += [Path(word) for word in args.scores]
+    check_inputs([*inputs, args.protocol])
+    read = {path.resolve() for path in inputs}
+    for path in (args.output, args.json):
+        if path is not None and not is_stdout(path) and path.resolve() in read:
+            raise UsageError(f"{path} is an input: write to another file.")
+
+
+def _check_count(option: str, words: Sequence[str], systems: int) -> None:
+    if words and len(words) != systems:
+        raise UsageError(
+            f"{option} has {len(words)} and the fusion {systems} systems: name one for each, in "
+            "the same order."
+        )

@@ -1,0 +1,401 @@
+"""Choose, calibrate and fuse the detectors that are competent on recordings as yours: a panel.
+
+    python -m asdf panel a.pt b.pt hub:ORG/NAME --control control.txt --output panel.json
+    python -m asdf score panel.json call.mp3 --csv call.csv     # with the verdict of each detector
+    python -m asdf serve panel.json
+
+The control set is yours: recordings like those that are to be judged, whose truth you know. A list
+with labels, a table of trials, a folder with real/ and fake/, a protocol or a corpus by its name.
+Each detector scores it. Those that rank its classes no better than chance are excluded, by a
+one-sided rank test that is corrected for their number (--level). The others are calibrated, each
+for itself, and fused; what the fusion is worth is cross-validated, as by `fuse`. At least two are
+needed.
+
+The panel is a fused system, and goes wherever a network's path does. Of each recording it gives
+besides the fused score how many detectors say bona fide and spoof, and the likelihood ratio of
+each. The scores of the control set are kept in the folder of --scores: when the command is stopped
+or repeated with more detectors, those that are there are not computed again.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from asdf.commands.judged_files import System, named_systems
+from asdf.commands.options import (
+    PROGRAM,
+    Command,
+    WeightsOptions,
+    argument,
+    option,
+    replicates_option,
+)
+from asdf.commands.outputs import check_overwriting, show, text_stream, write_outputs
+from asdf.commands.score_options import Engine, Precision, ScoreOptions
+from asdf.errors import AsdfError, UsageError
+from asdf.hub import SUFFIXES
+from asdf.metrics.llr_maps import AUTO
+from asdf.metrics.several_systems import speakers_of
+from asdf.runs.files import write_text
+from asdf.tables.plain_json import as_json
+from asdf.tasks.fusion.commands.fuse import METHODS, check_folds, fit_development
+from asdf.tasks.fusion.commands.fuse_networks import check_networks, write_fused_system
+from asdf.tasks.fusion.commands.fuse_scores import DevelopmentSet
+from asdf.tasks.fusion.commands.fuse_text import gain_record, gain_text
+from asdf.text import numbered
+from asdf.trials.formats import read_score_file
+from asdf.trials.scored_files import read_how_scored
+
+if TYPE_CHECKING:
+    from asdf.checkpoint.panel_entry import Panel
+    from asdf.commands.score_recordings import Recordings
+    from asdf.tasks.fusion.gain import FusionGain
+    from asdf.tasks.panels.competence import Competence
+    from asdf.trials.score_file import Scores
+    from asdf.trials.trial_list import TrialList
+
+MIN_MEMBERS = 2
+
+
+def _check_level(level: float) -> None:
+    if not 0 < level < 1:
+        raise UsageError(f"--level {level:g}: a probability between 0 and 1 is needed.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PanelOptions(WeightsOptions):
+    """Options of the command."""
+
+    networks: tuple[str, ...] = argument(
+        "the detectors, two or more: files, folders of runs, names on the hub, small; NAME=NETWORK "
+        "gives one a name",
+        metavar="[NAME=]NETWORK",
+    )
+    control: str = option(
+        "recordings like yours, with labels",
+        metavar="LIST|FOLDER|CORPUS",
+        needed=True,
+        default="",
+    )
+    output: Path | None = option(
+        "the panel, a .json file",
+        metavar="OUT",
+        short="-o",
+        aliases=("--out",),
+        needed=True,
+    )
+    folder: Path | None = option(
+        "what paths in the list are relative to (its folder); where the recordings of a protocol "
+        "or a corpus are",
+        metavar="F",
+    )
+    scores: Path | None = option(
+        "folder of the scores of the control set (OUT without its suffix, and '_scores')",
+        metavar="FOLDER",
+    )
+    level: float = option(
+        "level of the test that excludes detectors",
+        metavar="P",
+        default=0.05,
+        check=_check_level,
+    )
+    method: str = option(
+        "how scores are fused, as of `fuse` (%(default)s: logistic, or mean where a detector would "
+        "get a negative weight, so that its word counts against itself)",
+        default=AUTO,
+        choices=(AUTO, *METHODS),
+    )
+    folds: int = option("folds of the cross-validation", metavar="N", default=5)
+    seed: int = option("of folds, intervals and test", metavar="N", default=0)
+    replicates: int = replicates_option("replicates of the intervals", may_be_none=False)
+    json: Path | None = option("write everything with all digits", metavar="OUT")
+    device: str = option("%(default)s (a GPU if there is one), cpu, cuda, cuda:1", default="auto")
+    precision: Precision = option("number format of the networks, as of `score`", default="auto")
+    engine: Engine = option("how a CPU computes, as of `score`", default="packed")
+    threads: int | None = option("CPU threads, as of `score`", "N")
+
+
+COMMAND = Command("panel", __doc__, PanelOptions)
+
+
+@dataclass(frozen=True)
+class _Candidates:
+    """The detectors with their scores on the control set.
+
+    Attributes:
+        networks: Detectors as given, in the order of `scored`.
+        scored: Names and scores.
+    """
+
+    networks: list[str]
+    scored: DevelopmentSet
+
+    def select(self, chosen: Sequence[int]) -> _Candidates:
+        """Return the detectors with these indices."""
+        scored = replace(
+            self.scored,
+            names=[self.scored.names[index] for index in chosen],
+            paths=[self.scored.paths[index] for index in chosen],
+            scores=[self.scored.scores[index] for index in chosen],
+        )
+        return _Candidates([self.networks[index] for index in chosen], scored)
+
+
+def main(arguments: list[str]) -> int:
+    """Write a panel; return 0, or the status of `score` if it was stopped.
+
+    Raises:
+        UsageError: a mistake in the options.
+        AsdfError: networks or recordings cannot be read, or fewer than two detectors are competent.
+    """
+    args = COMMAND.read(arguments)
+    systems = _check(args)
+    screen = text_stream([args.json])
+    # From here on torch is needed, which takes seconds to import.
+    from asdf.commands.named_recordings import read_recordings
+    from asdf.tasks.panels.competence import measure_competence
+    from asdf.tasks.panels.competence_table import competence_lines, competence_record
+
+    control = read_recordings(args.control, args.folder, classes=True)
+    _check_control(args.control, control)
+    _check_together([str(system.path) for system in systems], args)
+    folder = args.scores or _scores_folder(args)
+    status = _score(args, systems, control, folder, f"{PROGRAM} panel {shlex.join(arguments)}")
+    if status:
+        return status
+    candidates = _read_scores(systems, control, folder)
+    speakers = candidates.scored.speakers
+    competence = measure_competence(
+        candidates.scored.scores,
+        candidates.scored.names,
+        speakers,
+        level=args.level,
+        replicates=args.replicates,
+        seed=args.seed,
+    )
+    count = None if speakers is None else len(set(speakers))
+    show("\n".join(_heading(control)), screen)
+    show("\n".join(competence_lines(competence, args.level, count)), screen)
+    members = candidates.select(_members(competence, count, args.control))
+    measured = _fuse(args, members.scored)
+    panel = _calibrate(members.scored, competence_record(competence), args.level)
+    record = gain_record(members.scored, measured)
+    record |= {"panel": panel.summary(), "folds": args.folds, "seed": args.seed}
+
+    def write_panel(path: Path) -> None:
+        write_fused_system(path, members.networks, members.scored, measured, panel)
+
+    write_outputs(
+        [(args.output, write_panel), (args.json, lambda path: write_text(path, as_json(record)))]
+    )
+    show(f"\n{gain_text(members.scored, measured)}", screen)
+    show(f"\nwritten to {args.output}: score recordings with it as with a network", screen)
+    return 0
+
+
+def _check(args: PanelOptions) -> list[System]:
+    """Return the detectors with their names.
+
+    Raises:
+        UsageError: options contradict each other.
+    """
+    if args.output is None or not args.control:
+        raise UsageError("name the control set, --control, and the panel to write, --output.")
+    systems = _named(args.networks)
+    if len(systems) < MIN_MEMBERS:
+        raise UsageError("a panel is of two detectors or more: name them.")
+    named = [str(system.path) for system in systems]
+    check_networks(named, args.output)
+    check_folds(args.folds, args.seed)
+    check_overwriting([Path(args.control), *map(Path, named)], [args.output, args.json])
+    return systems
+
+
+def _named(words: Sequence[str]) -> list[System]:
+    """Return the detectors with names that can also be file names."""
+    systems = named_systems(words)
+    names = []
+    for system in systems:
+        stem, dot, suffix = system.name.rpartition(".")
+        name = stem if f"{dot}{suffix}".lower() in SUFFIXES and stem else system.name
+        names.append(name.replace("/", "-"))
+    return [
+        replace(system, name=name) for system, name in zip(systems, numbered(names), strict=True)
+    ]
+
+
+def _check_control(named: str, control: TrialList) -> None:
+    """Raise UsageError for a control set without labels of both classes."""
+    if (np.asarray(control.labels) < 0).any():
+        raise UsageError(f"{named}: the truth of the control set must be known: give labels.")
+    if len(set(control.labels.tolist())) < 2:
+        raise UsageError(f"{named}: a control set has bona fide recordings and spoofs.")
+
+
+def _check_together(networks: Sequence[str], args: PanelOptions) -> None:
+    """Refuse networks that cannot form a panel, before hours of scoring.
+
+    Raises:
+        UsageError: two are the same, or they hear different parts of a recording.
+        AsdfError: a network cannot be read.
+    """
+    from asdf.interchange import network_digest
+    from asdf.scoring.detector import Detector
+
+    first = None
+    known: dict[str, str] = {}
+    for network in networks:
+        digest = network_digest(network)
+        if digest in known:
+            # Two that always agree would look like independent witnesses.
+            raise UsageError(f"{known[digest]} and {network} are the same: its word counts once.")
+        known[digest] = network
+        detector = Detector(network, "cpu", args.network_folder, args.threads, base=args.base)
+        if first is None:
+            first = (network, detector.settings.sad)
+        elif detector.settings.sad != first[1]:
+            raise UsageError(
+                f"{network} and {first[0]} cut silence in different ways (their settings 'sad'), "
+                "so they do not hear the same of a recording: they are no panel."
+            )
+
+
+def _scores_folder(args: PanelOptions) -> Path:
+    assert args.output is not None
+    return args.output.with_name(f"{args.output.stem}_scores")
+
+
+def _score(
+    args: PanelOptions, systems: Sequence[System], control: TrialList, folder: Path, command: str
+) -> int:
+    """Score the control set with each detector without scores; return the exit status."""
+    from asdf.commands.score import score_into_outputs
+    from asdf.commands.score_recordings import Recording, Recordings
+
+    recordings = Recordings()
+    for index, name in enumerate(control.ids):
+        recordings.add(Recording(control.path(index), name, int(control.labels[index])))
+    folder.mkdir(parents=True, exist_ok=True)
+    for system in systems:
+        out = folder / f"{system.name}.txt"
+        network = str(system.path)
+        if _is_scored(out, network, recordings):
+            show(f"{system.name}: the scores in {out} are taken", sys.stderr)
+            continue
+        show(f"{system.name}: scoring {len(recordings):,} recordings", sys.stderr)
+        options = ScoreOptions(
+            network=network,
+            recordings=(),
+            scores=out,
+            device=args.device,
+            precision=args.precision,
+            engine=args.engine,
+            threads=args.threads,
+            base=args.base,
+            network_folder=args.network_folder,
+        )
+        status = score_into_outputs(options, recordings, None, command)
+        if status:
+            return status
+    return 0
+
+
+def _is_scored(path: Path, network: str, recordings: Recordings) -> bool:
+    """Whether a score file contains this network's scores of these recordings."""
+    from asdf.interchange import network_digest
+
+    if not path.exists():
+        return False
+    stated = read_how_scored(path)
+    if stated is None or stated.network != network_digest(network):
+        return False
+    scores = read_score_file(path)
+    if scores.labels is None:
+        return False
+    labels = list(recordings.labels)
+    return scores.ids == list(recordings.names) and scores.labels.tolist() == labels
+
+
+def _read_scores(systems: Sequence[System], control: TrialList, folder: Path) -> _Candidates:
+    paths = [folder / f"{system.name}.txt" for system in systems]
+    scores: list[Scores] = [read_score_file(path).labelled(path) for path in paths]
+    names = [system.name for system in systems]
+    speakers = speakers_of(scores[0], control)
+    scored = DevelopmentSet(control.name, names, paths, scores, speakers)
+    return _Candidates([str(system.path) for system in systems], scored)
+
+
+def _heading(control: TrialList) -> list[str]:
+    labels = np.asarray(control.labels)
+    name = control.name or "the control set"
+    return [
+        f"{name}: {labels.size:,} recordings, {(labels == 1).sum():,} bona fide, "
+        f"{(labels == 0).sum():,} spoof",
+        "",
+    ]
+
+
+def _members(competence: Sequence[Competence], speakers: int | None, control: str) -> list[int]:
+    """Return the indices of the competent detectors.
+
+    Raises:
+        AsdfError: there are fewer than two.
+    """
+    members = [index for index, one in enumerate(competence) if one.is_member]
+    if len(members) >= MIN_MEMBERS:
+        return members
+    count = {0: "no detector is", 1: f"only {competence[members[0]].name} is" if members else ""}
+    over = "" if speakers is None else f" of its {speakers} speakers"
+    raise AsdfError(
+        f"{count[len(members)]} better than chance on {control}, and a panel needs two. Either the "
+        f"detectors do not know what is in it, or its recordings{over} are too few to show it: "
+        "take other detectors, or more recordings. Nothing is written."
+    )
+
+
+def _fuse(args: PanelOptions, scored: DevelopmentSet) -> FusionGain:
+    """Fit the fusion; by default one in which no detector has a negative weight."""
+    rest = (args.folds, args.seed, args.replicates)
+    if args.method != AUTO:
+        return fit_development(scored, args.method, *rest)
+    measured = fit_development(scored, "logistic", *rest)
+    weights = measured.fusion.weights
+    if min(weights) >= 0:
+        return measured
+    negative = [name for name, weight in zip(scored.names, weights, strict=True) if weight < 0]
+    show(
+        f"\nlogistic fusion gives {', '.join(negative)} a negative weight: its word would count "
+        "against itself; the mean of the detectors' LLRs is taken",
+        sys.stderr,
+    )
+    return fit_development(scored, "mean", *rest)
+
+
+def _calibrate(
+    scored: DevelopmentSet, competence: Sequence[dict[str, object]], level: float
+) -> Panel:
+    """Return the panel with a calibration of each member.
+
+    Raises:
+        AsdfError: a member's scores cannot be calibrated; the message names it.
+    """
+    from asdf.checkpoint.panel_entry import Panel, PanelMember
+    from asdf.commands.learn_calibration import CalibrationSet, learn_calibration
+
+    members = []
+    for name, scores in zip(scored.names, scored.scores, strict=True):
+        try:
+            learnt = learn_calibration(CalibrationSet(scores, scored.set, scored.speakers))
+        except AsdfError as error:
+            raise AsdfError(f"{name}: {error}") from None
+        # Only the interval of the fused score is shown.
+        calibration = replace(learnt.calibration, replicates=None)
+        members.append(PanelMember(name, calibration))
+    return Panel(tuple(members), tuple(competence), level)

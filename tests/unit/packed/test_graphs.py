@@ -1,0 +1,90 @@
+"""Packed graph attention gives the plain one's nodes."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from asdf.networks.back_ends.graph_attention import (
+    GraphAttention,
+    HeterogeneousGraphAttention,
+    Pairs,
+)
+from asdf.packed.network import PackedNetwork
+from asdf.packed.packed_graphs import (
+    PackedGraphAttention,
+    PackedHeterogeneousAttention,
+    pack_graph,
+)
+
+TOLERANCE = 2e-6
+
+
+def prepare(graph: nn.Module) -> nn.Module:
+    """Give the norm statistics and weights that are not those of a fresh one."""
+    nn.init.uniform_(graph.bn.running_mean, -0.5, 0.5)
+    nn.init.uniform_(graph.bn.running_var, 0.3, 3.0)
+    nn.init.uniform_(graph.bn.weight, -1.5, 1.5)
+    nn.init.uniform_(graph.bn.bias, -0.5, 0.5)
+    return graph.eval()
+
+
+def draw(*shape: int) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(sum(shape)))
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 7, 230])
+@pytest.mark.parametrize("temperature", [2.0, 100.0])
+def test_one_graph(nodes, temperature):
+    torch.manual_seed(0)
+    graph = prepare(GraphAttention(12, 8, temperature))
+    x_BNC = 3 * draw(2, nodes, 12)
+    with torch.inference_mode():
+        packed_BND = PackedGraphAttention(graph)(x_BNC)
+        torch.testing.assert_close(packed_BND, graph(x_BNC), atol=TOLERANCE, rtol=TOLERANCE)
+
+
+@pytest.mark.parametrize(("first", "second"), [(1, 1), (5, 3), (3, 5)])
+def test_two_graphs_and_their_master(first, second):
+    torch.manual_seed(1)
+    graph = prepare(HeterogeneousGraphAttention(12, 8, 3.0))
+    # One master node for all utterances, as a network's parameter is, and one for each.
+    for master_B1C in (draw(1, 1, 12), draw(2, 1, 12)):
+        nodes = (3 * draw(2, first, 12), 3 * draw(2, second, 12), master_B1C)
+        with torch.inference_mode():
+            plain = graph(*nodes)
+            packed = PackedHeterogeneousAttention(graph)(*nodes)
+        for plain_BND, packed_BND in zip(plain, packed, strict=True):
+            torch.testing.assert_close(packed_BND, plain_BND, atol=TOLERANCE, rtol=TOLERANCE)
+
+
+def test_autocast_does_not_reach_the_nodes():
+    graph = prepare(GraphAttention(12, 8, 2.0))
+    x_BNC = draw(1, 5, 12)
+    with torch.inference_mode():
+        alone_BND = PackedGraphAttention(graph)(x_BNC)
+        with torch.autocast("cpu", torch.bfloat16):
+            within_BND = PackedGraphAttention(graph)(x_BNC)
+    assert torch.equal(within_BND, alone_BND)
+
+
+@pytest.mark.parametrize("part", ["bn", "proj_with_att"])
+def test_a_graph_with_another_part_stays_plain(part):
+    graph = prepare(GraphAttention(12, 12, 2.0))
+    network = nn.ModuleList([graph])
+    assert pack_graph(graph, torch.float32)
+    setattr(graph, part, nn.Identity())
+    assert pack_graph(graph, torch.float32) is None
+    with PackedNetwork(network).in_use():
+        assert network[0] is graph
+
+
+def test_pairs_made_while_scoring_serve_training():
+    with torch.inference_mode():
+        Pairs.of(6)
+    x_BNC = draw(1, 6, 12).requires_grad_()
+    graph = prepare(GraphAttention(12, 8, 2.0)).train()
+    graph(x_BNC).sum().backward()
+    assert x_BNC.grad.abs().sum() > 0
+    assert Pairs.of(6) is Pairs.of(6)
