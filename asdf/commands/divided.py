@@ -163,7 +163,7 @@ def files_of(named: Sequence[str | Path | None]) -> tuple[str, ...]:
 
 
 def _objects_of(address: str) -> list[str]:
-    """Return an object, or those of a folder that a command reads, with their versions."""
+    """Return an object, or those in a folder that a command reads, with their versions."""
     state = object_state(address, refresh=True)
     if state is not None:
         return [f"{address} {state}"]
@@ -175,7 +175,7 @@ def _objects_of(address: str) -> list[str]:
 
 
 def _is_read(path: Path) -> bool:
-    """Whether a file of a folder is one that a command reads: outputs may be written beside."""
+    """Whether a command reads a file in a folder, which may also contain outputs."""
     return path.suffix.lower() in _READ_SUFFIXES and not path.name.startswith(".")
 
 

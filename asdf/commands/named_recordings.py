@@ -1,4 +1,4 @@
-"""The recordings that a command is given by one name: lists, protocols, corpora, folders.
+"""Recordings given to a command by one name: lists, protocols, corpora, folders.
 
 Invariant: every trial has the path of its recording, in any kind of input.
 """
@@ -50,7 +50,7 @@ def read_recordings(
         AsdfError: it cannot be read, or recordings are missing.
     """
     path = as_path(named)
-    # A corpus's name means the corpus, even where a file has it.
+    # A corpus's name takes precedence over a file with that name.
     if is_known(named):
         if folder is None and parse_located(named) is None:
             raise UsageError(f"{named}: --folder says where the corpus is.")

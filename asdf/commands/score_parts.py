@@ -4,9 +4,9 @@ Invariant: a part consists of the entries of its recordings, as a single process
 them, in its own journal next to the output. The merged entries equal that process's journal, so
 every output has the same bytes.
 
-Of an output in a store the journal is on the disk of the machine while a part is scored, and is
-written next to the output from time to time, and when it ends or is stopped: no disk has to be
-shared, and a part that was killed goes on elsewhere.
+For an output in a store, the journal is on the machine's disk while a part is scored, and is
+written next to the output from time to time, and when the part ends or is stopped: a shared disk is
+not needed, and a killed part can be resumed on another machine.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from asdf.runs.parts import STORED_EVERY_S
 from asdf.runs.systems import can_lock
 
 _END = ".progress"
-# What a journal may have to be written to a store each minute.
+# Maximum size of a journal that is written to a store every minute.
 _BYTES_AT_ONCE = 1 << 26
 
 
@@ -63,9 +63,9 @@ def merge_parts(output: Path, work: Mapping[str, Any], count: int) -> list[Path]
 
 
 class StoredPart:
-    """The journal of a part, which other machines find next to an output that is in a store.
+    """The journal of a part, available to other machines if the output is in a store.
 
-    Of an output on a disk it is there already, and nothing is done.
+    For an output on a disk it is already available, and nothing is done.
     """
 
     def __init__(self, output: Path, part: Part) -> None:
@@ -74,7 +74,7 @@ class StoredPart:
         self._saved_at = time.monotonic()
 
     def fetch(self) -> None:
-        """Get what another machine has saved, unless this one has more.
+        """Fetch the saved entries of another machine, unless this one has more.
 
         Raises:
             AsdfError: the store cannot be read, or the disk is full.
@@ -88,28 +88,28 @@ class StoredPart:
                 file.write(self._stored.read_bytes())
 
     def save_if_due(self) -> None:
-        """Write it to the store where the last time is long enough ago, a minute or more.
+        """Write the journal to the store if the last time is at least a minute ago.
 
         Raises:
             AsdfError: the store cannot be written.
         """
         if not is_remote(self._stored):
             return
-        # It is written whole: the longer it is, the less often.
+        # It is written as a whole: the longer it is, the less often.
         sizes = self._journal.stat().st_size / _BYTES_AT_ONCE
         if time.monotonic() - self._saved_at > STORED_EVERY_S * max(1.0, sizes):
             upload_object(self._journal, str(self._stored))
             self._saved_at = time.monotonic()
 
     def save(self) -> None:
-        """Write it to the store, when the work ends or is stopped.
+        """Write the journal to the store, when the work ends or is stopped.
 
         Raises:
             AsdfError: the store cannot be written.
         """
         if is_remote(self._stored):
             upload_object(self._journal, str(self._stored))
-            # Whoever goes on, here or elsewhere, begins with what is in the store.
+            # The next process, here or elsewhere, starts from the copy in the store.
             self._journal.unlink(missing_ok=True)
 
 

@@ -6,9 +6,9 @@
     recordings = ray.data.read_binary_files("lake/", include_paths=True)
     scored = recordings.map_batches(Scorer, fn_constructor_args=["network.pt"], batch_size=48)
 
-Invariant: an actor does a part as the command with --part does it, in the folder in which the
-command was typed. So results are on the disk that the nodes share, or in a store, and not in Ray's
-memory: what was done outlives any actor, node or driver, and is never done twice.
+Invariant: an actor computes a part like the command with --part, in the working folder of the
+user's command. Results are therefore on the disk that the nodes share, or in a store, instead of in
+Ray's memory: finished work survives the loss of any actor, node or driver, and is never repeated.
 """
 
 from __future__ import annotations
@@ -41,11 +41,12 @@ class RayCluster:
     """The Ray cluster, and the resources of an actor.
 
     Attributes:
-        address: 'auto', or host and port; None: that of RAY_ADDRESS, or this machine.
-        cpus: CPUs of an actor.
-        uses_gpus: Whether an actor takes a GPU where there are some.
-        shares_disk: Whether all nodes have to see the folder of the command, where the parts are
-            saved.
+        address: Address of the cluster: 'auto', or host and port; None: RAY_ADDRESS, or this
+            machine.
+        cpus: Number of CPUs of an actor.
+        uses_gpus: Whether an actor takes a GPU if there are any.
+        shares_disk: Whether all nodes must have access to the command's folder, in which the parts
+            are saved.
     """
 
     address: str | None = None
@@ -74,9 +75,9 @@ class Worker:
     """Runs commands in its own process, one after the other.
 
     Args:
-        main: The command.
-        folder: Folder that it is run in.
-        needs_folder: Whether a node without the folder is refused.
+        main: Main function of the command.
+        folder: Working folder of the command.
+        needs_folder: Whether to refuse a node without the folder.
     """
 
     def __init__(self, main: Main, folder: str, needs_folder: bool = True) -> None:

@@ -51,13 +51,13 @@ class PartArray:
 
     Attributes:
         command: Name of the command, such as 'score'.
-        words: Its words, without those of the division.
-        inputs: Files that it reads: another one in the place of one of them is other work. Those in
-            stores have their versions behind them.
+        words: Arguments, without those of the division.
+        inputs: Files that it reads; if one is replaced, the work is different. Files in stores
+            include their versions.
         count: Number of parts.
-        output: Output next to which the folder of scripts and marks lies; of an output in a store
-            it lies in `folder`.
-        folder: Folder that the command is run in.
+        output: Output next to which the folder of scripts and marks is; for an output in a store it
+            is in `folder`.
+        folder: Working folder of the command.
     """
 
     command: str
@@ -69,10 +69,10 @@ class PartArray:
 
     @property
     def home(self) -> Path:
-        """The folder of the scripts, what the jobs print, and the marks of what is done."""
+        """The folder of the scripts, the output of the jobs, and the marks of finished parts."""
         address = address_of(self.output)
         if address is not None:
-            # Outputs of several stores may be called alike.
+            # Outputs in several stores may have the same name.
             digest = hashlib.sha256(address.encode("utf-8", "surrogateescape")).hexdigest()[:8]
             return self.folder / f"{self.output.name}.{digest}.slurm"
         output = self.output.resolve()
@@ -99,7 +99,7 @@ class PartArray:
         return shlex.quote(str(self.home))
 
     def digest(self) -> str:
-        """Digest the command, and the sizes and times of change of what it reads."""
+        """Digest the command, and the sizes and modification times of its inputs."""
         stamps: list[list[str | int]] = []
         for word in self.inputs:
             if is_remote(word):

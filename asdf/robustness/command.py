@@ -175,7 +175,7 @@ def _run(
         words = [word for word in arguments if word != "--merge"]
         contents = study_files(study, chosen, made_by("robustness", words, rivals))
         write_results(args.output, contents)
-        # Of a study in a store nothing of this machine's disk stays.
+        # For a study in a store, nothing remains on this machine's disk.
         shutil.rmtree(disk if is_remote(args.output) else locks)
     show(contents["results.txt"].rstrip("\n"))
     show(f"written to {args.output}: report.html, results.*, scores/", sys.stderr)

@@ -191,11 +191,11 @@ class Maker:
 
 
 def _stamp(path: str) -> str:
-    """Return what changes when a recording does: its path, size and time of change."""
+    """Return the path, size and modification time of a recording."""
     if is_remote(path):
         state = file_state(path)
         return path if state is None else f"{path} {state.size} {state.changed_ns}"
-    # Of a recording in an archive, the archive's.
+    # For a recording in an archive, those of the archive.
     for candidate in (path, *map(str, Path(path).parents)):
         with suppress(OSError, ValueError):
             status = os.stat(candidate)  # noqa: PTH116

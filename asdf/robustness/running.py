@@ -170,9 +170,9 @@ def _maker_of(plan: Plan) -> Maker:
 
 
 def work_folder(folder: Path) -> Path:
-    """Return the folder of a study's copies and locks, which is on a disk of this machine.
+    """Return the folder of a study's copies and locks, on a disk of this machine.
 
-    It is the study's own; of a study in a store it is in the cache.
+    It is the study's own folder; for a study in a store it is in the cache.
     """
     if not is_remote(folder):
         return folder
@@ -401,5 +401,5 @@ def _seconds_of_one(path: Path) -> float:
     try:
         return audio_length(path) / SAMPLE_RATE
     except AsdfError:
-        # It is named where it is read.
+        # The problem is reported where the file is read.
         return 0.0

@@ -1,10 +1,9 @@
 """Device, memory, threads, precision and engine that scores are computed with.
 
-Invariant: a list, and with it validation and stage 2, and the Detector compute alike for one
-precision, whatever the program around them has chosen. What is recorded with scores is what they
-were computed in: where a device lacks the requested precision, that is logged, or refused. The
-score itself is a float32 number in any case; scores of both engines differ by 1e-5 at most
-(`asdf.packed`).
+Invariant: lists (and thus validation and stage 2) and the Detector compute alike in one precision,
+whatever the surrounding program has chosen. Scores are recorded with the precision that was really
+used: a device that lacks the requested precision is logged, or refused. The score itself is always
+a float32 number; scores of the two engines differ by at most 1e-5 (`asdf.packed`).
 
 The default precision, 'auto', is TF32 on GPUs that have it: fp32 takes several times as long there,
 and TF32 moved no error rate of the networks that were tried (benchmarks/RESULTS.md).

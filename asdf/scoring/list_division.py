@@ -1,8 +1,8 @@
 """Scoring a list in independent parts on separate processes, and joining the parts.
 
-Invariant: the batches of a part are those of the whole list, which any process plans alike; so the
-rows of all parts are those of one process, to the last bit. They are put together only where all
-parts are marked as done, and each mark says that it is of the same work.
+Invariant: the batches of a part are those of the whole list, which every process plans alike, so
+the joined rows equal those of one process to the last bit. Rows are joined only when all parts are
+marked as done, and all marks state the same work.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def mark_part(output: Path | None, part: Part, work: Work) -> None:
 
 
 def rows_of_parts(output: Path | None, work: Work, what: str) -> list[str]:
-    """Return what the rows of the parts are called that make up the work of an output.
+    """Return the names of the rows of all parts that make up the work of an output.
 
     Args:
         what: Name of the list, for messages.

@@ -70,7 +70,7 @@ def work_of(
         }
 
     if not scorer.keeps_network:
-        # Before its first batch: it leaves another network, of packed layers.
+        # Before the first batch, which replaces layers of the network by packed ones.
         describe()
     return describe
 
@@ -78,11 +78,11 @@ def work_of(
 def open_parts(
     output: Path | None, what: str, work: Work, others: Collection[str] = ()
 ) -> Parts | None:
-    """Return the parts next to an output; None where nothing is to be saved.
+    """Return the parts next to an output; None if nothing is to be saved.
 
     Args:
-        what: What their files are called.
-        others: What other files of the same work are called, which are read, too.
+        what: Name of their files.
+        others: Names of other files of the same work to read too.
     """
     if output is None:
         return None

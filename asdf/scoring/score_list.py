@@ -132,9 +132,9 @@ def score_with_extras(  # noqa: PLR0913
         output: Path of the file for the scores. Intermediate results are saved next to it from time
             to time, and a later call resumes from them (`asdf.scoring.list_parts.remove_parts` once
             the file is written); None: nothing is saved.
-        part: Part of the list that is scored and saved next to an output, for a merge; None is
-            returned then. Extras that follow time have no parts.
-        merges: Whether all parts are done, and their rows are put together.
+        part: Part of the list to score and save next to an output, for a merge; the result is then
+            None. Extras that follow time cannot be divided.
+        merges: Whether all parts are done, and their rows are to be joined.
 
     Raises:
         AsdfError: a recording cannot be read, a score is not a finite number, or a batch does not

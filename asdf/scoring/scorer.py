@@ -100,8 +100,8 @@ class Scorer(WaveformScorer):
     Attributes:
         trial_loss: Loss of the trials of lists, computed with their scores; None: no loss.
         takes_references: Whether the network compares each recording with a reference.
-        list_references: References of the list that is scored next; None: it has none, or the
-            network takes none.
+        list_references: References of the next list to score; None if it has none or the network
+            takes none.
         keeps_network: Whether its first batch leaves the network's layers as they are.
     """
 

@@ -54,7 +54,7 @@ def main(arguments: list[str]) -> int:
     """
     args = COMMAND.read(arguments)
     name = _repository(args.repository, args.revision)
-    # From here on torch is needed, which takes seconds to import.
+    # torch is needed from here on, and takes seconds to import.
     from asdf.interchange import read_detector
     from asdf.interchange.commands.export_network import write_card_and_weights
 

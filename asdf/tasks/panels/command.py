@@ -158,7 +158,7 @@ def main(arguments: list[str]) -> int:
     args = COMMAND.read(arguments)
     systems = _check(args)
     screen = text_stream([args.json])
-    # From here on torch is needed, which takes seconds to import.
+    # torch is needed from here on, and takes seconds to import.
     from asdf.commands.named_recordings import read_recordings
     from asdf.tasks.panels.competence import measure_competence
     from asdf.tasks.panels.competence_table import competence_lines, competence_record

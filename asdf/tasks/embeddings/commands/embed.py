@@ -70,7 +70,7 @@ def main(arguments: list[str]) -> int:
         words = [*launcher, f"--nproc_per_node={args.processes}", "-m", "asdf", "embed", *arguments]
         # In this process, so that its number, signals and exit status stay those of the command.
         os.execv(sys.executable, [sys.executable, *words])
-    # From here on torch is needed, which takes seconds to import.
+    # torch is needed from here on, and takes seconds to import.
     from asdf.distributed.stopping import Stopped
     from asdf.tasks.embeddings.commands.embed_running import embed
 

@@ -158,7 +158,7 @@ def _find_usable(
         Stopped: a stop was requested.
     """
     trials = read_recordings(args.list, args.folder, args.subset)
-    # Of a folder nobody has looked at each file: all are decoded first. A list is of known ones.
+    # The files in a folder are unchecked, so all are decoded first; those of a list are known.
     check = as_path(args.list).is_dir()
     table = folder / "lengths"
     assert args.output is not None  # it was checked with the other options
