@@ -63,7 +63,7 @@ _SET_BY_US = {"params", "lr", "weight_decay", "fused", "capturable", "differenti
 
 
 class OwnSettings(KnownNames):
-    """Base of the sections that users' classes declare; derived classes are dataclasses.
+    """Base of the sections that classes of the user's declare; derived classes are dataclasses.
 
     Every field is a `setting(default, meaning, ...)`.
 

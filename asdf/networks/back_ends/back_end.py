@@ -23,7 +23,7 @@ Takes = Literal["features", "hidden_states", "layer_outputs"]
 
 
 class BackEnd(nn.Module, ABC):
-    """The part of a detector that maps features to embeddings and logits.
+    """The part of a detector from features to embeddings and logits.
 
     Attributes:
         takes: Kind of input: 'features' (batch, frames, dimension) of the layers that

@@ -31,7 +31,7 @@ from asdf.settings.sections import Sections
 
 
 class FrontEnd(nn.Module, ABC):
-    """The base class of front ends, the project's and your own.
+    """A front end of any kind; ours, and a model for yours.
 
     Your class sets its sizes, creates the module with its weights, and computes states.
 
