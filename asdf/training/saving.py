@@ -93,7 +93,7 @@ class SaveTimer:
         self._is_writing = False
 
     def interval(self) -> float | None:
-        """Return the seconds between checkpoints; None for none inside an epoch."""
+        """Return the seconds between checkpoints; None to save none within an epoch."""
         if self._interval != "auto":
             return self._interval
         by_training = INTERVAL_PER_SAVING * self._saving_s

@@ -104,8 +104,8 @@ class Step:
         frames: Labels of the frames of training clips, for a network with a frame-level head.
 
     Raises:
-        UsageError: the network takes clips of another length, none of it is trained, or a class in
-            the settings is not suitable.
+        UsageError: the network takes clips of another length, none of its parts is trained, or a
+            class in the settings is not suitable.
         AsdfError: the loss cannot be built, or its values are not finite.
     """
 

@@ -39,7 +39,7 @@ class Part(ABC):
     processes: numbers, texts, arrays, but no open files.
 
     Attributes:
-        own_settings: Section of settings that the class declares; None for none.
+        own_settings: Section of settings that the class declares; None if it declares none.
         probability: Proportion of clips to which it is applied; taken from a setting `probability`
             in the class's section, if it has one.
         shortens: Whether the part gets the speech before it is repeated to the length of a clip,

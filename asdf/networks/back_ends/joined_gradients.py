@@ -42,7 +42,7 @@ class Edges(NamedTuple):
     Attributes:
         kind_JJ1: Index of each edge's kind, which selects the scoring column; None for one kind.
         is_JJK: Whether each edge is of each kind.
-        hidden_G11J: Mask added to scores; None for none.
+        hidden_G11J: Mask added to scores; None for no mask.
     """
 
     temperature: float

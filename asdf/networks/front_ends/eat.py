@@ -142,7 +142,7 @@ class JoinedAttention(nn.Module):
         """Return (batch, patches, dimension).
 
         Args:
-            bias_PP: Bias added to the attention scores of each patch (row); None for none.
+            bias_PP: Bias added to the attention scores of each patch (row); None for no bias.
         """
         joined_BP3HD = self.qkv(x_BPC).unflatten(2, (3, self.heads, -1))
         queries_BHPD, keys_BHPD, values_BHPD = joined_BP3HD.permute(2, 0, 3, 1, 4).unbind()
