@@ -24,7 +24,7 @@ explain_missing_packages()
 
 
 def __getattr__(name: str) -> Any:
-    """`Detector`, imported when it is first used: it brings torch along."""
+    """Import `Detector` on first use, since it imports torch."""
     if name != "Detector":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = globals()[name] = import_module("asdf.scoring.detector").Detector
@@ -32,5 +32,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """List what is public, also before it is imported: Tab in a notebook then completes it."""
+    """List the public names, including those not yet imported, so that Tab completes them."""
     return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

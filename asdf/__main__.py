@@ -1,9 +1,9 @@
-"""`python -m asdf COMMAND ...`, which is also the installed program `asdf-antispoofing`.
+"""`python -m asdf COMMAND ...`, also installed as the program `asdf-antispoofing`.
 
 A command is a module with `main(arguments: list[str]) -> int`, which returns the exit status. It
 lies in the folder of its subject, as `command.py` or in a folder `commands` (`asdf.tasks.sasv`,
-`asdf.launcher`); those of what every run needs are in `asdf.commands`, with what several share.
-It is imported when it is used, so that help and mistakes answer at once.
+`asdf.launcher`); the commands that every run needs are in `asdf.commands`, with what several share.
+Only the requested command is imported, so that `--help` and usage errors appear quickly.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ OLDER = ("detplot",)
 
 COMMANDS = {name: summary for group in GROUPS.values() for name, summary in group.items()}
 
-# `import` is a word of Python's, so no module can have that name.
+# `import` is a Python keyword, so no module can have that name.
 _MODULES = {
     "adversarial": "adversarial.command",
     "audit": "audit.command",
@@ -111,10 +111,10 @@ _MODULES = {
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command and return its exit status; what a user can fix is one message.
+    """Run a command and return its exit status; an `AsdfError` is printed as one message.
 
     Args:
-        arguments: None for those of this process.
+        arguments: Arguments of the command line; None for those of this process.
     """
     try:
         open_streams()

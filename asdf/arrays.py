@@ -1,4 +1,4 @@
-"""Arrays by the numbers that they hold, for annotations."""
+"""Array types for annotations, named by the values that they hold."""
 
 import numpy as np
 import numpy.typing as npt

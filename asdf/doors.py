@@ -1,6 +1,6 @@
-"""The door of a room: names that are imported when they are first used, since torch takes seconds.
+"""Public names of a package, imported on first use, since importing torch takes seconds.
 
-Invariant: what a door offers stands in it once, as the imports that type checkers make.
+Invariant: a package lists its public names once, as the imports under TYPE_CHECKING.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 
 def open_door(name: str, **elsewhere: str) -> tuple[list[str], Callable[[str], Any]]:
-    """Return `__all__` and `__getattr__` of the package `name`, from its own source.
+    """Return `__all__` and `__getattr__` of the package `name`, read from its own source.
 
         if TYPE_CHECKING:
             from asdf.room.file import offered
@@ -22,7 +22,7 @@ def open_door(name: str, **elsewhere: str) -> tuple[list[str], Callable[[str], A
         __all__, __getattr__ = open_door(__name__)
 
     Args:
-        elsewhere: Modules of names that scripts of earlier versions import from this package.
+        elsewhere: Modules by the names that older scripts import from this package.
     """
     package = sys.modules[name]
     homes: dict[str, str] = {}
@@ -35,7 +35,7 @@ def open_door(name: str, **elsewhere: str) -> tuple[list[str], Callable[[str], A
         if home is None:
             raise AttributeError(f"module {name!r} has no attribute {wanted!r}")
         value = getattr(import_module(home), wanted)
-        # Python asks only for names that the package lacks: the next use costs nothing.
+        # Python calls __getattr__ only for missing names, so the next access is free.
         setattr(package, wanted, value)
         return value
 

@@ -1,18 +1,19 @@
-"""The errors that a user meets: what, where, the likely cause and what to do; no traceback."""
+"""Errors shown to the user: what is wrong, where, the likely cause and the fix, no traceback."""
 
 from __future__ import annotations
 
 from asdf_antispoofing.clash import check_loaded
 
-# Every room imports this module: whichever is reached first says that `asdf` is another package.
+# Every room imports this module, so the check for another package named `asdf` runs first.
 check_loaded()
 
 
 class AsdfError(Exception):
-    """Something that the user can fix: command lines print its text and end with `exit_status`.
+    """An error that the user can fix: commands print its text and exit with `exit_status`.
 
     Attributes:
-        reported_by_main: True on a process whose main process reports the same error.
+        reported_by_main: Whether this process leaves the error to its main process, which reports
+            it.
     """
 
     exit_status = 1
@@ -26,4 +27,4 @@ class UsageError(AsdfError):
 
 
 class InUseError(UsageError):
-    """Another process is at the same work: later, when that has ended, it can be done."""
+    """Another process is doing the same work; try again when it has ended."""

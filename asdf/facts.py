@@ -1,7 +1,7 @@
-"""Facts of the field that several rooms need; each is written here once.
+"""Facts of the field that several rooms need, each written once.
 
-Sources of the numbers of trials: the protocols, keys and metadata of the corpora; for ASVspoof 5
-counts in several public code bases, which agree; the bona fide trials of ASVspoof 2021 from
+Sources of the numbers of trials: the protocols, keys and metadata of the corpora; for ASVspoof 5,
+counts that agree in several public code bases; for the bona fide trials of ASVspoof 2021,
 re-evaluations published with code.
 """
 

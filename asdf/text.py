@@ -1,9 +1,8 @@
-"""Words for the screen: names that cannot harm a terminal, texts and lists of a bounded length.
+"""Text for the terminal: escaped control characters, bounded lengths, short lists.
 
-Invariant: what is written to a terminal holds no control character that came from a file. The name
-of a recording, an attack or a setting is somebody else's text: with an escape sequence in it, it
-could set the title of the terminal, hide a line or print text in another order than it is read by a
-program.
+Invariant: no control character from a file reaches a terminal. The name of a recording, an attack
+or a setting is untrusted text: an escape sequence in it could set the terminal's title, hide a line
+or display text in another order than a program reads it.
 """
 
 from __future__ import annotations
@@ -21,13 +20,12 @@ AnyPath = str | os.PathLike[str]
 MESSAGE_LENGTH = 20_000
 """The most characters of one message on the screen or in a log."""
 
-# Names beyond these bounds are not typing mistakes, and comparing them would take time for nothing.
+# Longer names, or more of them, are not typing mistakes and would take long to compare.
 _MAX_COMPARED_LENGTH = 200
 _MAX_COMPARED = 1000
-# Control characters but tab and newline, soft hyphen, marks that are not seen or change the
-# direction of the text, line and paragraph separators, tags, and surrogates (bytes of a file name
-# that are not UTF-8). The joiners U+200C and U+200D stay: Persian, Hindi and emoji are written with
-# them.
+# Control characters except tab and newline, soft hyphen, invisible and direction marks, line and
+# paragraph separators, tags, and surrogates (bytes of a file name that are not UTF-8). The joiners
+# U+200C and U+200D stay, since Persian, Hindi and emoji need them.
 _UNPRINTABLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff"
     "\ufff9-\ufffb\ufffe\uffff\ud800-\udfff\U000e0000-\U000e007f]"
@@ -37,10 +35,10 @@ _ONE_LINE = {ord("\t"): "\\t", ord("\n"): "\\n"}
 
 
 def printable(text: str, *, one_line: bool = False) -> str:
-    r"""Return `text` with every control character, and what is not text, escaped: ESC as \x1b.
+    r"""Return `text` with control and non-text characters escaped, such as ESC as \x1b.
 
     Args:
-        one_line: True to write newline and tab so too, for a name that is one field of a line.
+        one_line: Whether newline and tab are escaped as well, for a name in one field of a line.
     """
     text = _UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
     if one_line:
@@ -60,14 +58,14 @@ def count_of(number: int, thing: str) -> str:
 
 
 def p_value_text(p_value: float) -> str:
-    """Return '= 0.012' or '< 0.001': no probability is zero."""
+    """Return '= 0.012' or '< 0.001', since no probability is zero."""
     return "< 0.001" if p_value < 0.0005 else f"= {p_value:.3f}"
 
 
 def message(text: str) -> str:
-    """Return the text of a message fit for a terminal and a log: `printable`, of a bounded length.
+    """Return the text of a message escaped by `printable` and limited in length.
 
-    The end is shown as well as the start: of a traceback it is the part that is needed.
+    Both ends are shown, since the end of a traceback is the part that matters.
     """
     text = printable(text)
     if len(text) <= MESSAGE_LENGTH:
@@ -80,7 +78,7 @@ def message(text: str) -> str:
 
 
 def shorten(text: str, width: int = 200) -> str:
-    """Cut a text of more than `width` characters in the middle: both ends of a path are useful."""
+    """Cut a text of more than `width` characters in the middle, which keeps both ends of a path."""
     if len(text) <= width:
         return text
     end = (width - 1) // 2
@@ -89,7 +87,7 @@ def shorten(text: str, width: int = 200) -> str:
 
 
 def and_more(names: Sequence[str], shown: int, between: str = ", ") -> str:
-    """Return the first names and the number of the others: 'a, b, c and 7 more'."""
+    """Return the first names and the number of the rest: 'a, b, c and 7 more'."""
     text = between.join(names[:shown])
     rest = len(names) - shown
     if rest > 0:
@@ -98,12 +96,12 @@ def and_more(names: Sequence[str], shown: int, between: str = ", ") -> str:
 
 
 def numbered(names: Sequence[str]) -> list[str]:
-    """Return the names, each but the first of equal ones with its number: 'net', 'net #2'."""
+    """Return the names, with a number for each repeated one: 'net', 'net #2'."""
     result: list[str] = []
     for name in names:
         other = name
         number = 1
-        # Not a count of equal names: a system may itself be called 'net #2'.
+        # Counting equal names is not enough, since a system may itself be called 'net #2'.
         while other in result:
             number += 1
             other = f"{name} #{number}"
@@ -112,7 +110,7 @@ def numbered(names: Sequence[str]) -> list[str]:
 
 
 def quoted_and_more(names: Sequence[str], shown: int) -> str:
-    """Return the first names in quotation marks, and '...' for others: "'a', 'b', ..."."""
+    """Return the first names in quotation marks, with '...' for the rest: "'a', 'b', ..."."""
     quoted = list(map(repr, names[:shown]))
     if len(names) > shown:
         quoted.append("...")
@@ -120,7 +118,7 @@ def quoted_and_more(names: Sequence[str], shown: int) -> str:
 
 
 def lines_and_more(lines: Sequence[str], shown: int, indent: str = "  ") -> str:
-    r"""Return the first lines and the number of the others: '\n  a\n  b\n  ... and 7 more'."""
+    r"""Return the first lines and the number of the rest: '\n  a\n  b\n  ... and 7 more'."""
     text = ""
     for line in lines[:shown]:
         text += f"\n{indent}{line}"
@@ -134,7 +132,7 @@ def aligned(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[
     """Return rows of cells as lines, each column as wide as its widest cell.
 
     Args:
-        right: Indices of columns of numbers, whose cells end at the same position.
+        right: Indices of right-aligned columns, such as numbers.
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
@@ -154,7 +152,7 @@ def as_facts(title: str, rows: Mapping[str, str]) -> list[str]:
 
 
 def closest(name: str, known: Iterable[str]) -> str:
-    """Return the known name nearest to `name`, ignoring capitals; empty where none is near."""
+    """Return the known name closest to `name`, ignoring case; '' if none is close."""
     if len(name) > _MAX_COMPARED_LENGTH:
         return ""
     spelled = {}
@@ -172,7 +170,7 @@ def from_here(path: Path) -> str:
 
 
 def is_address(name: str) -> bool:
-    """Whether a text is an address of the web rather than a path."""
+    """Whether a text is a web address rather than a path."""
     return _ADDRESS.match(name) is not None
 
 
@@ -180,7 +178,7 @@ def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
     """Return " Did you mean 'x'?" for the nearest known name, or ''.
 
     Args:
-        prefix: Text that is written before the name.
+        prefix: Text before the suggested name.
     """
     near = closest(name, known)
     if not near:
@@ -189,25 +187,24 @@ def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
 
 
 def csv_text(text: str) -> str:
-    """Return a text as a cell of a CSV file that no spreadsheet takes for a formula.
+    """Return a text as a cell of a CSV file that no spreadsheet reads as a formula.
 
-    A text of two characters or more that begins with '=', '+', '-', '@', a tab or an end of line
-    gets an apostrophe in front: spreadsheets would otherwise compute it, with whatever a file name
-    or a label asks for. It is for cells of text; a number is written as it is, so that a score of
-    -1.5 stays one.
+    A text of two or more characters that begins with '=', '+', '-', '@', a tab or an end of line
+    gets a leading apostrophe. Without it, a spreadsheet would evaluate a file name or label as a
+    formula. Numbers are written without this function, so that -1.5 stays a number.
     """
-    # A '-' alone is what tables write for nothing.
+    # Tables write a lone '-' for a missing value.
     if len(text) > 1 and text[0] in "=+-@\t\r\n":
         return f"'{text}"
     return text
 
 
 def read_number(text: str) -> float:
-    """Read a number as files write it, in ASCII and without underscores; it may be infinite or NaN.
+    """Read a number in ASCII without underscores, as files write it; it may be infinite or NaN.
 
     Raises:
-        ValueError: it is not a number. `1_0.5` is not: Python alone takes it for 10.5, so a slip of
-            an editor would become another number.
+        ValueError: it is not a number. `1_0.5` is refused: only Python reads it as 10.5, so it is
+            most likely a typing mistake.
     """
     if "_" in text or not text.isascii():
         raise ValueError(f"{shorten(text)!r} is not a number")

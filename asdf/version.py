@@ -1,3 +1,3 @@
-"""The version of ASDF, which stands in everything that it writes."""
+"""The version of ASDF, written into every file that it produces."""
 
 VERSION = "0.2.0"

@@ -1,6 +1,6 @@
-"""Archives read in place: paths that go on into a tar or a parquet file, `corpus.tar/flac/a.flac`.
+"""Archives read in place: paths that continue into a tar or parquet file, `LA.tar/flac/a.flac`.
 
-Parquet files are tables, too: `open_table` reads their columns.
+Parquet files are also tables: `open_table` reads their columns.
 """
 
 # ruff: noqa: F401 (names for others)

@@ -1,7 +1,7 @@
-"""What all archives have in common: files with names, read in place.
+"""The common interface of archives: named files, read in place.
 
-Invariant: a member's bytes are those of the archive that was indexed, and the names of an archive
-are looked up in one way, whatever its format.
+Invariant: a member's bytes are those of the indexed archive, and names are looked up in the same
+way in every format.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from asdf.archives.store import ArchiveState
 
 
 class FileState(NamedTuple):
-    """Bytes of a file and its time of change in ns.
+    """The size of a file in bytes and its modification time in ns.
 
-    A member has the time of its archive, and a row of a parquet file its size too.
+    A member has the time of its archive; a row of a parquet file has its size as well.
     """
 
     size: int
@@ -31,19 +31,19 @@ class Member(ABC):
     @property
     @abstractmethod
     def size(self) -> int:
-        """How many bytes it has."""
+        """The number of bytes."""
 
     @property
     @abstractmethod
     def state(self) -> FileState:
-        """What shows that it was changed, without reading it."""
+        """The state of the file, which shows changes without reading it."""
 
     @abstractmethod
     def open(self) -> BinaryIO:
-        """Open its bytes, which are read as they are needed.
+        """Open the member's bytes, which are read on demand.
 
         Raises:
-            AsdfError: the archive was changed after it was opened, or is damaged.
+            AsdfError: the archive has changed since it was opened, or is damaged.
         """
 
 
@@ -51,7 +51,7 @@ class Archive(ABC):
     """An open archive.
 
     Attributes:
-        root: Name of the folder and a slash, where all members begin with it; else ''.
+        root: Name of the folder that contains all members, with a slash; else ''.
         index: Names of the members, sorted.
     """
 
@@ -62,22 +62,22 @@ class Archive(ABC):
 
     @abstractmethod
     def member(self, position: int) -> Member:
-        """Return the member at `position` of the index."""
+        """Return the member at `position` in the index."""
 
     @abstractmethod
     def offset(self, position: int) -> int:
-        """Return what orders the members as they were written: a byte, or the number of a row."""
+        """Return a key for the order in which members were written: an offset or a row number."""
 
     def find(self, name: str) -> Member | None:
-        """Return the file `name`, with the archive's root or without it."""
+        """Return the file `name`, given with or without the archive's root."""
         position = self.index.find(self.root + name)
-        # A path may also be spelled as tar lists it, with the root.
+        # The name may include the root, as tar lists it.
         if position is None and self.root:
             position = self.index.find(name)
         return None if position is None else self.member(position)
 
     def names(self, folder: str = "") -> Iterator[str]:
-        """Yield the names of the files in `folder` and below it, relative to `folder`, in order."""
+        """Yield the names of the files below `folder`, relative to it, in order."""
         positions = self._below(folder)
         start = f"{self.root}{folder}/" if folder else self.root
         if positions and not self.index.name(positions[0]).startswith(start):
@@ -96,13 +96,13 @@ class Archive(ABC):
 
 
 class FolderInArchive(NamedTuple):
-    """A folder `name` of an archive; '' is the archive itself."""
+    """A folder `name` in an archive; '' is the archive itself."""
 
     archive: Archive
     name: str
 
     def find(self, file_name: str) -> Member | None:
-        """Return the file `file_name` of this folder."""
+        """Return the file `file_name` in this folder."""
         if self.name:
             file_name = f"{self.name}/{file_name}"
         return self.archive.find(file_name)

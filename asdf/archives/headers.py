@@ -1,8 +1,8 @@
 """The headers of a tar, read one after another without the data between them.
 
-Invariant: what is returned are the bytes that `tar -x` would write: of two members of one name the
-later, of a link its target. An archive that does not end as tar ends one is refused whole: its last
-members would be missing.
+Invariant: the returned bytes are those that `tar -x` would write: for duplicate names the later
+member, for a link its target. An archive without tar's end mark is refused, since its last members
+would be missing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ COMPRESSED = {
     ".tbz2": "bunzip2",
     ".tar.zst": "unzstd",
 }
-"""The ends of the names of compressed archives, and the programs that decompress them."""
+"""Suffixes of compressed archives, and the programs that decompress them."""
 
 _MAGIC = {
     b"\x1f\x8b": ".tar.gz",
@@ -41,20 +41,20 @@ _MAGIC = {
     b"\x28\xb5\x2f\xfd": ".tar.zst",
 }
 _LONGEST_MAGIC = 8
-# A header and what tar writes before it for a long name.
+# A header, and the blocks that tar writes before it for a long name.
 _READ_AHEAD = 4096
-# tar fills the last record, of 10 kB unless its user wants another size, with zeros.
+# tar pads the last record, of 10 kB by default, with zeros.
 _LONGEST_END_MARK = 2**24
-# From link to link, as Linux allows.
+# The limit of Linux for links to links.
 _MAX_LINKS = 40
 _SHOWN = 3
 
 
 class Location(NamedTuple):
-    """Where the bytes of a file lie in the archive. (A tuple: a million of them are held at once.)
+    """Where a file's bytes lie in the archive; a tuple, since a million are held at once.
 
     Attributes:
-        header: Checksum (CRC-32) of the header block before them.
+        header: CRC-32 checksum of the header block before them.
     """
 
     offset: int
@@ -64,12 +64,12 @@ class Location(NamedTuple):
 
 @dataclass
 class _Contents:
-    """What the headers describe.
+    """The contents that the headers describe.
 
     Attributes:
         files: Locations by name.
         links: Names of the targets by name.
-        left_out: Members that are neither, in words.
+        left_out: Descriptions of members that are neither file nor link.
     """
 
     files: dict[bytes, Location] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class _Contents:
         is_of_macos = any(part.startswith(b"._") for part in name.split(b"/"))
         if member.isdir() or is_of_macos:
             return
-        # The later of two members of one name is the one that counts.
+        # Of two members with one name, the later one counts.
         self.files.pop(name, None)
         self.links.pop(name, None)
         if member.isreg():
@@ -97,7 +97,7 @@ class _Contents:
             self.left_out.append(f"{member.name} ({kind})")
 
     def resolve_links(self) -> None:
-        """Give each link the location of the file that it leads to, if need be by other links."""
+        """Give each link the location of its target, possibly through other links."""
         resolved = {}
         for name, target in self.links.items():
             for _ in range(_MAX_LINKS):
@@ -116,7 +116,7 @@ class _Contents:
 def scan(path: Path, file: OpenFile) -> dict[bytes, Location]:
     """Locate all files of the open archive, by name (UTF-8, normalised, relative).
 
-    Folders are left out, and the `._*` that macOS adds; so are devices and links to what is not in
+    Folders and the `._*` files of macOS are left out; so are devices and links to targets outside
     the archive, with a message.
 
     Raises:
@@ -132,7 +132,7 @@ def scan(path: Path, file: OpenFile) -> dict[bytes, Location]:
         raise AsdfError(_damaged(path, str(error))) from None
     except OSError as error:
         raise AsdfError(f"{path} cannot be read: {error.strerror or error}.") from None
-    # tarfile takes anything but a header for the end, so a hole that a copy left would be one too.
+    # tarfile takes anything but a header for the end, even a hole left by a failed copy.
     mark = file.read(_LONGEST_END_MARK + 1, end)
     if not BLOCK <= len(mark) <= _LONGEST_END_MARK or mark.strip(b"\0"):
         detail = f"of its {size} bytes those from {end} on are neither a member nor the end mark"
@@ -145,7 +145,7 @@ def scan(path: Path, file: OpenFile) -> dict[bytes, Location]:
 
 
 def _read_contents(path: Path, file: OpenFile, contents: _Contents) -> int:
-    """Add all members to `contents`; return the byte at which the last of them ends."""
+    """Add all members to `contents`; return the offset at which the last one ends."""
     end = 0
     percents = _split_in_hundredths(_headers(file), file.state.size)
     what = f"reading the headers of {path.name}"
@@ -161,7 +161,7 @@ def _read_contents(path: Path, file: OpenFile, contents: _Contents) -> int:
 
 
 def _headers(file: OpenFile) -> Iterator[tuple[tarfile.TarInfo, int]]:
-    """Yield the members, each with the byte at which the next one begins."""
+    """Yield the members, each with the offset at which the next one begins."""
     with (
         _open_again(file) as content,
         tarfile.open(
@@ -172,29 +172,29 @@ def _headers(file: OpenFile) -> Iterator[tuple[tarfile.TarInfo, int]]:
         ) as archive,
     ):
         while (member := archive.next()) is not None:
-            # tarfile would hold all of a million members.
+            # tarfile would keep all of a million members in memory.
             archive.members = []  # type: ignore[attr-defined]
             yield member, archive.offset
 
 
 def _open_again(file: OpenFile) -> BinaryIO:
-    """Open an archive once more, to read one header after another."""
+    """Open an archive again, to read one header after another."""
     if isinstance(file, LocalFile):
-        # A handle of its own: readers share theirs with processes forked before.
+        # A separate handle, since readers share theirs with previously forked processes.
         return Path(file.path).open("rb", buffering=_READ_AHEAD)
-    # In parts of a megabyte, which hold the headers of several recordings.
+    # In blocks of a megabyte, which hold the headers of several recordings.
     return io.BufferedReader(Window(file, 0, file.state.size, before=0), _READ_AHEAD)
 
 
 def _split_in_hundredths(
     headers: Iterator[tuple[tarfile.TarInfo, int]], size: int
 ) -> Iterator[list[tuple[tarfile.TarInfo, int]]]:
-    """Yield the members of each hundredth of the archive's `size` bytes."""
+    """Yield the members in each hundredth of the archive's `size` bytes."""
     part = []
     percents = 0
     for member, end in headers:
         part.append((member, end))
-        # A member of more than a hundredth is followed by empty parts, so that there are 100.
+        # A member larger than a hundredth is followed by empty lists, so that there are 100.
         while percents < min(100, 100 * end // size):
             percents += 1
             yield part
@@ -203,7 +203,7 @@ def _split_in_hundredths(
 
 
 def _normal(name: str) -> bytes:
-    """Return `name` as the names of an index are: without './', '//' and a leading '/'."""
+    """Return `name` in the form of an index, without './', '//' and a leading '/'."""
     return posixpath.normpath(name).lstrip("/").encode("utf-8", "surrogateescape")
 
 

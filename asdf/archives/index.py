@@ -1,15 +1,14 @@
-"""Where the members of an uncompressed tar lie, so that each is read in place.
+"""The index of an uncompressed tar: where its members lie, so that each is read in place.
 
-Invariant: an index is used only for the archive that it was made from, and as it was written. It
-holds a checksum of itself, the archive's size and time of change and a checksum of every member's
-header: all but the last are compared with the archive when it is opened, as is a sample of the
-headers, and a member's own header each time that it is read (`asdf.archives.members`). An index
-that does not fit, or is damaged in any way, is ignored and made anew.
+Invariant: an index is used only for the archive that it was made from, and only unmodified. It
+holds a checksum of itself, the archive's size and modification time and a checksum of every
+member's header. These are compared with the archive when it is opened, as is a sample of the
+headers; a member's own header is compared at each read (`asdf.archives.members`). An index that
+does not match, or is damaged, is ignored and rebuilt.
 
-Building reads headers alone, and is done once: the index is saved next to the archive as
-`NAME.tar.index`, or, where that folder cannot be written, in the user's cache folder. The index
-of a tar in a store is kept in the cache alone; one that lies next to it in the store, as it was
-uploaded with it, is taken if it fits.
+Building reads only headers and is done once: the index is saved next to the archive as
+`NAME.tar.index` or, if that folder cannot be written, in the user's cache folder. The index of a
+tar in a store is saved only in the cache; an index uploaded with the tar is used if it matches.
 """
 
 from __future__ import annotations
@@ -39,17 +38,17 @@ from asdf.runs.systems import lock, unlock
 
 _MAGIC = b"index of a tar for ASDF, version 2\n"
 _SAMPLE = 64
-# Bytes that a published index may have: a megabyte and an eighth of its archive, where that of
-# recordings of a second is a hundredth; and those of ten million members.
+# Maximum size of a published index: a megabyte and an eighth of its archive (recordings of one
+# second need a hundredth), and enough for ten million members.
 _SMALL = 2**20
 _SHARE = 8
 _LARGEST = 2**30
-# Of the five arrays of an index, in the order in which they are saved.
+# Types of the five arrays of an index, in the order in which they are saved.
 _TYPES = tuple(np.dtype(kind) for kind in ("<i8", "<i8", "<u4", "<i8", "u1"))
 
 
 class _Facts(NamedTuple):
-    """What a saved index states of the archive, and of its own arrays; int64 in the file."""
+    """Metadata of a saved index about the archive and its own arrays; int64 in the file."""
 
     archive_size: int
     archive_changed_ns: int
@@ -60,11 +59,11 @@ class _Facts(NamedTuple):
 
 @dataclass(frozen=True)
 class NameIndex:
-    """Names of members in their order, as one block: a million of them take some 50 MB.
+    """Sorted names of members as one block: a million names take some 50 MB.
 
     Attributes:
-        ends: Ends of the names in `names`, int64.
-        names: All names in UTF-8, one after another.
+        ends: Offset of each name's end in `names`, int64.
+        names: Concatenated names in UTF-8.
     """
 
     ends: np.ndarray
@@ -85,7 +84,7 @@ class NameIndex:
         return None
 
     def below(self, folder: str) -> range:
-        """Return the positions of the members in `folder` and below it; '' is all of them."""
+        """Return the positions of the members below `folder`; '' for all of them."""
         if not folder:
             return range(len(self))
         # '0' is the character after '/'.
@@ -94,11 +93,11 @@ class NameIndex:
         return range(start, stop)
 
     def all_below(self, folder: str) -> bool:
-        """Whether there are members and all of them are in `folder` or below it."""
+        """Whether there are members and all of them lie below `folder`."""
         return len(self) > 0 and len(self.below(folder)) == len(self)
 
     def _first_from(self, name: bytes) -> int:
-        """Return the position of the first member whose name is not before `name`."""
+        """Return the position of the first member whose name is not less than `name`."""
         return bisect_left(range(len(self)), name, key=self._name)
 
     def _name(self, position: int) -> bytes:
@@ -108,11 +107,11 @@ class NameIndex:
 
 @dataclass(frozen=True)
 class Index(NameIndex):
-    """Members of a tar in the order of their names: a million of them take some 80 MB.
+    """The members of a tar, sorted by name: a million of them take some 80 MB.
 
     Attributes:
-        offsets, sizes: Offsets and sizes of the members' bytes in the archive, int64.
-        headers: Checksums of the header blocks before these bytes, uint32.
+        offsets, sizes: Offset and size of each member's bytes in the archive, int64.
+        headers: Checksum of the header block before each member's bytes, uint32.
     """
 
     offsets: np.ndarray
@@ -125,7 +124,7 @@ class Index(NameIndex):
         )
 
     def header_fits(self, position: int, block: bytes) -> bool:
-        """Whether `block`, which lies before a member's bytes, is the header that was indexed."""
+        """Whether `block`, which precedes a member's bytes, is the header that was indexed."""
         checksum: int = self.headers.item(position)
         return zlib.crc32(block) == checksum
 
@@ -133,7 +132,7 @@ class Index(NameIndex):
 def read_index(path: Path, file: OpenFile) -> Index:
     """Return the index of the open archive `path`.
 
-    It is the saved one if that fits, else a new one, which is saved.
+    A saved index is used if it matches; otherwise a new one is built and saved.
 
     Raises:
         AsdfError: the archive is compressed, cut off, damaged, or holds sparse files.
@@ -142,7 +141,7 @@ def read_index(path: Path, file: OpenFile) -> Index:
     if saved is not None:
         return saved
     with _one_at_a_time(path, file):
-        # Another process may have made it meanwhile.
+        # Another process may have built it meanwhile.
         saved = _read_fitting(path, file)
         if saved is not None:
             return saved
@@ -153,17 +152,17 @@ def read_index(path: Path, file: OpenFile) -> Index:
 
 
 def index_members(path: Path) -> int:
-    """Save the index of a tar of a disk, which does not stay open; return its number of members.
+    """Save the index of a local tar without keeping it open; return its number of members.
 
     Raises:
-        AsdfError: as `read_index`.
-        OSError: it cannot be opened.
+        AsdfError: as in `read_index`.
+        OSError: the tar cannot be opened.
     """
     return len(read_index(path, LocalFile(path)))
 
 
 def save_index(path: Path, index: Index, state: ArchiveState) -> None:
-    """Save the index of the archive `path`, which had this state when it was indexed."""
+    """Save the index of the archive `path`, which was in this state when it was indexed."""
     names = np.frombuffer(index.names, np.uint8)
     arrays = []
     columns = (index.offsets, index.sizes, index.headers, index.ends, names)
@@ -201,8 +200,8 @@ def _build_index(members: dict[bytes, Location]) -> Index:
 
 
 def _index_paths(path: Path) -> list[Path]:
-    """Return where the index of `path` may be saved, in the order in which it is tried."""
-    # Links are not resolved: a link may lie in a folder that can be written.
+    """Return the possible paths of the index of `path`, in the order of the search."""
+    # Links are not resolved, since a link may lie in a writable folder.
     path = absolute(path)
     digest = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
     name = f"{end_of_name(path.name)}.{digest}.index"
@@ -212,7 +211,7 @@ def _index_paths(path: Path) -> list[Path]:
         if copies is None:
             return [in_cache]
         return [copies / name, in_cache]
-    # lhotse takes every file next to the tars of its shards for another shard.
+    # lhotse would take an index next to the tars of its shards for another shard.
     number = path.stem.rpartition(".")[2]
     if number.isdecimal() and path.with_name(f"cuts.{number}.jsonl.gz").exists():
         return [in_cache]
@@ -220,7 +219,7 @@ def _index_paths(path: Path) -> list[Path]:
 
 
 def _state_facts(state: ArchiveState, arrays: Sequence[np.ndarray]) -> _Facts:
-    # A checksum of each array after that of the last: two arrays exchanged give another one.
+    # Each array's checksum includes that of the previous one, so that swapped arrays are noticed.
     checksum = 0
     for array in arrays:
         checksum = zlib.crc32(array.data, checksum)
@@ -230,7 +229,7 @@ def _state_facts(state: ArchiveState, arrays: Sequence[np.ndarray]) -> _Facts:
 
 
 def _read_fitting(path: Path, file: OpenFile) -> Index | None:
-    """Return the first saved index that fits the archive."""
+    """Return the first saved index that matches the archive."""
     for index_path in _index_paths(path):
         try:
             with index_path.open("rb") as saved:
@@ -246,10 +245,10 @@ def _read_fitting(path: Path, file: OpenFile) -> Index | None:
 
 
 def _published_index(path: Path, file: OpenFile) -> Index | None:
-    """Return the index that lies next to an archive in its store, if it fits.
+    """Return the index next to an archive in its store, if it matches.
 
-    It saves a request per member. The time that it states is that of the archive before it was
-    uploaded: here its size and the headers of a sample decide.
+    It saves a request per member. It states the modification time before the upload, so only size
+    and a sample of the headers are compared.
     """
     if not is_remote(path):
         return None
@@ -258,7 +257,7 @@ def _published_index(path: Path, file: OpenFile) -> Index | None:
         content = read_whole(f"{path}.index", most)
         facts, arrays = _read_arrays(io.BytesIO(content), len(content))
     except (OSError, ValueError, AsdfError):
-        # A store may refuse a look at what is not there; the headers are read then.
+        # A store may deny access to a missing object; the headers are read then.
         return None
     if facts != _state_facts(file.state._replace(changed_ns=facts.archive_changed_ns), arrays):
         return None
@@ -274,10 +273,10 @@ def _as_index(arrays: Sequence[np.ndarray]) -> Index:
 
 
 def _read_arrays(file: BinaryIO, size: int) -> tuple[_Facts, list[np.ndarray]]:
-    """Read what an index of `size` bytes states, and its arrays.
+    """Read the metadata of an index of `size` bytes, and its arrays.
 
     Raises:
-        ValueError: it is not an index, or its size is not what its numbers say.
+        ValueError: it is not an index, or its size does not match its metadata.
     """
     count = len(_Facts._fields)
     if file.read(len(_MAGIC)) != _MAGIC:
@@ -287,7 +286,7 @@ def _read_arrays(file: BinaryIO, size: int) -> tuple[_Facts, list[np.ndarray]]:
     if min(counts) < 0:
         raise ValueError("negative numbers of members or letters")
     sizes = [count * kind.itemsize for count, kind in zip(counts, _TYPES, strict=True)]
-    # Before anything is read: a damaged number may ask for more memory than there is.
+    # Check before reading: a damaged number could request more memory than there is.
     if file.tell() + sum(sizes) != size:
         raise ValueError("the file is not of the size that its numbers state")
     arrays = []
@@ -297,7 +296,7 @@ def _read_arrays(file: BinaryIO, size: int) -> tuple[_Facts, list[np.ndarray]]:
 
 
 def _sample_fits(index: Index, file: OpenFile) -> bool:
-    """Whether a sample of the headers, with the first and the last, is that of the archive."""
+    """Whether a sample of the headers, including the first and last, matches the archive."""
     if len(index) == 0:
         return True
     if index.offsets.min() < BLOCK:
@@ -312,8 +311,8 @@ def _sample_fits(index: Index, file: OpenFile) -> bool:
 def _one_at_a_time(path: Path, file: OpenFile) -> Iterator[None]:
     """Let one of several processes that open an archive together read its headers.
 
-    The lock ends with its process. File systems without such locks give an error: then each process
-    does it for itself.
+    The lock ends with its process. On file systems without locks, each process reads the headers
+    for itself.
     """
     if not isinstance(file, LocalFile) or is_remote(path):
         saved = _index_paths(path)[0]
@@ -332,5 +331,5 @@ def _one_at_a_time(path: Path, file: OpenFile) -> Iterator[None]:
 
 
 def encode_name(name: str) -> bytes:
-    """Return a name as an index has it; a file's name may hold bytes that are not UTF-8."""
+    """Return a name in the form of the index; a file name may hold bytes that are not UTF-8."""
     return name.encode("utf-8", "surrogateescape")

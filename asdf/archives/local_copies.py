@@ -1,14 +1,13 @@
-"""Whole objects of stores on a local disk, of a bounded size, shared by the processes of a node.
+"""Local copies of objects of stores, of limited total size, shared by the processes of a node.
 
-Invariant: a copy has its name only when all its bytes, and no others, are in it: its name holds the
-version and the size of the object, it is renamed when the download is complete, and the object is
-looked at once more before. So a killed download goes on, or begins anew, and is never taken for
-whole; and an object that was changed is another copy. One process downloads, the others wait.
+Invariant: a copy gets its name only when it is complete. The name holds the version and size of the
+object; the file is renamed after the download, once the object's state has been checked again. A
+killed download is resumed or restarted and never taken for complete, and a changed object is
+another copy. One process downloads, the others wait.
 
-What was not used for longest is removed first, and what was used in the last seconds not at all:
-where more shards are read in turns than the folder holds, those beyond are read by ranges, and no
-shard is downloaded again and again. On Linux and macOS a copy that is removed can be read on by
-whoever has it open.
+The least recently used copies are removed first, but none that was used in the last seconds: if
+more shards are read in turns than the folder holds, the others are read by ranges, so that no shard
+is downloaded repeatedly. On Linux and macOS, a process that has a removed copy open can read on.
 """
 
 from __future__ import annotations
@@ -32,25 +31,25 @@ SIZE_VARIABLE = "ASDF_CACHE_GB"
 DEFAULT_GB = 100.0
 GB = 10**9
 
-# A copy that was used so lately is in use; a download that wrote nothing for so long has ended.
+# A copy used this recently is in use; a download without writes for this long has ended.
 _IDLE_S = 30.0
 _ABANDONED_S = 600.0
 _PART = ".part"
 _COPY = re.compile(r"[0-9a-f]{16}\.[0-9a-f]{16}\.([0-9]+)\.")
-# Of a name's end in UTF-8: a name may have 255 bytes, of which digests and a suffix have a share.
+# Maximum bytes of a name's end in UTF-8; names have at most 255 bytes, with digests and a suffix.
 _MAX_NAME_BYTES = 80
 
 
 def copies_folder() -> Path | None:
-    """Return the folder of whole shards; None where shards are read by ranges."""
-    # A variable of the environment: worker processes of any start method see it.
+    """Return the folder of whole shards; None if shards are read by ranges."""
+    # An environment variable, so that workers of any start method see it.
     folder = os.environ.get(FOLDER_VARIABLE)
     return Path(folder) if folder else None
 
 
 @contextmanager
 def use_copies(folder: str | None, gigabytes: float) -> Iterator[None]:
-    """Keep whole shards in `folder` during the block; None: as the environment says."""
+    """Keep whole shards in `folder` during the block; None leaves the environment unchanged."""
     if folder is None:
         yield
         return
@@ -68,7 +67,7 @@ def use_copies(folder: str | None, gigabytes: float) -> Iterator[None]:
 
 
 def cache_folder() -> Path:
-    """Return the user's cache folder of ASDF."""
+    """Return ASDF's cache folder of this user."""
     home = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
     return Path(home, "asdf")
 
@@ -89,11 +88,11 @@ def path_beside(output: Path, name: str) -> Path:
 
 
 def local_file(path: Path) -> Path:
-    """Return a file that programs can open by its name: `path`, or the copy of an object.
+    """Return a file that programs can open by name: `path`, or the local copy of an object.
 
     Raises:
-        FileNotFoundError: there is no such object.
-        AsdfError: its store does not answer, or there is no room for it.
+        FileNotFoundError: the object does not exist.
+        AsdfError: its store does not answer, or there is no space for the copy.
     """
     address = address_of(path)
     if address is None:
@@ -111,13 +110,13 @@ def local_file(path: Path) -> Path:
 
 
 def local_copy(address: str, state: ObjectState) -> Path | None:
-    """Return the whole copy of an object, which is downloaded if it is not there.
+    """Return the complete copy of an object, downloading it if necessary.
 
     Returns:
-        None where there is no room for it, which is logged.
+        Path of the copy; None if there is no space for it, which is logged.
 
     Raises:
-        AsdfError: the object was changed meanwhile, or its store does not answer.
+        AsdfError: the object has changed meanwhile, or its store does not answer.
     """
     folder = _chosen_folder()
     digest = hashlib.sha256(address.encode("utf-8", "surrogateescape")).hexdigest()[:16]
@@ -145,18 +144,18 @@ def local_copy(address: str, state: ObjectState) -> Path | None:
 
 
 def mark_used(copy: Path) -> None:
-    """Note that a copy is in use."""
+    """Mark a copy as in use."""
     # Another process may have removed it.
     with suppress(OSError):
         os.utime(copy)
 
 
 def end_of_name(name: str) -> str:
-    """Return the end of a name, by which programs know kinds of files, as a part of another one."""
+    """Return the end of a name, which shows the kind of file, as part of another name."""
     content = name.encode("utf-8", "surrogateescape")
     if len(content) <= _MAX_NAME_BYTES:
         return name
-    # A character that is cut in two is left out.
+    # Leave out a character that is cut in two.
     return content[-_MAX_NAME_BYTES:].decode("utf-8", "ignore")
 
 
@@ -170,7 +169,7 @@ def _limit() -> float:
         gigabytes = float(text)
     except ValueError:
         gigabytes = -1.0
-    # Not `gigabytes <= 0`: of NaN that is False too.
+    # Not `gigabytes <= 0`, which is False for NaN, too.
     if not gigabytes > 0:
         raise UsageError(f"{SIZE_VARIABLE} = {text!r} is no number of gigabytes.")
     return gigabytes * GB
@@ -188,7 +187,7 @@ def _download(address: str, state: ObjectState, part: Path, copy: Path) -> None:
 
     Raises:
         OSError: the disk is full, or the folder cannot be written.
-        AsdfError: the object was changed meanwhile, or its store does not answer.
+        AsdfError: the object has changed meanwhile, or its store does not answer.
     """
     start = part.stat().st_size
     LOG.info("downloading %s: %.2f of %.2f GB are there", address, start / GB, state.size / GB)
@@ -201,7 +200,7 @@ def _download(address: str, state: ObjectState, part: Path, copy: Path) -> None:
             "nobody writes it any more."
         )
     with part.open("rb") as file:
-        # On the disk before it gets its name: a power cut leaves a part or the whole.
+        # Flush to disk before renaming: a power cut leaves a part or the whole.
         os.fsync(file.fileno())
     part.replace(copy)
     LOG.info("downloaded %s in %.1f s", address, time.monotonic() - started)
@@ -209,7 +208,7 @@ def _download(address: str, state: ObjectState, part: Path, copy: Path) -> None:
 
 @dataclass(frozen=True)
 class _Stored:
-    """A copy, or a part of one, with the size that it has or will have."""
+    """A copy, or a part of one, with its final size."""
 
     path: Path
     size: int
@@ -222,7 +221,7 @@ class _Stored:
 
 
 def _reserve(folder: Path, part: Path, size: int) -> bool:
-    """Make room for an object, and begin its part, which counts as the whole; False: no room.
+    """Free space for an object and create its part, which counts as whole; False without space.
 
     Raises:
         OSError: the folder cannot be read or written.

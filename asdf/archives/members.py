@@ -1,11 +1,11 @@
-"""Open archives and the files in them: each archive is indexed once per process.
+"""Open archives and their files; each archive is indexed once per process.
 
-Invariant: a member's bytes are those of the archive that was indexed. An archive that was changed
-is indexed anew; one that changes while it is read gives an error, not other samples.
+Invariant: a member's bytes are those of the indexed archive. A changed archive is indexed again; a
+change during reading raises an error instead of returning other samples.
 
-A tar's index stays, its descriptor only as long as few others are needed (`open_files.py`).
-Reading is by offset (`pread`), so threads and forked processes share a descriptor without getting
-in each other's way, and a spawned process opens the archive for itself.
+A tar's index stays in memory, its descriptor only while few others are needed (`open_files.py`).
+Reading is by offset (`pread`), so threads and forked processes can share a descriptor, and a
+spawned process opens the archive for itself.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from asdf.runs.systems import call_in_forked_processes
 
 @dataclass(frozen=True)
 class TarMember(Member):
-    """A file in a tar, at `position` of its index."""
+    """A file in a tar, at `position` in its index."""
 
     archive: TarArchive
     position: int
@@ -75,15 +75,15 @@ class TarArchive(Archive):
         return offset
 
     def open_file(self) -> OpenFile:
-        """Return the open file, which stays open as long as it is referred to.
+        """Return the open file, which stays open as long as it is referenced.
 
         Raises:
-            AsdfError: the tar is gone, cannot be read, or was replaced.
+            AsdfError: the tar is missing, cannot be read, or was replaced.
         """
         return _files.get(self, self._open_again)
 
     def replaced(self) -> AsdfError:
-        """Let the archive be indexed anew; return the error that says so."""
+        """Forget the archive, so that it is indexed again; return the error that reports this."""
         _forget(self)
         return AsdfError(
             f"the archive {self.path} is not the one that was opened: it was likely replaced while "
@@ -104,13 +104,13 @@ _files = OpenFiles()
 _lock = threading.RLock()
 _archives: dict[Path, Archive] = {}
 _looked_at: dict[Path, float] = {}
-# Of objects of stores.
+# Interval between checks of an object's state, in seconds.
 _LOOKED_EVERY_S = 5.0
 KNOWN_FOLDERS: dict[str, FolderInArchive] = {}
 
 
 def _replace_lock() -> None:
-    """Make a new lock in a forked process: the thread that may hold the old one is not in it."""
+    """Create a new lock in a forked process, which lacks the thread that may hold the old one."""
     global _lock
     _lock = threading.RLock()
     _files.replace_lock()
@@ -120,18 +120,18 @@ call_in_forked_processes(_replace_lock)
 
 
 def open_archive(path: Path) -> Archive:
-    """Return the tar or parquet file `path`, opened once per process, and again when it changed.
+    """Return the tar or parquet file `path`, opened once per process, or again after a change.
 
     Raises:
-        AsdfError: it is compressed, cut off, damaged, or cannot be read.
-        UsageError: a parquet file, and pyarrow is not installed.
+        AsdfError: it is compressed, truncated, damaged, or cannot be read.
+        UsageError: it is a parquet file, and pyarrow is not installed.
     """
     path = absolute(path)
     with _lock:
         try:
             known = _archives.get(path)
             if known is not None and is_remote(path):
-                # A tar may have thousands of folders, and a look at an object is a request.
+                # A tar may have thousands of folders, and checking an object costs a request.
                 now = time.monotonic()
                 if now - _looked_at.get(path, -math.inf) < _LOOKED_EVERY_S:
                     return known
@@ -147,12 +147,12 @@ def open_archive(path: Path) -> Archive:
 
 
 def is_open(path: Path) -> bool:
-    """Whether an archive was opened, so that it need not be looked for."""
+    """Whether an archive is open already, so that its path need not be checked."""
     return path in _archives
 
 
 def _reopening(archive: Archive) -> tuple[Any, ...]:
-    """Return how a pickled archive is opened in another process, once like any other."""
+    """Return how a pickled archive is reopened in another process, once per process."""
     return open_archive, (archive.path,)
 
 
@@ -166,21 +166,21 @@ def _unreadable(path: Path, error: OSError) -> AsdfError:
 
 
 def known_folder(path: str) -> FolderInArchive | None:
-    """Return the folder of an archive that `path`, absolute, is known to be; without reading."""
+    """Return the archive folder known for the absolute path `path`, without any reading."""
     return KNOWN_FOLDERS.get(path)
 
 
 def remember_folder(path: str, folder: FolderInArchive) -> None:
-    """Answer `known_folder(path)` from now on, until the archive is changed."""
+    """Let `known_folder(path)` return this folder until the archive is changed."""
     archive = folder.archive
     with _lock:
-        # Another thread may have seen meanwhile that the archive was changed.
+        # Another thread may have noticed a change of the archive meanwhile.
         if _archives.get(archive.path) is archive:
             KNOWN_FOLDERS[path] = folder
 
 
 def _forget(archive: Archive) -> None:
-    """Open the archive anew when it is next needed."""
+    """Forget an archive, so that it is opened again when it is next needed."""
     with _lock:
         _archives.pop(archive.path, None)
         outdated = [path for path, folder in KNOWN_FOLDERS.items() if folder.archive is archive]

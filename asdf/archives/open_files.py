@@ -1,10 +1,9 @@
-"""The open files of archives, a bounded number of those that were used last, and parts of them.
+"""The open files of archives, limited in number, and windows on them.
 
-Invariant: a descriptor is closed when nobody reads from it any more, and not before: each reader
-holds the object that owns it. So threads may read on while others open more archives. A forked
-process has the same descriptors, and closing one there closes it there alone. A file's own position
-is neither used nor moved, so that any number of windows on one descriptor, in threads and in forked
-processes, do not get in each other's way.
+Invariant: a descriptor is closed when its last reader is done, and not before: each reader holds
+the object that owns it. Threads may therefore read on while others open more archives. A forked
+process has its own copies of the descriptors. The file position is neither used nor moved, so
+windows on one descriptor do not interfere, in threads or in forked processes.
 """
 
 from __future__ import annotations
@@ -20,18 +19,18 @@ from asdf.archives.store import OpenFile
 from asdf.runs.systems import raise_open_files_limit
 
 BLOCK = 512
-"""Bytes of a block of a tar."""
+"""Size of a block of a tar, in bytes."""
 
-# More would gain little: opening a file again costs far less than decoding a recording.
+# More would gain little, since opening a file is much faster than decoding a recording.
 _MOST = 256
 # The rest is for sockets, pipes of workers, libraries and the files of the run.
 _SHARE = 4
-# What some systems allow is a billion, and old programs go through all of them when they start.
+# Some systems allow a billion, which old programs iterate over at startup.
 _SOFT_LIMIT = 65_536
 
 
 class OpenFiles:
-    """Open files by key; those that were not used for longest are let go of."""
+    """Open files by key; the least recently used are released first."""
 
     def __init__(self) -> None:
         self._files: OrderedDict[object, OpenFile] = OrderedDict()
@@ -39,13 +38,13 @@ class OpenFiles:
         self._limit = 0
 
     def get(self, key: object, open_anew: Callable[[], OpenFile]) -> OpenFile:
-        """Return the file of a key; `open_anew` is called where it is not open."""
+        """Return the file for a key, calling `open_anew` if it is not open."""
         with self._lock:
             if not self._limit:
                 allowed = raise_open_files_limit(_SOFT_LIMIT)
                 self._limit = _MOST if allowed is None else max(1, min(_MOST, allowed // _SHARE))
             file = self._files.get(key)
-        # Without the lock: what opens a file may find that it has to forget it.
+        # Outside the lock, since opening a file may call `forget`.
         opened = file or open_anew()
         with self._lock:
             file = self._files.setdefault(key, opened)
@@ -55,24 +54,24 @@ class OpenFiles:
             return file
 
     def forget(self, key: object) -> None:
-        """Let go of the file of a key."""
+        """Release the file for a key."""
         with self._lock:
             self._files.pop(key, None)
 
     def replace_lock(self) -> None:
-        """Make a new lock in a forked process, which lacks the thread that may hold the old one."""
+        """Create a new lock in a forked process: the thread that may hold the old one is gone."""
         self._lock = threading.Lock()
 
 
 class Window(io.RawIOBase):
-    """`size` bytes from `offset` on.
+    """A window of `size` bytes from `offset` on.
 
     Attributes:
-        before: Block of a tar before `offset`; read with the first bytes, it costs nothing.
+        before: Block of a tar before `offset`, read together with the first bytes.
     """
 
     def __init__(self, file: OpenFile, offset: int, size: int, before: int = BLOCK) -> None:
-        """Open a part of `file`, which stays open as long as this does."""
+        """Open a window on `file`, which stays open as long as this object."""
         self._file = file
         self._offset = offset
         self._size = size
@@ -83,14 +82,14 @@ class Window(io.RawIOBase):
         self._position = 0
 
     def _fetch(self, start: int, size: int) -> memoryview:
-        """Read `size` bytes from `start` on, or fewer where the file ends."""
+        """Read `size` bytes from `start` on, or fewer at the end of the file."""
         data = b""
         while len(data) < size:
             position = self._offset + start + len(data)
             part = self._file.read(size - len(data), position)
             if not part:
                 break
-            # Nearly always the first part is all, and need not be copied.
+            # The first read usually returns everything, which need not be copied.
             data = data + part if data else part
         return memoryview(data)
 
@@ -112,7 +111,7 @@ class Window(io.RawIOBase):
         return position
 
     def readinto(self, buffer) -> int:  # type: ignore[no-untyped-def]
-        """Fill `buffer` as far as the member goes: libsndfile takes a short read for the end."""
+        """Fill `buffer` as far as possible, since libsndfile takes a short read for the end."""
         wanted = max(0, min(len(buffer), self._size - self._position))
         done = 0
         while done < wanted:

@@ -1,12 +1,12 @@
 """Parquet files as archives of recordings, as data sets on a hub are distributed.
 
-Invariant: a member is the audio of one row, byte for byte. Its name is the row's path, or its
-number where the file has no path that differs from row to row; it does not depend on settings.
+Invariant: a member is the audio of one row, byte for byte. Its name is the row's path, or the row's
+number if the file has no unique paths; it does not depend on settings.
 
-Rows are read from the file as it is: its footer says where each group of rows lies, and of a group
-only the column of the audio is read. The groups that were read last are held, up to 64 MB in each
-process and always one, so that rows in their order are read once. A row out of order costs the
-reading of its group, mostly 100 recordings.
+The footer of the file states where each row group lies, and only the audio column of a group is
+read. The most recently read groups stay in memory, up to 64 MB per process but at least one, so
+that rows in order are read once. Reading a row out of order costs reading its group, usually 100
+recordings.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ from asdf.runs.systems import call_in_forked_processes
 
 PARQUET = ".parquet"
 
-# Columns that may name a recording, the first of them that differs from row to row counts.
+# Columns that may name a recording; the first one with unique values counts.
 _NAMES = ("path", "file", "file_name", "filename")
 _LATER_NAMES = ("utterance_id", "id")
 _MAX_BYTES = 2**26
-# What a column of a group of rows may take in memory. Speech hardly shrinks: where so few bytes
-# promise so many, they are not recordings.
+# Maximum size of a column of a row group in memory. Speech hardly compresses, so a small file that
+# claims more does not hold recordings.
 _MAX_GROUP = 2**31
 _MAX_INFLATED = 2**28
 _MAX_RATIO = 20
-# What the library datasets calls its description of the columns in a file's metadata.
+# Key of the column descriptions of the library datasets in a file's metadata.
 _DESCRIPTION = b"huggingface"
 
 
@@ -54,7 +54,7 @@ def parquet_library() -> ModuleType:
     """Return the module pyarrow.parquet.
 
     Raises:
-        UsageError: it is not installed.
+        UsageError: pyarrow is not installed.
     """
     try:
         import pyarrow.parquet
@@ -72,9 +72,8 @@ class AudioColumn:
     """The column of a table that holds recordings.
 
     Attributes:
-        leaf: Path of its bytes in the schema: `audio.bytes`, or `audio` where it holds no
-            struct.
-        path_leaf: Path of the names that the struct has next to the bytes; '' for none.
+        leaf: Path of its bytes in the schema: `audio.bytes`, or `audio` if it is not a struct.
+        path_leaf: Path of the names next to the bytes in the struct; '' if there are none.
     """
 
     leaf: str
@@ -86,24 +85,24 @@ class AudioColumn:
 
 
 class ParquetTable:
-    """A parquet file: its columns, of which only those that are named are read.
+    """A parquet file as a table, of which only the requested columns are read.
 
-    It is open only while a part of it is read: a data set may have thousands of such files, and
-    reading a group of rows takes hundreds of times as long as opening a file.
+    It is open only while it is being read: a data set may have thousands of such files, and opening
+    a file takes far less time than reading a row group.
 
     Attributes:
-        state: State of the file whose footer was read; another file is not read in its place.
+        state: State of the file whose footer was read; a changed file raises an error.
         columns: Names of its columns.
-        audio: Column that holds recordings, the one called 'audio' if there are several; None
-            if there is none.
+        audio: Column of recordings, the one called 'audio' if there are several; None if there is
+            none.
     """
 
     def __init__(self, path: Path) -> None:
         """Open a file.
 
         Raises:
-            OSError: it cannot be opened.
-            AsdfError: it is not a parquet file, or not a whole one.
+            OSError: the file cannot be opened.
+            AsdfError: it is not a complete parquet file.
             UsageError: pyarrow is not installed.
         """
         parquet_library()
@@ -125,7 +124,7 @@ class ParquetTable:
 
     @property
     def has_audio(self) -> bool:
-        """Whether recordings lie in the file, as far as its footer says; else their paths alone."""
+        """Whether the footer says that the file holds recordings rather than only their paths."""
         if self.audio is None:
             return False
         for number in range(self._metadata.num_row_groups):
@@ -140,15 +139,15 @@ class ParquetTable:
         return False
 
     def group_of(self, row: int) -> tuple[int, int]:
-        """Return the number of the group of rows that holds `row`, and the row's number in it."""
+        """Return the index of the row group that holds `row`, and the row's index in the group."""
         group = bisect_right(self._first_rows, row) - 1
         return group, row - self._first_rows[group]
 
     def read(self, columns: Sequence[str]) -> dict[str, list[Any]]:
-        """Read some columns whole, as Python's values; a column of a struct is `outer.inner`.
+        """Read whole columns as Python values; a column of a struct is `outer.inner`.
 
         Raises:
-            AsdfError: the file is damaged, gone or replaced, or a column would take too much
+            AsdfError: the file is damaged, missing or replaced, or a column would take too much
                 memory.
         """
         for group in range(len(self._first_rows) - 1):
@@ -158,7 +157,7 @@ class ParquetTable:
             table = file.read(columns=list(columns), use_threads=False)
             for name in columns:
                 outer, _, inner = name.partition(".")
-                # Here text shows whether it is text.
+                # Only here it is known whether the values are text.
                 column = table.column(outer).to_pylist()
                 if inner:
                     column = [None if value is None else value[inner] for value in column]
@@ -166,10 +165,10 @@ class ParquetTable:
         return values
 
     def read_audio(self, group: int) -> Any:
-        """Read the recordings of a group of rows, as an array of pyarrow.
+        """Read the recordings of a row group, as an array of pyarrow.
 
         Raises:
-            AsdfError: the file is damaged, gone or replaced, or the group would take too much
+            AsdfError: the file is damaged, missing or replaced, or the group would take too much
                 memory.
         """
         assert self.audio is not None
@@ -182,7 +181,7 @@ class ParquetTable:
         return column
 
     def _check_size(self, group: int, columns: Sequence[str]) -> None:
-        """Raise an AsdfError where columns of a group of rows would take too much memory."""
+        """Raise an AsdfError if columns of a row group would take too much memory."""
         rows = self._metadata.row_group(group)
         for number in range(rows.num_columns):
             column = rows.column(number)
@@ -201,7 +200,7 @@ class ParquetTable:
                 )
 
     def descriptions(self) -> Mapping[str, Any]:
-        """Return what the library datasets says of the columns; nothing where it says nothing."""
+        """Return the library datasets' descriptions of the columns; empty without any."""
         metadata = self.schema.metadata or {}
         try:
             features = json.loads(metadata[_DESCRIPTION])["info"]["features"]
@@ -211,7 +210,7 @@ class ParquetTable:
 
     @contextmanager
     def _opened(self) -> Iterator[Any]:
-        """Open the file for the block, whose errors become messages."""
+        """Open the file for the block and turn errors into messages."""
         import pyarrow
 
         with ExitStack() as opened:
@@ -229,12 +228,12 @@ class ParquetTable:
                     "was being read. Start the same command again."
                 )
             self.state = state
-            # The footer, which may be of megabytes, is read once.
+            # The footer, which may have megabytes, is read once.
             yield parquet_library().ParquetFile(handle, metadata=self._metadata, pre_buffer=False)
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Turn what pyarrow says of a damaged file into one message."""
+        """Turn pyarrow's errors about a damaged file into one message."""
         import pyarrow
 
         try:
@@ -261,7 +260,7 @@ def open_table(path: Path) -> ParquetTable:
     """Open a parquet file as a table.
 
     Raises:
-        AsdfError: it does not exist, may not be read, or is not a whole parquet file.
+        AsdfError: it does not exist, cannot be read, or is not a complete parquet file.
         UsageError: pyarrow is not installed.
     """
     try:
@@ -271,7 +270,7 @@ def open_table(path: Path) -> ParquetTable:
 
 
 def _unreadable(path: Path, error: OSError) -> AsdfError:
-    # pyarrow writes the path and the number of the error around the reason.
+    # pyarrow surrounds the reason with the path and the error number.
     reason = os.strerror(error.errno) if error.errno else error
     return AsdfError(f"cannot read {path}: {reason}. Check the path and its permissions.")
 
@@ -302,7 +301,7 @@ def _find_audio(schema: Any) -> AudioColumn | None:
 
 @dataclass(frozen=True)
 class ParquetMember(Member):
-    """The recording of a row of a parquet file."""
+    """The recording in a row of a parquet file."""
 
     archive: ParquetArchive
     row: int
@@ -313,7 +312,7 @@ class ParquetMember(Member):
 
     @property
     def state(self) -> FileState:
-        # The size of a row is known only once its group has been read.
+        # The size of a row is known only after reading its group.
         return FileState(self.archive.state.size, self.archive.state.changed_ns)
 
     def open(self) -> BinaryIO:
@@ -358,7 +357,7 @@ class ParquetArchive(Archive):
         """Return the bytes of a recording.
 
         Raises:
-            AsdfError: the row has none, or the file was changed or is damaged.
+            AsdfError: the row holds no bytes, or the file has changed or is damaged.
         """
         group, row_in_group = self.table.group_of(row)
         content = _groups.read(self, group)[row_in_group].as_py()
@@ -371,7 +370,7 @@ class ParquetArchive(Archive):
 
 
 class _Groups:
-    """The groups of rows that this process read last."""
+    """The row groups that this process read last."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -379,9 +378,9 @@ class _Groups:
         self._bytes = 0
 
     def read(self, archive: ParquetArchive, group: int) -> Any:
-        """Return the recordings of a group of rows, as an array of pyarrow."""
+        """Return the recordings of a row group, as an array of pyarrow."""
         key = (archive, group)
-        # One thread reads at a time: others that need the same group then find it.
+        # One thread reads at a time; others that need the same group then find it in memory.
         with self._lock:
             if key in self._arrays:
                 self._arrays.move_to_end(key)
@@ -395,7 +394,7 @@ class _Groups:
             return array
 
     def replace_lock(self) -> None:
-        """Make a new lock in a forked process, which lacks the thread that may hold the old one."""
+        """Create a new lock in a forked process: the thread that may hold the old one is gone."""
         self._lock = threading.Lock()
 
 
@@ -404,7 +403,7 @@ call_in_forked_processes(_groups.replace_lock)
 
 
 def _name_rows(table: ParquetTable, audio: AudioColumn) -> list[str]:
-    """Return a name for each row that no other row has."""
+    """Return a unique name for each row."""
     in_audio = (audio.path_leaf,) if audio.path_leaf else ()
     for column in (*_NAMES, *in_audio, *_LATER_NAMES):
         if column not in (*table.columns, *in_audio):
@@ -419,5 +418,5 @@ def _name_rows(table: ParquetTable, audio: AudioColumn) -> list[str]:
 
 
 def _is_name(name: str) -> bool:
-    # A path may not lead out of the archive.
+    # A path must not lead out of the archive.
     return name not in ("", ".", "..") and not name.startswith("../") and "\0" not in name

@@ -1,11 +1,11 @@
-"""Parts of recordings as paths: `a.flac#t=1.5,4` is what of `a.flac` lies between 1.5 s and 4 s.
+"""Parts of recordings as paths: `a.flac#t=1.5,4` is `a.flac` from 1.5 s to 4 s.
 
-Invariant: a part follows from its path alone, and reading its file as bytes is reading the whole
-file. Times are decimal numbers of seconds, so that the first and the last frame are exact at every
-sampling rate: both are rounded half up, the last one as a number of frames from the first.
+Invariant: a part is defined by its path alone, and reading its file as bytes reads the whole file.
+Times are decimal numbers of seconds, so that the first and last frames are exact at every sampling
+rate: both are rounded half up, the last one as a number of frames from the first.
 
-The words are those of the media fragments of the W3C (https://www.w3.org/TR/media-frags/, `t=`);
-`channel=` is ours.
+The syntax is that of the W3C's media fragments (https://www.w3.org/TR/media-frags/, `t=`);
+`channel=` is our extension.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _PART = re.compile(rf"#(?:{_TIMES}(?:&{_CHANNEL})?|{_CHANNEL})$")
 
 
 class Part(NamedTuple):
-    """What of a recording is meant.
+    """A part of a recording.
 
     Attributes:
         start, stop: Times in seconds; `stop` is None for the end of the recording.
-        channel: Channel from 0; None: the file's channels are as they are.
+        channel: Channel, counted from 0; None for all channels.
     """
 
     start: Decimal = Decimal(0)
@@ -35,11 +35,11 @@ class Part(NamedTuple):
     channel: int | None = None
 
     def first_frame(self, rate: int) -> int:
-        """Return the frame that the part begins with, at a sampling rate in Hz."""
+        """Return the first frame of the part, at a sampling rate in Hz."""
         return _round(self.start * rate)
 
     def frames(self, rate: int, frames: int) -> int:
-        """Return how many frames the part has of a file of `frames`; beyond its end there is 0."""
+        """Return the number of frames of the part in a file of `frames`; 0 beyond its end."""
         first = self.first_frame(rate)
         rest = max(0, frames - first)
         if self.stop is None:
@@ -52,7 +52,7 @@ def _round(frames: Decimal) -> int:
 
 
 def split_part(path: AnyPath) -> tuple[str, Part | None]:
-    """Return the path of a recording and the part of it that is meant; None: all of it.
+    """Return the path of a recording and the requested part; None for all of it.
 
     Examples:
         >>> split_part("a.flac#t=1.5,4")
@@ -61,7 +61,7 @@ def split_part(path: AnyPath) -> tuple[str, Part | None]:
         ('a.flac', None)
     """
     text = os.fspath(path)
-    # Nearly all paths are of whole recordings, and looked at a million times.
+    # Nearly all paths are of whole recordings, and this is called a million times.
     if "#" not in text:
         return text, None
     match = _PART.search(text)
@@ -95,6 +95,6 @@ def part_path(path: str, part: Part) -> str:
 
 
 def _plain(seconds: Decimal) -> str:
-    # Never as 1E+1.
+    # Never in the notation 1E+1.
     text = f"{seconds:f}"
     return text.rstrip("0").rstrip(".") if "." in text else text

@@ -1,12 +1,12 @@
-"""Files inside an uncompressed tar, under paths that go on into it: `corpora/LA.tar/flac/a.flac`.
+"""Files inside an uncompressed tar, under paths that continue into it: `LA.tar/flac/a.flac`.
 
-Invariant: a path means the same bytes whether its folder is unpacked or is `folder.tar`; where both
-exist, the folder counts. `corpora/LA/flac/a.flac` is found in `corpora/LA.tar` too; members may or
-may not begin with `LA/`.
+Invariant: a path means the same bytes whether its folder is unpacked or is `folder.tar`; if both
+exist, the folder is used. `corpora/LA/flac/a.flac` is also found in `corpora/LA.tar`, whose members
+may or may not begin with `LA/`.
 
-On parallel file systems hundreds of thousands of small files are slow and over quota; a single
-archive is not. Ordinary files are opened first and cost nothing more; an archive is looked for once
-for each folder that does not exist.
+On parallel file systems, hundreds of thousands of small files are slow and exceed quotas, unlike a
+single archive. Ordinary files are tried first, at no extra cost; an archive is looked for once per
+missing folder.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ from asdf.text import AnyPath
 # A tar may stand for the folder of its name; a parquet file is named itself.
 _SUFFIXES = (".tar", PARQUET)
 _MISSING = (FileNotFoundError, NotADirectoryError)
-# Without O_NONBLOCK the opening of a pipe waits for someone to write to it, maybe for ever.
+# Without O_NONBLOCK, opening a pipe waits for a writer, possibly for ever.
 _READ = os.O_RDONLY | open_flags("O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY")
 
 
 def find_folder(folder: AnyPath) -> FolderInArchive | None:
-    """Return the folder of an archive that a path leads to; None where it leads into none.
+    """Return the archive folder that a path leads to; None if it leads into no archive.
 
     Raises:
         AsdfError: there is a compressed archive, or one that cannot be read.
@@ -64,9 +64,9 @@ def find_folder(folder: AnyPath) -> FolderInArchive | None:
 
 
 def _find_in_store(path: Path) -> FolderInArchive | None:
-    """Look for an archive at an address, and at each above it up to the bucket or the server."""
+    """Look for an archive at an address and its parents, up to the bucket or server."""
     above = [path, *path.parents][: len(path.parts) - 1]
-    # Whoever names a tar in the middle of a path means it, and each look is a request.
+    # A path through a .tar names the archive itself, and each lookup is a request.
     above.sort(key=lambda parent: parent.suffix.lower() not in _SUFFIXES)
     for parent in above:
         inner = "/".join(path.parts[len(parent.parts) :])
@@ -84,9 +84,9 @@ def _find_in_store(path: Path) -> FolderInArchive | None:
 
 
 def _find_archive(path: Path) -> FolderInArchive | None:
-    """Look for an archive at `path` and at each folder above it, up to the first that exists."""
+    """Look for an archive at `path` and at each parent folder, up to the first that exists."""
     for parent in (path, *path.parents):
-        # Where a folder exists, it counts, even for files that it lacks.
+        # An existing folder is used, even for files that it lacks.
         if parent.is_dir():
             return None
         inner = "/".join(path.parts[len(parent.parts) :])
@@ -99,7 +99,7 @@ def _find_archive(path: Path) -> FolderInArchive | None:
 
 
 def _refuse_compressed(folder: Path) -> None:
-    """Raise an AsdfError where `folder` is a compressed archive, or where one has its name."""
+    """Raise an AsdfError if `folder` is a compressed archive, or one has its name."""
     for suffix, program in COMPRESSED.items():
         compressed = folder
         if not folder.name.endswith(suffix):
@@ -112,7 +112,7 @@ def _refuse_compressed(folder: Path) -> None:
 
 
 def known_member(path: AnyPath) -> Member | None:
-    """Return `path` as a file of an archive whose folder is known already; without reading."""
+    """Return `path` as a file in an already known archive folder, without any reading."""
     if not KNOWN_FOLDERS:
         return None
     folder_path, name = os.path.split(absolute_name(path))
@@ -121,10 +121,10 @@ def known_member(path: AnyPath) -> Member | None:
 
 
 def find_member(path: AnyPath) -> Member | None:
-    """Return `path`, which is not an ordinary file, as a file of an archive.
+    """Return `path`, which is not an ordinary file, as a file in an archive.
 
     Raises:
-        AsdfError: as `find_folder`.
+        AsdfError: as in `find_folder`.
     """
     member = known_member(path)
     if member is not None:
@@ -138,13 +138,13 @@ def find_member(path: AnyPath) -> Member | None:
 
 
 def open_source(path: AnyPath) -> int | BinaryIO:
-    """Open `path`: as a descriptor, which the caller closes, or as a member of an archive.
+    """Open `path` as a descriptor, which the caller closes, or as a member of an archive.
 
-    Of a part of a recording it is the whole file.
+    For a part of a recording, the whole file is opened.
 
     Raises:
-        OSError: as the built-in `open`.
-        AsdfError: as `find_folder`; or `path` is a pipe, a device or a socket.
+        OSError: as in the built-in `open`.
+        AsdfError: as in `find_folder`; or `path` is a pipe, a device or a socket.
     """
     if "#" in os.fspath(path):
         path, _ = split_part(path)
@@ -153,7 +153,7 @@ def open_source(path: AnyPath) -> int | BinaryIO:
     if member is None and address is not None:
         return _open_in_store(address)
     if member is None:
-        # An ordinary file costs no look into archives.
+        # Try an ordinary file before looking for archives.
         try:
             return _open_ordinary(path)
         except _MISSING:
@@ -167,14 +167,14 @@ def open_file(path: AnyPath) -> BinaryIO:
     """Open `path`, an ordinary file or a member of an archive.
 
     Raises:
-        OSError, AsdfError: as `open_source`.
+        OSError, AsdfError: as in `open_source`.
     """
     source = open_source(path)
     return os.fdopen(source, "rb") if isinstance(source, int) else source
 
 
 def _open_in_store(address: str) -> BinaryIO:
-    """Open an object: whole, with one request, or in parts where it is large."""
+    """Open an object: whole with one request, or by ranges if it is large."""
     if any(f"{suffix}/" in address.lower() for suffix in _SUFFIXES):
         member = find_member(address)
         if member is not None:
@@ -204,14 +204,14 @@ def _open_ordinary(path: AnyPath) -> int:
 
 
 def list_names(folder: Path) -> set[str]:
-    """Return the names of what lies in a folder, or of the files in one of an archive.
+    """Return the names directly in a folder, or of the files in an archive folder.
 
     Returns:
-        Names; empty where there is no such folder.
+        Names; empty if the folder does not exist.
 
     Raises:
-        OSError: as `os.scandir`, but for a folder that does not exist.
-        AsdfError: as `find_folder`.
+        OSError: as in `os.scandir`, except for a missing folder.
+        AsdfError: as in `find_folder`.
     """
     names: set[str] = set()
     if is_remote(folder):
@@ -221,7 +221,7 @@ def list_names(folder: Path) -> set[str]:
             return {entry.name for entry in os.scandir(folder)}
     if names:
         return names
-    # No folder: the path may go on into a tar, which is a file.
+    # Not a folder: the path may lead into a tar, which is a file.
     location = find_folder(folder)
     if location is None:
         return set()
@@ -230,7 +230,7 @@ def list_names(folder: Path) -> set[str]:
 
 
 def not_ordinary(path: AnyPath) -> str:
-    """Return the message on a path that is a pipe, a device or a socket."""
+    """Return the message about a path that is a pipe, a device or a socket."""
     return (
         f"{path} is not an ordinary file, but a pipe, a device or a socket, which is not read. "
         "Put a file in its place, or leave it out."
@@ -238,13 +238,13 @@ def not_ordinary(path: AnyPath) -> str:
 
 
 def file_state(path: AnyPath) -> FileState | None:
-    """Return the size and time of change of `path`; None where there is no such file."""
+    """Return the size and modification time of `path`; None if it does not exist."""
     existing = _state_or_member(path)
     return existing.state if isinstance(existing, Member) else existing
 
 
 def file_size(path: AnyPath) -> int | None:
-    """Return how many bytes `path` has; None where there is no such file."""
+    """Return the size of `path` in bytes; None if it does not exist."""
     existing = _state_or_member(path)
     return None if existing is None else existing.size
 

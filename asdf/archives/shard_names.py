@@ -1,4 +1,4 @@
-"""Where a shard of a data set belongs by its path, as a hub names them."""
+"""The configuration and split of a shard of a data set, read from its path on a hub."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ _NUMBERED = re.compile(r"(.+?)-\d+-of-\d+(-[0-9a-f]+)?")
 
 
 class ShardPlace(NamedTuple):
-    """What a shard is a part of.
+    """The part of a data set that a shard belongs to.
 
     Attributes:
-        folder: Folder of its configuration; '' for none.
+        folder: Folder of its configuration; '' if there is none.
         split: Split that it belongs to.
     """
 
@@ -21,7 +21,7 @@ class ShardPlace(NamedTuple):
 
 
 def locate_shard(name: str) -> ShardPlace:
-    """Return where a shard belongs.
+    """Return the configuration and split that a shard belongs to.
 
     Examples:
         >>> locate_shard("data/test-00000-of-00002.parquet")

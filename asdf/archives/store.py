@@ -1,9 +1,8 @@
-"""What archives are read from: a file of a disk, an object of a store, or a local copy of one.
+"""Sources of archives: a local file, an object of a store, or a local copy of one.
 
-Invariant: whoever reads a member asks for bytes by offset and does not know where they come from.
-The state that an archive is known by is that of its store: a changed object is another archive,
-also where an older copy of it lies on the disk. A file of a disk is read by `pread` and nothing
-else.
+Invariant: readers of members request bytes by offset, independent of their source. An archive is
+identified by its state in its store: a changed object is another archive, even if an older copy
+lies on the disk. Local files are read only by `pread`.
 """
 
 from __future__ import annotations
@@ -30,16 +29,16 @@ from asdf.remote import (
 from asdf.runs.systems import open_flags, read_at
 from asdf.text import AnyPath
 
-# Seconds between two notes of one process that it uses a copy.
+# Seconds between two marks of one process that a copy is in use.
 _NOTED_S = 5.0
 
 
 class ArchiveState(NamedTuple):
-    """What changes when another file takes the archive's name, or it is written to.
+    """The state of an archive, which changes when it is replaced or written to.
 
     Attributes:
-        inode: Number of the file on its disk; 0 of an object.
-        changed_ns: Time of change, in ns; of an object, the digest of its version.
+        inode: Inode number of the file; 0 for an object.
+        changed_ns: Modification time in ns; for an object, the digest of its version.
     """
 
     inode: int
@@ -48,7 +47,7 @@ class ArchiveState(NamedTuple):
 
 
 def read_state(status: os.stat_result) -> ArchiveState:
-    """Return the state of an archive with this status."""
+    """Return the archive state for the result of a stat."""
     return ArchiveState(status.st_ino, status.st_size, status.st_mtime_ns)
 
 
@@ -56,7 +55,7 @@ def state_of(path: Path) -> ArchiveState:
     """Return the state of the archive at `path`.
 
     Raises:
-        OSError: there is none, or it cannot be looked at.
+        OSError: it does not exist, or its state cannot be read.
         AsdfError: its store does not answer.
     """
     if not is_remote(path):
@@ -65,12 +64,12 @@ def state_of(path: Path) -> ArchiveState:
 
 
 class OpenFile(ABC):
-    """An open archive, as bytes.
+    """An open archive, read as bytes.
 
     Attributes:
-        state: State of what was opened.
-        first_bytes: Bytes of a member that are read when it is opened.
-        more_bytes: Bytes that are read at a time after them.
+        state: State of the archive when it was opened.
+        first_bytes: Number of bytes of a member that are read when it is opened.
+        more_bytes: Number of bytes per read after them.
     """
 
     state: ArchiveState
@@ -79,22 +78,22 @@ class OpenFile(ABC):
 
     @abstractmethod
     def read(self, count: int, position: int) -> bytes:
-        """Return up to `count` bytes from `position` on, as far as the archive goes."""
+        """Return up to `count` bytes from `position` on, fewer at the end of the archive."""
 
     def read_many(self, count: int, positions: Sequence[int]) -> list[bytes]:
-        """Return `count` bytes from each of many positions, which a store sends at once."""
+        """Return `count` bytes from each of many positions, which a store sends concurrently."""
         return [self.read(count, position) for position in positions]
 
 
 class LocalFile(OpenFile):
     """A descriptor, which is closed with the last reference to this object."""
 
-    # Enough for the header of a recording; then for a second of 16-bit samples at a time.
+    # Enough for the header of a recording; then for one second of 16-bit samples per read.
     first_bytes = 2**15
     more_bytes = 2**16
 
     def __init__(self, path: AnyPath, state: ArchiveState | None = None) -> None:
-        """Open a file; `state` is that of the object that it is a copy of."""
+        """Open a file; for the copy of an object, `state` is the object's."""
         self.path = path
         self.descriptor = os.open(path, os.O_RDONLY | open_flags("O_CLOEXEC"))
         self.state = state or read_state(os.fstat(self.descriptor))
@@ -103,14 +102,14 @@ class LocalFile(OpenFile):
         return read_at(self.descriptor, count, position)
 
     def __del__(self) -> None:
-        # An interpreter that ends may have taken `os` apart.
+        # During interpreter shutdown, `os` may be unusable.
         if hasattr(self, "descriptor"):
             with suppress(Exception):
                 os.close(self.descriptor)
 
 
 class CopiedFile(LocalFile):
-    """The local copy of an object, known by the object's state."""
+    """The local copy of an object, identified by the object's state."""
 
     def __init__(self, copy: Path, state: ArchiveState) -> None:
         super().__init__(copy, state)
@@ -125,9 +124,9 @@ class CopiedFile(LocalFile):
 
 
 class RemoteFile(OpenFile):
-    """An object, of which each part is requested when it is needed."""
+    """An object, each range of which is requested on demand."""
 
-    # A minute of speech in FLAC: one request costs more than a megabyte takes.
+    # A minute of speech in FLAC, since a request takes longer than transferring a megabyte.
     first_bytes = 2**20
     more_bytes = 2**20
 
@@ -148,10 +147,10 @@ class RemoteFile(OpenFile):
 
 
 def open_ranges(path: Path) -> OpenFile:
-    """Open an archive: of a store its local copy, where a folder for such is set, else by ranges.
+    """Open an archive: for an object its local copy, if a folder for copies is set, or ranges.
 
     Raises:
-        OSError: there is none, or it cannot be opened.
+        OSError: it does not exist, or cannot be opened.
         AsdfError: its store does not answer.
     """
     address = address_of(path)
@@ -161,20 +160,20 @@ def open_ranges(path: Path) -> OpenFile:
     if copies_folder() is not None:
         copy = local_copy(address, state)
         if copy is not None:
-            # Another process may have removed it for want of room.
+            # Another process may have removed it to free space.
             with suppress(FileNotFoundError):
                 return CopiedFile(copy, _of_object(state))
     return RemoteFile(address, state)
 
 
 def absolute(path: AnyPath) -> Path:
-    """Return the path that archives are known by; links are not resolved."""
+    """Return the path that identifies an archive; links are not resolved."""
     return as_path(absolute_name(path))
 
 
 def absolute_name(path: AnyPath) -> str:
-    """Return the same as text, for each recording that is read."""
-    # A link's own name is the corpus's.
+    """Return the same path as text, for each recording that is read."""
+    # A link's own name is the one used by the corpus.
     return address_of(path) or os.path.abspath(path)  # noqa: PTH100
 
 

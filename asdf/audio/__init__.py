@@ -1,6 +1,6 @@
 """Recordings: reading, cropping, speech activity, augmentation.
 
-torch is imported only where it is needed, to resample and for Silero VAD.
+torch is imported only on demand, for resampling and for Silero VAD.
 """
 
 from asdf.audio.reading import audio_length, decoded_length, read_audio

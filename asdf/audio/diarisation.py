@@ -1,7 +1,7 @@
-"""Who speaks when, found by the package pyannote.audio where it is installed.
+"""Speaker turns, found by the package pyannote.audio if it is installed.
 
-Invariant: a recording is decoded by ASDF, as for its scores, so that the times of turns are those
-of the samples that are scored.
+Invariant: a recording is decoded by ASDF, as for its scores, so that the times of turns refer to
+the scored samples.
 
 Source: Bredin, "pyannote.audio 2.1 speaker diarization pipeline", Interspeech 2023.
 """
@@ -19,11 +19,11 @@ from asdf.errors import AsdfError, UsageError
 from asdf.facts import SAMPLE_RATE
 
 Turns = dict[str, list[tuple[float, float]]]
-"""Start and end of each turn in seconds, by the name of the speaker."""
+"""Start and end of each turn in seconds, by speaker."""
 
 
 def open_diariser(pipeline: str, device: str) -> Callable[[str], Turns]:
-    """Open a pipeline; its function returns the turns of a recording.
+    """Open a pipeline; return a function from a recording to its turns.
 
     Args:
         pipeline: Name of a pipeline on the hub, or its local folder.
@@ -58,7 +58,7 @@ def open_diariser(pipeline: str, device: str) -> Callable[[str], Turns]:
 
 
 def turns_of(output: Any) -> Turns:
-    """Return the turns of a pipeline's output, which since version 4 is more than an annotation."""
+    """Return the turns in a pipeline's output, which includes more since version 4."""
     annotation = getattr(output, "speaker_diarization", output)
     turns: Turns = {}
     for segment, _, speaker in annotation.itertracks(yield_label=True):

@@ -1,4 +1,4 @@
-"""The two draws of which augmentations are made: an item, and a number in a range."""
+"""The two random draws used by augmentations: an item, and a number in a range."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Item = TypeVar("Item")
 
 
 def draw_item(items: Sequence[Item], rng: Generator) -> Item:
-    """Draw one of `items`, each as likely as the others."""
+    """Draw one of `items`, with equal probabilities."""
     index = int(rng.integers(len(items)))
     return items[index]
 
@@ -22,5 +22,5 @@ def draw_between(lowest: float, highest: float, rng: Generator) -> float:
 
 
 def scale(uniform: Any, lowest: Any, highest: Any) -> Any:
-    """Scale numbers, arrays or not, that were drawn from 0 to 1, to `lowest` to `highest`."""
+    """Scale numbers or arrays drawn from 0 to 1 to the range from `lowest` to `highest`."""
     return lowest + (highest - lowest) * uniform

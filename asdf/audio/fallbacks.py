@@ -1,11 +1,11 @@
-"""The one channel by which decoding says that FFmpeg decoded a recording, since libsndfile cannot.
+"""Records of recordings that FFmpeg decoded because libsndfile could not.
 
-Invariant: no other decoder is used without a word in the log. Whoever starts a work that reads
-(`measure_lengths`, a pass of `BatchLoader`, `asdf score`) calls `take` before it, to drop what
-others noted, and after it, to log it by `describe`. Readers in between need to know nothing of it:
-they are called from threads and through many functions, which would all have to pass it on.
+Invariant: another decoder is never used without a line in the log. Code that starts reading
+(`measure_lengths`, a pass of `BatchLoader`, `asdf score`) calls `take` before it, to drop earlier
+notes, and after it, to log the result with `describe`. Functions in between are called from threads
+and need not pass these notes on.
 
-A process notes paths for itself; worker processes send theirs along with what they read
+Each process records its own paths; worker processes send theirs with the data
 (`asdf.data.loaders`).
 """
 
@@ -20,12 +20,12 @@ _noted: set[str] = set()
 
 
 def note(path: AnyPath) -> None:
-    """Note that FFmpeg decoded `path`."""
+    """Record that FFmpeg decoded `path`."""
     _noted.add(os.fspath(path))
 
 
 def take() -> set[str]:
-    """Return the paths noted in this process since the last call, and forget them."""
+    """Return the paths recorded in this process since the last call, and clear them."""
     global _noted
     noted = _noted
     _noted = set()
@@ -33,13 +33,13 @@ def take() -> set[str]:
 
 
 def describe(decoded: Iterable[str], of: Iterable[AnyPath], total: int) -> str:
-    """Say in a line how many of the recordings `of`, `total` in number, are among `decoded`.
+    """Describe how many of the `total` recordings in `of` are among `decoded`.
 
-    '' for none. What else was decoded (noise that augments a clip) does not count.
+    The result is '' for none. Other decoded recordings (noise that augments a clip) do not count.
     """
     decoded = set(decoded)
     if not decoded:
-        # A million paths need not be gone through.
+        # Avoid iterating over a million paths.
         return ""
     count = len(decoded.intersection(map(os.fspath, of)))
     if not count:

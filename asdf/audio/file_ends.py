@@ -1,14 +1,14 @@
-"""What follows the samples of a file (WAV, AIFF, CAF, W64, AU, MP4), or is missing at its end (AVI,
-Matroska, WebM).
+"""Data after the samples of a file (WAV, AIFF, CAF, W64, AU, MP4), or a missing end (AVI, MKV).
 
-Invariant: metadata, tags and zeros may follow, sound may not. libsndfile reads as many samples as a
-header states and says nothing of those behind, nor of a second file that was joined to the first;
-other programs may play all of them. A file with fewer bytes than its outermost element states is
-never taken for a shorter recording: FFmpeg decodes it up to where it ends without a word.
+Invariant: metadata, tags and zeros may follow the samples, but no sound. libsndfile reads as many
+samples as a header states and ignores later ones, as well as a second file appended to the first,
+although other programs may play all of them. A file with fewer bytes than its outermost element
+states is never taken for a shorter recording, although FFmpeg decodes it to its end without an
+error.
 
 Sources: Microsoft's and IBM's "Multimedia Programming Interface" (RIFF), EBU Tech 3306 (RF64),
 Apple's "Audio Interchange File Format" and "Core Audio Format", the W64 description of Sonic
-Foundry; ISO/IEC 14496-12; RFC 8794, section 4 (EBML); for tags ID3 2.4.0 and APEv2.
+Foundry; ISO/IEC 14496-12; RFC 8794, section 4 (EBML); for tags, ID3 2.4.0 and APEv2.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from typing import BinaryIO, NamedTuple
 
 from asdf.audio.recording_sources import FileBytes
 
-# Sizes from here on are placeholders of programs that wrote to a pipe, as is 0.
+# Sizes of at least this are placeholders of programs that wrote to a pipe, as is 0.
 _PLACEHOLDER_BYTES = 0x7FFFF000
 
-# Bytes that are neither a chunk nor a tag: chunks that were cut off, lines of text, what was in a
-# recorder's buffer. They cannot be told from samples, and a set with such files would be refused
-# for at most 32 ms of 16 bits at 16 kHz at their ends, which change no score that counts.
+# Maximum number of bytes that are neither a chunk nor a tag: truncated chunks, lines of text, a
+# recorder's buffer. They are indistinguishable from samples; refusing them would refuse sets
+# because of at most 32 ms of 16-bit sound at 16 kHz, which hardly changes a score.
 _MAX_UNKNOWN = 1024
 
 _EBML = bytes.fromhex("1A45DFA3")
 _SEGMENT = bytes.fromhex("18538067")
-# The most bytes of a size in EBML, and of the header of a RIFF file before its content.
+# Maximum number of bytes of an EBML size, and of the header of a RIFF file before its content.
 _SIZE_BYTES = 8
 _RIFF_HEADER = 8
-# Of each byte of a size in EBML, one bit in all is taken by the length of the size.
+# Each byte of an EBML size gives seven bits, since one bit per byte encodes its length.
 _BITS_OF_SIZE_BYTE = 7
 
 _BLOCK = 2**16
@@ -48,15 +48,15 @@ _STARTS = (b"RIFF", b"RIFX", b"RF64", b"FORM", b"caff", b".snd", b"fLaC", b"OggS
 
 
 class _Layout(NamedTuple):
-    """How the chunks of a format lie.
+    """The layout of a format's chunks.
 
     Attributes:
-        first: Position at which the first chunk begins.
-        name, size: Bytes of a chunk's name, and of its size.
-        order: Order of the bytes of a number.
-        samples: Beginning of the name of the chunk of samples.
-        step: Number of bytes that chunks begin at multiples of.
-        counts_header: True if the size is that of the chunk with its name and size.
+        first: Offset of the first chunk.
+        name, size: Number of bytes of a chunk's name, and of its size.
+        order: Byte order of numbers.
+        samples: Prefix of the name of the chunk with the samples.
+        step: Alignment of chunks in bytes.
+        counts_header: Whether the size includes the chunk's name and size.
     """
 
     first: int
@@ -83,7 +83,7 @@ _LAYOUTS = {
 
 
 def describe_unheard(content: FileBytes) -> str:
-    """Return what sound a file holds behind the samples that it states, in words; '' for none."""
+    """Describe the sound in a file after its stated samples; '' if there is none."""
     if content.read(_MP4_NAME, 4) == b"ftyp":
         return _find_second_movie(content)
     end = _find_end_of_samples(content)
@@ -104,10 +104,9 @@ def describe_unheard(content: FileBytes) -> str:
 
 
 def end_to_heed(content: FileBytes) -> int | None:
-    """Return the position at which libsndfile has to be stopped; None where it stops by itself.
+    """Return the offset at which libsndfile must stop; None if it stops by itself.
 
-    Of W64 files it reads all to the end as samples, with the chunks and tags there, which are noise
-    then.
+    libsndfile reads W64 files to the end, and chunks and tags there would become noise.
     """
     if not content.read(0, len(_W64_START)).startswith(_W64_START):
         return None
@@ -116,7 +115,7 @@ def end_to_heed(content: FileBytes) -> int | None:
 
 
 def _find_second_movie(content: FileBytes) -> str:
-    """Return where the second description of tracks of an MP4 file lies, in words; '' for none."""
+    """Describe the position of a second description of tracks in an MP4 file; '' if none."""
     position = 0
     movies = 0
     while position + _MP4_HEADER <= content.size:
@@ -134,7 +133,7 @@ def _find_second_movie(content: FileBytes) -> str:
 
 
 def states_no_samples(content: FileBytes) -> bool:
-    """Return whether a WAV file states 0 bytes of samples, as pipes leave it, and goes on."""
+    """Return whether a WAV file states 0 bytes of samples, as after a pipe, but has more."""
     if content.read(0, 4) != b"RIFF":
         return False
     end = _find_end_of_samples(content)
@@ -145,7 +144,7 @@ def states_no_samples(content: FileBytes) -> bool:
 
 
 def _find_end_of_samples(content: FileBytes) -> int | None:
-    """Return where the stated samples end; None where that is the end of the file, or unknown."""
+    """Return the end of the stated samples; None if that is the end of the file, or unknown."""
     head = content.read(0, 12)
     if head.startswith(b".snd"):
         start, size = (int.from_bytes(head[at : at + 4], "big") for at in (4, 8))
@@ -160,7 +159,7 @@ def _find_end_of_samples(content: FileBytes) -> int | None:
         size = int.from_bytes(header[layout.name :], layout.order)  # type: ignore[arg-type]
         body = position + layout.header
         if header.startswith(b"ds64"):
-            # The real size of the samples, of which the chunk itself states a placeholder.
+            # The real size of the samples, since the chunk itself states a placeholder.
             large = int.from_bytes(content.read(body + 8, 8), "little")
         if layout.counts_header:
             size = max(0, size - layout.header)
@@ -173,9 +172,9 @@ def _find_end_of_samples(content: FileBytes) -> int | None:
 
 
 def _read_chunk(content: FileBytes, layout: _Layout, position: int) -> tuple[bytes, int] | None:
-    """Return the name of the chunk at a position and where it ends; None where there is none.
+    """Return the name and the end of the chunk at an offset; None if there is none.
 
-    Programs leave out the byte that fills a chunk up to an even length, or count it.
+    Programs may omit the padding byte after a chunk of odd length, or include it in the size.
     """
     aligned = _align(position, layout.step)
     for start in (aligned, position):
@@ -187,7 +186,7 @@ def _read_chunk(content: FileBytes, layout: _Layout, position: int) -> tuple[byt
             continue
         size = int.from_bytes(header[layout.name :], layout.order)  # type: ignore[arg-type]
         stop = start + size + (0 if layout.counts_header else layout.header)
-        # Samples that look like a name are followed by a size at random.
+        # Samples that look like a name are followed by a random size.
         if start < stop <= content.size:
             return name, stop
     return None
@@ -198,7 +197,7 @@ def _align(position: int, step: int) -> int:
 
 
 def describe_rest(content: FileBytes, position: int) -> str:
-    """Return what follows from a position on, in words; '' for zeros, tags and a few bytes."""
+    """Describe the data from an offset on; '' for zeros, tags and a few bytes."""
     position = skip_tags(content, position)
     rest = content.size - position
     if rest <= 0:
@@ -211,7 +210,7 @@ def describe_rest(content: FileBytes, position: int) -> str:
 
 
 def skip_tags(content: FileBytes, position: int) -> int:
-    """Return where zeros and tags that begin at a position end."""
+    """Return the end of zeros and tags that begin at an offset."""
     while position < content.size:
         after = position
         while block := content.read(after, _BLOCK):
@@ -227,7 +226,7 @@ def skip_tags(content: FileBytes, position: int) -> int:
 
 
 def _tag_length(content: FileBytes, position: int) -> int:
-    """Return how many bytes the tag at a position takes; 0 where there is none."""
+    """Return the number of bytes of the tag at an offset; 0 if there is none."""
     head = content.read(position, _APE_HEADER)
     if head.startswith(b"TAG+"):
         return _ID3V1_EXTENDED
@@ -246,7 +245,7 @@ def _tag_length(content: FileBytes, position: int) -> int:
 
 
 def id3v2_length(head: bytes) -> int:
-    """Return how many bytes an ID3v2 tag takes that begins with `head`; 0 for no whole header."""
+    """Return the length of an ID3v2 tag that begins with `head`; 0 without a whole header."""
     if not head.startswith(b"ID3") or len(head) < _ID3V2_HEADER:
         return 0
     size = 0
@@ -257,18 +256,18 @@ def id3v2_length(head: bytes) -> int:
 
 
 def missing_bytes(file: BinaryIO) -> str:
-    """Return what is missing at the end of a file, in words; '' for nothing that is known."""
+    """Describe what is missing at the end of a file; '' if nothing is known to be missing."""
     present = file.seek(0, os.SEEK_END)
     file.seek(0)
     promised = _read_promised_bytes(file)
-    # Programs leave out the byte that fills a RIFF file up to an even length.
+    # Programs may omit the padding byte at the end of a RIFF file.
     if present >= promised - 1:
         return ""
     return f"{promised:,} bytes are promised by the header, {present:,} are there"
 
 
 def _read_promised_bytes(file: BinaryIO) -> int:
-    """Return how long the file is by its header; 0 where it does not say."""
+    """Return the length of the file stated in its header; 0 if it is not stated."""
     name = file.read(4)
     if name == _EBML:
         return _find_end_of_segment(file)
@@ -281,7 +280,7 @@ def _read_promised_bytes(file: BinaryIO) -> int:
 
 
 def _find_end_of_segment(file: BinaryIO) -> int:
-    """Return where the segment that follows EBML's header ends; 0 where that is not stated."""
+    """Return the end of the segment after EBML's header; 0 if it is not stated."""
     header = _read_size(file)
     if header is None:
         return 0
@@ -293,11 +292,11 @@ def _find_end_of_segment(file: BinaryIO) -> int:
 
 
 def _read_size(file: BinaryIO) -> int | None:
-    """Return the size of an element; None when it is unknown, as in a live recording."""
+    """Return the size of an element; None if it is unknown, as in a live recording."""
     first = file.read(1)
     if not first or not first[0]:
         return None
-    # The leading zeros of the first byte give the length of the size.
+    # The number of leading zeros of the first byte gives the length of the size.
     length = _SIZE_BYTES + 1 - first[0].bit_length()
     largest = 2 ** (_BITS_OF_SIZE_BYTE * length) - 1
     value = int.from_bytes(first + file.read(length - 1), "big") & largest

@@ -1,17 +1,16 @@
-"""Whether a FLAC file ends where its header says, and a second decoder for FLAC files.
+"""Checks of the end of a FLAC file against its header, and a second decoder for FLAC.
 
-Invariant: a frame that other programs would play and libsndfile does not, behind the stated number
-of samples or of a second stream that was joined to the first, is found without decoding. The bytes
-of a frame may look like a header by chance, so what counts is two frames of which the second goes
-on where the first ends.
+Invariant: frames after the stated number of samples, or of an appended second stream, which other
+programs would play but libsndfile does not, are found without decoding. Bytes of a frame may look
+like a header by chance, so only two consecutive frames that fit together count.
 
-Small files are looked through whole; of a large one, parts at equal distances and its end. So a
-stream that begins and ends between two parts is not seen, where the numbers of the header fit all
-others: looking through ten minutes takes 40 times as long as reading a clip of them.
+Small files are searched completely; of a large one, equally spaced parts and the end. A stream that
+begins and ends between two parts is therefore missed if the numbers in its header fit: searching
+ten minutes takes 40 times as long as reading a clip from them.
 
-Over a third of the ASVspoof 2021 recordings cannot be decoded by libsndfile 1.2.2 although they are
-intact. FFmpeg decodes damaged frames without a word, so its output counts only when it has the
-length and the MD5 sum that the file's own header states.
+libsndfile 1.2.2 cannot decode more than a third of the ASVspoof 2021 recordings although they are
+intact. FFmpeg decodes damaged frames without an error, so its output is used only if it has the
+length and the MD5 sum in the file's header.
 
 Source: RFC 9639, sections 8.2 and 9.1.
 """
@@ -32,22 +31,22 @@ from asdf.audio.recording_sources import AnySource, FileBytes, open_file
 _MAGIC = b"fLaC"
 _BLOCK_HEADER = 4
 _STREAMINFO = 34
-# Where the sum lies in a file that begins with its magic.
+# Position of the sum in a file that begins with its magic bytes.
 _MD5 = slice(26, 42)
 _LAST_BLOCK = 0x80
-# A second stream: its magic, and the header of STREAMINFO, alone or followed by other blocks.
+# A second stream: its magic bytes, and the STREAMINFO header, alone or before other blocks.
 _SECOND = re.compile(rb"fLaC[\x00\x80]\x00\x00\x22")
 _SYNC_BYTES = (0xFF, 0xF8)
 _SYNC = re.compile(rb"\xff[\xf8\xf9][\x10-\xfe][\x00-\xae]")
 _VARIABLE = 1
 _WITHOUT_VARIABLE = 0xFE
-# The longest header of a frame, and where its number begins.
+# Maximum length of a frame header, and the offset of its number.
 _HEADER = 16
 _NUMBER = 4
-# Numbers below it take one byte.
+# Numbers below this take one byte.
 _ONE_BYTE = 0x80
 
-# A part holds this many of the longest frames that a stream can have.
+# A part holds this many frames of the maximum length in the stream.
 _FRAMES_PER_PART = 3
 _PARTS = 8
 _SMALL = 2**18
@@ -71,7 +70,7 @@ _CRC8 = _make_crc8()
 
 
 class _Stream(NamedTuple):
-    """What the header of a stream states, and where its frames begin."""
+    """The information in a stream's header, and where its frames begin."""
 
     start: int
     samples: int
@@ -79,14 +78,14 @@ class _Stream(NamedTuple):
 
 
 class _Frame(NamedTuple):
-    """A frame's first sample, and the sample after its last one."""
+    """The first sample of a frame, and the sample after its last one."""
 
     first: int
     end: int
 
 
 def describe_unheard(content: FileBytes) -> str:
-    """Return what sound a file holds that its header does not state, in words; '' for none."""
+    """Describe sound in a file that its header does not state; '' if there is none."""
     content.hold(_SMALL)
     stream = _read_stream(content)
     if stream is None or stream.samples == 0:
@@ -94,12 +93,12 @@ def describe_unheard(content: FileBytes) -> str:
     frame = _read_frame(content.read(stream.start, _HEADER), 1)
     fixed_size = None if frame is None else frame.end - frame.first
     if fixed_size is None:
-        # The decoder says what is wrong.
+        # The decoder reports what is wrong.
         return ""
     chain = _Chain()
     for part in _parts(content, stream):
         chain.follow(_frames(part, fixed_size))
-        # A stream of a single frame is known by its magic.
+        # A stream with a single frame is recognised by its magic bytes.
         if chain.restarted or (chain.repeated and _SECOND.search(part)):
             return "another stream follows the first"
     if chain.end > stream.samples:
@@ -108,12 +107,12 @@ def describe_unheard(content: FileBytes) -> str:
 
 
 class _Chain:
-    """Frames that follow one another.
+    """A sequence of consecutive frames.
 
     Attributes:
-        end: Sample after the last one that was seen.
-        restarted: True if two later frames go on from an earlier sample.
-        repeated: True if what may be a frame has the first sample of all once more.
+        end: Sample after the last observed frame.
+        restarted: Whether two later frames continue from an earlier sample.
+        repeated: Whether a possible frame repeats the very first sample.
     """
 
     def __init__(self) -> None:
@@ -122,14 +121,14 @@ class _Chain:
         self.repeated = False
 
     def follow(self, frames: Iterable[_Frame]) -> None:
-        """Look at the frames of a part, in the order of the file."""
+        """Process the frames of a part, in the order of the file."""
         before: _Frame | None = None
         for frame in frames:
             if frame.first == self.end:
                 self.end = frame.end
                 continue
             if before is not None and frame.first == before.end:
-                # Two that follow one another: a part further on, or another stream.
+                # Two consecutive frames: from a part further on, or from another stream.
                 self.restarted = self.restarted or before.first < self.end
                 self.end = max(self.end, frame.end)
                 before = None
@@ -139,7 +138,7 @@ class _Chain:
 
 
 def _read_stream(content: FileBytes) -> _Stream | None:
-    """Read STREAMINFO; None where the file does not begin as FLAC files do."""
+    """Read STREAMINFO; None if the file does not begin like a FLAC file."""
     position = id3v2_length(content.read(0, _HEADER))
     head = content.read(position, len(_MAGIC) + _BLOCK_HEADER + _STREAMINFO)
     if not head.startswith(_MAGIC) or len(head) < len(_MAGIC) + _BLOCK_HEADER + _STREAMINFO:
@@ -163,7 +162,7 @@ def _read_stream(content: FileBytes) -> _Stream | None:
 
 
 def _parts(content: FileBytes, stream: _Stream) -> Iterator[bytes]:
-    """Yield the parts of a file that are looked at, in its order."""
+    """Yield the parts of a file to search, in order."""
     window = _FRAMES_PER_PART * stream.longest_frame
     rest = content.size - stream.start
     if rest <= max(_SMALL, (_PARTS + 1) * window):
@@ -176,17 +175,17 @@ def _parts(content: FileBytes, stream: _Stream) -> Iterator[bytes]:
 
 
 def _frames(data: bytes, fixed_size: int) -> Iterator[_Frame]:
-    """Yield what looks like the header of a frame and has its checksum."""
+    """Yield everything that looks like a frame header and has a valid checksum."""
     numbers = np.frombuffer(data, np.uint8)
-    # Of 256 bytes one is the first of a mark: so few are looked at further.
-    # One so near the end that its number is cut off is none that can be read.
+    # One of 256 bytes is the first of a mark, so few are examined further. A header too close to
+    # the end to hold its number cannot be read.
     marks = np.flatnonzero(numbers[:-_NUMBER] == _SYNC_BYTES[0])
     marks = marks[numbers[marks + 1] & _WITHOUT_VARIABLE == _SYNC_BYTES[1]]
     before = b""
     number = 0
     for start in marks.tolist():
         header = data[start : start + _HEADER]
-        # Most differ from the one before in the number alone, which is read far faster.
+        # Most headers differ from the previous one only in the number, which is read far faster.
         is_next = number < _ONE_BYTE and header[:_NUMBER] == before and header[_NUMBER] == number
         if is_next:
             yield _Frame(number * fixed_size, (number + 1) * fixed_size)
@@ -196,22 +195,22 @@ def _frames(data: bytes, fixed_size: int) -> Iterator[_Frame]:
         if frame is None:
             continue
         yield frame
-        # Frames whose header states their size, as the last, are none of these.
+        # Frames whose header states their size, such as the last, are excluded.
         if not header[1] & _VARIABLE and frame.end - frame.first == fixed_size:
             before = header[:_NUMBER]
             number = frame.end // fixed_size
 
 
 def _read_frame(header: bytes, fixed_size: int) -> _Frame | None:
-    """Read the header of a frame; None where it is none.
+    """Read the header of a frame; None if it is not a frame.
 
     Args:
-        fixed_size: Samples per frame, where frames are numbered.
+        fixed_size: Number of samples per frame, if frames are numbered.
     """
     if len(header) <= _NUMBER or not _SYNC.match(header):
         return None
     size_code = header[2] >> 4
-    # The number is written as UTF-8 is: ones at the beginning count its bytes.
+    # The number is encoded as in UTF-8: leading ones count its bytes.
     ones = 8 - (header[4] ^ 0xFF).bit_length()
     number_bytes = 0 if ones in (1, 8) else max(ones, 1)
     size_bytes = {6: 1, 7: 2}.get(size_code, 0)
@@ -238,8 +237,8 @@ def _read_frame(header: bytes, fixed_size: int) -> _Frame | None:
 def decode_flac(path: AnySource, frames: int) -> np.ndarray | None:
     """Decode a 16-bit FLAC file with PyAV: (frames, channels) float32 in [-1, 1).
 
-    None when PyAV is not installed, the file is not 16-bit, or what decodes is not what the header
-    states.
+    The result is None if PyAV is not installed, the file is not 16-bit, or the decoded samples do
+    not match the header.
     """
     try:
         decoded = decode(path, containers="flac")
@@ -248,11 +247,11 @@ def decode_flac(path: AnySource, frames: int) -> np.ndarray | None:
     samples = decoded.samples
     if samples.dtype != np.int16 or len(samples) != frames:
         return None
-    # The sum is over the channels interleaved, which is the order of (frames, channels) in memory.
+    # The sum is over interleaved channels, the memory order of (frames, channels).
     content = samples.astype("<i2").tobytes()
     with open_file(path) as file:
         header = file.read(_MD5.stop)
-    # A file that does not begin as FLAC files do states no sum.
+    # A file that does not begin like a FLAC file states no sum.
     if not header.startswith(_MAGIC) or hashlib.md5(content).digest() != header[_MD5]:
         return None
     return as_float(samples)

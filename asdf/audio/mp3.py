@@ -1,11 +1,11 @@
-"""Whether an MP3 file says how long it is, and whether that is all of it.
+"""Checks whether an MP3 file states its length, and whether that is all of it.
 
-MP3 has no header of its own. Encoders write the number of frames into the first frame, marked
-'Xing', 'Info' or 'VBRI'; without it libsndfile estimates the length from the size of the file, tags
-included.
+MP3 has no file header. Encoders write the number of frames into the first frame, marked 'Xing',
+'Info' or 'VBRI'; without it, libsndfile estimates the length from the size of the file, including
+tags.
 
-A file of which libsndfile reads less than it holds (a header that states too few frames, or that of
-the first of two files that were joined) is found by counting the frames by their headers.
+If libsndfile reads less than a file holds (a header with too few frames, or that of the first of
+two concatenated files), this is found by counting the frames by their headers.
 
 Sources: ISO/IEC 11172-3, section 2.4.1.3, and 13818-3; ID3 tag version 2.4.0, section 3.1
 (id3.org); the LAME project's description of the Xing header.
@@ -21,14 +21,14 @@ from asdf.audio.file_ends import id3v2_length, skip_tags
 from asdf.audio.recording_sources import FileBytes
 
 _TAG_HEADER = 10
-# The longest frame, at 320 kbit/s and 32 kHz, and its padding.
+# Maximum length of a frame, at 320 kbit/s and 32 kHz, with its padding.
 _FIRST_FRAME = 1441
 _MARKS = (b"Xing", b"Info", b"VBRI")
 
 _SYNC = re.compile(rb"\xff[\xe2-\xff]")
 _HEADER = 4
 _BLOCK = 2**18
-# Encoders note what they added at both ends, and decoders take it away: up to four frames.
+# Encoders record their padding at both ends, which decoders remove: up to four frames.
 _MAX_PADDING = 4 * 1152
 _KBITS_1 = {
     1: (32, 64, 96, 128, 160, 192, 224, 256, 288, 320, 352, 384, 416, 448),
@@ -40,20 +40,20 @@ _KBITS_2 = {
     2: (8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160),
     3: (8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160),
 }
-# By the bits of the version: 2.5, none, 2, 1.
+# By the version bits: 2.5, none, 2, 1.
 _RATES = ((11025, 12000, 8000), (), (22050, 24000, 16000), (44100, 48000, 32000))
 _VERSION_1 = 3
 
 
 class _Frame(NamedTuple):
-    """A frame's length in bytes and its samples per channel."""
+    """The length of a frame in bytes, and its samples per channel."""
 
     length: int
     samples: int
 
 
 def is_estimated(file: IO[bytes]) -> bool:
-    """Whether libsndfile's length of an MP3 counts a tag at its beginning as sound."""
+    """Whether libsndfile's length of an MP3 counts a leading tag as sound."""
     header = file.read(_TAG_HEADER)
     if not header.startswith(b"ID3"):
         return False
@@ -62,7 +62,7 @@ def is_estimated(file: IO[bytes]) -> bool:
 
 
 def describe_unheard(content: FileBytes, heard: int) -> str:
-    """Return what sound a file holds behind the `heard` samples, in words; '' for none."""
+    """Describe sound in a file after the `heard` samples; '' if there is none."""
     samples = 0
     is_first = True
     for start, frame in _frames(content):
@@ -79,7 +79,7 @@ def _is_header(frame: bytes) -> bool:
 
 
 def _frames(content: FileBytes) -> Iterator[tuple[int, _Frame]]:
-    """Yield where the frames of a file begin, and the frames."""
+    """Yield the offsets of a file's frames, with the frames."""
     block = b""
     first = 0
     position = skip_tags(content, 0)
@@ -98,7 +98,7 @@ def _frames(content: FileBytes) -> Iterator[tuple[int, _Frame]]:
 
 
 def _find_frame(content: FileBytes, position: int) -> int:
-    """Return where, behind a position, a frame begins that another one follows; else the end."""
+    """Return the offset after a position of a frame followed by another one; else the end."""
     while block := content.read(position, _BLOCK):
         for match in _SYNC.finditer(block, 1):
             start = position + match.start()
@@ -110,7 +110,7 @@ def _find_frame(content: FileBytes, position: int) -> int:
 
 
 def _read_frame(header: bytes) -> _Frame | None:
-    """Read the header of a frame; None where it is none, or of a free bit rate."""
+    """Read the header of a frame; None if it is not one, or has a free bit rate."""
     if len(header) < _HEADER or not _SYNC.match(header):
         return None
     version = header[1] >> 3 & 3
@@ -124,6 +124,6 @@ def _read_frame(header: bytes) -> _Frame | None:
     padding = header[2] >> 1 & 1
     samples = {1: 384, 2: 1152, 3: 1152 if version == _VERSION_1 else 576}[layer]
     if layer == 1:
-        # Its bytes are counted in fours.
+        # Layer I counts its bytes in units of four.
         return _Frame(4 * (12_000 * kbits // rate + padding), samples)
     return _Frame(samples * 125 * kbits // rate + padding, samples)

@@ -1,8 +1,8 @@
 """RawBoost's filters: random banks of notches, and FIR filtering in the frequency domain.
 
-Invariant: given the same draws, the coefficients and the filtered samples are those of the
-published code (github.com/TakHemlata/RawBoost-antispoofing), which uses scipy's `firwin`, `freqz`
-and `lfilter`; here they take a small fraction of the time.
+Invariant: given the same draws, coefficients and filtered samples equal those of the published code
+(github.com/TakHemlata/RawBoost-antispoofing), which uses scipy's `firwin`, `freqz` and `lfilter`,
+in a small fraction of the time.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from asdf.audio.draws import scale
 from asdf.facts import SAMPLE_RATE
 from asdf.settings.sections import RawBoost
 
-# The grid of angular frequencies 2 pi k / 1024, k < 512, on which scipy's `freqz` looks for the
-# highest gain.
+# The grid of angular frequencies 2 pi k / 1024, k < 512, on which scipy's `freqz` finds the highest
+# gain.
 _GRID = 1024
-# Band edges have to lie inside of 0 Hz and the Nyquist frequency.
+# Band edges must lie between 0 Hz and the Nyquist frequency.
 _MARGIN_HZ = 1e-3
 
 
 @dataclass(frozen=True)
 class Notches:
-    """What was drawn for K filters, each a product of B notches.
+    """The drawn parameters of K filters, each a product of B notches.
 
-    centres_hz, widths_hz: (K, B) float; taps: (K, B) int, odd; gains_db: (K,) float. `rate` is the
-    sampling rate, in Hz, of what is filtered.
+    The arrays are centres_hz, widths_hz: (K, B) float; taps: (K, B) int, odd; gains_db: (K,) float.
+    `rate` is the sampling rate of the filtered signal, in Hz.
     """
 
     centres_hz: np.ndarray
@@ -42,7 +42,7 @@ class Notches:
 
 
 def join_notches(draws: Sequence[Notches]) -> Notches:
-    """Return the filters of several draws, one draw after the other."""
+    """Return the filters of several draws, concatenated."""
     joined = {}
     for field in fields(Notches):
         if field.name != "rate":
@@ -53,12 +53,12 @@ def join_notches(draws: Sequence[Notches]) -> Notches:
 
 @dataclass(frozen=True)
 class BlockPlan:
-    """How overlap-save filtering cuts a waveform into blocks, each to be transformed.
+    """The blocks into which overlap-save filtering divides a waveform.
 
     Attributes:
-        points: Samples of a block.
-        hop: Samples from the start of a block to that of the next.
-        before, after: Zeros that are put before and after the waveform.
+        points: Number of samples of a block.
+        hop: Number of samples from the start of a block to that of the next.
+        before, after: Numbers of zeros added before and after the waveform.
     """
 
     points: int
@@ -95,7 +95,7 @@ def draw_notches(
 
 
 def design(notches: Notches) -> list[np.ndarray]:
-    """Return the K filters' coefficients, (taps_k,) float64 each, of odd length.
+    """Return the coefficients of the K filters, (taps_k,) float64 each, of odd length.
 
     Each notch is a Hamming-windowed band stop, scaled to gain 1 at 0 Hz; the highest gain of each
     filter is its gains_db.
@@ -119,24 +119,24 @@ def design(notches: Notches) -> list[np.ndarray]:
 
 
 def _design_band_stops(notches: Notches) -> np.ndarray:
-    """Return the coefficients of each notch by itself, (K, B, the longest's taps) float64."""
+    """Return the coefficients of each notch, (K, B, maximum taps) float64."""
     rate = notches.rate
     highest_hz = rate / 2 - _MARGIN_HZ
     upper_hz = notches.centres_hz + notches.widths_hz / 2
     upper_hz = np.minimum(upper_hz, highest_hz)
     lower_hz = notches.centres_hz - notches.widths_hz / 2
     lower_hz = np.clip(lower_hz, _MARGIN_HZ, upper_hz)
-    # In units of the Nyquist frequency, as scipy's `firwin` has them.
+    # In units of the Nyquist frequency, as in scipy's `firwin`.
     left = (2 * lower_hz / rate)[..., None]
     right = (2 * upper_hz / rate)[..., None]
     taps = notches.taps[..., None]
     n = np.arange(notches.taps.max())
     m = n - (taps - 1) // 2
-    # All frequencies pass, but those from `left` to `right`.
+    # All frequencies pass except those from `left` to `right`.
     low_pass = left * np.sinc(left * m)
     stopped = right * np.sinc(right * m)
     ideal = low_pass + (m == 0) - stopped
-    # Of a single tap the window is 0.08, which the scaling makes up for.
+    # With a single tap, the window is 0.08, which the scaling compensates.
     period = np.maximum(taps - 1, 1)
     phase = 2 * np.pi * n / period
     hamming = 0.54 - 0.46 * np.cos(phase)
@@ -148,16 +148,16 @@ def _design_band_stops(notches: Notches) -> np.ndarray:
 def filter_length(taps: int) -> int:
     """Return the filter length used for up to `taps` taps.
 
-    At least 3: the published code takes the delay to be one sample more than it is, which would
-    reach past a filter of 1 tap.
+    The minimum is 3: the published code overestimates the delay by one sample, which would exceed a
+    filter with 1 tap.
     """
     return max(3, taps)
 
 
 def align(filters: Sequence[np.ndarray], taps: int) -> np.ndarray:
-    """Return the K filters, of odd lengths, with zeros on both sides: (K, taps) float32.
+    """Return the K filters, of odd lengths, padded with zeros on both sides: (K, taps) float32.
 
-    All then have the same delay.
+    All of them then have the same delay.
     """
     aligned = np.zeros((len(filters), taps), np.float32)
     for row, coefficients in zip(aligned, filters, strict=True):
@@ -168,11 +168,11 @@ def align(filters: Sequence[np.ndarray], taps: int) -> np.ndarray:
 
 
 def plan_blocks(samples: int, taps: int) -> BlockPlan:
-    """Return the blocks of a waveform of `samples` for filters of `taps`, which are `align`ed.
+    """Return the blocks of a waveform of `samples` for `align`ed filters of `taps`.
 
-    Their delay is taken out; as in the published code it is taken to be one sample more than it is.
+    Their delay is removed; as in the published code, it is overestimated by one sample.
     """
-    # Blocks of about 4 filter lengths cost the same per sample for any number of samples.
+    # Blocks of about 4 filter lengths have a constant cost per sample.
     points = max(_GRID, 1 << (4 * taps - 1).bit_length())
     hop = points - taps + 1
     before = taps - 1 - (taps + 1) // 2
@@ -185,8 +185,8 @@ def plan_blocks(samples: int, taps: int) -> BlockPlan:
 def filter_powers(waveform: np.ndarray, filters: list[np.ndarray]) -> np.ndarray:
     """Filter `waveform` (T,) float32, its square, its cube ... by the K filters; return the sum.
 
-    The filters' lengths are odd. Their delay is taken out; as in the published code it is taken to
-    be one sample more than it is, so the output runs one sample ahead.
+    The filters' lengths are odd. Their delay is removed; as in the published code, it is
+    overestimated by one sample, so the output is one sample early.
     """
     taps = filter_length(max(map(len, filters)))
     aligned = align(filters, taps)
@@ -201,7 +201,7 @@ def filter_powers(waveform: np.ndarray, filters: list[np.ndarray]) -> np.ndarray
     for response in responses[1:]:
         power = power * first
         spectrum += rfft(power) * response
-    # The first samples of a block hold what wrapped around.
+    # The first samples of a block wrapped around.
     blocks = irfft(spectrum, plan.points)
     output = blocks[:, taps - 1 :].reshape(-1)
     return output[: len(waveform)]

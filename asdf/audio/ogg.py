@@ -1,7 +1,7 @@
-"""Whether an Ogg file is whole: the last page of a stream says that it is the last.
+"""Checks whether an Ogg file is complete, which the last page of a stream states.
 
-Invariant: a file whose end is missing is never taken for a shorter recording. libsndfile and FFmpeg
-both decode it up to its last whole page without a word.
+Invariant: a truncated file is never taken for a shorter recording, although libsndfile and FFmpeg
+decode it to its last whole page without an error.
 
 Source: RFC 3533, section 6.
 """
@@ -22,11 +22,11 @@ _CHECKSUM = slice(22, 26)
 _BEGIN_OF_STREAM = 2
 _END_OF_STREAM = 4
 
-# Most pages are of 4 to 8 kB; where a window holds no whole page, the next is larger by a factor.
+# Most pages have 4 to 8 kB; if a window holds no whole page, the next one is larger.
 _FIRST_WINDOW = 2**14
 _GROWTH = 8
 
-# The beginning of a page: its version is 0, and of its flags three are in use.
+# The beginning of a page: version 0, and flags of which three are in use.
 _PAGE = re.compile(rb"OggS\x00[\x00-\x07]")
 _BLOCK = 2**20
 
@@ -42,22 +42,21 @@ _REVERSED = bytes(_reverse_bits(byte, 8) for byte in range(256))
 
 
 class _LastPage(NamedTuple):
-    """The last whole page of a file, and what follows it."""
+    """The last whole page of a file, and the data after it."""
 
     page: bytes
     rest: bytes
 
 
 def missing_end(file: BinaryIO) -> str:
-    """Return what is missing at the end of an Ogg file, in words; '' when nothing is.
+    """Describe what is missing at the end of an Ogg file; '' if it is complete.
 
-    What programs add behind the last page, such as tags, does not matter; of chained streams the
-    last one counts.
+    Data after the last page, such as tags, is ignored; in chained streams, the last one counts.
     """
     last = _read_last_page(file)
     if last is None:
         return "no page of it is whole"
-    # Another page begins, which may be torn in the middle of its first bytes; else it was added.
+    # Another page begins, possibly truncated in its first bytes; otherwise the data was appended.
     if last.rest and (last.rest.startswith(_MAGIC) or _MAGIC.startswith(last.rest)):
         return "its last page is torn"
     if not last.page[_FLAGS] & _END_OF_STREAM:
@@ -66,7 +65,7 @@ def missing_end(file: BinaryIO) -> str:
 
 
 def is_chained(file: BinaryIO) -> bool:
-    """Whether other streams follow those that an Ogg file begins with, as when two were joined."""
+    """Whether further streams follow the first ones of an Ogg file, as when two were joined."""
     last = _read_last_page(file)
     if last is None:
         return False
@@ -74,9 +73,9 @@ def is_chained(file: BinaryIO) -> bool:
 
 
 def _begins_again(file: BinaryIO) -> bool:
-    """Whether a stream begins behind pages of others; its serial number may be that of the first.
+    """Whether a stream begins after pages of others, possibly with the serial number of the first.
 
-    Ogg is decoded from its start in any case, so its pages are looked through to their end.
+    Ogg is always decoded from its start, so its pages are searched to the end.
     """
     position = 0
     has_content = False
@@ -90,7 +89,7 @@ def _begins_again(file: BinaryIO) -> bool:
             has_content = has_content or not begins
         if len(block) < _BLOCK:
             return False
-        # A header may lie across the end of a block.
+        # A header may cross the end of a block.
         position += _BLOCK - _HEADER
 
 
@@ -115,7 +114,7 @@ def _read_first_serials(file: BinaryIO) -> set[bytes]:
 
 
 def _read_last_page(file: BinaryIO) -> _LastPage | None:
-    """Return the last whole page; None where there is none."""
+    """Return the last whole page; None if there is none."""
     size = file.seek(0, os.SEEK_END)
     window = _FIRST_WINDOW
     while True:
@@ -133,9 +132,9 @@ def _read_last_page(file: BinaryIO) -> _LastPage | None:
 
 
 def _find_page_end(data: bytes, start: int) -> int | None:
-    """Return where the page that begins at `start` ends.
+    """Return the end of the page that begins at `start`.
 
-    None where it is not whole: its bytes do not have the checksum that it states.
+    The result is None if the page is incomplete, or its checksum is wrong.
     """
     segment_count = data[start + _SEGMENT_COUNT : start + _HEADER]
     if not segment_count:
@@ -147,9 +146,9 @@ def _find_page_end(data: bytes, start: int) -> int | None:
         return None
     page = bytearray(data[start:end])
     stated = int.from_bytes(page[_CHECKSUM], "little")
-    # The checksum is of the page with zeros in its own field.
+    # The checksum is computed with zeros in its own field.
     page[_CHECKSUM] = bytes(4)
-    # Ogg's CRC-32: zlib's polynomial with reversed bits, and without its inversions.
+    # Ogg's CRC-32: zlib's polynomial with reversed bits, without its inversions.
     reversed_page = page.translate(_REVERSED)
     raw = zlib.crc32(reversed_page, _ALL_ONES) ^ _ALL_ONES
     return end if _reverse_bits(raw, 32) == stated else None

@@ -1,13 +1,13 @@
-"""FFmpeg, by way of PyAV, for what libsndfile does not decode: mp4, m4a, aac, webm and others.
+"""FFmpeg, through PyAV, for formats that libsndfile lacks: mp4, m4a, aac, webm and others.
 
-Invariant: only the file that is named is read. FFmpeg also knows playlists, which name any other
-file or address, so it gets an open file and a list of the containers that it may take it for.
+Invariant: only the named file is read. FFmpeg also supports playlists, which may name any other
+file or address, so it gets an open file and a list of allowed containers.
 
-A sound track that is too long to be held is read as a sound file is (`LongTrack`): what is read is
-what `decode` would have returned, and memory holds no more than what is requested and a frame of
-the codec, however many hours a small file decodes to.
+A sound track that is too long for memory is read like a sound file (`LongTrack`): the samples are
+those that `decode` would have returned, but memory holds only the requested part and a frame of the
+codec, even if a small file decodes to many hours.
 
-PyAV is optional: where it is not installed, `NotDecoded` says so.
+PyAV is optional: without it, `NotDecoded` says so.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from asdf.audio.recording_sources import AnySource, limits_of, open_file
 from asdf.errors import AsdfError
 
 CONTAINERS = "mov,matroska,webm,aac,asf,avi,flv,mpegts,mpeg,amr,ac3,eac3,wav,mp3,ogg"
-"""What is tried when libsndfile does not know a file; FLAC is not in it, see `asdf.audio.flac`."""
+"""Containers to try if libsndfile does not support a file; for FLAC, see `asdf.audio.flac`."""
 
-# Of these the duration of a stream is a fact of the file, not FFmpeg's estimate.
+# Containers whose files state the duration, instead of FFmpeg estimating it.
 _STATES_DURATION = ("mov", "wav")
 
-# Encoders pad the ends by up to two frames, which the stated duration may or may not count.
+# Encoders pad the ends by up to two frames, which the stated duration may include.
 _PADDING_S = 0.25
 
-# What an integer sample of full scale is, and the middle between the extremes.
+# Full scale of integer samples, and the value that means zero.
 _SCALES = {
     "u1": (128.0, 128),
     "i2": (2.0**15, 0),
@@ -44,7 +44,7 @@ _SCALES = {
 
 
 class NotDecoded(Exception):
-    """Why there are no samples; `missing` when only because PyAV is not installed."""
+    """The reason why there are no samples; `missing` if only because PyAV is not installed."""
 
     def __init__(self, reason: str, missing: bool = False) -> None:
         super().__init__(reason)
@@ -56,9 +56,9 @@ class Decoded:
     """A whole sound track: samples (frames, channels) in the type of its codec, at `rate` Hz.
 
     Attributes:
-        dropped: Frames that were decoded and are not among the samples, see `decode`.
-        stated_s: Duration that the file states; None where it states none.
-        missing_end: Part that its container says is missing at its end, in words; '' for nothing.
+        dropped: Number of decoded frames that are not among the samples; see `decode`.
+        stated_s: Duration stated in the file, in seconds; None if it states none.
+        missing_end: Description of the part missing at its end, by its container; '' for none.
     """
 
     samples: np.ndarray
@@ -73,7 +73,7 @@ class Decoded:
 
     @property
     def cut_off(self) -> str:
-        """What is missing at the end, in words; '' when nothing is, or it cannot be known."""
+        """Describe what is missing at the end; '' if nothing is, or it is unknown."""
         if self.missing_end:
             return self.missing_end
         if self.stated_s is None:
@@ -88,12 +88,12 @@ def decode(path: AnySource, containers: str = CONTAINERS, max_bytes: int | None 
     """Decode the first sound track of a file from its start to its end.
 
     Args:
-        max_bytes: Bytes that samples may take. Those of a longer track are counted and `dropped`: a
-            small file may hold many hours.
+        max_bytes: Maximum size of the samples in bytes. Samples of a longer track are only counted
+            as `dropped`, since a small file may hold many hours.
 
     Raises:
-        NotDecoded: PyAV is not installed, the file is of another container or holds no sound, or it
-            is damaged.
+        NotDecoded: PyAV is not installed, or the file has another container, has no sound or is
+        damaged.
         AsdfError: it is longer than its limits allow.
     """
     with _opened(path, containers) as (file, container):
@@ -101,10 +101,10 @@ def decode(path: AnySource, containers: str = CONTAINERS, max_bytes: int | None 
 
 
 def decode_blocks(path: AnySource) -> Iterator[np.ndarray]:
-    """Yield what `decode` decodes as blocks of (frames, channels) float32, as they are needed.
+    """Yield the decoded samples as blocks of (frames, channels) float32, on demand.
 
     Raises:
-        NotDecoded: as `decode`.
+        NotDecoded: as in `decode`.
     """
     with _opened(path, CONTAINERS) as (_, container):
         stream = container.streams.audio[0]
@@ -114,7 +114,7 @@ def decode_blocks(path: AnySource) -> Iterator[np.ndarray]:
 
 @contextmanager
 def _opened(path: AnySource, containers: str) -> Iterator[tuple[BinaryIO, Any]]:
-    """Open a file and its container for the block, whose errors become `NotDecoded`."""
+    """Open a file and its container for the block; errors become `NotDecoded`."""
     try:
         av = import_module("av")
     except ImportError:
@@ -146,7 +146,7 @@ def _decode_container(
         block = _read_frame(frame, stream.codec_context.channels)
         blocks.add(block)
         formats.add((frame.sample_rate, block.shape[1]))
-        # What a header states need not be what decodes.
+        # The decoded sound may differ from the header.
         limits.check_seconds(path, blocks.frames / frame.sample_rate)
     if not blocks.held:
         raise NotDecoded("nothing in it decodes")
@@ -162,12 +162,12 @@ def _decode_container(
 
 
 class _Blocks:
-    """Blocks of samples, held up to a number of bytes; of more, they are only counted.
+    """Blocks of samples, kept up to a number of bytes; beyond it, they are only counted.
 
     Attributes:
-        held: Blocks; an empty one where they are not held.
-        frames: Frames of all blocks.
-        dropped: Frames that are not held.
+        held: Blocks in memory; an empty one if none are kept.
+        frames: Number of frames of all blocks.
+        dropped: Number of frames that are not kept.
     """
 
     def __init__(self, max_bytes: int | None) -> None:
@@ -187,7 +187,7 @@ class _Blocks:
 
 
 def as_float(samples: np.ndarray) -> np.ndarray:
-    """Return samples as float32, full scale 1."""
+    """Return samples as float32 with full scale 1."""
     kind = samples.dtype.str[1:]
     if kind not in _SCALES:
         return samples.astype(np.float32, copy=False)
@@ -203,16 +203,16 @@ def _read_frame(frame: Any, channels: int) -> np.ndarray:
     if frame.format.is_planar:
         samples = array.T
     else:
-        # A packed frame comes as (1, frames * channels), channels interleaved.
+        # A packed frame has the shape (1, frames * channels), with interleaved channels.
         samples = array.reshape(-1, channels)
     return samples
 
 
 class LongTrack:
-    """What readers use of `soundfile.SoundFile`; it is read forwards.
+    """The part of `soundfile.SoundFile`'s interface that readers use, for reading forwards.
 
     Attributes:
-        frames, samplerate, channels: Numbers as a sound file has them.
+        frames, samplerate, channels: Properties as in a sound file.
     """
 
     format = "FFMPEG"
@@ -220,7 +220,7 @@ class LongTrack:
     extra_info = ""
 
     def __init__(self, source: AnySource, decoded: Decoded) -> None:
-        """Read the track that was decoded before, to count its frames."""
+        """Read the track, which was decoded before to count its frames."""
         self.frames = decoded.frames
         self.samplerate = decoded.rate
         self.channels = decoded.samples.shape[1]
@@ -236,13 +236,13 @@ class LongTrack:
         self.close()
 
     def close(self) -> None:
-        """Close the file that is decoded."""
+        """Close the file being decoded."""
         close: Any = getattr(self._blocks, "close", None)
         if close is not None:
             close()
 
     def seek(self, frame: int) -> int:
-        """Go on to a frame further on; those before it are decoded and dropped."""
+        """Move to a later frame; frames before it are decoded and dropped."""
         while self._position < frame:
             if not len(self._block) and not self._decode_more():
                 break
@@ -261,7 +261,7 @@ class LongTrack:
         """Read up to `frames`, or as many as `out` has: (frames, channels) float32.
 
         Raises:
-            AsdfError: the file was changed meanwhile, and does not decode any more.
+            AsdfError: the file has changed meanwhile and cannot be decoded.
         """
         remaining = self.frames - self._position
         if out is None:

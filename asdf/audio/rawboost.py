@@ -1,12 +1,12 @@
-"""RawBoost: noise on raw waveforms as telephony and recording add it, for training examples.
+"""RawBoost: noise on raw waveforms like that of telephony and recording, for training examples.
 
 Hemlata Tak, Madhu Kamble, Jose Patino, Massimiliano Todisco, Nicholas Evans: RawBoost: a raw data
 boosting and augmentation method applied to automatic speaker verification anti-spoofing. ICASSP
 2022.
 
-Invariant: what is random is drawn first (`draw`), from one generator, and depends on the waveform's
-length only; what is then done to the waveform (`boost`) is fixed. So an example is the same on
-every machine, and given the same draws it is that of the published code.
+Invariant: random values are drawn first (`draw`), from one generator, and depend only on the length
+of the waveform; the processing (`boost`) is then deterministic. An example is the same on every
+machine and, for the same draws, equals that of the published code.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from asdf.audio.notch_filters import Notches, design, draw_notches, filter_power
 from asdf.facts import SAMPLE_RATE
 from asdf.settings.sections import RawBoost
 
-# The values of `rawboost.algo` with linear and non-linear convolutive noise (LnL), with impulsive,
-# signal-dependent noise (ISD) and with stationary, signal-independent noise (SSI).
+# Values of `rawboost.algo` with linear and non-linear convolutive noise (LnL), impulsive
+# signal-dependent noise (ISD) and stationary signal-independent noise (SSI).
 _WITH_LNL = {1, 4, 5, 6, 8}
 _WITH_ISD = {2, 4, 5, 7, 8}
 _WITH_SSI = {3, 4, 6, 7}
 PARALLEL = 8
-"""The value of `rawboost.algo` that adds LnL and ISD, each of the waveform itself."""
+"""Value of `rawboost.algo` that adds LnL and ISD, each computed from the waveform itself."""
 
 
 @dataclass(frozen=True)
 class Impulses:
-    """ISD: the samples disturbed, (n,) int, each once, and by how much, (n,) in (-1, 1)."""
+    """ISD: indices of the disturbed samples, (n,) int, distinct, and factors, (n,) in (-1, 1)."""
 
     positions: np.ndarray
     factors: np.ndarray
@@ -50,7 +50,7 @@ class Stationary:
 
 @dataclass(frozen=True)
 class Draws:
-    """What was drawn for a waveform; None for a noise that `algo` leaves out."""
+    """The draws for a waveform; None for a noise that `algo` leaves out."""
 
     lnl: Notches | None
     isd: Impulses | None
@@ -62,8 +62,8 @@ def draw_for_some(
 ) -> Draws | None:
     """Draw the noises of a training example of `length` samples, in `applyingRatio` of the calls.
 
-    None where it stays as it is; then nothing more was drawn, and nothing at all when RawBoost is
-    not enabled or `algo` is 0.
+    The result is None if the example stays unchanged; then nothing more was drawn, and nothing at
+    all if RawBoost is not enabled or `algo` is 0.
     """
     if not settings.enabled or settings.algo == 0:
         return None
@@ -73,7 +73,7 @@ def draw_for_some(
 
 
 def draw(length: int, settings: RawBoost, rng: Generator, rate: int = SAMPLE_RATE) -> Draws:
-    """Draw everything random about a waveform of `length` samples, in the order LnL, ISD, SSI.
+    """Draw all random values for a waveform of `length` samples, in the order LnL, ISD, SSI.
 
     Args:
         rate: Sampling rate of the waveform, in Hz.
@@ -82,7 +82,7 @@ def draw(length: int, settings: RawBoost, rng: Generator, rate: int = SAMPLE_RAT
     isd = None
     ssi = None
     if settings.algo in _WITH_LNL:
-        # As published: the gap is taken once, so all orders above the first have the same gains.
+        # As published: the gap is applied once, so all orders above the first have the same gains.
         gap = np.arange(settings.N_f) > 0
         lowest_db = settings.minG - settings.minBiasLinNonLin * gap
         highest_db = settings.maxG - settings.maxBiasLinNonLin * gap
@@ -105,7 +105,7 @@ def draw(length: int, settings: RawBoost, rng: Generator, rate: int = SAMPLE_RAT
 
 
 def boost(waveform: np.ndarray, draws: Draws, settings: RawBoost) -> np.ndarray:
-    """Return `waveform` (T,) float32 with the drawn noises: added up for algo 8, else in turn."""
+    """Return `waveform` (T,) float32 with the drawn noises: summed for algo 8, else in sequence."""
     if settings.algo == PARALLEL:
         assert draws.lnl is not None and draws.isd is not None
         convolved = _add_lnl(waveform, draws.lnl)
@@ -148,7 +148,7 @@ def _add_ssi(waveform: np.ndarray, stationary: Stationary) -> np.ndarray:
 
 
 def _limit_peak(waveform: np.ndarray) -> np.ndarray:
-    """Scale a waveform whose peak is above 1 to a peak of 1."""
+    """Scale a waveform with a peak above 1 to a peak of 1."""
     highest = float(waveform.max())
     lowest = float(waveform.min())
     peak = max(highest, -lowest)

@@ -1,17 +1,16 @@
-"""RawBoost for whole batches, on the device that the network is on.
+"""RawBoost for whole batches, on the network's device.
 
-Invariant: a row is what `asdf.audio.rawboost.boost` makes of the waveform with the same draws, up
-to rounding. What is random, and the filters' design, comes from the host; from there on the host
-waits for nothing: no value is read back, and all shapes follow from what it knows. Filters are as
-long as the settings allow, so that the shapes, and with them the transforms' plans, are the same in
-every batch.
+Invariant: a row equals the result of `asdf.audio.rawboost.boost` for the same draws, up to
+rounding. Random values and the design of filters come from the host, which then waits for nothing:
+no value is read back, and all shapes are known to it. Filters have the maximum length in the
+settings, so that the shapes, and the plans of transforms, are the same in every batch.
 
-The draws, the filters and the plan of the blocks are shared with `boost`. The filtering is written
-twice: transforms of numpy and of torch round differently (only 1 in 20 of their numbers is equal to
-the last bit), and the clips of a run must stay what they were, bit for bit.
+Draws, filters and the plan of blocks are shared with `boost`. The filtering is implemented twice:
+transforms of numpy and torch round differently (only 1 in 20 numbers is bit-identical), and the
+clips of a run must remain bit-identical.
 
-Letters of shapes: B waveforms, R of them augmented, T samples, K orders, L taps, N samples that ISD
-disturbs, W blocks of P samples, F frequencies.
+Letters of shapes: B waveforms, R of them augmented, T samples, K orders, L taps, N samples
+disturbed by ISD, W blocks of P samples, F frequencies.
 """
 
 from __future__ import annotations
@@ -40,18 +39,18 @@ from asdf.settings.sections import RawBoost
 
 @dataclass(frozen=True)
 class Unboosted:
-    """Waveforms, and all that RawBoost is to do to them: tensors of one device.
+    """Waveforms, and everything needed to apply RawBoost to them, as tensors on one device.
 
-    None for a noise that is left out. A DataLoader pins it as it pins tensors.
+    Entries are None for noises that are left out. A DataLoader pins it like tensors.
 
     Attributes:
         rows_R: Indices of the waveforms that are augmented.
-        parallel: True if LnL and ISD are both of the waveform itself, and are summed.
-        lnl_RKL: LnL's filters.
-        positions_N, factors_N: Samples that ISD disturbs, counted through all R rows, and the
-            factor of each.
-        white_RT, colour_R1L: SSI's white noise, and its filters.
-        level_R1: Norm of SSI's coloured noise over the waveform's.
+        parallel: Whether LnL and ISD are both computed from the waveform itself, and summed.
+        lnl_RKL: Filters of LnL.
+        positions_N, factors_N: Indices of the samples disturbed by ISD, counted over all R rows,
+            and the factor of each.
+        white_RT, colour_R1L: White noise of SSI, and its filters.
+        level_R1: Norm of SSI's coloured noise relative to the waveform's.
     """
 
     waveforms_BT: Tensor
@@ -65,15 +64,15 @@ class Unboosted:
     level_R1: Tensor | None = None
 
     def pin_memory(self) -> Unboosted:
-        """Return the same in pinned memory."""
+        """Return it in pinned memory."""
         return self._with_each_tensor(Tensor.pin_memory)
 
     def to(self, device: torch.device, non_blocking: bool = False) -> Unboosted:
-        """Return the same on `device`."""
+        """Return it on `device`."""
         return self._with_each_tensor(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
     def record_stream(self, stream: torch.Stream) -> None:
-        """Do `Tensor.record_stream` for all tensors."""
+        """Call `Tensor.record_stream` for all tensors."""
         for tensor in self._tensors().values():
             tensor.record_stream(stream)
 
@@ -109,8 +108,8 @@ class Unboosted:
         noise_RT = filter_powers(self.white_RT, self.colour_R1L)
         norm_R1 = vector_norm(x_RT, dim=1, keepdim=True)
         noise_norm_R1 = vector_norm(noise_RT, dim=1, keepdim=True)
-        # Noise of norm 0 is divided by 1 and changes nothing. (`where` with a number would copy
-        # that number to the device, and wait.)
+        # Noise of norm 0 is divided by 1 and has no effect. (`where` with a number would copy that
+        # number to the device, and wait.)
         divisor_R1 = noise_norm_R1 + (noise_norm_R1 == 0)
         added_RT: Tensor = self.level_R1 * norm_R1 / divisor_R1 * noise_RT
         return x_RT + added_RT
@@ -134,9 +133,9 @@ def prepare(waveforms_BT: Tensor, draws: Sequence[Draws | None], settings: RawBo
     """Return waveforms (B, T) float32 with what `Unboosted.boosted` needs to add their noises.
 
     Args:
-        waveforms_BT: Waveforms of the host; what is made of the draws is on the host, too.
-        draws: Draws for each waveform, by `asdf.audio.rawboost.draw` with `settings`; None: it
-            stays as it is.
+        waveforms_BT: Waveforms on the host; everything computed from the draws is also on the host.
+        draws: Draws for each waveform, from `asdf.audio.rawboost.draw` with `settings`; None for an
+            unchanged waveform.
     """
     rows = []
     lnl = []
@@ -171,7 +170,7 @@ def prepare(waveforms_BT: Tensor, draws: Sequence[Draws | None], settings: RawBo
 
 
 def _join_impulses(isd: Sequence[Impulses], samples: int, gain: float) -> dict[str, np.ndarray]:
-    """Return the impulses of rows of `samples`, with positions that count through all rows."""
+    """Return the impulses of rows of `samples`, with indices counted over all rows."""
     positions = []
     changes = []
     for row, impulses in enumerate(isd):
@@ -185,7 +184,7 @@ def _join_impulses(isd: Sequence[Impulses], samples: int, gain: float) -> dict[s
 
 
 def _join_stationary(ssi: Sequence[Stationary], settings: RawBoost) -> dict[str, np.ndarray]:
-    """Return the noises of rows, the filters that colour them, and their levels."""
+    """Return the noises of rows, their colouring filters, and their levels."""
     white = []
     notches = []
     snr_db = []
@@ -202,10 +201,10 @@ def _join_stationary(ssi: Sequence[Stationary], settings: RawBoost) -> dict[str,
 
 
 def filter_powers(waveforms_RT: Tensor, filters_RKL: Tensor) -> Tensor:
-    """Do `asdf.audio.notch_filters.filter_powers` for many waveforms: (R, T).
+    """Compute `asdf.audio.notch_filters.filter_powers` for many waveforms: (R, T).
 
     Args:
-        filters_RKL: Filters, aligned.
+        filters_RKL: Filters, aligned by `align`.
     """
     samples = waveforms_RT.shape[1]
     taps = filters_RKL.shape[2]
@@ -213,22 +212,21 @@ def filter_powers(waveforms_RT: Tensor, filters_RKL: Tensor) -> Tensor:
     padded_RT = pad(waveforms_RT, (plan.before, plan.after))
     blocks_RWP = padded_RT.unfold(1, plan.points, plan.hop)
     responses_RKF = rfft(filters_RKL, plan.points)
-    # All rows at once, but one order after the other: all orders at once would take K times the
-    # memory.
+    # All rows at once, but one order at a time, since all orders would take K times the memory.
     power_RWP = blocks_RWP
     spectrum_RWF = rfft(power_RWP) * responses_RKF[:, :1]
     for order in range(1, filters_RKL.shape[1]):
         power_RWP = power_RWP * blocks_RWP
         response_R1F = responses_RKF[:, order : order + 1]
         spectrum_RWF += rfft(power_RWP) * response_R1F
-    # The first samples of a block hold what wrapped around.
+    # The first samples of a block wrapped around.
     output_RWP: Tensor = irfft(spectrum_RWF, plan.points)
     output_RWP = output_RWP[..., taps - 1 :]
     return output_RWP.flatten(1)[:, :samples]
 
 
 def _design_aligned(notches: Sequence[Notches], settings: RawBoost) -> np.ndarray:
-    """Return the filters of R draws, (R, K, L) float32, aligned, as long as the settings allow."""
+    """Return the filters of R draws, (R, K, L) float32, aligned to the maximum length."""
     max_taps_of_notch = settings.maxCoeff | 1
     taps = filter_length(settings.nBands * (max_taps_of_notch - 1) + 1)
     filters = design(join_notches(notches))
@@ -236,6 +234,6 @@ def _design_aligned(notches: Sequence[Notches], settings: RawBoost) -> np.ndarra
 
 
 def _limit_peaks(x_RT: Tensor) -> Tensor:
-    """Scale each row whose peak is above 1 to a peak of 1."""
+    """Scale each row with a peak above 1 to a peak of 1."""
     peak_R1 = x_RT.abs().amax(dim=1, keepdim=True)
     return x_RT / peak_R1.clamp(min=1)

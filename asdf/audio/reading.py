@@ -1,12 +1,11 @@
-"""Recordings as float32 waveforms: of 16 kHz and mono, unless the settings say otherwise.
+"""Recordings as float32 waveforms, 16 kHz and mono unless the settings say otherwise.
 
-Invariant: `read_audio` returns exactly the samples that were requested, all finite, or raises. A
-recording that ends early would otherwise be scored as a shorter one, and a NaN would spoil the
-batch that it shares.
+Invariant: `read_audio` returns exactly the requested samples, all finite, or raises. Otherwise a
+truncated recording would be scored as a shorter one, and a NaN would affect its batch.
 
-A path may go on into a tar (`asdf.archives`); content in memory is a `Source`. With
-`audio.channels = 'all'` a waveform is (samples, channels), time first: it is cut, measured and
-joined like one of a single channel.
+A path may continue into a tar (`asdf.archives`); content in memory is a `Source`. With
+`audio.channels = 'all'`, a waveform is (samples, channels), time first, and is cut, measured and
+joined like a single channel.
 """
 
 from __future__ import annotations
@@ -33,12 +32,12 @@ from asdf.settings.sections import USUAL_AUDIO, Audio
 
 __all__ = ["are_plausible", "audio_length", "choose_channels", "decoded_length", "read_audio"]
 
-# Memory for this many numbers, 64 MB, is taken at a time: a header may promise more samples than
-# there are.
+# Memory is allocated for this many numbers, 64 MB, at a time, since a header may promise more
+# samples than there are.
 _NUMBERS_AT_ONCE = 2**24
 
-# Full scale is 1. Samples of 16 bits that a program put into a file of floats unscaled reach this;
-# what is larger has no loudness that a recording can have, and next to it speech is silence.
+# Full scale is 1. 16-bit samples stored as unscaled floats reach this value; anything larger is not
+# a possible loudness, and would make speech silent by comparison.
 _LARGEST = 2.0**15
 
 _FLAC_ADVICE = (
@@ -48,11 +47,11 @@ _FLAC_ADVICE = (
 
 @dataclass(frozen=True)
 class _Span:
-    """Frames `first <= i < first + len(samples)` of a file, as far as they decode.
+    """Frames `first <= i < first + len(samples)` of a file, as far as they can be decoded.
 
     Attributes:
-        samples: (frames, channels) float32.
-        problem: Reason why they are not all that were requested; '' where they are.
+        samples: Samples, (frames, channels) float32.
+        problem: Reason why some requested frames are missing; '' if none are.
     """
 
     first: int
@@ -68,17 +67,17 @@ def read_audio(
 ) -> np.ndarray:
     """Read a recording, or `samples` of it from sample `start` on, as (T,) float32.
 
-    `start` and `samples` count at the rate of `audio`, and only the part they name is decoded where
-    the format lets one seek; the result is that of cutting the whole recording. A part that reaches
-    beyond the end is cut there, as a slice is. What is not decoded is not checked.
+    `start` and `samples` are at the rate of `audio`, and only this part is decoded if the format
+    supports seeking; the result equals a cut of the whole recording. A part that extends beyond the
+    end is cut there, like a slice. Samples that are not decoded are not checked.
 
     Args:
-        audio: Rate and channels: the mean of them, or a chosen one; of 'all' (T, channels).
+        audio: Sampling rate and channels: their mean, a selected one, or 'all' for (T, channels).
 
     Raises:
-        AsdfError: the file is missing, empty, not audio, damaged or cut off, holds no samples or
-            ones that are not finite, lacks the chosen channel, or `start` is beyond its end; or its
-            limits do not allow it.
+        AsdfError: the file is missing, empty, not audio, damaged or truncated, holds no samples or
+            samples that are not finite, lacks the selected channel, or exceeds its limits; or
+            `start` is beyond its end.
     """
     if start < 0 or (samples is not None and samples < 1):
         raise ValueError(f"start {start} and samples {samples} name no part of a recording")
@@ -105,12 +104,12 @@ def read_audio(
 
 
 def audio_length(path: AnySource, audio: Audio = USUAL_AUDIO) -> int:
-    """Return how many samples `read_audio(path, audio=audio)` returns, from the file's header.
+    """Return the number of samples of `read_audio(path, audio=audio)`, from the file's header.
 
-    What PyAV decodes is decoded for it.
+    Formats that need PyAV are decoded for this.
 
     Raises:
-        AsdfError: as `read_audio`, as far as the header shows it.
+        AsdfError: as in `read_audio`, as far as the header shows it.
     """
     with open_recording(path) as file:
         check_channel(path, file.channels, audio.channels)
@@ -118,10 +117,10 @@ def audio_length(path: AnySource, audio: Audio = USUAL_AUDIO) -> int:
 
 
 def decoded_length(path: AnySource, audio: Audio = USUAL_AUDIO) -> int:
-    """Return `audio_length(path, audio)`, once the recording has been decoded to its end.
+    """Return `audio_length(path, audio)`, after decoding the recording to its end.
 
     Raises:
-        AsdfError: as `read_audio` of the whole recording.
+        AsdfError: as in `read_audio` for the whole recording.
     """
     with open_recording(path) as file:
         _decode(file, path, 0, file.frames, audio.channels)
@@ -129,9 +128,9 @@ def decoded_length(path: AnySource, audio: Audio = USUAL_AUDIO) -> int:
 
 
 def choose_channels(samples: np.ndarray, channels: int | str = "mean") -> np.ndarray:
-    """Return of (frames, channels) what `audio.channels` says, contiguous.
+    """Select the channels that `audio.channels` requests from (frames, channels), contiguous.
 
-    Their mean or one of them, (frames,); 'all': (frames, channels) as they are.
+    The result is their mean or one of them, (frames,), or with 'all' (frames, channels).
     """
     if channels == "all":
         return np.ascontiguousarray(samples)
@@ -143,10 +142,10 @@ def choose_channels(samples: np.ndarray, channels: int | str = "mean") -> np.nda
 
 
 def check_channel(name: object, count: int, channels: int | str) -> None:
-    """Refuse a recording of `count` channels that lacks the chosen one.
+    """Refuse a recording of `count` channels that lacks the selected one.
 
     Raises:
-        AsdfError: it does.
+        AsdfError: the channel does not exist.
     """
     if isinstance(channels, int) and channels >= count:
         has = "one channel, 0" if count == 1 else f"{count} channels, 0 to {count - 1}"
@@ -157,10 +156,10 @@ def check_channel(name: object, count: int, channels: int | str) -> None:
 
 
 def check_count(waveform: np.ndarray, channels: int | None, name: object) -> None:
-    """Refuse a recording (T, channels) of another number of channels than the network takes.
+    """Refuse a recording (T, channels) with another number of channels than the network takes.
 
     Raises:
-        AsdfError: it has another one.
+        AsdfError: the numbers differ.
     """
     if channels is not None and waveform.shape[1:] != (channels,):
         count = waveform.shape[1] if waveform.ndim == 2 else 1
@@ -171,14 +170,14 @@ def check_count(waveform: np.ndarray, channels: int | None, name: object) -> Non
 
 
 def channels_first(waveform: np.ndarray) -> np.ndarray:
-    """Return (T, channels) as (channels, T), as networks take it, and (T,) as it is."""
+    """Return (T, channels) as (channels, T), the layout of networks, and (T,) unchanged."""
     return waveform if waveform.ndim == 1 else np.ascontiguousarray(waveform.T)
 
 
 def _decode(
     file: OpenRecording, path: AnySource, first: int, last: int, channels: int | str
 ) -> np.ndarray:
-    """Return frames `first <= i < last` of the chosen channels, float32."""
+    """Return frames `first <= i < last` of the selected channels, float32."""
     check_channel(path, file.channels, channels)
     span = _decode_span(file, path, first, last)
     if span.problem:
@@ -187,7 +186,7 @@ def _decode(
     start = first - span.first
     stop = last - span.first
     chosen = choose_channels(span.samples[start:stop], channels)
-    # Whole numbers can be nothing but finite.
+    # Integers are always finite.
     is_integer = file.subtype.startswith("PCM_")
     if not is_integer and not are_plausible(span.samples[start:stop]):
         raise AsdfError(f"{path} {_implausible(chosen)}")
@@ -195,15 +194,15 @@ def _decode(
 
 
 def are_plausible(samples: np.ndarray) -> bool:
-    """Return whether all samples are finite, and none is beyond what any full scale may be."""
+    """Return whether all samples are finite, and none exceeds any plausible full scale."""
     if samples.size == 0:
         return True
-    # A comparison with NaN is false. Before channels are averaged: opposite ones cancel out.
+    # A comparison with NaN is false. Checked before averaging, where opposite values cancel.
     return bool(samples.max() <= _LARGEST and samples.min() >= -_LARGEST)
 
 
 def _implausible(waveform: np.ndarray) -> str:
-    """Return the message, to follow the path, on samples that cannot be of a recording."""
+    """Return the message, to follow the path, about implausible samples."""
     if not np.isfinite(waveform).all():
         return (
             "holds samples that are not finite (NaN or infinity). The program that wrote "
@@ -216,15 +215,15 @@ def _implausible(waveform: np.ndarray) -> str:
 
 
 def _decode_span(file: OpenRecording, path: AnySource, first: int, last: int) -> _Span:
-    """Decode a span that holds frames `first <= i < last`, by another way where the first fails."""
+    """Decode a span with frames `first <= i < last`, with a second method if the first fails."""
     if isinstance(file, RecordingPart):
         span = _decode_span(file.whole, path, file.first + first, file.first + last)
         return _Span(span.first - file.first, file.chosen(span.samples), span.problem)
     begin = 0 if file.subtype in INEXACT_SEEK else first
     span = _read_span(file, begin, last)
     if span.problem and begin > 0 and not isinstance(file, LongTrack):
-        # Some versions of libFLAC cannot seek to some samples of sound files, and no handle
-        # survives an error.
+        # Some versions of libFLAC cannot seek to some samples, and no handle is usable after an
+        # error.
         with soundfile.SoundFile(open_source(path)) as reopened:
             span = _read_span(reopened, 0, last)
     if span.problem and file.format == "FLAC":
@@ -239,7 +238,7 @@ def _decode_span(file: OpenRecording, path: AnySource, first: int, last: int) ->
 
 
 def _read_span(file: soundfile.SoundFile, begin: int, end: int) -> _Span:
-    """Read frames `begin <= i < end` of a file that was not read before, as far as they decode."""
+    """Read frames `begin <= i < end` of a newly opened file, as far as they can be decoded."""
     channels = file.channels
     numbers = (end - begin) * channels
     numbers_at_once = _NUMBERS_AT_ONCE // channels * channels
@@ -248,7 +247,7 @@ def _read_span(file: soundfile.SoundFile, begin: int, end: int) -> _Span:
     requested = 0
     problem = ""
     try:
-        # A file was opened at its start; to seek there again decodes a part of it.
+        # The file is at its start, and seeking there would decode part of it again.
         if begin:
             file.seek(begin)
         while decoded == requested < end - begin:

@@ -1,9 +1,9 @@
-"""Recordings opened by whatever decodes them, or refused for what their headers and ends show.
+"""Opening of recordings with a suitable decoder, after checks of their headers and ends.
 
-Invariant: a file that is opened here is an ordinary one that states a length, is not known to be
-cut off, and has a sampling rate that speech may have. libsndfile opens what it can; PyAV, where it
-is installed, decodes the rest (`asdf.audio.pyav`), which is noted (`asdf.audio.fallbacks`): into
-memory, or while it is read where that would be large.
+Invariant: an opened file is an ordinary file that states a length, is not known to be truncated,
+and has a plausible sampling rate. libsndfile opens what it can; PyAV, if installed, decodes the
+rest (`asdf.audio.pyav`), which is recorded (`asdf.audio.fallbacks`): into memory, or while reading
+if that would be large.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ from asdf.audio.recording_sources import (
 from asdf.errors import AsdfError
 from asdf.remote import as_path
 
-# libsndfile's frame count where a FLAC header states none.
+# libsndfile's number of frames for a FLAC header that states none.
 _UNKNOWN_FRAMES = 2**63 - 1
 
-# libsndfile shortens WAV, AIFF and AU files that end early without an error; its log has both
-# sizes, in bytes.
+# libsndfile shortens truncated WAV, AIFF and AU files without an error; its log states both sizes,
+# in bytes.
 _SHORTENED = re.compile(r"^\s*(?:data|SSND|Data Size)\s*: (\d+) \(should be (\d+)\)", re.MULTILINE)
 
-# These show it elsewhere, so that libsndfile's log, a buffer of 16 kB, need not be read.
+# Truncation of these is found elsewhere, so libsndfile's log, a 16 kB buffer, is not read.
 _CHECKED_BY_DECODING = {"FLAC", "OGG", "MP3"}
 
-# Sizes from here on are placeholders of programs that wrote to a pipe and could not go back to fill
-# them in.
+# Sizes of at least this are placeholders of programs that wrote to a pipe and could not fill them
+# in later.
 _PLACEHOLDER_BYTES = 0x7FFFF000
 
-# Of what PyAV decodes, 6 minutes of stereo at 44.1 kHz; what takes more is decoded again while it
-# is read.
+# Maximum size of samples decoded by PyAV in memory, 6 minutes of stereo at 44.1 kHz; longer ones
+# are decoded again while they are read.
 _MAX_HELD = 2**27
-# Of samples that are held: blocks, joined, as float32, as a file, and read from it.
+# Copies of samples in memory: blocks, joined, as float32, as a file, and read from it.
 _COPIES = 5
 
 _ESTIMATED = "it counts the tag of an MP3 that states no length as sound"
@@ -62,25 +62,25 @@ _OGG_ADVICE = (
     "`ffmpeg -i OLD.ogg -c copy NEW.ogg` ends it."
 )
 
-# A rate outside of these, in Hz, is that of a damaged header: no one records speech at it.
+# A rate outside this range, in Hz, is that of a damaged header.
 _LOWEST_RATE = 1000
 _HIGHEST_RATE = 1_000_000
 
 
 OpenRecording: TypeAlias = soundfile.SoundFile | LongTrack | RecordingPart
-"""A recording, or a part of one, as it is read."""
+"""An open recording, or an open part of one."""
 
 _last_opened: AnySource | None = None
 
 
 class _Inspection(NamedTuple):
-    """What a file's container shows that libsndfile does not; '' for nothing.
+    """Findings about a file's container that libsndfile does not report; '' for none.
 
     Attributes:
-        misread: Reason why libsndfile, which opens the file, reads it wrongly.
-        missing_end: Part that is missing at its end.
-        unheard: Sound in it that libsndfile would not read.
-        end: Position behind the samples, where libsndfile would read on; None where it would not.
+        misread: Reason why libsndfile, which opens the file, reads it incorrectly.
+        missing_end: Description of the part missing at its end.
+        unheard: Description of sound in it that libsndfile would not read.
+        end: Offset after the samples at which libsndfile must stop; None if it stops by itself.
     """
 
     misread: str = ""
@@ -90,13 +90,13 @@ class _Inspection(NamedTuple):
 
 
 def open_recording(path: AnySource) -> OpenRecording:
-    """Open a recording, or a part of one, with its samples still to be decoded.
+    """Open a recording, or a part of one, without decoding its samples.
 
     The caller closes it.
 
     Raises:
-        AsdfError: it is missing, not audio, without samples, cut off, longer than its limits allow,
-            or its header is damaged; or the part is not in it.
+        AsdfError: it is missing, not audio, without samples, truncated, longer than its limits
+            allow, or has a damaged header; or the part is not in it.
     """
     global _last_opened
     _last_opened = path
@@ -114,8 +114,7 @@ def open_recording(path: AnySource) -> OpenRecording:
 def _open_whole(path: AnySource) -> soundfile.SoundFile | LongTrack:
     inspection = _Inspection()
     try:
-        # By a descriptor, since a name need not be text, which libsndfile's binding cannot
-        # pass on.
+        # By descriptor, since a name may not be text, which libsndfile's binding requires.
         opened = open_source(path)
         file = soundfile.SoundFile(opened)
         inspection = _inspect_container(file, FileBytes(opened), path)
@@ -137,15 +136,15 @@ def _open_whole(path: AnySource) -> soundfile.SoundFile | LongTrack:
     if problem:
         file.close()
         raise AsdfError(f"{path} {problem}")
-    # soundfile seeks to where it is after each read, and after a seek MP3 and Ogg decode to other
-    # samples. A file that it takes for one without seeks it reads on; `seek` itself works as
-    # before.
+    # soundfile seeks to its current position after each read, and after a seek MP3 and Ogg decode
+    # to other samples. It does not do so if it believes that the file cannot seek; `seek` itself
+    # still works.
     file.seekable = lambda: False
     return file
 
 
 def last_opened() -> AnySource | None:
-    """Return what this process began to open last, for the message on a read that hangs."""
+    """Return what this process last started to open, for the message about a hanging read."""
     return _last_opened
 
 
@@ -154,12 +153,12 @@ def _inspect_container(
     opened: FileBytes,
     path: AnySource,
 ) -> _Inspection:
-    """Look at what libsndfile does not in a file of its format."""
+    """Check the aspects of a container that libsndfile does not."""
     if file.format == "FLAC":
         return _Inspection(unheard=flac.describe_unheard(opened))
     if file.format == "OGG":
         with open_file(path) as content:
-            # PyAV, which then reads it, looks for a missing end itself.
+            # PyAV, which then reads it, checks for a missing end itself.
             if is_chained(content):
                 return _Inspection(misread=_CHAINED)
             return _Inspection(missing_end=missing_end(content))
@@ -175,7 +174,7 @@ def _inspect_container(
 
 
 def _open_with_pyav(path: AnySource, reason: str) -> soundfile.SoundFile | LongTrack:
-    """Decode a file with PyAV, and open the samples as libsndfile would have opened the file.
+    """Decode a file with PyAV, and open the samples as if libsndfile had opened the file.
 
     Args:
         reason: Reason why libsndfile did not.
@@ -189,7 +188,7 @@ def _open_with_pyav(path: AnySource, reason: str) -> soundfile.SoundFile | LongT
             f"{path} is not audio. It is likely a file that macOS leaves next to each real file: "
             "take it off the list."
         )
-    # Bytes of decoded samples that are held at once.
+    # Bytes of decoded samples in memory at once.
     memory = limits_of(path).memory
     max_bytes = _MAX_HELD if memory is None else min(_MAX_HELD, memory // _COPIES)
     try:
@@ -198,20 +197,20 @@ def _open_with_pyav(path: AnySource, reason: str) -> soundfile.SoundFile | LongT
         raise AsdfError(_why_not_decoded(path, reason, error)) from None
     if decoded.cut_off:
         raise AsdfError(f"{path} {cut_off(decoded.cut_off)}")
-    # FFmpeg too reads as far as the header says; without a length it reads all.
+    # FFmpeg also reads only as far as the header says; without a length it reads everything.
     if reason != _UNSTATED:
         with open_file(path) as opened:
             unheard = file_ends.describe_unheard(FileBytes(opened))
         if unheard:
             raise AsdfError(f"{path} {_heard_in_part(unheard)}")
     file_path = path_of(path)
-    # A service would note the names of recordings that no one asks for again.
+    # A service would collect names of recordings that nobody asks for.
     if file_path is not None:
         fallbacks.note(file_path)
     if decoded.dropped:
         return LongTrack(path, decoded)
-    # As a file in memory, so that readers know a single kind of recording. To write it and read it
-    # again takes a tenth of the time of decoding, and changes no bit of float32.
+    # As a file in memory, so that readers handle a single kind of recording. Writing and reading it
+    # takes a tenth of the decoding time, and preserves float32 exactly.
     content = io.BytesIO()
     soundfile.write(
         content, pyav.as_float(decoded.samples), decoded.rate, format="W64", subtype="FLOAT"
@@ -221,7 +220,7 @@ def _open_with_pyav(path: AnySource, reason: str) -> soundfile.SoundFile | LongT
 
 
 def _find_problem(file: soundfile.SoundFile | LongTrack) -> str:
-    """Return what is wrong with a file by its header, as a message; '' for nothing."""
+    """Return the problem shown by a file's header, as a message; '' for none."""
     if file.frames == 0:
         return (
             "holds no samples. The program that wrote it likely stopped before the end: "
@@ -249,7 +248,7 @@ def _find_problem(file: soundfile.SoundFile | LongTrack) -> str:
 
 
 def cut_off(detail: str, advice: str = "") -> str:
-    """Return the message, to follow the path, on a recording that does not decode to its end."""
+    """Return the message, without the path, for a recording that cannot be decoded to its end."""
     return (
         f"cannot be decoded to its end ({detail}). It was likely cut off or damaged by a copy. "
         f"Copy or download it again, or take it off the list.{advice}"
@@ -257,7 +256,7 @@ def cut_off(detail: str, advice: str = "") -> str:
 
 
 def _heard_in_part(detail: str) -> str:
-    """Return the message, to follow the path, on a recording that goes on behind its stated end."""
+    """Return the message, without the path, for a recording with sound after its stated end."""
     return (
         f"would be heard in part only ({detail}). Its header was likely damaged or changed, or "
         "several files were joined to one. Decode it with a program that plays all of it and write "

@@ -1,4 +1,4 @@
-"""A part of a recording, as `soundfile.SoundFile` opens a whole one.
+"""A part of a recording, with the interface of `soundfile.SoundFile`.
 
 Invariant: the frames of a part are those of the whole recording, whatever reads them.
 """
@@ -13,30 +13,30 @@ from asdf.audio.pyav import LongTrack
 from asdf.audio.recording_sources import AnySource
 from asdf.errors import AsdfError
 
-# A seek in these does not lead to the same samples that decoding from the start gives.
+# In these formats, seeking does not give exactly the samples of decoding from the start.
 INEXACT_SEEK = {"VORBIS", "OPUS", "MPEG_LAYER_I", "MPEG_LAYER_II", "MPEG_LAYER_III"}
 
-# A part that was cut by times of another sampling rate may end a frame or two late.
+# A part cut by times at another sampling rate may end a frame or two late.
 _LATE_S = 0.01
 _SKIPPED_AT_ONCE = 2**20
 
 
 class RecordingPart:
-    """What readers use of `soundfile.SoundFile`; a part is read forwards.
+    """The part of `soundfile.SoundFile`'s interface that readers use, for reading forwards.
 
     Attributes:
-        whole: Recording that it is a part of.
-        first: Frame of the recording that it begins with.
-        channel: Channel that it is; None: all channels of the recording.
+        whole: Recording that contains the part.
+        first: First frame of the part in the recording.
+        channel: Channel of the recording; None for all channels.
     """
 
     def __init__(
         self, whole: soundfile.SoundFile | LongTrack, part: Part, source: AnySource
     ) -> None:
-        """Take an open recording, which is closed with its part.
+        """Store an open recording, which is closed with its part.
 
         Raises:
-            AsdfError: the recording ends before the part does, or lacks the channel.
+            AsdfError: the recording ends before the part, or lacks the channel.
         """
         self.whole = whole
         self.first = part.first_frame(whole.samplerate)
@@ -75,7 +75,7 @@ class RecordingPart:
         self.whole.close()
 
     def chosen(self, samples: np.ndarray) -> np.ndarray:
-        """Return of (frames, channels of the recording) the part's channel: (frames, channels)."""
+        """Select the part's channel from (frames, all channels): (frames, channels)."""
         if self.channel is None:
             return samples
         return samples[:, self.channel : self.channel + 1]

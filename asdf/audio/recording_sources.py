@@ -1,8 +1,8 @@
-"""What a recording is read from: a path, or a `Source`, which may be content in memory.
+"""Sources of recordings: a path, or a `Source`, which may be content in memory.
 
-Invariant: content in memory is read as a file of it is, by the same decoders. No temporary file is
-written. Bytes that are looked at while a decoder has the recording open (`FileBytes`) do not move
-its position, and take no second handle, which on a file server would cost another request per
+Invariant: content in memory is read like a file with this content, by the same decoders and without
+a temporary file. Reading bytes while a decoder has the recording open (`FileBytes`) does not move
+its position, and needs no second handle, which on a file server would cost another request per
 recording.
 """
 
@@ -25,18 +25,18 @@ _MB = 1_000_000
 
 @dataclass(frozen=True)
 class Limits:
-    """What a recording may take; None: anything.
+    """Limits of a recording; None for unlimited.
 
     Attributes:
-        max_seconds: Duration of it, as its header states it and as it decodes.
-        memory: Bytes of its samples that are in memory together.
+        max_seconds: Maximum duration in seconds, as stated in the header and as decoded.
+        memory: Maximum number of bytes of its samples in memory.
     """
 
     max_seconds: float | None = None
     memory: int | None = None
 
     def check_seconds(self, name: object, seconds: float) -> None:
-        """Raise an AsdfError where a recording of `seconds` is too long."""
+        """Raise an AsdfError if a recording of `seconds` is too long."""
         if self.max_seconds is not None and seconds > self.max_seconds:
             raise AsdfError(
                 f"{name} is longer than {self.max_seconds:g} s, the limit max_seconds. Cut it, or "
@@ -46,10 +46,10 @@ class Limits:
     def check_memory(
         self, name: object, frames: int, channels: int, rate: int, to: int = SAMPLE_RATE
     ) -> None:
-        """Raise an AsdfError where so many frames, decoded and resampled at once, are too many.
+        """Raise an AsdfError if this many frames need too much memory for decoding and resampling.
 
         Args:
-            rate, to: Sampling rates of the recording and of what it becomes, in Hz.
+            rate, to: Sampling rates of the recording and of the result, in Hz.
         """
         if self.memory is None:
             return
@@ -70,8 +70,8 @@ class Source:
     """A recording to be read.
 
     Attributes:
-        name: Path of it; or its name in messages, if it has `content`.
-        content: Content of a file; None: the file at `name` is read.
+        name: Path of the recording, or its name for messages if there is `content`.
+        content: Content of a file; None to read the file at `name`.
     """
 
     name: str
@@ -86,10 +86,10 @@ AnySource = AnyPath | Source
 
 
 def open_source(source: AnySource) -> int | BinaryIO:
-    """Open a source: as a descriptor, which the caller closes, or as a file in memory or a tar.
+    """Open a source as a descriptor, which the caller closes, or as a file in memory or a tar.
 
     Raises:
-        OSError, AsdfError: as `asdf.archives.open_source`.
+        OSError, AsdfError: as in `asdf.archives.open_source`.
     """
     if not isinstance(source, Source):
         return archives.open_source(source)
@@ -105,7 +105,7 @@ def open_file(source: AnySource) -> BinaryIO:
 
 
 def size_of(source: AnySource) -> int | None:
-    """Return how many bytes a source has; None where there is no such file."""
+    """Return the size of a source in bytes; None if the file does not exist."""
     if not isinstance(source, Source):
         return archives.file_size(source)
     if source.content is None:
@@ -119,21 +119,21 @@ def limits_of(source: AnySource) -> Limits:
 
 
 def path_of(source: AnySource) -> str | None:
-    """Return the path of a source; None of content in memory."""
+    """Return the path of a source; None for content in memory."""
     if not isinstance(source, Source):
         return os.fspath(source)
     return source.name if source.content is None else None
 
 
 class FileBytes:
-    """Reads at any position of an open file.
+    """Reads at any offset of an open file.
 
     Attributes:
-        size: Bytes in all.
+        size: Total number of bytes.
     """
 
     def __init__(self, opened: int | BinaryIO) -> None:
-        """Take what `open_source` returned."""
+        """Store the result of `open_source`."""
         self._opened = opened
         self._head = b""
         if isinstance(opened, int):
@@ -144,7 +144,7 @@ class FileBytes:
         opened.seek(position)
 
     def hold(self, count: int) -> None:
-        """Read the first `count` bytes at once, for reads of them that follow."""
+        """Read the first `count` bytes in advance, for later reads of them."""
         self._head = self._read(0, min(count, self.size))
 
     def read(self, position: int, count: int) -> bytes:
@@ -164,10 +164,10 @@ class FileBytes:
 
 
 class FirstBytes(io.RawIOBase):
-    """The first `size` bytes of an open file, as a file of its own."""
+    """The first `size` bytes of an open file, as a separate file."""
 
     def __init__(self, file: BinaryIO, size: int) -> None:
-        """Take an open file, which is closed with this one."""
+        """Store an open file, which is closed with this one."""
         self._file = file
         self._size = size
 

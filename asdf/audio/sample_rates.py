@@ -1,8 +1,8 @@
-"""Any sampling rate to any other, 16 kHz unless it is stated, by windowed-sinc interpolation.
+"""Resampling between any rates, to 16 kHz by default, by windowed-sinc interpolation.
 
-Invariant: the output length and the span of input that an output sample depends on are known
-exactly, in integers, before anything is decoded. So lengths measured from headers are the lengths
-that are read, and a part of a recording can be read without the rest of it.
+Invariant: the output length, and the span of input that an output sample depends on, are known
+exactly, in integers, before decoding. Lengths from headers therefore equal the lengths read, and a
+part of a recording can be read without the rest.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from asdf.facts import SAMPLE_RATE
 _ZERO_CROSSINGS = 6
 _ROLLOFF = 0.99
 
-# torchaudio tabulates the filter of every phase: harmless at common rates, gigabytes where the
-# rates share no factor.
+# torchaudio tabulates the filter of every phase, which takes gigabytes if the rates have no common
+# factor.
 _LARGEST_TABLE = 2**23
 
-# Output samples that are computed together without a table: a dozen arrays of this many numbers
-# are held meanwhile.
+# Number of output samples computed together without a table, which needs a dozen arrays of this
+# size.
 _AT_ONCE = 2**16
 
-# torchaudio rounds the output length to float32: with a period of zeros more per this number of
-# samples it cannot come out short.
+# torchaudio rounds the output length to float32; one more period of zeros per this number of
+# samples prevents a result that is too short.
 _SAMPLES_PER_SPARE_PERIOD = 2**22
 
 
 def resampled_length(frames: int, rate: int, to: int = SAMPLE_RATE) -> int:
-    """Return how many samples at `to` Hz `frames` samples at `rate` Hz become.
+    """Return the number of samples at `to` Hz for `frames` samples at `rate` Hz.
 
     It is the ceiling of the exact quotient.
     """
@@ -39,14 +39,14 @@ def resampled_length(frames: int, rate: int, to: int = SAMPLE_RATE) -> int:
 
 
 def resampled_position(first: int, rate: int, to: int = SAMPLE_RATE) -> int:
-    """Return the output sample that input sample `first`, of `source_span`, coincides with."""
+    """Return the output sample at input sample `first` of `source_span`."""
     return first * to // rate
 
 
 def source_span(start: int, stop: int, rate: int, to: int = SAMPLE_RATE) -> tuple[int, int]:
     """Return (first, last): output samples `start <= j < stop` depend on input `first <= i < last`.
 
-    `first` is a whole number of filter periods, so that it coincides with an output sample: number
+    `first` is a multiple of the filter period, so it coincides with an output sample, number
     `resampled_position(first, rate, to)`. `last` may lie beyond the end of the recording.
     """
     if rate == to:
@@ -63,8 +63,8 @@ def source_span(start: int, stop: int, rate: int, to: int = SAMPLE_RATE) -> tupl
 def resample(waveform: np.ndarray, rate: int, to: int = SAMPLE_RATE) -> np.ndarray:
     """Resample `waveform` (T,) float32 at `rate` Hz to (resampled_length(T, rate, to),) at `to` Hz.
 
-    Of (T, channels) each channel by itself. The filter is that of
-    `torchaudio.functional.resample`: a sinc of 6 zero crossings, cut off at 0.99 of the lower
+    For (T, channels), each channel is resampled separately. The filter is that of
+    `torchaudio.functional.resample`: a sinc with 6 zero crossings, cut off at 0.99 of the lower
     Nyquist frequency, under a Hann window.
     """
     if rate == to:
@@ -94,7 +94,7 @@ def resample(waveform: np.ndarray, rate: int, to: int = SAMPLE_RATE) -> np.ndarr
 
 
 def _resample_directly(waveform: np.ndarray, rate: int, to: int) -> np.ndarray:
-    """Compute the same sum without a table: a tap at a time, over many output samples."""
+    """Compute the same sum without a table: one tap at a time, over many output samples."""
     padded = np.pad(waveform, _half_width(rate, to) + 1)
     length = resampled_length(len(waveform), rate, to)
     output = np.empty(length, np.float32)
@@ -106,9 +106,9 @@ def _resample_directly(waveform: np.ndarray, rate: int, to: int) -> np.ndarray:
 
 
 def _interpolate(padded: np.ndarray, rate: int, to: int, output_index: np.ndarray) -> np.ndarray:
-    """Return the output samples `output_index` (n,) of a waveform with zeros around it.
+    """Return the output samples `output_index` (n,) of a zero-padded waveform.
 
-    (n,) float64.
+    The result is (n,) float64.
     """
     width = _half_width(rate, to)
     cutoff = _ROLLOFF * min(1.0, to / rate)
@@ -133,6 +133,6 @@ def _reduce(rate: int, to: int) -> tuple[int, int]:
 
 
 def _half_width(rate: int, to: int) -> int:
-    """Return how many input samples to either side of an output sample its filter reaches."""
+    """Return how many input samples on either side of an output sample its filter covers."""
     stretch = max(1.0, rate / to)
     return math.ceil(_ZERO_CROSSINGS * stretch / _ROLLOFF)

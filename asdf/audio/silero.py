@@ -1,11 +1,11 @@
-"""Silero VAD: the probability of speech by a small recurrent network.
+"""Silero VAD: speech probabilities from a small recurrent network.
 
-Invariant: a recording's result depends on its samples alone. The network has a state from window to
-window, so it starts afresh for each recording, and each thread has a network of its own.
+Invariant: a recording's result depends only on its samples. The network has a state between
+windows, so it is reset for each recording, and each thread has its own network.
 
 Silero Team: Silero VAD: pre-trained enterprise-grade voice activity detector, number detector and
-language classifier. github.com/snakers4/silero-vad. It is in the package `silero-vad` (MIT
-licence), network and all; nothing is downloaded.
+language classifier. github.com/snakers4/silero-vad. The package `silero-vad` (MIT licence) includes
+the network; nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from asdf.facts import SAMPLE_RATE
 from asdf.runs.systems import call_in_forked_processes
 
 WINDOW = 512
-"""Samples of a window at 16 kHz, the only length that the network takes."""
+"""Number of samples of a window at 16 kHz, the only length that the network takes."""
 
 _PACKAGE = "silero-vad"
 _OLDEST = 5
@@ -33,7 +33,7 @@ _loading = threading.Lock()
 
 
 def _replace_lock() -> None:
-    """Make a new lock in a forked process, which lacks the thread that may hold the old one."""
+    """Create a new lock in a forked process: the thread that may hold the old one is gone."""
     global _loading
     _loading = threading.Lock()
 
@@ -42,13 +42,13 @@ call_in_forked_processes(_replace_lock)
 
 
 def silero_version(option: str = "sad.detector") -> str:
-    """Return the version of the package, and so of the network in it.
+    """Return the version of the package, and so of its network.
 
     Args:
-        option: Name of the setting or argument that is 'silero', for the message.
+        option: Name of the setting or argument with the value 'silero', for the message.
 
     Raises:
-        UsageError: it is not installed, or is too old.
+        UsageError: the package is not installed, or is too old.
     """
     try:
         installed = version(_PACKAGE)
@@ -65,10 +65,10 @@ def silero_version(option: str = "sad.detector") -> str:
 def speech_probabilities(waveform: np.ndarray) -> np.ndarray:
     """Return the probability of speech in each window of `waveform` (T,), T >= 1.
 
-    (ceil(T / WINDOW),) float32. The last window is filled up with zeros.
+    The result is (ceil(T / WINDOW),) float32. The last window is padded with zeros.
 
     Raises:
-        UsageError: as `silero_version`.
+        UsageError: as in `silero_version`.
     """
     import torch
 
@@ -96,7 +96,7 @@ def _load_network() -> Any:
         import torch
 
         with _loading, warnings.catch_warnings():
-            # Warnings of newer Pythons and torches, which the package does not heed.
+            # Ignore warnings of newer versions of Python and torch about the package.
             warnings.simplefilter("ignore")
             threads = torch.get_num_threads()
             try:

@@ -1,18 +1,16 @@
-"""The speech of a recording: the samples that count in training, in measuring and in scoring, and
-brought to the length that a batch needs.
+"""The speech of a recording, for training, measuring and scoring, cut or repeated to a length.
 
-Invariant: whoever reads a recording through this file gets the same samples for the same settings.
-Without speech activity detection the speech is the whole recording, of which a part can be read by
-itself. With it the whole recording is decoded first, since whether a frame is speech depends on the
-loudest one, which may be the last.
+Invariant: all readers of this module get the same samples for the same settings. Without speech
+activity detection, the speech is the whole recording, of which a part can be read separately. With
+it, the whole recording is decoded first, since whether a frame is speech depends on the loudest
+one, which may be the last.
 
-Energy is judged in relation to the loudest frame of the recording itself, so the result does not
-depend on the level. A recording in which nothing is speech (digital silence) is left whole: a trial
-list needs a score of every trial, and an empty waveform has none.
+Energy is relative to the loudest frame of the recording, so the result does not depend on the
+level. A recording without any speech (digital silence) is kept whole: a trial list needs a score
+for every trial, and an empty waveform has none.
 
-No sample is made up. A long waveform is cut; a short one is repeated from its start, as the
-published recipes of the field do, instead of padded with zeros, which a network learns to
-recognise.
+No sample is invented. A long waveform is cut; a short one is repeated from its start, as in the
+published recipes of the field, rather than padded with zeros, which a network learns to recognise.
 """
 
 from __future__ import annotations
@@ -31,13 +29,13 @@ from asdf.settings.sections import USUAL_AUDIO, Audio, SpeechActivity
 
 FRAME_S = 0.02
 
-# Below -100 dB of full scale is what rounding to 16 bits leaves, not speech.
+# Below -100 dB of full scale is rounding noise of 16 bits, not speech.
 _FLOOR = 1e-10
 
 
 @dataclass(frozen=True)
 class SpeechLength:
-    """Samples of a recording's speech, and of the recording, at the network's rate."""
+    """Numbers of samples of a recording's speech, and of the recording, at the network's rate."""
 
     speech: int
     recording: int
@@ -48,8 +46,8 @@ class Beginning:
     """The first samples of a recording's speech.
 
     Attributes:
-        waveform: (T,) float32.
-        length: Length of all of the speech, and of the recording.
+        waveform: Samples, (T,) float32.
+        length: Lengths of the whole speech, and of the recording.
     """
 
     waveform: np.ndarray
@@ -57,7 +55,7 @@ class Beginning:
 
 
 def needs_whole_recording(sad: SpeechActivity) -> bool:
-    """Return whether no sample of speech is known before a recording is decoded to its end."""
+    """Return whether reading any speech requires decoding the whole recording."""
     return sad.mode != "off"
 
 
@@ -70,12 +68,12 @@ def read_speech(
 ) -> np.ndarray:
     """Read a recording's speech, or `samples` of it from sample `start` on.
 
-    (T,) float32, or (T, channels), as `audio` says. A part that reaches beyond the end of the
-    speech is cut there, as a slice is.
+    The result is (T,) float32, or (T, channels), depending on `audio`. A part that extends beyond
+    the end of the speech is cut there, like a slice.
 
     Raises:
-        AsdfError: as `read_audio`.
-        UsageError: the detector of speech is not installed.
+        AsdfError: as in `read_audio`.
+        UsageError: the speech detector is not installed.
     """
     if not needs_whole_recording(sad):
         return read_audio(path, start, samples, audio)
@@ -90,14 +88,14 @@ def read_beginning(
     """Read up to `samples` of a recording's speech from its start, and measure the recording.
 
     Raises:
-        AsdfError, UsageError: as `read_speech`.
+        AsdfError, UsageError: as in `read_speech`.
     """
     if needs_whole_recording(sad):
         return find_beginning(read_audio(path, audio=audio), sad, samples, audio.sample_rate)
     waveform = read_audio(path, 0, samples, audio)
     length = len(waveform)
     if length == samples:
-        # Only a recording that may have been cut needs a second look at the file.
+        # Only a recording that may have been cut requires reading its header again.
         length = audio_length(path, audio)
     return Beginning(waveform, SpeechLength(length, length))
 
@@ -113,13 +111,14 @@ def find_beginning(
 def measure_speech(
     path: AnySource, sad: SpeechActivity, decode: bool = False, audio: Audio = USUAL_AUDIO
 ) -> SpeechLength:
-    """Measure what `read_speech` returns of a recording; from the header where that is enough.
+    """Measure the result of `read_speech` for a recording, from the header if possible.
 
     Args:
-        decode: True to decode the recording to its end in any case, to know that it is whole.
+        decode: Whether to decode the recording to its end in any case, to check that it is
+            complete.
 
     Raises:
-        AsdfError, UsageError: as `read_speech`; without decoding, as far as the header shows it.
+        AsdfError, UsageError: as in `read_speech`; without decoding, as far as the header shows it.
     """
     if needs_whole_recording(sad):
         waveform = read_audio(path, audio=audio)
@@ -132,10 +131,10 @@ def measure_speech(
 def speech_mask(waveform: np.ndarray, sad: SpeechActivity, rate: int = SAMPLE_RATE) -> np.ndarray:
     """Return whether each sample of `waveform` (T,), T >= 1, lies in a frame of speech: (T,) bool.
 
-    Frames, of 20 ms ('energy') or 32 ms ('silero'), do not overlap; the last may be shorter. Speech
-    goes on for `hangover_s`, rounded to whole frames, after the last frame in which it is detected.
-    Of (T, channels) their mean is judged. At other rates than 16 kHz 'silero' hears a copy that is
-    resampled to it.
+    Frames of 20 ms ('energy') or 32 ms ('silero') do not overlap; the last may be shorter. Speech
+    continues for `hangover_s`, rounded to whole frames, after the last frame in which it is
+    detected. For (T, channels), the mean is used. At rates other than 16 kHz, 'silero' gets a
+    resampled copy.
 
     Args:
         rate: Sampling rate of the waveform, in Hz.
@@ -156,7 +155,7 @@ def speech_mask(waveform: np.ndarray, sad: SpeechActivity, rate: int = SAMPLE_RA
         is_speech = _find_loud_frames(waveform, sad.threshold_db, frame)
     numbers = np.arange(len(is_speech))
     hangover = round(sad.hangover_s * rate / frame)
-    # Before the first speech, the last speech is further back than the hangover reaches.
+    # Before the first speech, the last speech is further back than the hangover.
     long_ago = -hangover - 1
     speech_at = np.where(is_speech, numbers, long_ago)
     last_speech = np.maximum.accumulate(speech_at)
@@ -168,10 +167,10 @@ def speech_mask(waveform: np.ndarray, sad: SpeechActivity, rate: int = SAMPLE_RA
 def _find_loud_frames(waveform: np.ndarray, threshold_db: float, frame: int) -> np.ndarray:
     """Return which frames' variance is within `threshold_db` of the loudest's: (frames,) bool.
 
-    The variance, since an offset of the converter has power but no sound.
+    The variance is used since a converter's offset has power but no sound.
 
     Args:
-        frame: Samples of a frame.
+        frame: Number of samples of a frame.
     """
     starts = np.arange(0, len(waveform), frame)
     lengths = np.diff(starts, append=len(waveform))
@@ -187,7 +186,7 @@ def _find_loud_frames(waveform: np.ndarray, threshold_db: float, frame: int) -> 
 
 
 def check_detector(sad: SpeechActivity) -> None:
-    """Raise a UsageError when the detector that the settings name is not installed."""
+    """Raise a UsageError if the detector in the settings is not installed."""
     if sad.mode != "off" and sad.detector == "silero":
         silero_version()
 
@@ -196,9 +195,9 @@ def identity(sad: SpeechActivity, audio: Audio = USUAL_AUDIO) -> str:
     """Return a cache key: every setting that affects which samples `read_speech` returns.
 
     Raises:
-        UsageError: as `speech_mask`, before there is any work.
+        UsageError: as in `speech_mask`, before any work.
     """
-    # Keys of files that were measured before there was a choice stay what they are.
+    # Keys of files from before this choice existed are unchanged.
     of_audio = (
         "" if audio == USUAL_AUDIO else f", {audio.sample_rate} Hz, channels {audio.channels}"
     )
@@ -212,9 +211,9 @@ def identity(sad: SpeechActivity, audio: Audio = USUAL_AUDIO) -> str:
 
 
 def cut_to_speech(waveform: np.ndarray, sad: SpeechActivity, rate: int = SAMPLE_RATE) -> np.ndarray:
-    """Return what of `waveform` (T,) at `rate` Hz counts by `sad.mode`.
+    """Return the part of `waveform` (T,) at `rate` Hz that `sad.mode` selects.
 
-    'off': all of it; 'endpoint': without its silent ends; 'on': speech only.
+    'off' keeps all of it, 'endpoint' removes silent ends, and 'on' keeps only speech.
     """
     found = find_speech(waveform, sad, rate)
     return waveform if found is None else waveform[found]
@@ -223,7 +222,7 @@ def cut_to_speech(waveform: np.ndarray, sad: SpeechActivity, rate: int = SAMPLE_
 def find_speech(
     waveform: np.ndarray, sad: SpeechActivity, rate: int = SAMPLE_RATE
 ) -> np.ndarray | slice | None:
-    """Return the indices of the samples of `waveform` (T,) that count; None: all of them."""
+    """Return the indices of the selected samples of `waveform` (T,); None for all of them."""
     if sad.mode == "off":
         return None
     speech = np.flatnonzero(speech_mask(waveform, sad, rate))
@@ -235,7 +234,7 @@ def find_speech(
 
 
 def crop_start(length: int, samples: int, rng: Generator) -> int:
-    """Draw where a crop of `samples` out of `length` begins; 0 when there is no choice.
+    """Draw the start of a crop of `samples` from `length`; 0 if there is no choice.
 
     All positions are equally likely.
     """
@@ -244,9 +243,9 @@ def crop_start(length: int, samples: int, rng: Generator) -> int:
 
 
 def repeat_to(waveform: np.ndarray, samples: int) -> np.ndarray:
-    """Repeat `waveform` (T,) whole and cut it to exactly (samples,); return it if it is as long.
+    """Repeat `waveform` (T,) and cut it to exactly (samples,); return it if it has that length.
 
-    One of (T, channels) likewise.
+    The same works for (T, channels).
 
     Raises:
         ValueError: the waveform is empty.
@@ -258,7 +257,7 @@ def repeat_to(waveform: np.ndarray, samples: int) -> np.ndarray:
     repeated = np.empty((samples, *waveform.shape[1:]), waveform.dtype)
     done = len(waveform)
     repeated[:done] = waveform
-    # What is done is a whole number of repetitions, so it can be repeated in its turn.
+    # The result so far is a whole number of repetitions, so it can itself be repeated.
     while done < samples:
         more = min(done, samples - done)
         repeated[done : done + more] = repeated[:more]

@@ -1,15 +1,15 @@
-"""Whether there is speech in a recording at all, before anything is said of its voice.
+"""Detection of any speech in a recording, before a verdict about its voice.
 
-Invariant: the answer follows from the samples alone: not from their level, nor from what is
-installed, nor from the recordings that are checked with it. Whoever is in doubt finds speech: what
-is refused gets no verdict, while a sound that is taken for speech gets one as it always did.
+Invariant: the result depends only on the samples: not on their level, on installed packages or on
+other checked recordings. In doubt there is speech, since a refused recording gets no verdict, while
+other sounds taken for speech are scored as before.
 
-Speech is found in segments of up to 4 s, by what its making gives it: energy that rises and falls 2
-to 9 times a second, the rate of syllables (Houtgast and Steeneken, Journal of the Acoustical
-Society of America 77, 1985); voices whose pitch glides, between sounds without pitch; spectra that
-move as a mouth does. 60 small decision trees weigh 26 such numbers. They were grown on recordings
-of speech (genuine, synthetic, on telephone lines, in noise, over music, in rooms) and of other
-sounds; docs/judging.md says which, and how often they err on others.
+Speech is detected in segments of up to 4 s by properties of its production: energy that varies 2 to
+9 times a second, the rate of syllables (Houtgast and Steeneken, Journal of the Acoustical Society
+of America 77, 1985); voices with gliding pitch, between unpitched sounds; spectra that change as a
+mouth moves. 60 small decision trees combine 26 such features. They were trained on recordings of
+speech (genuine, synthetic, over telephone, in noise, over music, in rooms) and of other sounds;
+docs/judging.md lists these, with error rates on others.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from asdf.errors import UsageError
 from asdf.facts import SAMPLE_RATE
 
 MIN_S = 1.0
-"""Shorter recordings are not checked: a syllable or two shows no rhythm."""
+"""Minimum duration of checked recordings: a syllable or two has no rhythm."""
 
 _SEGMENT = 4 * SAMPLE_RATE
 _FRAME = 512
@@ -37,14 +37,14 @@ _HOP = 256
 _FFT = 1024
 _MIN_ACTIVE = 8
 _MIN_VOICED = 3
-# Frequencies in which flatness is measured, from 94 to 3,800 Hz.
+# Frequencies for the spectral flatness, from 94 to 3,800 Hz.
 _FLAT = slice(6, 243)
-# Of modulations in Hz: all, of syllables, and faster than a mouth moves.
+# Modulation rates in Hz: all, of syllables, and faster than a mouth moves.
 _MODULATION_FFT = 512
 _ALL_RATES = (0.5, 28.0)
 _SYLLABLES = (2.0, 9.0)
 _RATTLE = (12.0, 28.0)
-# Band edges in Hz, within what a telephone line carries.
+# Band edges in Hz, within the bandwidth of a telephone line.
 _EDGES = (
     100,
     250,
@@ -61,19 +61,19 @@ _EDGES = (
 _FIRST_LAG = 40
 _LAST_LAG = 250
 _VOICED = 0.6
-# Root mean square, of full scale.
+# Root mean square level, relative to full scale.
 _LEVEL = 0.1
 _TINY = 1e-12
-# A syllable or two, at the threshold of the package.
+# About a syllable or two, at the default threshold of the package.
 _SILERO_THRESHOLD = 0.5
 _SILERO_S = 0.25
 
 
 def speech_finder(name: str) -> Callable[[np.ndarray], bool] | None:
-    """Return the function that looks for speech, 'built-in' or 'silero'; None for 'off'.
+    """Return the function that detects speech, 'built-in' or 'silero'; None for 'off'.
 
     Raises:
-        UsageError: there is no such one, or it is not installed.
+        UsageError: the name is unknown, or the package is not installed.
     """
     if name == "off":
         return None
@@ -91,16 +91,16 @@ def _silero_finds_speech(waveform: np.ndarray) -> bool:
 
 
 def has_speech(waveform: np.ndarray) -> bool:
-    """Return whether there is speech in any 4 s of a recording (T,) at 16 kHz; in doubt True."""
+    """Return whether any 4 s of a recording (T,) at 16 kHz contain speech; in doubt True."""
     if len(waveform) < MIN_S * SAMPLE_RATE:
         return True
-    # Most speech shows in its first segment.
+    # Most speech is detected in the first segment.
     threshold = _trees().threshold
     return any(evidence(segment) >= threshold for segment in _cut(waveform))
 
 
 def evidence(segment: np.ndarray) -> float:
-    """Return the trees' sum for a segment (T,) of a second or more: the higher, the more speech."""
+    """Return the trees' sum for a segment (T,) of at least a second, higher for speech."""
     numbers = describe(segment)
     finite = np.nan_to_num(numbers)
     return _trees().weigh(finite)
@@ -117,7 +117,7 @@ def _cut(waveform: np.ndarray) -> list[np.ndarray]:
 
 
 class _Trees(NamedTuple):
-    """Decision trees, (trees, nodes); a leaf leads to itself."""
+    """Decision trees, (trees, nodes), in which a leaf leads to itself."""
 
     threshold: float
     base: float
@@ -129,7 +129,7 @@ class _Trees(NamedTuple):
     depth: int
 
     def weigh(self, features: Floats) -> float:
-        """Return the sum of the leaves that the features (26,) lead to."""
+        """Return the sum of the leaves reached by the features (26,)."""
         rows = np.arange(len(self.feature))
         node = np.zeros(len(rows), np.int64)
         for _ in range(self.depth):
@@ -169,10 +169,10 @@ class _Frames(NamedTuple):
     """Spectra of frames of 32 ms, 16 ms apart.
 
     Attributes:
-        power_NF: Power of frequencies.
-        bands_NB: Power of bands.
-        level_N: Level of all bands in dB below the loudest frames, -50 at least.
-        active_N: Frames within 30 dB of the loudest, or the 8 loudest.
+        power_NF: Power at each frequency.
+        bands_NB: Power in each band.
+        level_N: Level over all bands in dB relative to the loudest frames, at least -50.
+        active_N: Mask of frames within 30 dB of the loudest, or the 8 loudest.
     """
 
     power_NF: np.ndarray
@@ -204,7 +204,7 @@ def _band_matrix() -> np.ndarray:
 
 
 def _analyse(segment: np.ndarray) -> _Frames:
-    # At one level, or the constants that keep logarithms finite would count.
+    # Normalise the level, so that constants for finite logarithms have no effect.
     level = float(np.std(segment)) + _TINY
     samples = segment * (_LEVEL / level)
     views = np.lib.stride_tricks.sliding_window_view(samples, _FRAME)
@@ -215,7 +215,7 @@ def _analyse(segment: np.ndarray) -> _Frames:
     power: np.ndarray = np.abs(spectra).astype(np.float32) ** 2
     bands = power @ _band_matrix()
     total = bands.sum(axis=1)
-    # Not the maximum: a click is no voice.
+    # Not the maximum, which may be a click.
     loudest = np.quantile(total, 0.98) + _TINY
     level_N = _decibels(total / loudest, 1e-5)
     active = level_N > -30
@@ -232,14 +232,14 @@ def _decibels(ratio: np.ndarray, floor: float) -> np.ndarray:
 
 
 def describe(segment: np.ndarray) -> Floats:
-    """Return the 26 numbers that speech is known by, of a segment (T,) of a second or more."""
+    """Return the 26 features of a segment (T,) of at least a second."""
     frames = _analyse(segment)
     peaks, pitch = _find_pitch(frames.power_NF)
     seconds = len(segment) / SAMPLE_RATE
     numbers = _describe_rhythm(frames)
     numbers += _describe_voice(frames.active_N, peaks, pitch, seconds)
     numbers += _describe_movement(frames)
-    # Pitch peaks go with the level: vowels are voiced, and louder.
+    # Pitch peaks correlate with the level, since vowels are voiced and louder.
     voicing = peaks[frames.active_N]
     level = frames.level_N[frames.active_N]
     is_constant = not voicing.std() or not level.std()
@@ -251,7 +251,7 @@ def describe(segment: np.ndarray) -> Floats:
 
 
 def _describe_rhythm(frames: _Frames) -> list[float]:
-    """Return how deep and how fast the level changes, in all bands together and in each."""
+    """Return how strongly and fast the level varies, over all bands and in each."""
     loudest = np.quantile(frames.bands_NB, 0.98, axis=0)
     bands_dB = _decibels(frames.bands_NB / (loudest + _TINY), 1e-4)
     depth = bands_dB.std(axis=0)
@@ -270,7 +270,7 @@ def _describe_rhythm(frames: _Frames) -> list[float]:
 
 
 def _modulations(level_NB: np.ndarray) -> np.ndarray:
-    """Return the power of modulation at `_modulation_rates`, of each column."""
+    """Return the power of modulation at `_modulation_rates`, for each column."""
     centred = level_NB - level_NB.mean(axis=0)
     window = np.hanning(len(centred))
     tapered = centred * window[:, None]
@@ -303,8 +303,8 @@ def _sum_rates(power_RB: Floats, band: tuple[float, float]) -> Floats:
 def _find_pitch(power_NF: Floats) -> tuple[Floats, Floats]:
     """Return the height of each frame's pitch peak, 0 without one, and the pitch in semitones.
 
-    By the autocorrelation over that of the window (Boersma, Proceedings of the Institute of
-    Phonetic Sciences 17, Amsterdam, 1993), of frequencies from 70 to 1,600 Hz.
+    It uses the autocorrelation divided by that of the window (Boersma, Proceedings of the Institute
+    of Phonetic Sciences 17, Amsterdam, 1993), for frequencies from 70 to 1,600 Hz.
     """
     heard = power_NF.copy()
     frequencies = _frequencies()
@@ -317,7 +317,7 @@ def _find_pitch(power_NF: Floats) -> tuple[Floats, Floats]:
     best = relative.argmax(axis=1)
     highest = np.take_along_axis(relative, best[:, None], axis=1)
     peaks = np.clip(highest[:, 0], 0, 1.2)
-    # At an end of the range it is a slope.
+    # A maximum at an end of the range is not a peak.
     last = relative.shape[1] - 1
     is_peak = (best > 0) & (best < last)
     lags = best + _FIRST_LAG
@@ -327,7 +327,7 @@ def _find_pitch(power_NF: Floats) -> tuple[Floats, Floats]:
 
 @cache
 def _window_correlation() -> np.ndarray:
-    """Return the autocorrelation of the window, from where on it says nothing a constant."""
+    """Return the autocorrelation of the window, constant where it is no longer meaningful."""
     spectrum = np.fft.rfft(_window(), _FFT)
     power = np.abs(spectrum) ** 2
     correlation = np.fft.irfft(power)[: _FFT // 2]
@@ -342,7 +342,7 @@ def _describe_voice(
     pitch: Floats,
     seconds: float,
 ) -> list[float]:
-    """Return how much is voiced, and how the pitch moves: voices glide, and begin and end."""
+    """Return the proportion of voicing and the movement of pitch: voices glide, begin and end."""
     voiced = active & (peaks > _VOICED)
     both = voiced[1:] & voiced[:-1]
     steps = np.abs(np.diff(pitch))
@@ -369,7 +369,7 @@ def _describe_voice(
 
 
 def _describe_movement(frames: _Frames) -> list[float]:
-    """Return how the spectrum's shape moves, as cepstra of the bands, and how flat it is."""
+    """Return the movement of the spectral shape, as cepstra of the bands, and its flatness."""
     active = frames.active_N
     cepstra = _cepstra(frames.bands_NB)
     numbers = cepstra[active].std(axis=0).tolist()

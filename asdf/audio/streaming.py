@@ -1,9 +1,9 @@
-"""A recording in chunks or blocks, for work that must not hold it whole, resampled.
+"""A recording in chunks or blocks, resampled without holding it whole in memory.
 
-Invariant: the samples do not depend on how the recording is divided into chunks: a block of output
-is computed from the same span of input, whenever that arrives. The blocks joined are `read_audio`
-of the whole recording, sample for sample (up to rounding, where it is resampled). Each part of a
-file is decoded once, also in formats that cannot be entered in the middle.
+Invariant: the samples do not depend on the division into chunks: a block of output is computed from
+the same span of input, whenever that arrives. The concatenated blocks equal `read_audio` of the
+whole recording (up to rounding if it is resampled). Each part of a file is decoded once, even in
+formats without seeking.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from asdf.audio.sample_rates import resample, resampled_length, resampled_positi
 from asdf.facts import SAMPLE_RATE
 from asdf.settings.sections import USUAL_AUDIO, Audio
 
-# Joined when there are so many: a chunk may be a single sample.
+# Chunks are joined when there are this many, since a chunk may be a single sample.
 _MAX_CHUNKS = 256
 
 
 class StreamResampler:
-    """Takes samples at any rate, and gives blocks at another as soon as their samples are known.
+    """Takes samples at one rate, and returns blocks at another as soon as they are determined.
 
-    It holds what the next block depends on.
+    It keeps the samples that the next block depends on.
 
     Args:
-        rate, to: Sampling rates of what comes in and of what goes out, in Hz.
+        rate, to: Sampling rates of input and output, in Hz.
 
     Attributes:
-        frames: Samples that came in.
-        done: Samples that went out.
+        frames: Number of input samples so far.
+        done: Number of output samples so far.
     """
 
     def __init__(self, rate: int, to: int = SAMPLE_RATE) -> None:
@@ -43,36 +43,36 @@ class StreamResampler:
         self._rate = rate
         self._to = to
         self._chunks: list[np.ndarray] = []
-        # The frame that the first chunk begins with.
+        # The frame at which the first chunk begins.
         self._first = 0
 
     def add(self, samples: np.ndarray) -> None:
-        """Take the next samples, (T,) or (T, channels) float32."""
+        """Add the next samples, (T,) or (T, channels) float32."""
         self._chunks.append(samples)
         self.frames += len(samples)
         if len(self._chunks) > _MAX_CHUNKS:
             self._join()
 
     def read(self, count: int) -> np.ndarray | None:
-        """Return the next `count` samples; None where not all of them are known yet."""
+        """Return the next `count` samples; None if they are not all determined yet."""
         _, last = source_span(self.done, self.done + count, self._rate, self._to)
         return None if last > self.frames else self.read_known(count)
 
     def read_rest(self) -> np.ndarray:
-        """Return the samples that remain when the recording is at its end: (T,)."""
+        """Return the remaining samples at the end of the recording: (T,)."""
         count = resampled_length(self.frames, self._rate, self._to) - self.done
         return self.read_known(count) if count else self._join()[:0]
 
     def read_known(self, count: int) -> np.ndarray:
-        """Return the next `count` samples, as if nothing followed what came in: (T,)."""
+        """Return the next `count` samples, as if the input ended here: (T,)."""
         first, last = source_span(self.done, self.done + count, self._rate, self._to)
         joined = self._join()
         span = joined[first - self._first : last - self._first]
         start = self.done - resampled_position(first, self._rate, self._to)
         self.done += count
-        # Of what has come, the next block needs the samples from here on.
+        # The next block needs the input from here on.
         next_first, _ = source_span(self.done, self.done + 1, self._rate, self._to)
-        # A copy: a view would hold all.
+        # A copy, since a view would keep everything in memory.
         self._chunks = [joined[next_first - self._first :].copy()]
         self._first = next_first
         return resample(span, self._rate, self._to)[start : start + count]
@@ -90,7 +90,7 @@ def read_blocks(path: AnySource, samples: int, audio: Audio = USUAL_AUDIO) -> It
     The last block may be shorter.
 
     Raises:
-        AsdfError: as `read_audio`; of a recording that is damaged further on after its good blocks.
+        AsdfError: as in `read_audio`; for a recording damaged later on, after its good blocks.
     """
     to = audio.sample_rate
     with open_recording(path) as file:
@@ -114,7 +114,7 @@ def read_blocks(path: AnySource, samples: int, audio: Audio = USUAL_AUDIO) -> It
                 resampler.add(choose_channels(frames, audio.channels))
             yield resampler.read_known(count)
     if resampler.done < length:
-        # `read_audio` knows another decoder, or what to say of a damaged file.
+        # `read_audio` tries another decoder, or reports the damage.
         rest = read_audio(path, resampler.done, audio=audio)
         for start in range(0, len(rest), samples):
             yield rest[start : start + samples]

@@ -1,4 +1,4 @@
-"""What the user's own parts and vocoders are held to: pickling, a second of noise before a run."""
+"""Checks of the user's own parts and vocoders: pickling, and a second of noise before a run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from asdf.settings.class_path import searched_first
 Holder = TypeVar("Holder")
 
 TRIAL = "'a second of noise', before training"
-"""What messages call it."""
+"""Name of this test in messages."""
 
 _LEVEL = 0.1
 
@@ -28,10 +28,10 @@ def second_of_noise(rate: int = SAMPLE_RATE) -> np.ndarray:
 
 
 def check_sendable(part: object, name: str, method: str) -> None:
-    """Refuse what pickle cannot copy to the loader's processes.
+    """Refuse a part that cannot be pickled for the loader's processes.
 
     Args:
-        method: Name of the method in which the part can make what cannot be copied.
+        method: Name of the method in which the part can create unpicklable state.
     """
     try:
         pickle.dumps(part)
@@ -49,6 +49,6 @@ def unpickle_from(
     pickled: bytes,
     folder: Path | None,
 ) -> Holder:
-    """Return `kind(objects, folder)` of pickled objects whose classes may lie in `folder`."""
+    """Return `kind(objects, folder)` for pickled objects whose classes may lie in `folder`."""
     with searched_first(folder):
         return kind(pickle.loads(pickled), folder)

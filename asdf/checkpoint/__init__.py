@@ -1,5 +1,5 @@
-"""Network files: what they hold, written, read and checked, and the networks that they describe.
+"""Network files: writing, reading and checking them, and building the described networks.
 
-Invariant: nothing in a file is executed, and no memory is taken for more than a file brings. How
-the layouts of other programs are read is the matter of `asdf.interchange`, which builds on this.
+Invariant: nothing in a file is executed, and no more memory is used than a file justifies. The
+layouts of other programs are read by `asdf.interchange`, which builds on this room.
 """

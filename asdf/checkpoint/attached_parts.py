@@ -1,10 +1,9 @@
-"""Parts that training added to a network: the loss and the heads of tasks, to a file and back.
+"""Parts that training adds to a network, the loss and the heads of tasks, in network files.
 
-Invariant: a network that is read has its heads, and a loss that gives the scores, with the same
-numbers; other losses are left in the file. A file names a part's class: only ours, or one in a
-folder that the caller names, is imported. A part of ours is built only if the file brings its
-numbers, so a small file that claims a huge part takes no memory; and the caller's random state does
-not advance.
+Invariant: a restored network has its heads, and a loss that gives the scores, with the same
+weights; other losses stay in the file. A file names a part's class: only ours, or one in a folder
+that the caller names, is imported. A part of ours is built only if the file holds its weights, so a
+small file that claims a huge part takes no memory, and the caller's random state does not advance.
 """
 
 from __future__ import annotations
@@ -34,13 +33,13 @@ Part = TypeVar("Part", bound=nn.Module)
 
 @dataclass(frozen=True)
 class PartKind(Generic[Part]):
-    """A kind of part.
+    """A kind of attached part.
 
     Attributes:
         base: Class that all of its classes derive from.
-        room: Package under whose name a file states those that are ours.
+        room: Package that file entries use for classes of ours.
         prefix: Prefix of the names of its layers in a file.
-        what: Name of the part in messages.
+        what: Name of the part for messages.
         setting: Setting that names its class.
         advice: Advice for a user whose file does not fit.
     """
@@ -55,7 +54,7 @@ class PartKind(Generic[Part]):
     def class_path(self, part: Part) -> str:
         """Return the class path by which a file names the class of a part."""
         kind = type(part)
-        # Ours by the room: the file of a class is nothing to rely on.
+        # Identified by room, since the module of a class may change.
         is_ours = kind.__module__.startswith("asdf.")
         return f"{self.room if is_ours else kind.__module__}.{kind.__qualname__}"
 
@@ -72,7 +71,7 @@ class PartKind(Generic[Part]):
         """Return the part of a file; its numbers are not loaded.
 
         Args:
-            make: Function that makes a part of its class.
+            make: Function that creates a part of its class.
 
         Raises:
             AsdfError: the class is neither ours nor in `folder`, a layer is missing or has another
@@ -126,7 +125,7 @@ def _kind_of_head(key: str) -> PartKind[Head]:
 
 
 def describe_loss(network: nn.Module) -> dict[str, Any] | None:
-    """Return the entry of a network file on the loss that is a part of `network`, if any."""
+    """Return the entry of a network file for the loss attached to `network`, if any."""
     loss = loss_of(network)
     if loss is None:
         return None
@@ -139,7 +138,7 @@ def describe_loss(network: nn.Module) -> dict[str, Any] | None:
 
 
 def describe_heads(network: nn.Module) -> dict[str, dict[str, Any]]:
-    """Return the entries of a network file on the heads of `network`, by key."""
+    """Return the entries of a network file for the heads of `network`, by key."""
     entries = {}
     for head in heads_of(network):
         class_path = _kind_of_head(head.key).class_path(head)
@@ -156,17 +155,17 @@ def without_parts(state: Mapping[str, Any], heads: Mapping[str, Any]) -> dict[st
 
 
 def add_loss(network: nn.Module, entry: Any, described: DescribedNetwork) -> bool:
-    """Make the loss that a file describes a part of `network`, if it gives the scores.
+    """Attach the loss that a file describes to `network`, if it gives the scores.
 
     Args:
-        entry: Entry of the file, as `describe_loss` made it; None: the file has no loss.
+        entry: Entry of the file, as made by `describe_loss`; None if the file has no loss.
 
     Returns:
-        Whether it is now a part of the network; its numbers are not loaded.
+        Whether it is now part of the network; its weights are not loaded yet.
 
     Raises:
         AsdfError: the entry is damaged, the class is neither ours nor in the folder, or the file
-            lacks numbers of the loss.
+            lacks weights of the loss.
     """
     if entry is None:
         return False
@@ -177,7 +176,7 @@ def add_loss(network: nn.Module, entry: Any, described: DescribedNetwork) -> boo
     columns = values.get("values", {})
     has_texts = isinstance(class_path, str) and isinstance(gives_logits, bool)
     has_texts = has_texts and isinstance(columns, dict) and all(map(_is_texts, columns.values()))
-    # To Python True is an int.
+    # bool is a subclass of int.
     if not has_texts or type(dimension) is not int or not 0 <= dimension <= MAX_LAYER_WIDTH:
         raise AsdfError(
             f"the entry 'loss' of {described.source} does not describe a loss. {LOSS.advice}"
@@ -197,14 +196,14 @@ def _is_texts(value: Any) -> bool:
 
 
 def add_heads(network: nn.Module, entries: Mapping[str, Any], described: DescribedNetwork) -> None:
-    """Make the heads that a file describes parts of `network`; their numbers are not loaded.
+    """Attach the heads that a file describes to `network`; their weights are not loaded yet.
 
     Args:
-        entries: Entries of the file, as `describe_heads` made them.
+        entries: Entries of the file, as made by `describe_heads`.
 
     Raises:
         AsdfError: an entry is damaged, its class is neither ours nor in the folder, or the file
-            lacks numbers of the head.
+            lacks weights of the head.
     """
     for key, entry in entries.items():
         damaged = AsdfError(
@@ -220,7 +219,7 @@ def add_heads(network: nn.Module, entries: Mapping[str, Any], described: Describ
         if head.key != key:
             raise damaged
         if any(type(part) is type(head) and part.key == key for part in heads_of(network)):
-            # Its class makes one, which the file's replaces.
+            # The network's class creates one, which that of the file replaces.
             network.add_module(module_name(key), head)
         else:
             attach_head(network, head)

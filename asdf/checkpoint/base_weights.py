@@ -1,10 +1,10 @@
-"""The base of a network file that holds only what was trained: which weights the rest is.
+"""The base of a network file that holds only trained weights: the pretrained rest.
 
-Invariant: such a file and its base give one network, to the last bit, or an error. The file states
-a digest of all numbers that it leaves out, and no network is filled from it whose numbers differ.
+Invariant: such a file and its base give exactly one network, or an error. The file states a digest
+of the weights that it leaves out, and a network with other weights is never filled from it.
 
-What a run leaves out are the parameters of front ends that learn in no epoch of it, in the state in
-which pretrained weights put them; buffers, and all else, are in the file.
+A run leaves out parameters of front ends that it never trains, in the state after loading
+pretrained weights; buffers, and everything else, are in the file.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _MODEL = "model."
 
 @dataclass(frozen=True)
 class Base:
-    """Pretrained weights, by what `front_end.weights` calls them.
+    """Pretrained weights, by their name in `front_end.weights`.
 
     Attributes:
-        digest: Digest of the numbers that a file leaves out, with their names.
+        digest: Digest of the weights that a file leaves out, with their names.
         names: Names of these layers, in a network's state dict.
     """
 
@@ -44,7 +44,7 @@ class Base:
     names: frozenset[str]
 
     def entry(self) -> dict[str, Any]:
-        """Return what stands in a network file."""
+        """Return the entry for a network file."""
         return {"weights": self.weights, "digest": self.digest, "layers": len(self.names)}
 
 
@@ -53,7 +53,7 @@ _BASES: WeakKeyDictionary[nn.Module, Base] = WeakKeyDictionary()
 
 
 def saves_only_trained(settings: NetworkSections) -> bool:
-    """Return whether files of the network leave out what `front_end.weights` gives again."""
+    """Return whether files of the network leave out weights from `front_end.weights`."""
     if settings.front_end.weights is None:
         return False
     if settings.network.save_only_trained == "auto":
@@ -62,7 +62,7 @@ def saves_only_trained(settings: NetworkSections) -> bool:
 
 
 def note_base(network: nn.Module, settings: NetworkSections) -> None:
-    """Remember the base of a network that has just got its pretrained weights."""
+    """Store the base of a network whose pretrained weights have just been loaded."""
     if not saves_only_trained(settings):
         return
     names = resting_layers(network, settings.front_end.frozen)
@@ -73,15 +73,15 @@ def note_base(network: nn.Module, settings: NetworkSections) -> None:
 
 
 def base_of(network: nn.Module) -> Base | None:
-    """Return what `note_base` remembered of the network."""
+    """Return the base that `note_base` stored for the network."""
     return _BASES.get(network)
 
 
 def resting_layers(network: nn.Module, frozen: bool) -> list[str]:
-    """Return the names, in the state dict, of front ends' parameters that learn in no epoch.
+    """Return the state dict names of front end parameters that are never trained.
 
     Args:
-        frozen: whether all of a front end rests.
+        frozen: Whether whole front ends are frozen.
     """
     names = []
     for prefix, module in network.named_modules():
@@ -101,16 +101,16 @@ def check_base(
     entry: Any,
     path: Path | None,
 ) -> None:
-    """Make sure that the layers that a file leaves out have the numbers that it was trained with.
+    """Check that the layers that a file leaves out have the weights of its training.
 
-    All processes of a network that is divided call this together.
+    All processes of a sharded network call this together.
 
     Args:
-        state: the layers that the file has.
+        state: Layers that the file has.
         entry: Entry of the file about its base.
 
     Raises:
-        AsdfError: they have others.
+        AsdfError: the weights differ.
     """
     check_entry(entry, path)
     base = base_of(network)
@@ -129,7 +129,7 @@ def check_base(
 
 
 def compare_with_base(network: nn.Module, state: Mapping[str, Tensor]) -> None:
-    """Forget the base of a network that a whole file has filled with other numbers."""
+    """Forget the base of a network that a complete file has filled with other weights."""
     base = base_of(network)
     if base is None:
         return
@@ -142,20 +142,20 @@ def compare_with_base(network: nn.Module, state: Mapping[str, Tensor]) -> None:
 
 
 def find_base(entry: Any, path: Path | None, base: str | None) -> str:
-    """Return where the pretrained weights of a file are: `base`, or what the file says.
+    """Return the location of a file's pretrained weights: `base`, or the one in the file.
 
     Raises:
-        AsdfError: the entry is damaged, or no file or folder is there.
+        AsdfError: the entry is damaged, or the file or folder does not exist.
     """
     check_entry(entry, path)
     noted = str(entry["weights"])
     weights = noted if base is None else base
     name = hub_name(weights)
-    # The same repository without a commit: that of the file.
+    # For the same repository without a commit, use the file's commit.
     if name is not None and name.revision is None and noted.startswith(f"{name}@"):
         weights = noted
         name = hub_name(noted)
-    # A file's bare name stays a path: only the user may leave 'hub:' out.
+    # A bare name in a file is a path; only the user may omit 'hub:'.
     is_on_hub = name is not None and (name.is_explicit or base is not None)
     if is_on_hub or weights.startswith(BUNDLE) or Path(weights).exists():
         return weights
@@ -168,10 +168,10 @@ def find_base(entry: Any, path: Path | None, base: str | None) -> str:
 
 
 def check_entry(entry: Any, path: Path | None) -> None:
-    """Make sure that a file's words on its base can be read.
+    """Check that a file's entry about its base is valid.
 
     Raises:
-        AsdfError: they are damaged.
+        AsdfError: the entry is damaged.
     """
     if isinstance(entry, Mapping):
         values = (entry.get("weights"), entry.get("digest"))

@@ -1,9 +1,9 @@
-"""Networks that files describe, compared with the files before memory is taken for them.
+"""Networks described by files, compared with the files before memory is used for them.
 
-Invariant: nothing is imported that a file names, but classes of ours and those in a folder that the
-caller names. A network of ours is built only if each of its layers is in the file, in its shape; so
-a file cannot ask for more memory than it brings. Shapes come from torch's meta device, where
-tensors have no numbers.
+Invariant: only classes of ours, or in a folder that the caller names, are imported for a file. A
+network of ours is built only if each of its layers is in the file with its shape, so a file cannot
+request more memory than it justifies. Shapes come from torch's meta device, where tensors have no
+values.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ OURS = "asdf.networks"
 _MAX_LAYERS = 1000
 
 Build = Callable[[Sections, Path | None], nn.Module]
-"""Builds the network of settings, with the pretrained weights that they name."""
+"""A function that builds the network of settings, with their pretrained weights."""
 
 
 @dataclass(frozen=True)
 class DescribedNetwork:
-    """A network as a file describes it, with the layers of the file.
+    """A network described by a file, with the layers of the file.
 
     Attributes:
         settings: Settings that build the network.
-        state: Layers of the file, which those of a class of ours are compared with.
-        source: Name of the file in messages.
+        state: Layers of the file, with which those of a class of ours are compared.
+        source: Name of the file for messages.
         folder: Folder that holds the module of a user's own network class.
-        advice, ignored, own_names: as of `check_layers`.
+        advice, ignored, own_names: Arguments for `check_layers`.
     """
 
     settings: Sections
@@ -64,10 +64,10 @@ class DescribedNetwork:
     own_names: Mapping[str, str] = field(default_factory=dict)
 
     def build(self) -> nn.Module:
-        """Build the network for the layers of the file, which are not loaded.
+        """Build the network for the layers of the file, without loading them.
 
         Raises:
-            UsageError: there is no such `folder`.
+            UsageError: `folder` does not exist.
             AsdfError: the class is neither ours nor in `folder`, the file lacks layers of the
                 network, or the network cannot be built.
         """
@@ -80,13 +80,13 @@ class DescribedNetwork:
             return build_network(settings, self.folder)
 
     def build_on_base(self, weights: str, build: Build) -> nn.Module:
-        """Build the network of a file that holds only what was trained, on pretrained weights.
+        """Build the network of a file with only trained weights, on pretrained weights.
 
         Args:
             weights: Pretrained weights, as `front_end.weights` names them.
 
         Raises:
-            UsageError, AsdfError: as `build`; the weights cannot be read.
+            UsageError, AsdfError: as in `build`, or the weights cannot be read.
         """
         if self._is_ours():
             # The base has the layers that the file lacks; no encoder has as many as the limit.
@@ -101,7 +101,7 @@ class DescribedNetwork:
             return build(self._with_weights(weights), self.folder)
 
     def _with_weights(self, weights: str | None) -> Sections:
-        """Return the settings with other weights: those that training began with may be gone."""
+        """Return the settings with other weights, since the original ones may be gone."""
         front_end = replace(self.settings.front_end, weights=weights)
         return replace(self.settings, front_end=front_end)
 
@@ -109,16 +109,16 @@ class DescribedNetwork:
         name = self.settings.network.network_class.rpartition(".")[2]
         names = dict(self.own_names)
         if names:
-            # Published files name what stands behind a front end as if it stood alone.
+            # Published files name the part after a front end as if it stood alone.
             names = {**{each: each.removeprefix("back_end.") for each in shapes}, **names}
         check_layers(shapes, self.state, name, self.source, advice, self.ignored, names)
 
     def _is_ours(self) -> bool:
-        """Return whether all classes that the file names are ours; others have to lie in `folder`.
+        """Return whether all classes in the file are ours; others must lie in `folder`.
 
         Raises:
-            UsageError: there is no such `folder`.
-            AsdfError: a class is neither ours nor in it.
+            UsageError: `folder` does not exist.
+            AsdfError: a class is neither ours nor in the folder.
         """
         folder = self.folder
         if folder is not None and not folder.is_dir():
@@ -136,10 +136,10 @@ class DescribedNetwork:
         return not others
 
     def _outline(self, layers: int) -> nn.Module:
-        """Return the network without numbers; it has no more than `layers` layers.
+        """Return the network without values, with at most `layers` layers.
 
         Raises:
-            AsdfError: it is described with more, or the settings build no network.
+            AsdfError: its description has more layers, or the settings build no network.
         """
         described = self._count_described()
         if described > layers:
@@ -169,19 +169,19 @@ class DescribedNetwork:
 
 
 def is_ours(class_path: str, where: str) -> bool:
-    """Whether `asdf.networks` itself defines this class; another module is not even imported.
+    """Whether `asdf.networks` itself defines this class; other modules are not even imported.
 
     Raises:
-        UsageError: the path leads into `asdf.networks`, but to no network.
+        UsageError: the path points into `asdf.networks`, but not to a network.
     """
     if not class_path.startswith(f"{OURS}."):
         return False
-    # By the module that defines it: asdf.networks also has names of others that it imports.
+    # By the defining module, since asdf.networks also imports names of others.
     return find_class(class_path, None, where, nn.Module).__module__.startswith(f"{OURS}.")
 
 
 def check_folder(class_path: str, folder: Path | None, source: str) -> None:
-    """Accept a class whose module lies in `folder`; a file may not name other code to import."""
+    """Accept a class whose module lies in `folder`, since files may not name other code."""
     if folder is not None:
         module = class_path.partition(".")[0]
         as_file = folder / f"{module}.py"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-# The usual slip is the order of words: `score call.wav network.pt`.
+# The usual mistake is the order of arguments: `score call.wav network.pt`.
 _RECORDINGS = {
     b"RIFF": "RIFF, as WAV files begin",
     b"RF64": "RF64, a large WAV file",
@@ -17,12 +17,12 @@ _RECORDINGS = {
 }
 _WEB_PAGES = (b"<!doctype", b"<html", b"<?xml")
 _START_BYTES = 64
-# A clone without git-lfs has such texts of some hundred bytes under the files' names.
+# A clone without git-lfs has such texts of some hundred bytes instead of the files.
 _POINTER = b"version https://git-lfs"
 
 
 def other_kind(path: Path) -> str | None:
-    """Return what a file is, if it is no network but often taken for one."""
+    """Return what a file is, if it is not a network but often mistaken for one."""
     with path.open("rb") as file:
         start = file.read(_START_BYTES)
     for magic, kind in _RECORDINGS.items():
@@ -37,5 +37,5 @@ def other_kind(path: Path) -> str | None:
 
 def is_web_page(start: bytes) -> bool:
     """Whether a file that begins with these bytes is HTML."""
-    # A byte order mark and blank lines may stand before the first tag.
+    # A byte order mark and blank lines may precede the first tag.
     return start.lstrip(b"\xef\xbb\xbf \t\r\n").lower().startswith(_WEB_PAGES)

@@ -1,8 +1,7 @@
-"""Whether weights fit a network, layer by layer; and names of layers in messages.
+"""Comparison of weights with a network, layer by layer, and names of layers for messages.
 
-Invariant: after a load every layer holds the file's numbers. A layer that the file lacks, has in
-another shape, or has besides the network's is an error that names it, never a layer left at random
-or left out.
+Invariant: after loading, every layer holds the file's values. Layers that are missing, unknown or
+of another shape give an error that names them; none stays random or is ignored silently.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ from asdf.errors import AsdfError
 from asdf.text import and_more, shorten
 
 PUBLISHED_FRONT_END = "ssl_model.model."
-"""How the names of a front end's layers begin in SSL_Anti-spoofing's files."""
+"""Prefix of a front end's layers in SSL_Anti-spoofing's files."""
 
 ANTIDEEPFAKE_FRONT_END = "m_ssl.model."
-"""How they begin in AntiDeepfake's."""
+"""Prefix of a front end's layers in AntiDeepfake's files."""
 
 SPECTRA_FRONT_END = "ssl_encoder.model."
-"""How they begin in lab260's Spectra files, followed by the names of transformers."""
+"""Prefix in lab260's Spectra files, followed by the names of transformers."""
 
 PUBLISHED_FRONT_ENDS = (PUBLISHED_FRONT_END, ANTIDEEPFAKE_FRONT_END, SPECTRA_FRONT_END)
 
@@ -48,7 +47,7 @@ class LayerDifferences:
     unknown: list[str]
 
     def describe(self) -> str:
-        """Return the numbers and first names of each kind; an empty text where the file fits."""
+        """Return the number and first names of each kind; '' if the file fits."""
         faults = {
             "missing from the file": self.missing,
             "of another shape": self.misshapen,
@@ -67,12 +66,12 @@ def compare_layers(
     ignored: Collection[str] = (),
     own_names: Mapping[str, str] | None = None,
 ) -> LayerDifferences:
-    """Compare the layers of a file with the `shapes` of a network's.
+    """Compare the layers of a file with the `shapes` of a network's layers.
 
     Args:
-        state: the file's layers; one that is no tensor is of another shape.
-        ignored: names that the file may hold and the network need not have.
-        own_names: names that the file itself has for its layers, by the network's.
+        state: Layers of the file; one that is not a tensor counts as having another shape.
+        ignored: Names that the file may have and the network need not have.
+        own_names: Names in the file itself for its layers, by the network's names.
     """
     own = own_names or {}
     misshapen = []
@@ -100,16 +99,16 @@ def check_layers(
     ignored: Collection[str] = (),
     own_names: Mapping[str, str] | None = None,
 ) -> None:
-    """Check that a file has each layer of a network, in its shape, and no others.
+    """Check that a file has exactly the layers of a network, in their shapes.
 
     Args:
-        network, source: Names of the network and of the file in the message.
+        network, source: Names of the network and of the file for the message.
         advice: Advice about layers that differ.
-        ignored: names that the file may hold and the network need not have.
-        own_names: as of `compare_layers`.
+        ignored: Names that the file may have and the network need not have.
+        own_names: Names in the file itself, as in `compare_layers`.
 
     Raises:
-        AsdfError: names the layers that are missing, of another shape, or unknown.
+        AsdfError: layers are missing, unknown or of another shape; the message names them.
     """
     differences = compare_layers(shapes, state, ignored, own_names).describe()
     if differences:
@@ -129,19 +128,19 @@ def load_layers(
 ) -> None:
     """Load every layer of `module`, or none; `source`, `advice` and `ignored` as of `check_layers`.
 
-    A network that is divided over the processes gets the parts of this one.
+    In a sharded network, each process gets its shards.
 
     Args:
-        absent: layers that the file lacks and that stay as they are.
+        absent: Names of layers that the file lacks and that stay unchanged.
 
     Raises:
-        AsdfError: names the layers that are missing, of another shape, or unknown.
+        AsdfError: layers are missing, unknown or of another shape; the message names them.
     """
     layers = {name: layer for name, layer in module.state_dict().items() if name not in absent}
     shapes = {name: tensor.shape for name, tensor in layers.items()}
-    # Before load_state_dict, which has copied what fits by the time it raises.
+    # Before load_state_dict, which has copied the fitting layers by the time it raises.
     check_layers(shapes, state, type(module).__name__, source, advice, ignored)
-    # Only the network's names: load_state_dict would refuse the `ignored` ones.
+    # Only the network's names, since load_state_dict would refuse the `ignored` ones.
     module.load_state_dict(
         {name: divided_like(layer, state[name]) for name, layer in layers.items()},
         strict=not absent,
@@ -150,7 +149,7 @@ def load_layers(
 
 
 def describe_layers(layers: Mapping[str, Tensor]) -> str:
-    """Return in words the names and shapes of the first layers, and how many more there are."""
+    """Describe the names and shapes of the first layers, and the number of others."""
     shown = [
         f"{shorten(name)} ({_describe(tensor.shape)})"
         for name, tensor in islice(layers.items(), _LAYERS_SHOWN)
@@ -160,7 +159,7 @@ def describe_layers(layers: Mapping[str, Tensor]) -> str:
 
 
 def by_module(names: Iterable[str]) -> str:
-    """Return the modules of these layers, each by the innermost part that has all of its layers."""
+    """Return the modules of these layers, each by the innermost part with all of its layers."""
     modules: dict[str, list[list[str]]] = {}
     for name in names:
         for prefix in PUBLISHED_FRONT_ENDS:
@@ -172,7 +171,7 @@ def by_module(names: Iterable[str]) -> str:
         if len(layers) == 1:
             described.append(".".join(layers[0]))
             continue
-        # As deep as the shortest name: a shared part has to be in all of them.
+        # Up to the depth of the shortest name, since a common part must be in all of them.
         levels = zip(*(parts[1:-1] for parts in layers), strict=False)
         shared = takewhile(lambda level: len(set(level)) == 1, levels)
         described.append(".".join([first, *(level[0] for level in shared), "*"]))
@@ -180,7 +179,7 @@ def by_module(names: Iterable[str]) -> str:
 
 
 def first_names(names: list[str]) -> str:
-    """Return the first of these names, and how many more there are."""
+    """Return the first of these names, and the number of others."""
     return and_more(names, _NAMES_SHOWN)
 
 

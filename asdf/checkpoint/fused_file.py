@@ -1,8 +1,8 @@
-"""A fused system's file: which networks, how their scores become one, and a calibration.
+"""The file of a fused system: its networks, the fusion of their scores, and a calibration.
 
-Invariant: it is plain JSON, of which nothing is executed, and each network is the very file that
-the fusion was made for, by its SHA-256; paths are relative to the file, so that a folder with all
-of them can be moved.
+Invariant: it is plain JSON, nothing of which is executed, and each network is exactly the file that
+the fusion was made for, by its SHA-256. Paths are relative to the file, so a folder with all of
+them can be moved.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class FusedNetwork:
     """A network of a fused system.
 
     Attributes:
-        path: Path as the file has it: relative to it or absolute, a name of the hub, or 'small'.
+        path: Path in the file: relative to it or absolute, a name on the hub, or 'small'.
         sha256: SHA-256 of its file, or of the files of its folder.
     """
 
@@ -46,14 +46,14 @@ class FusedNetwork:
 
 @dataclass(frozen=True)
 class FusedSystem:
-    """What the file of a fused system holds.
+    """The content of a fused system's file.
 
     Attributes:
-        networks: in the order of the fusion's weights.
-        calibration: Calibration of fused scores; None: none.
-        development: Facts about the set that it was fitted to; plain values.
-        others: further entries, as of a newer version, which are written again.
-        panel: Panel that the networks are; None: they are no panel.
+        networks: Networks, in the order of the fusion's weights.
+        calibration: Calibration of fused scores; None without one.
+        development: Facts about the set that it was fitted to, as plain values.
+        others: Further entries, for example of a newer version, which are preserved.
+        panel: Panel formed by the networks; None if they are not a panel.
     """
 
     networks: tuple[FusedNetwork, ...]
@@ -65,7 +65,7 @@ class FusedSystem:
 
 
 def is_fused_file(path: AnyPath) -> bool:
-    """Whether a path that stands for a network is that of a fused system."""
+    """Whether a network path is that of a fused system."""
     return Path(path).suffix.lower() == SUFFIX and not Path(path).is_dir()
 
 
@@ -73,7 +73,7 @@ def write_fused_file(path: Path, system: FusedSystem) -> None:
     """Write a fused system.
 
     Raises:
-        AsdfError: it cannot be written.
+        AsdfError: the file cannot be written.
     """
     calibration = None if system.calibration is None else system.calibration.content()
     content = {
@@ -91,10 +91,10 @@ def write_fused_file(path: Path, system: FusedSystem) -> None:
 
 
 def read_fused_file(path: Path) -> FusedSystem:
-    """Read a fused system; its networks are not opened.
+    """Read a fused system without opening its networks.
 
     Raises:
-        AsdfError: there is no such file, or it is no fused system.
+        AsdfError: the file does not exist, or is not a fused system.
     """
     content = _read_json(path)
     if not isinstance(content, dict) or content.get("format") != FORMAT:
@@ -149,20 +149,20 @@ def _parse_network(entry: Any) -> FusedNetwork | None:
 
 
 def describe_networks(named: Sequence[str], paths: Sequence[Path], out: Path) -> list[FusedNetwork]:
-    """Return networks as the file `out` names them.
+    """Return the entries of networks for the file `out`.
 
     Args:
-        named: as the user names them.
-        paths: where they are (`asdf.interchange.find_network`).
+        named: Names of the networks, as the user gave them.
+        paths: Paths of the networks (`asdf.interchange.find_network`).
 
     Raises:
-        AsdfError: there is no such network.
+        AsdfError: a network does not exist.
     """
     networks = []
     folder = out.resolve().parent
     for name, path in zip(named, paths, strict=True):
         if path == NETWORK:
-            # Its path is another on each machine.
+            # Its path differs between machines.
             written = SMALL
         else:
             written = name if parse_name(name) else os.path.relpath(path.resolve(), folder)
@@ -171,7 +171,7 @@ def describe_networks(named: Sequence[str], paths: Sequence[Path], out: Path) ->
 
 
 def locate_network(network: FusedNetwork, file: Path) -> str:
-    """Return a network of the fused system in `file` as `find_network` takes it."""
+    """Return a network of the fused system in `file`, in the form for `find_network`."""
     if parse_name(network.path):
         return network.path
     path = file.resolve().parent / network.path
@@ -181,14 +181,14 @@ def locate_network(network: FusedNetwork, file: Path) -> str:
 
 
 def check_network(network: FusedNetwork, path: Path, file: Path) -> None:
-    """Refuse another network than the one that a fused system was made for.
+    """Refuse a network other than the one that a fused system was made for.
 
     Args:
-        path: where it is.
+        path: Path of the network.
         file: File of the fused system.
 
     Raises:
-        AsdfError: it is missing or was changed.
+        AsdfError: the network is missing or was changed.
     """
     if _digest(path) != network.sha256:
         raise AsdfError(
@@ -201,7 +201,7 @@ def _digest(path: Path) -> str:
     if not path.exists():
         raise AsdfError(f"there is no network {path}. The paths in a fused system lead from it.")
     try:
-        # Of a file, what `sha256sum` prints.
+        # For a file, the output of `sha256sum`.
         return digest_of(path) if path.is_dir() else sha256_of(path)
     except OSError as error:
         raise AsdfError(f"cannot read {path}: {error.strerror or error}.") from None

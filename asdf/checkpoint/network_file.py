@@ -1,7 +1,7 @@
-"""What a network file of ASDF holds: weights, the settings that build the network, its training.
+"""The content of ASDF's network files: weights, settings that build the network, its training.
 
-Invariant: entries have the keys that ASDF has always written, which stand in this file only; other
-programs read them. Unknown entries, as of a newer version, are carried along and written again.
+Invariant: entries have the keys that ASDF has always written, defined only in this file, since
+other programs read them. Unknown entries, for example of a newer version, are preserved.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ NETWORK_SECTIONS = (
     *("audio", "front_end", "spectrum", "cqt", "sinc", "moments"),
     *("back_end", "lora", "adapter", "prompt", "language_model", "localisation"),
 )
-"""The sections of settings that say how the project's classes are built."""
+"""Sections of settings that determine how the project's classes are built."""
 
 ORIGINAL_NUMBERS = ("training_loss", "consecutive_lr_updates")
-"""Two numbers of training that the original ASDF looks for, and once kept among the weights."""
+"""Two numbers that the original ASDF expects, and once saved among the weights."""
 
-# The keys of a file, in the order in which they are written, by the attributes of `NetworkFile`.
+# The keys of a file by attribute of `NetworkFile`, in the order in which they are written.
 _KEYS = {
     "format": "format",
     "version": "version",
@@ -71,7 +71,7 @@ _KEYS = {
     "averaged": "averaged",
     "parts": "parts",
 }
-# What is known of a network besides its weights, when its training is left behind.
+# Attributes that remain known when the training is left out.
 _DESCRIPTION = (
     "format",
     "version",
@@ -89,7 +89,7 @@ _DESCRIPTION = (
 
 
 class OtherLayoutError(AsdfError):
-    """The file is not a network of ASDF; it may be a detector of another program."""
+    """The file is not a network of ASDF, but possibly a detector of another program."""
 
 
 @dataclass
@@ -97,28 +97,28 @@ class NetworkFile:
     """A network with all that its file holds; what a file lacks is None.
 
     Attributes:
-        state: the weights by the names of the network's layers.
-        format: 'asdf' in all files of ours; None in those of the original ASDF.
-        network_class: the class path of the network.
-        loss: Description of a loss that is a part of the network (`attached_parts`).
-        sources: Head of a network that traces sources, described by `describe_heads`.
-        heads: Heads of other tasks, likewise, by key.
-        settings: plain values of all sections, by section and name.
-        base: Pretrained weights that give the layers that `state` lacks; None where it has all.
-        pretrained: the repository of the hub, with its commit, whose weights training began with;
-            None without one.
-        merged: the section `lora` of a network whose updates are merged into its weights.
-        optimiser_state, scaler_state, progress: States that going on with the training needs.
-        unaveraged_state: where `state` holds moving averages, the weights that training goes on
-            from (`asdf.training.weight_average`).
-        calibration: Map by which scores become log-likelihood ratios.
-        evaluation: error rates that were measured.
-        averaged: names of the files whose weights were averaged.
-        others: further entries, by their keys.
-        path: where it was read from, for messages.
-        step_state: State of a training step of a user's (`asdf.training.steps`).
-        parts: Entry of `StoredParts`, where divided tensors lie beside the file and empty ones are
-            in their place.
+        state: Weights, by the names of the network's layers.
+        format: Format of the file: 'asdf' for ours; None for those of the original ASDF.
+        network_class: Class path of the network.
+        loss: Description of an attached loss (`attached_parts`).
+        sources: Description of the head for source tracing, from `describe_heads`.
+        heads: Descriptions of other tasks' heads, by key.
+        settings: Settings of all sections as plain values, by section and name.
+        base: Pretrained weights with the layers that `state` lacks; None if it has all.
+        pretrained: Repository and commit on the hub of the weights that training began with; None
+            without one.
+        merged: Section `lora` of a network whose updates are merged into its weights.
+        optimiser_state, scaler_state, progress: States for resuming the training.
+        unaveraged_state: Weights from which training continues, if `state` holds moving averages
+            (`asdf.training.weight_average`).
+        calibration: Map from scores to log-likelihood ratios.
+        evaluation: Error rates that were measured.
+        averaged: Names of the files whose weights were averaged.
+        others: Further entries, by key.
+        path: Path that it was read from, for messages.
+        step_state: State of a user's training step (`asdf.training.steps`).
+        parts: Entry of `StoredParts`, if sharded tensors are stored beside the file and replaced by
+            empty ones in it.
 
     Examples:
         >>> from asdf.interchange import read_network
@@ -154,20 +154,20 @@ class NetworkFile:
 
     @classmethod
     def from_network(cls, network: nn.Module, settings: Sections, **entries: Any) -> NetworkFile:
-        """Return what a file holds of every network, checkpoint or not, and further `entries`.
+        """Return the file content common to all networks, with further `entries`.
 
         Raises:
-            AsdfError: a front end has not yet got the weights that its settings name.
+            AsdfError: a front end's pretrained weights have not been loaded.
         """
         for module in network.modules():
-            # Such a file would claim pretrained weights and hold random ones.
+            # Such a file would claim pretrained weights but hold random ones.
             if isinstance(module, FrontEnd):
                 module.check_loaded()
         pretrained = {
             module.pretrained for module in network.modules() if isinstance(module, FrontEnd)
         }
         front_end = self_contained(settings.front_end, network)
-        # The file has all numbers, and where training began is a path of some machine.
+        # The file has all weights, and the initial network is a path on some machine.
         trained = replace(settings.network, initial_network=None)
         state = network.state_dict()
         heads = describe_heads(network)
@@ -185,17 +185,17 @@ class NetworkFile:
             sources=heads.pop("sources", None),
             heads=heads or None,
             settings=replace(settings, front_end=front_end, network=trained).plain(),
-            # Of several front ends with different weights no repository is named.
+            # With several front ends of different origin, no repository is named.
             pretrained=pretrained.pop() if len(pretrained) == 1 else None,
             **entries,
         )
 
     @classmethod
     def from_content(cls, content: Mapping[str, Any], path: Path) -> NetworkFile:
-        """Return the entries of a file, from the dictionary that it holds.
+        """Return the entries of a file from its dictionary.
 
         Raises:
-            AsdfError: it holds no weights, or layers without names.
+            AsdfError: it has no weights, or layers without names.
         """
         if not isinstance(content.get(OUR_KEY), dict):
             raise OtherLayoutError(
@@ -214,53 +214,53 @@ class NetworkFile:
     def from_description(
         cls, description: Mapping[str, Any], state: dict[str, Any], path: Path
     ) -> NetworkFile:
-        """Return the file of a `description`, as `description()` gives it, and the weights."""
+        """Return the file for a `description`, as made by `description()`, and the weights."""
         return cls.from_content({**description, OUR_KEY: state}, path)
 
     @property
     def is_described(self) -> bool:
-        """Whether the file says of which network the weights are."""
+        """Whether the file states which network the weights belong to."""
         return self.format == FORMAT and self.settings is not None
 
     @property
     def all_heads(self) -> dict[str, Any]:
-        """Entries on the heads of tasks, by key."""
+        """The entries of all tasks' heads, by key."""
         heads = self.heads if isinstance(self.heads, dict) else {}
         return heads if self.sources is None else {"sources": self.sources, **heads}
 
     def content(self) -> dict[str, Any]:
-        """Return the dictionary that is written, by the keys of a file."""
+        """Return the dictionary to write, by the keys of a file."""
         entries: dict[str, Any] = {}
         for attribute, key in _KEYS.items():
             value = getattr(self, attribute)
             if value is not None:
                 entries[key] = value
-        # The original ASDF looks for them at the top of the file.
+        # The original ASDF expects them at the top level of the file.
         if isinstance(self.progress, Mapping):
             for name in ORIGINAL_NUMBERS:
                 if name in self.progress:
                     entries[name] = self.progress[name]
-        # A newer version's entries: an old ASDF that calibrates a file must not drop them.
+        # Preserve a newer version's entries, for example if an old ASDF calibrates the file.
         return entries | self.others
 
     def description(self) -> dict[str, Any]:
-        """Return how the network is built and what is known of it: no weights, no training."""
+        """Return how the network is built and what is known of it, without weights and training."""
         content = self.content()
         entries = {key: content[key] for key in _DESCRIPTION if key in content}
         if self.settings is not None:
-            # Where it was made is nobody's business: user names and folders of a cluster are there.
+            # Without paths, which reveal user names and folders of a cluster.
             sections = {name: values for name, values in self.settings.items() if name != "paths"}
             entries["settings"] = sections
         return entries
 
     def training_keys(self) -> list[str]:
-        """Return the keys of entries that are neither the weights nor known of the network."""
+        """Return the keys of entries that are neither weights nor facts about the network."""
         return [str(key) for key in self.content() if key not in (*_DESCRIPTION, OUR_KEY)]
 
     def with_weights(self, state: dict[str, Any], averaged: list[str]) -> NetworkFile:
         """Return a file of the same network with other weights, the mean of those `averaged`.
 
-        What was learnt or measured with the weights of this file is left out.
+        Everything learned or measured with the weights of this file is left out.
         """
         return NetworkFile(
             state=state,
@@ -277,21 +277,21 @@ class NetworkFile:
         )
 
     def stored_parts(self) -> StoredParts | None:
-        """Return where the divided tensors are; None where the file has all.
+        """Return the location of the sharded tensors; None if the file has all tensors.
 
         Raises:
-            AsdfError: the entry on them is damaged.
+            AsdfError: the entry is damaged.
         """
         if self.parts is None or self.path is None:
             return None
         return StoredParts.from_entry(self.parts, self.path)
 
     def with_tensors(self, tensors: Mapping[KeyPath, Tensor]) -> NetworkFile:
-        """Return a file that has all `tensors`, which lay beside it."""
+        """Return a file with all `tensors`, which were stored beside it."""
         return NetworkFile(**{**put_back(vars(self), tensors), "parts": None})
 
     def without_training(self) -> NetworkFile:
-        """Return a file of the same network without what going on with its training needs."""
+        """Return a file of the same network without the states for resuming its training."""
         return replace(
             self,
             optimiser_state=None,
@@ -302,19 +302,19 @@ class NetworkFile:
         )
 
     def whole(self, state: dict[str, Any], updates_merged: bool) -> NetworkFile:
-        """Return the file of the same network with all of its layers, in `state`.
+        """Return a file of the same network with all of its layers, from `state`.
 
         Args:
-            updates_merged: whether they have the updates of LoRA, which the file's own have not.
+            updates_merged: Whether `state` includes LoRA's updates, unlike the file's own weights.
         """
-        # A loss that gives no scores is no part of a network that is read.
+        # A loss without scores is not part of a restored network.
         losses = {name: value for name, value in self.state.items() if name.startswith(PREFIX)}
         file = replace(self, state={**losses, **state}, base=None)
         if updates_merged and self.settings is not None:
             lora = self.settings.get("lora", {})
             file.merged = lora
             file.settings = {**self.settings, "lora": {**lora, "rank": 0}}
-            # They are of the updates.
+            # These belong to the updates.
             file.optimiser_state = None
             file.scaler_state = None
         return file
@@ -325,13 +325,13 @@ class NetworkFile:
         names: Collection[str] | None = None,
         folder: Path | None = None,
     ) -> Sections:
-        """Return the file's settings over `base` or else the defaults.
+        """Return the file's settings over `base`, or over the defaults.
 
-        Settings that are not known here are ignored with a warning.
+        Unknown settings are ignored with a warning.
 
         Args:
-            names: the sections to take from the file; None: all.
-            folder: where modules of the user's classes lie, which may declare sections.
+            names: Sections to take from the file; None for all.
+            folder: Folder with the modules of the user's classes, which may declare sections.
 
         Raises:
             AsdfError: a value does not fit its setting.
@@ -343,13 +343,13 @@ class NetworkFile:
         catalogue = our_catalogue().with_sections(declared)
         sections = replace(start, declared=dict(start.declared))
         for name, kind in catalogue.sections.items():
-            # Copies: those of `base` stay as they are.
+            # Copies, so that those of `base` are unchanged.
             start_values = vars(getattr(start, name)) if hasattr(start, name) else {}
             if name in section_types():
                 setattr(sections, name, kind(**start_values))
             else:
                 sections.declared[name] = kind(**start_values)
-        # Unlike in a config they are no error: nobody can fix a file of weights.
+        # Unlike in a config, these are no errors, since nobody can fix a file of weights.
         unknown = []
         for full_name, value in self._values(names):
             if full_name in catalogue.settings:
@@ -365,21 +365,21 @@ class NetworkFile:
         return sections
 
     def _others_classes(self) -> list[tuple[str, str]]:
-        """Return the settings that name classes which are not the project's, and these classes."""
+        """Return the settings that name classes outside the project, and these classes."""
         classes: list[tuple[str, str]] = []
         for setting, value in self._values(None):
             if setting in class_settings() and isinstance(value, str | list | tuple):
                 texts = [value] if isinstance(value, str) else value
-                # Short names are the project's, also where they stand for classes of torch.
+                # Short names are the project's, even if they stand for classes of torch.
                 paths = [text for text in texts if class_path_of(setting, str(text)) == text]
                 classes += [(setting, path) for path in paths if not is_ours(path)]
         return classes
 
     def _declared_in(self, folder: Path) -> dict[str, type]:
-        """Return the sections that the classes of the file declare whose modules `folder` has."""
+        """Return the sections declared by classes of the file whose modules are in `folder`."""
         declared: dict[str, type] = {}
         for setting, class_path in self._others_classes():
-            # Modules elsewhere are not imported: a file may not choose what code runs.
+            # Modules elsewhere are not imported, since a file may not choose which code runs.
             if module_file(class_path.rpartition(".")[0], folder):
                 kind = declared_by(class_path, setting, folder)
                 if kind is not None:
@@ -410,7 +410,7 @@ def write_network_file(path: str | Path, file: NetworkFile) -> None:
     """Write `file` to `path` atomically.
 
     Raises:
-        AsdfError: the folder cannot be written or the disk is full; what was at `path` is
+        AsdfError: the folder cannot be written or the disk is full; an existing file at `path` is
             unchanged.
     """
     write_weights_file(Path(path), file.content())

@@ -1,9 +1,8 @@
-"""Networks from their own files: a detector comes back from its file alone.
+"""Restoring networks from their own files, which are sufficient to build a detector.
 
 Invariant: nothing in a file is executed. A file names its network's class, and only a class of
-`asdf.networks`, or one in a folder that the caller names, is built; the rest of the file is plain
-values and tensors. The same file gives the same network on every machine, whatever the settings
-there are.
+`asdf.networks`, or in a folder that the caller names, is built; the rest of the file is plain
+values and tensors. A file gives the same network on every machine, whatever the settings there.
 """
 
 from __future__ import annotations
@@ -48,14 +47,14 @@ def rebuild_network(
     folder: Path | None = None,
     base: str | None = None,
 ) -> tuple[nn.Module, NetworkFile]:
-    """Rebuild the network of a file, in eval mode on the CPU; return all else that it holds, too.
+    """Rebuild the network of a file, in eval mode on the CPU; also return the file's content.
 
     Args:
         build: Function that builds a network on its base, the pretrained weights.
-        path, folder, base: as of `asdf.interchange.read_network`.
+        path, folder, base: Arguments as in `asdf.interchange.read_network`.
 
     Raises:
-        AsdfError: as `asdf.interchange.read_network`.
+        AsdfError: as in `asdf.interchange.read_network`.
     """
     file = read_network_file(path)
     if not file.is_described:
@@ -63,7 +62,7 @@ def rebuild_network(
             f"{path} holds weights, but does not say of which network. Turn it into a network of "
             f"ASDF first: python -m asdf import {path} OUT"
         )
-    # A layer that is no tensor is named by the check of layers, as one of another shape.
+    # The check of layers reports an entry that is not a tensor as one of another shape.
     tensors = {name: value for name, value in file.state.items() if isinstance(value, Tensor)}
     check_tensors(tensors, path)
     described = _describe(file, folder)
@@ -72,7 +71,7 @@ def rebuild_network(
     if file.base is None:
         network = bare.build()
     else:
-        # Only the layers of the base are loaded by now.
+        # Only the layers of the base are loaded so far.
         network = bare.build_on_base(find_base(file.base, file.path, base), build)
     _fill(network, file, described)
     merged = merge_updates(network)
@@ -82,7 +81,7 @@ def rebuild_network(
 
 
 def _describe(file: NetworkFile, folder: Path | None) -> DescribedNetwork:
-    """Return the network of a file with all layers that the file has."""
+    """Return the network of a file, described with all layers of the file."""
     return DescribedNetwork(
         file.to_sections(folder=folder),
         file.state,
@@ -94,14 +93,14 @@ def _describe(file: NetworkFile, folder: Path | None) -> DescribedNetwork:
 
 
 def read_network_file(path: Path, mapped: bool = False, whole: bool = True) -> NetworkFile:
-    """Read a network file on the CPU; or a safetensors file or a folder, as `export` writes them.
+    """Read a network file on the CPU, or a safetensors file or folder written by `export`.
 
     Args:
-        mapped: as of `read_weights_file`; a new file may be put at `path` meanwhile.
-        whole: Whether tensors that lie beside the file in parts are read, too, into memory.
+        mapped: Whether values are read lazily, as in `read_weights_file`; the file may be replaced.
+        whole: Whether tensors stored beside the file are also read into memory.
 
     Raises:
-        AsdfError: there is no such file, or it is no network; or its parts are damaged.
+        AsdfError: the file does not exist or is not a network, or its parts are damaged.
     """
     if is_hub_folder(path):
         return read_hub_folder(path)
@@ -113,11 +112,11 @@ def read_network_file(path: Path, mapped: bool = False, whole: bool = True) -> N
 
 
 def fill_network(network: nn.Module, file: NetworkFile) -> None:
-    """Put the weights of `file` into `network`.
+    """Load the weights of `file` into `network`.
 
     Raises:
-        AsdfError: the file is of another network or loss, or belongs to other pretrained weights
-            than the network has; `network` is then unchanged.
+        AsdfError: the file is of another network or loss, or belongs to other pretrained weights;
+            `network` is then unchanged.
     """
     described = describe_loss(network)
     if file.loss != described:
@@ -146,7 +145,7 @@ def fill_for_scoring(network: nn.Module, file: NetworkFile, folder: Path | None 
     Raises:
         AsdfError: the file is of another network, or its loss cannot be built.
     """
-    # The settings of a file that describes no network are of no use, and need not be sound.
+    # The settings of a file without a network description are not needed and may be invalid.
     has_parts = file.loss is not None or bool(file.all_heads)
     _fill(network, file, _describe(file, folder) if has_parts else None)
 
@@ -162,7 +161,7 @@ def _fill(network: nn.Module, file: NetworkFile, described: DescribedNetwork | N
 
 
 def _load(network: nn.Module, file: NetworkFile, state: dict[str, Any]) -> None:
-    """Put `state`, of `file`, into the network; layers that the file leaves out are its base's."""
+    """Load `state`, from `file`, into the network; omitted layers are those of its base."""
     absent: list[str] = []
     if file.base is not None:
         check_base(network, state, file.base, file.path)
@@ -170,12 +169,12 @@ def _load(network: nn.Module, file: NetworkFile, state: dict[str, Any]) -> None:
     load_layers(network, state, str(file.path), _advice_for(file), ORIGINAL_NUMBERS, absent)
     for module in network.modules():
         if isinstance(module, FrontEnd):
-            # Of the run that wrote the file: its name may mean another commit by now.
+            # The one in the file, since its name may refer to another commit by now.
             module.pretrained = file.pretrained if isinstance(file.pretrained, str) else None
 
 
 def _name_loss(entry: Any) -> str:
-    """Return the class in a file's entry on its loss."""
+    """Return the class name in a file's entry about its loss."""
     if not isinstance(entry, dict):
         return "a loss without numbers of its own"
     return f"the loss {shorten(str(entry.get('class')))} of {entry.get('dimension')} numbers"

@@ -1,7 +1,7 @@
-"""Numbers of numpy's in a checkpoint, such as fairseq's validation loss, read as Python's own.
+"""Numpy numbers in a checkpoint, such as fairseq's validation loss, read as Python numbers.
 
-Invariant: nothing of numpy's is called with what a file says. A type of numpy's may be of any size
-and of any structure, and the file that names one is as small as its name.
+Invariant: no numpy function is called with content of a file, since numpy types may have any size
+and structure although the file that names one is small.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from asdf.text import printable, shorten
 
-# Neither 'O', which is any object, nor 'S' and 'V', which are of any size.
+# Neither 'O', which is any object, nor 'S' and 'V', which have any size.
 _KINDS = ("b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8")
 
 
@@ -29,13 +29,13 @@ class NumberType:
         self.dtype = np.dtype(name)
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        """Set the order of bytes; the rest of a state is for types of several numbers."""
+        """Set the byte order; the rest of a state is for types of several numbers."""
         if state[1] in ("<", ">"):
             self.dtype = self.dtype.newbyteorder(state[1])
 
 
 def read_number(kind: NumberType, data: bytes) -> float | int | bool:
-    """Return the number of these bytes, instead of numpy's constructor."""
+    """Return the number for these bytes, in place of numpy's constructor."""
     if not isinstance(kind, NumberType) or not isinstance(data, bytes):
         raise UnpicklingError("it describes a number of numpy's in a way that cannot be followed")
     numbers = np.frombuffer(data, kind.dtype, count=1)
@@ -49,4 +49,4 @@ NUMPY_NUMBERS = [
     (read_number, "numpy.core.multiarray.scalar"),
     (read_number, "numpy._core.multiarray.scalar"),
 ]
-"""As torch's `safe_globals` takes them."""
+"""Types for torch's `safe_globals`."""

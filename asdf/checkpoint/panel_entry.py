@@ -1,7 +1,7 @@
-"""The panel in a fused system's file: its members by name, each with a calibration of its own.
+"""The panel in a fused system's file: its members by name, each with its own calibration.
 
-Invariant: members are those networks of the fused system, in its order, that were competent on the
-control set; what is said of them is plain values.
+Invariant: members are the networks of the fused system, in order, that were competent on the
+control set; information on them is plain values.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ class PanelMember:
 
 @dataclass(frozen=True)
 class Panel:
-    """The members of a panel, and how competent all candidates were.
+    """The members of a panel, and the competence of all candidates.
 
     Attributes:
         members: Members in the order of the fused system's networks.
-        competence: Plain values of each candidate, also of the excluded ones: name, EER with its
-            interval, p-value, whether it is a member, and whether it is turned round.
-        level: Level of the test that excluded some.
+        competence: Plain values of each candidate, including excluded ones: name, EER with
+            interval, p-value, whether it is a member, and whether it is reversed.
+        level: Level of the test that excluded candidates.
     """
 
     members: tuple[PanelMember, ...]
@@ -43,12 +43,12 @@ class Panel:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the members."""
+        """The names of the members."""
         return tuple(member.name for member in self.members)
 
     @property
     def excluded(self) -> tuple[str, ...]:
-        """Names of the candidates that are no members."""
+        """The names of the candidates that are not members."""
         known = [str(candidate.get("name", "")) for candidate in self.competence]
         return tuple(name for name in known if name not in self.names)
 
@@ -76,7 +76,7 @@ class Panel:
 
 
 def read_panel(entry: Any, networks: int, path: object) -> Panel | None:
-    """Read the panel of a fused system's file from its `entry`; None where it has none.
+    """Read the panel of a fused system's file from its `entry`; None if it has none.
 
     Args:
         networks: Number of networks of the fused system.

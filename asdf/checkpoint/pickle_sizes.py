@@ -1,12 +1,11 @@
-"""What a file of `torch.save` claims to hold, compared with the file before it is allocated.
+"""Checks of the sizes that a file of `torch.save` claims, before anything is allocated.
 
-Invariant: only files pass whose records are as they were written, whose storages are no larger than
-their records, and whose calls copy no more values than the file has bytes. torch takes
-a claim at its word: it would read past a record's end, or allocate whatever a number in the file
-says; and it does not look at checksums.
+Invariant: a file passes only if its records are intact, its storages are no larger than their
+records, and its calls copy no more values than the file has bytes. torch trusts these claims: it
+would read past a record's end or allocate any size in the file, and does not verify checksums.
 
-The pickle is followed (`asdf.runs.pickles`), not run. What is only printed and compared is bounded
-after the file was read (`plain_values.py`).
+The pickle is followed (`asdf.runs.pickles`), not executed. Values that are only printed and
+compared are bounded after reading the file (`plain_values.py`).
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ import torch
 
 from asdf.runs.pickles import Name, PickleFollower
 
-# The legacy format begins with a magic number's pickle; a version, the machine's sizes and the
-# content follow.
+# The legacy format begins with the pickle of a magic number, followed by a version, the machine's
+# sizes and the content.
 _BEFORE_STORAGES = 3
 _ELEMENT_SIZES = {
     **dict.fromkeys(("DoubleStorage", "LongStorage", "ComplexFloatStorage"), 8),
@@ -30,22 +29,22 @@ _ELEMENT_SIZES = {
     **dict.fromkeys(("HalfStorage", "BFloat16Storage", "ShortStorage"), 2),
     **dict.fromkeys(("CharStorage", "ByteStorage", "BoolStorage", "UntypedStorage"), 1),
 }
-# complex128; a kind that is not listed counts as the largest, never as too small.
+# complex128; an unlisted type counts as the largest, never as too small.
 _LARGEST_ELEMENT = 16
 
 
 def check_sizes(path: Path) -> bool:
     """Compare the claims of a file with its size, and its records with their checksums.
 
-    The checksums cost one pass over the file in its own order, some gigabytes per second; torch
-    then finds the file in the system's cache. Files of the legacy format have none.
+    The checksums cost one sequential pass over the file, some gigabytes per second; torch then
+    finds the file in the system's cache. Files in the legacy format have none.
 
     Returns:
-        Whether it is a zip, as all but the legacy format are.
+        Whether it is a zip, as all formats but the legacy one are.
 
     Raises:
-        UnpicklingError: the file claims more than it holds, or in a way that cannot be followed.
-        OSError, ValueError, zipfile.BadZipFile: it is damaged, or of another format.
+        UnpicklingError: the file claims more than it holds, or in a way that cannot be checked.
+        OSError, ValueError, zipfile.BadZipFile: the file is damaged, or of another format.
     """
     zipped = zipfile.is_zipfile(path)
     if zipped:
@@ -70,7 +69,7 @@ def _check_zip(path: Path) -> None:
                     raise UnpicklingError(
                         f"its storage {key} claims {claimed:,} bytes and holds {held}"
                     )
-        # After the pickle: a claim is refused without a pass over gigabytes.
+        # After the pickle, so that a false claim is refused without a pass over gigabytes.
         damaged = archive.testzip()
     if damaged:
         raise zipfile.BadZipFile(
@@ -79,11 +78,11 @@ def _check_zip(path: Path) -> None:
 
 
 def _records_of(archive: zipfile.ZipFile, file_size: int) -> dict[str, zipfile.ZipInfo]:
-    """Return the records by name, if torch.save can have written them."""
+    """Return the records by name, if they are as torch.save writes them."""
     records: dict[str, zipfile.ZipInfo] = {}
     claimed = 0
     for entry in archive.infolist():
-        # torch puts all records in a folder that it names after the file.
+        # torch puts all records in a folder named by the file.
         name = entry.filename.partition("/")[2]
         if name in records:
             # torch might load the one that was not checked.
@@ -93,10 +92,10 @@ def _records_of(archive: zipfile.ZipFile, file_size: int) -> dict[str, zipfile.Z
     if "constants.pkl" in records:
         raise UnpicklingError("it is a program of TorchScript, which would be run to be read")
     for name, entry in records.items():
-        # A compressed record may be a thousand times as large in memory.
+        # A compressed record may be a thousand times larger in memory.
         if entry.compress_type != zipfile.ZIP_STORED:
             raise UnpicklingError(f"its record {name} is compressed, which torch.save does not do")
-    # Records may also lie over each other: each alone fits, and all together do not.
+    # Records may overlap, so that each alone fits but all together do not.
     if claimed > file_size:
         raise UnpicklingError(f"its records claim to be larger than the file, {file_size:,} bytes")
     return records
@@ -123,20 +122,20 @@ def _claims(file: IO[bytes], file_size: int) -> dict[str, int]:
 
 
 class _StorageFollower(PickleFollower):
-    """Collects the storages of a pickle; of all other objects it follows the number of values."""
+    """Collects the storages of a pickle; for all other objects, counts values."""
 
     def __init__(self, file_size: int) -> None:
         super().__init__(file_size)
         self.claims: dict[str, int] = {}
 
     def check_name(self, name: Name) -> None:
-        """Refuse the one name that torch allows and that makes something of any size."""
+        """Refuse the one name allowed by torch that can create objects of any size."""
         if name.endswith("bytearray"):
             raise UnpicklingError("it asks for a bytearray, whose size nothing bounds")
 
     def other(self, instruction: pickletools.OpcodeInfo, argument: Any) -> None:
         """Change the stack as pickletools describes the instruction."""
-        # torch.save uses persistent ids for storages and for nothing else.
+        # torch.save uses persistent ids only for storages.
         if instruction.name == "BINPERSID":
             match self.stack[-1]:
                 case (_, Name() as kind, key, _, int(count), *_) if count >= 0:

@@ -1,8 +1,8 @@
-"""The plain values of a file, bounded before anything prints, compares or copies them.
+"""Limits on the plain values of a file, before anything prints, compares or copies them.
 
-Invariant: what passes can be walked, printed and copied in the time and memory that a file of its
-kind takes. A list that holds another twice, which holds another twice, and so on for sixty levels,
-takes a kilobyte in a file and prints as 2^60 items.
+Invariant: values that pass can be traversed, printed and copied in reasonable time and memory. A
+list that holds another twice, nested for sixty levels, takes a kilobyte in a file and prints as
+2^60 items.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from torch import Tensor
 
 from asdf.errors import AsdfError
 
-# A checkpoint of XLS-R 2B with its optimiser has some 10,000 values, and names of layers of 100,000
-# characters in all. Each evaluation of the run is a dozen values more, of which each takes five
-# bytes of the file.
+# A checkpoint of XLS-R 2B with its optimiser has some 10,000 values, and layer names of 100,000
+# characters in total. Each evaluation of the run adds a dozen values, each of which takes five
+# bytes in the file.
 SMALL_FILE_VALUES = 200_000
 MAX_VALUES = 5_000_000
 _BYTES_PER_VALUE = 4
@@ -27,24 +27,24 @@ MAX_CHARACTERS = 10_000_000
 MAX_LEVELS = 100
 MAX_JSON_BYTES = 20_000_000
 MAX_BITS = 1024
-"""Of an integer: 308 decimal digits, as the largest number that is no integer has."""
+"""Maximum size of an integer in bits: 308 decimal digits, as for the largest float."""
 
 
 def check_plain(content: Any, file_size: int = 0) -> None:
     """Refuse values that are too many, too long, too large or too deeply nested.
 
-    Shared ones count each time they appear.
+    Shared values count each time they appear.
 
     Args:
-        file_size: bytes of the file that they are from; a large one may hold more values.
+        file_size: Size of their file in bytes; a large file may hold more values.
 
     Raises:
-        ValueError: says which.
+        ValueError: a limit is exceeded; the message says which.
     """
     allowed = min(max(SMALL_FILE_VALUES, file_size // _BYTES_PER_VALUE), MAX_VALUES)
     values = 1
     characters = 0
-    # A list instead of recursion: the levels of a hostile file would exhaust Python's stack.
+    # A list rather than recursion, since a malicious file could exhaust Python's stack.
     waiting = [(content, 0)]
     while waiting:
         value, level = waiting.pop()
@@ -70,7 +70,7 @@ def _parts_of(value: Any) -> Iterator[Any]:
     elif isinstance(value, (list, tuple, set, frozenset)):
         yield from value
     if isinstance(value, (Mapping, Namespace, Tensor)):
-        # An OrderedDict and a tensor may have attributes as well, which are written with them.
+        # An OrderedDict and a tensor may also have attributes, which are saved with them.
         yield from getattr(value, "__dict__", {}).values()
 
 
@@ -81,7 +81,7 @@ def read_json(path: Path) -> dict[str, Any]:
         AsdfError: it cannot be read, or holds something else.
     """
     try:
-        # Before it is read: a hostile folder may hold a file of any size.
+        # Checked before reading, since a malicious folder may hold a file of any size.
         if path.stat().st_size > MAX_JSON_BYTES:
             raise ValueError(f"it is larger than {MAX_JSON_BYTES:,} bytes")
         content = json.loads(path.read_text(encoding="utf-8"))

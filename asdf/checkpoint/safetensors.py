@@ -1,6 +1,6 @@
-"""Tensors in safetensors files, by the format's own package.
+"""Tensors in safetensors files, read by the format's own package.
 
-Invariant: nothing in a file is executed, and what its header claims is never allocated: the package
+Invariant: nothing in a file is executed, and sizes in its header are never trusted: the package
 checks the header against the file, and the tensors are views of the mapped file.
 """
 
@@ -19,12 +19,12 @@ from asdf.text import printable, shorten
 
 
 def read_safetensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Return the named tensors of a file, and the texts of its `__metadata__`.
+    """Return the named tensors of a file, and the texts in its `__metadata__`.
 
-    Changing a tensor in place does not reach the file.
+    Changing a tensor in place does not change the file.
 
     Raises:
-        AsdfError: there is no such file, or it is damaged or of another format.
+        AsdfError: the file does not exist, is damaged or has another format.
     """
     tensors = {}
     try:
@@ -36,7 +36,7 @@ def read_safetensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str
         raise AsdfError(
             f"cannot read weights from {path}: {error.strerror or error}. Check the path."
         ) from error
-    # torch refuses shapes that it cannot count, of tensors without numbers.
+    # torch refuses shapes that it cannot count, for tensors without values.
     except (SafetensorError, RuntimeError, OverflowError) as error:
         reason = shorten(printable(str(error), one_line=True))
         raise AsdfError(
@@ -55,7 +55,7 @@ def write_safetensors(
     """Write copies of `tensors`, by name, with `metadata`.
 
     Raises:
-        AsdfError: a tensor's type has no name in the format, or the file cannot be written.
+        AsdfError: a tensor's type is not supported by the format, or the file cannot be written.
     """
     copies = {}
     for name, tensor in tensors.items():

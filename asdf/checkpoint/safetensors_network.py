@@ -1,7 +1,7 @@
-"""Networks as safetensors: one file, or a folder that Hugging Face's uploader takes, and back.
+"""Networks as safetensors: a single file, or a folder for Hugging Face's uploader.
 
-Invariant: what is written reads back as the same network, tensor by tensor and setting by setting,
-paths aside. A folder's `config.json` says how to build the network; the weights are in
+Invariant: a written network reads back unchanged, tensor by tensor and setting by setting, except
+for paths. A folder's `config.json` says how to build the network; the weights are in
 `model.safetensors`.
 """
 
@@ -20,14 +20,14 @@ from asdf.runs.files import write_text
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 CARD = "README.md"
-# The entry of a safetensors file's metadata that says how to build the network.
+# The metadata key of a safetensors file for the description of the network.
 _ENTRY = "asdf"
-# transformers reads only files that are marked so.
+# transformers reads only files with this mark.
 MARK = {"format": "pt"}
 MODEL_TYPE = "asdf_detector"
 """Type of a folder that transformers loads, with the network's code."""
 TRANSFORMERS_PREFIX = "network."
-"""What precedes the names of weights there."""
+"""Prefix of the names of weights in such a folder."""
 
 
 def is_hub_folder(path: Path) -> bool:
@@ -43,7 +43,7 @@ def write_hub_folder(folder: Path, file: NetworkFile, card: str) -> None:
     """
     if folder.exists() and not folder.is_dir():
         raise AsdfError(f"cannot write the folder {folder}: there is a file of that name.")
-    # The weights first: a folder counts as a network once it has its configuration.
+    # The weights first, since a folder with a configuration counts as a network.
     write_safetensors(folder / WEIGHTS, file.state, MARK)
     config = json.dumps(file.description(), indent=2, ensure_ascii=False)
     write_text(folder / CONFIG, config + "\n")
@@ -71,14 +71,14 @@ def read_hub_folder(folder: Path) -> NetworkFile:
 
 
 def _read_transformers_folder(folder: Path, description: dict[str, Any]) -> NetworkFile:
-    """Read a folder of `export --format transformers`, also after transformers trained it."""
+    """Read a folder of `export --format transformers`, even after training in transformers."""
     tensors, _ = read_safetensors(folder / WEIGHTS)
     fixed = description.get("fixed")
     left_out = fixed if isinstance(fixed, list) else []
     state = {}
     for name, tensor in tensors.items():
         own_name = name.removeprefix(TRANSFORMERS_PREFIX)
-        # Filters and tables, which follow from the settings.
+        # Filters and tables that depend only on the settings.
         if own_name not in left_out:
             state[own_name] = tensor
     return NetworkFile.from_description(description, state, folder)
@@ -88,7 +88,7 @@ def write_safetensors_network(path: Path, file: NetworkFile) -> None:
     """Write one safetensors file whose metadata say how to build the network.
 
     Raises:
-        AsdfError: it cannot be written.
+        AsdfError: the file cannot be written.
     """
     description = json.dumps(file.description(), ensure_ascii=False)
     write_safetensors(path, file.state, {**MARK, _ENTRY: description})
@@ -97,10 +97,10 @@ def write_safetensors_network(path: Path, file: NetworkFile) -> None:
 def read_safetensors_network(path: Path) -> NetworkFile:
     """Read a network file from a safetensors file.
 
-    It is the weights alone if the metadata do not say how to build the network.
+    The result has only weights if the metadata do not say how to build the network.
 
     Raises:
-        AsdfError: it cannot be read.
+        AsdfError: the file cannot be read.
     """
     state, metadata = read_safetensors(path)
     try:

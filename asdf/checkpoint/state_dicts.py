@@ -1,4 +1,4 @@
-"""The named tensors in files of other programs, wherever they nest them."""
+"""The named tensors in files of other programs, at any nesting."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from asdf.errors import AsdfError
 from asdf.text import shorten
 
 OUR_KEY = "model_state_dict"
-"""Under which key ASDF saves the weights, the original one too."""
+"""Key of the weights in ASDF's files, including those of the original."""
 
 STATE_KEYS = ("model", "network", "state_dict", OUR_KEY, "model_state")
-"""Under which of these keys programs save the weights, the first one first."""
+"""Keys of the weights in files of other programs, in the order of the search."""
 
 READABLE = (
     "Front ends are read from fairseq checkpoints, folders of Hugging Face (wav2vec 2.0, HuBERT, "
@@ -24,14 +24,14 @@ READABLE = (
     "which detectors those are, `python -m asdf import --help` says"
 )
 MAX_SHARED = 4
-"""Layers may share numbers, as tied weights do, and together be this many times what is stored."""
+"""Maximum ratio of the layers' total size to the stored size, since layers may share values."""
 
 _DATA_PARALLEL = "module."
 _NAMES_SHOWN = 8
 
 
 def nested_key(content: Mapping[str, Any]) -> str | None:
-    """Return the key under which a file's weights are; None where they are not nested."""
+    """Return the key of the nested weights in a file; None if they are not nested."""
     for key in STATE_KEYS:
         if isinstance(content.get(key), Mapping):
             return key
@@ -39,10 +39,10 @@ def nested_key(content: Mapping[str, Any]) -> str | None:
 
 
 def state_dict_in(content: Mapping[str, Any], path: str | Path) -> dict[str, Tensor]:
-    """Return a file's named tensors, without the `module.` that DataParallel puts before each name.
+    """Return a file's named tensors, without DataParallel's prefix `module.`.
 
     Raises:
-        AsdfError: there are none, or they are not of plain numbers.
+        AsdfError: there are no tensors, or they are not plain.
     """
     key = nested_key(content)
     layers = content[key] if key else content
@@ -55,17 +55,17 @@ def state_dict_in(content: Mapping[str, Any], path: str | Path) -> dict[str, Ten
             f"weights file {path} holds no tensors, only {keys or 'nothing'}. {READABLE}."
         )
     check_tensors(state, path)
-    # All or none: a network may have a part of its own that is called `module`.
+    # Only if all names have it, since a network may have a part called `module`.
     if all(name.startswith(_DATA_PARALLEL) for name in state):
         return {name.removeprefix(_DATA_PARALLEL): tensor for name, tensor in state.items()}
     return state
 
 
 def check_names(state: Mapping[Any, Any], path: str | Path) -> None:
-    """Refuse layers that are named by anything but texts.
+    """Refuse layers whose names are not texts.
 
     Raises:
-        AsdfError: names the first of them.
+        AsdfError: there are such layers; the message names the first one.
     """
     for name in state:
         if not isinstance(name, str):
@@ -76,16 +76,16 @@ def check_names(state: Mapping[Any, Any], path: str | Path) -> None:
 
 
 def check_tensors(state: Mapping[str, Tensor], path: str | Path) -> None:
-    """Refuse tensors that would take more memory than their file once they are copied.
+    """Refuse tensors that would take more memory than their file when copied.
 
     Raises:
-        AsdfError: one is sparse, quantized or has no numbers, or they view the same numbers over
-            and over.
+        AsdfError: a tensor is sparse, quantized or has no values, or tensors share the same values
+            repeatedly.
     """
     claimed = 0
     stored: dict[int, int] = {}
     for name, tensor in state.items():
-        # These may be of any shape and have hardly a number in the file.
+        # Such tensors may have any shape but hardly any values in the file.
         if tensor.layout != torch.strided or tensor.is_quantized or tensor.device.type != "cpu":
             raise AsdfError(
                 f"weights file {path} holds a tensor that is not of plain numbers: {name}. "
@@ -93,7 +93,7 @@ def check_tensors(state: Mapping[str, Tensor], path: str | Path) -> None:
             )
         claimed += tensor.numel() * tensor.element_size()
         storage = tensor.untyped_storage()
-        # By their storage, so that what several layers share counts once.
+        # By storage, so that values shared by several layers count once.
         stored[storage.data_ptr()] = storage.nbytes()
     held = sum(stored.values())
     if claimed > MAX_SHARED * held:

@@ -1,12 +1,12 @@
-"""Tensors of a network file that lie beside it, in the parts that processes have written.
+"""Tensors of a network file that are stored beside it, as shards written by processes.
 
-A network that is divided over processes need not be collected to be saved: each process writes what
-it holds to a safetensors file in a folder beside the network file, as torch.distributed.checkpoint
-lays it out. The network file has all else, empty tensors in their place, and an entry that names
-the folder, its files and the tensors.
+A sharded network need not be gathered for saving: each process writes its shards to a safetensors
+file in a folder beside the network file, in the layout of torch.distributed.checkpoint. The network
+file has everything else, empty tensors in place of the sharded ones, and an entry that names the
+folder, its files and the tensors.
 
-Invariants: nothing in the files is executed; a file that is missing, of another size or damaged is
-an error before a number of it is used. Tensors are read whole or in any other division.
+Invariants: nothing in the files is executed; a file that is missing, damaged or of another size is
+an error before any of its values is used. Tensors can be read whole or in any other sharding.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ _BLOCK = 2**20
 _SHOWN = 4
 
 KeyPath = tuple[str | int, ...]
-"""Keys that lead to a tensor in the attributes of a `NetworkFile`, the outermost first."""
+"""Keys that lead to a tensor in the attributes of a `NetworkFile`, outermost first."""
 
 
 @dataclass(frozen=True)
 class PartFile:
-    """A file of one process: its bytes, and their CRC-32."""
+    """The size of a process's file in bytes, and its CRC-32."""
 
     size: int
     checksum: int
 
     @classmethod
     def measure(cls, path: Path) -> PartFile:
-        """Read the file at `path` once.
+        """Return the size and checksum of the file at `path`.
 
         Raises:
-            OSError: it cannot be read.
+            OSError: the file cannot be read.
         """
         size = 0
         checksum = 0
@@ -64,11 +64,11 @@ class PartFile:
 
 @dataclass(frozen=True)
 class StoredParts:
-    """Divided tensors in `folder`.
+    """Sharded tensors stored in `folder`.
 
     Attributes:
-        files: Files by their names.
-        paths: Places of the tensors in the network file.
+        files: Files, by name.
+        paths: Paths of the tensors in the network file.
     """
 
     folder: Path
@@ -77,7 +77,7 @@ class StoredParts:
 
     @classmethod
     def from_entry(cls, entry: Any, path: Path) -> StoredParts:
-        """Return the parts that the `entry` of the network file `path` names.
+        """Return the parts that the `entry` of the network file `path` describes.
 
         Raises:
             AsdfError: the entry is damaged.
@@ -97,17 +97,17 @@ class StoredParts:
         return cls(path.parent / folder, files, paths)
 
     def entry(self) -> dict[str, Any]:
-        """Return what the network file holds of the parts: plain values."""
+        """Return the entry for the network file, as plain values."""
         files = {name: [file.size, file.checksum] for name, file in self.files.items()}
         paths = [list(path) for path in self.paths]
         return {"folder": self.folder.name, "files": files, "tensors": paths}
 
     def outlines(self) -> dict[KeyPath, Tensor]:
-        """Return tensors without numbers, in the shapes and types of those that are stored.
+        """Return tensors without values, with the shapes and types of the stored ones.
 
         Raises:
-            AsdfError: a file is missing, of another size, or no safetensors file; or the files do
-                not hold each number of a tensor once.
+            AsdfError: a file is missing, of another size or not a safetensors file, or the files do
+                not hold each value of a tensor exactly once.
         """
         for name, known in self.files.items():
             path = self.folder / name
@@ -123,7 +123,7 @@ class StoredParts:
             if tensor is None:
                 raise self._damaged(f"they have no {key}")
             numbers = sum(math.prod(chunk.sizes) for chunk in tensor.chunks)
-            # Torch takes the size from the rows that are there: a hole would stay uninitialised.
+            # torch computes the size from the existing rows, so a gap would stay uninitialised.
             if numbers != math.prod(tensor.size):
                 raise self._damaged(f"they have {numbers:,} numbers of {key}")
             kind = tensor.properties.dtype
@@ -131,10 +131,10 @@ class StoredParts:
         return outlines
 
     def read_into(self, targets: Mapping[KeyPath, Tensor], rank: int = 0, size: int = 1) -> None:
-        """Fill `targets`, each of the shape and type of its outline.
+        """Fill `targets`, which have the shapes and types of their outlines.
 
-        A target that is divided over processes gets this one's part. Of the files, each of `size`
-        processes compares every so many with their checksums.
+        A sharded target gets this process's shard. Each of `size` processes verifies the checksums
+        of its share of the files.
 
         Raises:
             AsdfError: a file is damaged.
@@ -147,16 +147,16 @@ class StoredParts:
 
         named = {key_of(path): tensor for path, tensor in targets.items()}
         with warnings.catch_warnings():
-            # Each process reads for itself, which torch takes for an oversight.
+            # Each process reads by itself, which torch warns about.
             warnings.filterwarnings("ignore", "torch.distributed is disabled")
             reader = HuggingFaceStorageReader(str(self.folder))
             load(named, storage_reader=reader, no_dist=True)
 
     def whole(self) -> dict[KeyPath, Tensor]:
-        """Return all tensors, whole, in the host's memory.
+        """Return all tensors, unsharded, in host memory.
 
         Raises:
-            AsdfError: as of `outlines` and `read_into`.
+            AsdfError: as in `outlines` and `read_into`.
         """
         tensors = {
             path: torch.empty_like(outline, device="cpu")
@@ -166,7 +166,7 @@ class StoredParts:
         return tensors
 
     def _read_headers(self) -> dict[str, Any]:
-        """Return what torch reads of each tensor in the files of the folder."""
+        """Return the headers that torch reads for each tensor in the files of the folder."""
         from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
 
         others = {path.name for path in self.folder.glob("*.safetensors")} - self.files.keys()
@@ -199,10 +199,10 @@ def take_out(
     taken: dict[KeyPath, Tensor],
     path: KeyPath = (),
 ) -> Any:
-    """Return a copy of dictionaries and lists with an empty tensor for each that `is_taken`.
+    """Return a copy of nested dictionaries and lists with empty tensors where `is_taken`.
 
     Args:
-        taken: Dictionary that gets these tensors by their places.
+        taken: Dictionary to which these tensors are added by path.
     """
     if isinstance(content, Tensor) and is_taken(content):
         taken[path] = content
@@ -221,7 +221,7 @@ def take_out(
 
 
 def put_back(content: Any, tensors: Mapping[KeyPath, Tensor], path: KeyPath = ()) -> Any:
-    """Return a copy of dictionaries and lists with `tensors` at their places."""
+    """Return a copy of nested dictionaries and lists with `tensors` at their paths."""
     if path in tensors:
         return tensors[path]
     if isinstance(content, dict):
@@ -237,7 +237,7 @@ def put_back(content: Any, tensors: Mapping[KeyPath, Tensor], path: KeyPath = ()
 
 
 def folders_of(path: Path) -> list[Path]:
-    """Return the folders with parts of the network file `path`, older ones among them."""
+    """Return the folders with parts of the network file `path`, including older ones."""
     return [
         one
         for one in path.parent.glob(f"{escape(path.stem)}.parts-*")
@@ -246,7 +246,7 @@ def folders_of(path: Path) -> list[Path]:
 
 
 def next_folder(path: Path) -> Path:
-    """Return a folder that does not exist, for parts of the network file `path`."""
+    """Return a new folder name for parts of the network file `path`."""
     numbers = [int(one.name.rpartition("-")[2]) for one in folders_of(path)]
     return path.with_name(f"{path.stem}.parts-{max(numbers, default=0) + 1}")
 
@@ -262,7 +262,7 @@ def remove_with_parts(path: Path) -> None:
 
 
 def remove_other_parts(path: Path, kept: Path | None) -> None:
-    """Remove the parts that the network file `path` has left behind, all but `kept`."""
+    """Remove all parts of the network file `path` except `kept`."""
     for folder in folders_of(path):
         if folder != kept:
             shutil.rmtree(folder, ignore_errors=True)

@@ -1,9 +1,9 @@
-"""Files of `torch.save`, of ASDF and of other programs: nothing in them is run, and they are whole.
+"""Files of `torch.save`, from ASDF and other programs, read without executing anything.
 
-Invariant: only `torch.load(weights_only=True)` opens a file, with the few further types that
-fairseq's checkpoints hold. None of these types can run code: a namespace of plain values, numbers
-of numpy, and an empty stand-in. What a file claims to hold is compared with its size first, and its
-plain values are bounded before anyone else sees them.
+Invariant: only `torch.load(weights_only=True)` opens a file, with a few further types for fairseq's
+checkpoints. None of these types can execute code: a namespace of plain values, numpy numbers, and
+an empty stand-in. A file's claims are first compared with its size, and its plain values are
+bounded before any other code sees them.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from asdf.runs.files import atomic_write, write_advice
 from asdf.runs.log import LOG
 from asdf.text import from_here, printable, shorten
 
-# What torch says of a type or function that it does not know.
+# torch's message about an unknown type or function.
 _GLOBAL = re.compile(r"GLOBAL (.*?) (?:was not an allowed|whose module)", re.DOTALL)
-# How torch's advice on running the file begins.
+# Beginnings of torch's advice on executing the file.
 _ADVICE = ("Weights only load failed", "Check the doc")
 
 
 class StandIn:
-    """An empty object instead of one of fairseq's that the weights do not need."""
+    """An empty object in place of one of fairseq's that the weights do not need."""
 
     def __setstate__(self, state: object) -> None:
-        """Ignore what the file says of the object."""
+        """Ignore the state of the object in the file."""
 
 
-# Types by the names that the files use.
+# Types by their names in files.
 _ALLOWED: list[Any] = [
     Namespace,
     (StandIn, "fairseq.data.dictionary.Dictionary"),
@@ -52,20 +52,21 @@ def read_weights_file(
     kind: str = "weights from",
     mapped: bool = True,
 ) -> dict[str, Any]:
-    """Return the dictionary that a file of `torch.save` holds, on the CPU.
+    """Return the dictionary in a file of `torch.save`, on the CPU.
 
     Args:
-        kind: Kind of the file in the message: "cannot read KIND PATH".
-        mapped: numbers are read from the file when they are copied, and the processes of a node
-            share the memory. Copy them at once: whoever writes into the file ends this process.
+        kind: Kind of the file for the message "cannot read KIND PATH".
+        mapped: Whether values are read from the file when they are copied, sharing memory between
+            the processes of a node. Copy them at once, since writing to the file crashes this
+            process.
 
     Raises:
-        AsdfError: the file is missing, damaged or of another kind, or asks for anything but plain
+        AsdfError: the file is missing, damaged or of another kind, or requests anything but plain
             values and tensors.
     """
     path = Path(path)
     refusal = f"cannot read {kind} {path}"
-    # First: torch's own words for these cases speak of archives and magic numbers.
+    # Checked first, since torch's messages for these cases speak of archives and magic numbers.
     if not path.is_file():
         reason = "it is a folder" if path.is_dir() else "there is no such file"
         raise AsdfError(f"{refusal}: {reason}{from_here(path)}. Check the path.")
@@ -86,7 +87,7 @@ def read_weights_file(
             f"{refusal}: {error}. It is damaged or no network of ASDF, and nothing in it was run. "
             "Compare its size with the original's, and copy or download it again."
         ) from None
-    # A whole module that was saved was refused above; this is a single tensor or a list.
+    # A saved module was refused above; this is a single tensor or a list.
     if not isinstance(content, dict):
         raise AsdfError(
             f"{refusal}: it holds a {type(content).__name__}, and weights are in a dictionary."
@@ -95,20 +96,20 @@ def read_weights_file(
 
 
 def load_plain(path: Path, mapped: bool = False) -> Any:
-    """Return what a file of `torch.save` holds, on the CPU.
+    """Return the content of a file of `torch.save`, on the CPU.
 
     Args:
-        mapped: numbers are read from the file when they are used, where its format allows it.
+        mapped: Whether values are read from the file when they are used, if its format allows it.
 
     Raises:
-        UnpicklingError: it asks for something that is neither a tensor nor a plain value, or
+        UnpicklingError: the file requests something that is neither a tensor nor a plain value, or
             claims too much.
-        ValueError: it is damaged, of another kind, or its plain values are out of bounds.
+        ValueError: the file is damaged, of another kind, or its plain values are out of bounds.
     """
     try:
         zipped = check_sizes(path)
         with torch.serialization.safe_globals(_ALLOWED):
-            # The legacy format cannot be mapped, and torch raises an error if it is to be.
+            # The legacy format cannot be mapped, and torch raises an error if requested.
             content = torch.load(
                 path,
                 map_location="cpu",
@@ -133,23 +134,23 @@ def write_weights_file(path: Path, content: Mapping[str, Any]) -> None:
     """Write a dictionary of tensors and plain values by `torch.save`, atomically.
 
     Raises:
-        AsdfError: the folder cannot be written or the disk is full; what was at `path` is
+        AsdfError: the folder cannot be written or the disk is full; an existing file at `path` is
             unchanged.
     """
     try:
         with atomic_write(path, "wb") as file:
             torch.save(dict(content), file)
     except RuntimeError as error:
-        # torch's zip writer hides what the file system said behind an error of its own.
+        # torch's zip writer hides the file system's error behind its own.
         if not isinstance(error.__context__, OSError):
             raise
         raise AsdfError(write_advice(path, error.__context__)) from error
 
 
 def _reason_of(error: Exception) -> str:
-    """Return torch's reason as a terminal may show it, without its advice on running the file."""
+    """Return torch's reason, escaped for a terminal, without its advice on executing the file."""
     before, marked, after = str(error).partition("WeightsUnpickler error:")
-    # The reason stands after this mark; before it torch explains its own options.
+    # The reason follows this mark; before it, torch explains its own options.
     text = after if marked else before
     unknown = _GLOBAL.search(text)
     if unknown:
@@ -159,7 +160,7 @@ def _reason_of(error: Exception) -> str:
         reason = line.strip()
         if not reason or reason.startswith(_ADVICE):
             continue
-        # From here on torch advises to load with weights_only=False, which would run the file.
+        # From here on torch advises weights_only=False, which would execute the file.
         if "weights_only" in reason:
             break
         reason = reason.split("Please use")[0].strip().rstrip(".")

@@ -1,1 +1,1 @@
-"""From list files to batches: what is trained on and scored, in which order, and read by whom."""
+"""From list files to batches: the data for training and scoring, its order, and its readers."""

@@ -1,7 +1,7 @@
-"""What goes into a loader and what comes out of it: clips, and batches of them.
+"""Items of a dataset and batches of them: clips of audio with further inputs.
 
-Invariant: what cannot be read comes back as a clip and a batch with its error. Raised in a worker,
-the error would reach the user wrapped in two tracebacks.
+Invariant: a clip that cannot be read is returned with its error, as is its batch. An error raised
+in a worker would reach the user wrapped in two tracebacks.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from asdf.data.mixup import Mixing
 from asdf.errors import AsdfError
 from asdf.settings.sections import RawBoost
 
-# Names of what is read besides the clips.
+# Names of inputs that are read besides the clips.
 LENGTHS = "lengths"
 REFERENCES = "references"
 
 
 @dataclass(frozen=True)
 class Clip:
-    """What is read for one key of a dataset.
+    """The data for one key of a dataset.
 
     Attributes:
-        samples: (T,) float32, or features; None where they cannot be read.
-        rawboost: settings of RawBoost, where it reaches the clip with its batch; else None.
-        draws: RawBoost's, for the batch; None: the clip stays as it is.
-        error: Error where the clip cannot be read.
-        partner: the clip that this one is mixed with, where that happens with its batch.
-        weight: Weight of this clip in the sum of the two.
-        varies: Whether clips of a batch may have other lengths: they are padded to the longest.
-        references: (R, T) float32, waveforms of the trial's references; None: it has none.
+        samples: Waveform (T,) float32, or features; None if they cannot be read.
+        rawboost: Settings of RawBoost, if it is applied to the whole batch; else None.
+        draws: Random draws of RawBoost for the batch; None if the clip stays unchanged.
+        error: Error if the clip cannot be read.
+        partner: Clip that this one is mixed with, if that happens in the batch.
+        weight: Weight of this clip in the sum of both.
+        varies: Whether clips of a batch may differ in length and are padded to the longest.
+        references: Waveforms of the trial's references, (R, T) float32; None if it has none.
     """
 
     samples: np.ndarray | None = None
@@ -54,17 +54,17 @@ class Clip:
 
 @dataclass(frozen=True)
 class Batch:
-    """Clips on one device. A DataLoader pins it as it pins tensors.
+    """Clips on one device, which a DataLoader can pin like tensors.
 
     Attributes:
-        samples: (batch, ...) float32 waveforms, or features; None in the two cases below. Clips of
-            varying length are padded with zeros, and their `lengths` are in `further`.
-        unboosted: the waveforms, where RawBoost is still to be computed on the device.
-        mixing: Clips to be mixed after that; the partners of clips are further waveforms then.
-        error: Error of the first of the clips that cannot be read.
-        decoded_by_ffmpeg: paths of recordings that libsndfile could not decode. A worker has no
-            other way to let the main process know.
-        further: Further inputs of the network that were read, (batch, ...), by their names.
+        samples: Waveforms (batch, ...) float32, or features; None with `unboosted` or `error`.
+            Clips of varying length are padded with zeros, and their `lengths` are in `further`.
+        unboosted: Waveforms for which RawBoost is still to be computed on the device.
+        mixing: Mixing to do after RawBoost; the partners of clips are then further waveforms.
+        error: Error of the first clip that cannot be read.
+        decoded_by_ffmpeg: Paths of recordings that libsndfile could not decode, which a worker
+            reports in this way to the main process.
+        further: Further inputs of the network that were read, (batch, ...), by name.
     """
 
     samples: Tensor | None = None
@@ -75,7 +75,7 @@ class Batch:
     further: Mapping[str, Tensor] = field(default_factory=dict)
 
     def boosted(self) -> Tensor:
-        """Return the clips as the network gets them, after RawBoost and mixup: (batch, ...)."""
+        """Return the clips for the network, after RawBoost and mixup: (batch, ...)."""
         if self.unboosted is not None:
             waveforms = self.unboosted.boosted()
             return self.mixing.mix(waveforms) if self.mixing else waveforms
@@ -91,12 +91,12 @@ class Batch:
         return self._changed(lambda part: part.to(device, non_blocking=non_blocking))
 
     def record_stream(self, stream: torch.Stream) -> None:
-        """Do what `Tensor.record_stream` does, for each tensor."""
+        """Call `Tensor.record_stream` for each tensor."""
         for part in (*self._parts().values(), *self.further.values()):
             part.record_stream(stream)
 
     def _parts(self) -> dict[str, Any]:
-        """Return what has tensors, by the names of the attributes."""
+        """Return the attributes that hold tensors, by name."""
         parts: dict[str, Any] = {}
         if self.samples is not None:
             parts["samples"] = self.samples
@@ -107,18 +107,18 @@ class Batch:
         return parts
 
     def _changed(self, change: Callable[[Any], Any]) -> Batch:
-        """Return the batch with each part as `change` returns it."""
+        """Return the batch with `change` applied to each part."""
         parts = self._parts()
         for name, part in parts.items():
             parts[name] = change(part)
         if self.further:
             parts["further"] = {name: change(part) for name, part in self.further.items()}
-        # A batch that has an error alone stays as it is.
+        # A batch with only an error stays unchanged.
         return replace(self, **parts) if parts else self
 
 
 def collate(clips: Sequence[Clip]) -> Batch:
-    """Make a batch of clips, or of the first error among them."""
+    """Return a batch of clips, or of the first error among them."""
     partners = [clip.partner for clip in clips if clip.partner is not None]
     arrays = []
     draws = []
@@ -132,7 +132,7 @@ def collate(clips: Sequence[Clip]) -> Batch:
         lengths = torch.tensor([len(array) for array in arrays])
         further = {LENGTHS: lengths, **_further_of(clips)}
         return Batch(pad_sequence(arrays, batch_first=True), further=further)
-    # A worker makes the tensor in shared memory, so that it need not be copied there.
+    # A worker creates the tensor in shared memory, so that it need not be copied there.
     samples: Tensor = default_collate(arrays)
     rawboost = clips[0].rawboost
     further = _further_of(clips)
@@ -151,7 +151,7 @@ def _further_of(clips: Sequence[Clip]) -> dict[str, Tensor]:
 
 
 def _mixing_of(clips: Sequence[Clip]) -> Mixing | None:
-    """Return what is to be mixed of a batch of `clips`; None for nothing."""
+    """Return the mixing of a batch of `clips`; None if there is none."""
     rows = []
     weights = []
     for row, clip in enumerate(clips):

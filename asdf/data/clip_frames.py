@@ -1,10 +1,10 @@
-"""Which samples of a recording a training clip is made of, and the labels of its frames.
+"""The samples of a recording that form a training clip, and the labels of its frames.
 
-Invariants: a crop follows from the seed, the clip's key and the length of the recording. So a
+Invariants: a crop depends only on the seed, the clip's key and the length of the recording, so a
 worker that reads clips and each process that needs their frames' labels compute it independently,
 without communication. A frame has the label that its samples have in the recording: it is spoofed
 if any of them is (`asdf.segments`), whatever the crop, its repetitions and its speed. The labels
-follow from the training list and the clips' keys. All of a vocoded copy is spoofed.
+depend only on the training list and the clips' keys. A vocoded copy is spoofed as a whole.
 
 Shapes: N clips, F frames.
 """
@@ -35,10 +35,10 @@ CropPosition = Literal["random", "start"]
 
 @dataclass(frozen=True)
 class Crop:
-    """Samples of a recording's speech, and the speed at which they are played.
+    """A range of samples of a recording's speech, and its playback speed.
 
     Attributes:
-        start: the first sample.
+        start: Index of the first sample.
         samples: Number of samples; a shorter recording is repeated.
         speed: Speed in percent.
     """
@@ -58,8 +58,7 @@ def draw_crop(
     """Return the crop for a clip of `clip_size` samples out of `length` samples.
 
     Args:
-        rng: Random numbers of the clip; a crop is the first that it draws: the speed, then the
-            start.
+        rng: Random numbers of the clip; the crop is drawn first: the speed, then the start.
     """
     speed = augmentation.draw_speed(rng)
     samples = source_samples(clip_size, speed)
@@ -70,11 +69,11 @@ def draw_crop(
 
 
 class ClipFrames:
-    """The frames' labels of the clips of a training list.
+    """The labels of frames in the clips of a training list.
 
     Attributes:
-        hop: samples per frame.
-        count: F, the frames of a clip; the last one may be shorter.
+        hop: Number of samples per frame.
+        count: Number of frames of a clip, F; the last one may be shorter.
     """
 
     def __init__(
@@ -89,7 +88,7 @@ class ClipFrames:
 
         Args:
             lengths: Lengths of the utterances, in samples.
-            hop: samples per frame.
+            hop: Number of samples per frame.
             augmentation: Augmentation of the clips.
 
         Raises:
@@ -129,18 +128,18 @@ class ClipFrames:
         return labels_NF
 
     def of_clips(self, keys: Sequence[tuple[int, int]]) -> np.ndarray:
-        """Return the labels of the clips as a whole, (N,) int8: spoof if any of its frames is."""
+        """Return the labels of the clips as a whole, (N,) int8: spoof if any frame is."""
         labels_N: np.ndarray = self.labels(keys).min(axis=1)
         return labels_N
 
     def count_partial(self) -> int:
-        """Return how many utterances are spoofed in parts only."""
+        """Return how many utterances are only partially spoofed."""
         return sum(bool(parts) and parts != WHOLE for parts in self._spoofed)
 
     def _labels_of(self, key: tuple[int, int]) -> np.ndarray | int:
         epoch, index = key
         parts = self._spoofed[index]
-        # Whichever crop it is.
+        # The label does not depend on the crop.
         if not parts or parts == WHOLE:
             return int(not parts)
         rng = generator(self._seed, "clip", epoch, index)
@@ -161,6 +160,6 @@ def _mask_of(parts: Sequence[Segment], crop: Crop, length: int, rate: int) -> np
         first = max(round(part.start_s * rate) - crop.start, 0)
         stop = max(round(part.end_s * rate) - crop.start, 0)
         mask[first:stop] = True
-    # Repeated from its start, as the samples are.
+    # Repeated from its start, like the samples.
     repeated: np.ndarray = np.resize(mask, crop.samples)
     return repeated

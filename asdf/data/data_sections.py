@@ -1,6 +1,6 @@
-"""The sections of the settings that say what is trained on, and in which order.
+"""The sections of the settings for the training data and its order.
 
-`Sections` has them all; this room sees no others.
+`Sections` includes them all; this room uses no others.
 """
 
 from __future__ import annotations

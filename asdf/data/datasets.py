@@ -1,8 +1,8 @@
 """Recordings as torch datasets.
 
-Invariant: an item is a function of the settings' seed and its key; neither the worker nor the
-process that makes it, nor what was made before, changes a sample. Datasets hold plain values only,
-so that a worker of any start method sees the same.
+Invariant: an item depends only on the seed of the settings and its key, not on the worker or
+process that makes it, or on earlier items. Datasets hold only plain values, so that workers of any
+start method see the same.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ Result = TypeVar("Result")
 class TrainingClips(Dataset[Clip]):
     """Crops of `clip_size` samples; shorter utterances are repeated. Key: (epoch, utterance).
 
-    Where clips vary in length the key has the samples as well: (epoch, utterance, samples).
+    If clips vary in length, the key includes the samples: (epoch, utterance, samples).
 
     Attributes:
         lengths: Lengths of the utterances, in samples, after speech activity detection.
-        rawboost: Settings of RawBoost. With `on_device` a clip comes without its noises, and with
-            what was drawn for them; they are added to the whole batch, on the device.
+        rawboost: Settings of RawBoost. With `on_device`, a clip comes without its noises but with
+            their random draws; the noises are added to the whole batch, on the device.
         position: Position at which an utterance is cut: 'random', or always its 'start'.
-        augmentation: Changes that are made to a clip before RawBoost.
-        vocoders: Vocoders of the utterances that are copies; what they draw is a stream of its own.
-        references: Clips of the references of the utterances; None: they have none.
-        mixup: Way in which a clip is mixed with another one after RawBoost; None: not at all.
-        audio: Rate and channels that recordings are read as; of all channels a clip is (channels,
-            samples).
-        channels: Number of channels that the network takes; None: clips are (samples,).
-        threads: Number of recordings of a batch that are read at once.
+        augmentation: Augmentation of a clip before RawBoost.
+        vocoders: Vocoders of the utterances that are copies, with a separate random stream.
+        references: Clips of the utterances' references; None if there are none.
+        mixup: Mixing of a clip with another one after RawBoost; None for no mixing.
+        audio: Sampling rate and channels of recordings as they are read; with all channels, a clip
+            is (channels, samples).
+        channels: Number of channels that the network takes; None if clips are (samples,).
+        threads: Number of recordings of a batch that are read concurrently.
     """
 
     utterances: TrialList
@@ -72,7 +72,7 @@ class TrainingClips(Dataset[Clip]):
     threads: int = 1
 
     def __post_init__(self) -> None:
-        # Millions of Python objects would be copied into each worker, as it counts references.
+        # Millions of Python objects would be copied into each worker by reference counting.
         self.utterances = self.utterances.packed()
 
     def __len__(self) -> int:
@@ -82,7 +82,7 @@ class TrainingClips(Dataset[Clip]):
         return self._make(key, _Reading(self, key))
 
     def __getitems__(self, keys: list[tuple[int, ...]]) -> list[Clip]:
-        """Return the clips of a batch, whose recordings are read at once."""
+        """Return the clips of a batch, whose recordings are read concurrently."""
         if self.threads == 1:
             return [self[key] for key in keys]
         pool = reading_pool(self.threads)
@@ -90,10 +90,10 @@ class TrainingClips(Dataset[Clip]):
         return list(map(self._make, keys, readings))
 
     def read_cut(self, key: tuple[int, ...]) -> _Cut:
-        """Read the recording of a key, as far as its clip needs it."""
+        """Read the part of a recording that the clip of this key needs."""
         epoch, index, *samples = key
         clip_size = samples[0] if samples else self.clip_size
-        # One generator for all that is random in a clip: what is drawn first is part of the format.
+        # One generator for all random draws of a clip, whose order must not change.
         draws = generator(self.seed, "clip", epoch, index)
         length = int(self.lengths[index])
         drawn = draw_crop(length, clip_size, self.position, self.augmentation, draws)
@@ -106,7 +106,7 @@ class TrainingClips(Dataset[Clip]):
         return _Cut(drawn, draws, speech)
 
     def partner_of(self, key: tuple[int, ...]) -> Mixture | None:
-        """Return what the clip of a key is mixed with; None: nothing."""
+        """Return the mixture of the clip of a key; None if it is not mixed."""
         return self.mixup.draw((key[0], key[1])) if self.mixup else None
 
     def _make(self, key: tuple[int, ...], reading: _Reading) -> Clip:
@@ -119,7 +119,7 @@ class TrainingClips(Dataset[Clip]):
         mixture = reading.mixture
         if mixture is None or clip.samples is None:
             return clip
-        # As it is at its own turn in this epoch.
+        # The partner is as in its own turn in this epoch.
         partner = self._change((key[0], mixture.partner), reading.partner())
         if partner.samples is None:
             return partner
@@ -128,7 +128,7 @@ class TrainingClips(Dataset[Clip]):
         return Clip(mix(clip.samples, partner.samples, mixture.weight))
 
     def _change(self, key: tuple[int, ...], cut: _Cut) -> Clip:
-        """Return the clip of a key before it is mixed."""
+        """Return the clip of a key before mixing."""
         epoch, index, *samples = key
         if cut.speech is None:
             return Clip(error=cut.error)
@@ -138,7 +138,7 @@ class TrainingClips(Dataset[Clip]):
         speech = cut.speech
         path = self.utterances.path(index)
         try:
-            # Before it is repeated: a short spoof that was recorded would be repeated as a whole.
+            # Before repetition, since a short recorded spoof would be repeated as a whole.
             vocoder = self.utterances.vocoder(index)
             if vocoder:
                 copying = generator(self.seed, "vocoder", epoch, index)
@@ -157,11 +157,11 @@ class TrainingClips(Dataset[Clip]):
 
 @dataclass(frozen=True)
 class _Cut:
-    """What was read for a clip.
+    """The data read for a clip.
 
     Attributes:
-        draws: Random numbers of the clip, of which those of the cut are drawn.
-        speech: (samples,) float32; None: it cannot be read, and `error` says why.
+        draws: Random numbers of the clip, after those of the cut.
+        speech: Samples of speech, (samples,) float32; None if it cannot be read, with `error`.
     """
 
     drawn: Crop
@@ -171,7 +171,7 @@ class _Cut:
 
 
 class _Reading:
-    """All that a clip needs of recordings: read by threads at once, or when it is asked for."""
+    """The recordings that a clip needs, read concurrently by threads or on demand."""
 
     def __init__(self, clips: TrainingClips, key: tuple[int, ...], pool: Threads | None = None):
         self.mixture = clips.partner_of(key)
@@ -183,7 +183,7 @@ class _Reading:
 
 
 def _later(pool: Threads | None, read: Callable[..., Result], key: object) -> Callable[[], Result]:
-    """Return a function that returns `read(key)`, which a thread begins now if there are any."""
+    """Return a function that returns `read(key)`, which a thread starts now if there are any."""
     return partial(read, key) if pool is None else pool.submit(read, key).result
 
 
@@ -192,7 +192,7 @@ class WholeUtterances(Dataset[Clip]):
     """The first samples of utterances, repeated if there are fewer. Key: (utterance, samples).
 
     Attributes:
-        audio, channels, threads: Rate and channels, and threads, as of `TrainingClips`.
+        audio, channels, threads: Audio, channels and threads as in `TrainingClips`.
     """
 
     utterances: TrialList
@@ -208,7 +208,7 @@ class WholeUtterances(Dataset[Clip]):
         return len(self.utterances)
 
     def __getitems__(self, keys: list[tuple[int, int]]) -> list[Clip]:
-        """Return the clips of a batch, which are read at once."""
+        """Return the clips of a batch, which are read concurrently."""
         if self.threads == 1:
             return [self[key] for key in keys]
         return list(reading_pool(self.threads).map(self.__getitem__, keys))

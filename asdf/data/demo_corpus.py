@@ -1,4 +1,4 @@
-"""The former name of `asdf.demo`: recipes that were copied from version 0.1 import it from here."""
+"""The former location of `asdf.demo`, for recipes copied from version 0.1."""
 
 from asdf.demo import DEMO_SETS, DemoSet, make_demo_corpus
 

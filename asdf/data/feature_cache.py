@@ -1,8 +1,8 @@
-"""Cached features: the files of a cache, when they are valid, and the dataset that reads them.
+"""Cached features: the files of a cache, their validity, and the dataset that reads them.
 
-Invariant: a cache lies in a folder whose name is the digest of all that its numbers depend on, and
-its manifest, which says so in full, is written after everything else is on disk. So neither
-features of other weights, recordings or settings nor those of a pass that was killed are ever used.
+Invariant: the name of a cache's folder is the digest of everything that its numbers depend on. The
+manifest, which lists this in full, is written after everything else is on disk. Features of other
+weights, recordings or settings, or of a killed pass, are therefore never used.
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class FeatureCache:
-    """The features of all clips of a training list, in one file of one array.
+    """The features of all clips of a training list, as one array in one file.
 
     Attributes:
         folder: Folder of all caches.
-        identity: Facts that the features depend on: plain values, as JSON has them.
-        shape: (clips, frames, dimension), or (clips, layers, frames, dimension).
+        identity: Facts that the features depend on, as plain JSON values.
+        shape: Shape of the array, (clips, frames, dimension), or (clips, layers, frames,
+            dimension).
     """
 
     folder: Path
@@ -45,7 +46,7 @@ class FeatureCache:
 
     @property
     def cache_folder(self) -> Path:
-        """The folder of this cache, whose name is the digest of its identity."""
+        """The folder of this cache, named by the digest of its identity."""
         text = json.dumps(self.identity, sort_keys=True)
         return self.folder / hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -59,7 +60,7 @@ class FeatureCache:
 
     @property
     def finished_batches(self) -> Path:
-        """Which batches of a pass that was stopped are in `unfinished`."""
+        """The file with the numbers of a stopped pass's batches that are in `unfinished`."""
         return self.cache_folder / "stopped.json"
 
     @property
@@ -76,7 +77,7 @@ class FeatureCache:
         return self.shape[0] * self.clip_bytes
 
     def is_whole(self) -> bool:
-        """Return whether the cache holds these features, and all of them."""
+        """Return whether the cache is complete and holds these features."""
         try:
             text = (self.cache_folder / "manifest.json").read_text(encoding="utf-8")
             is_this = bool(json.loads(text) == self._manifest())
@@ -85,7 +86,7 @@ class FeatureCache:
             return False
 
     def conclude(self) -> None:
-        """Declare the features in `unfinished`, which are on disk, whole."""
+        """Mark the features in `unfinished`, which are on disk, as complete."""
         self.unfinished.replace(self.features)
         write_text(
             self.cache_folder / "manifest.json", json.dumps(self._manifest(), indent=1) + "\n"
@@ -93,12 +94,12 @@ class FeatureCache:
         self.finished_batches.unlink(missing_ok=True)
 
     def check_space(self) -> None:
-        """Raise an AsdfError where the features do not fit on the disk."""
+        """Raise an AsdfError if the features do not fit on the disk."""
         folders = (self.cache_folder, *self.cache_folder.parents)
         existing = next(folder for folder in folders if folder.exists())
         taken = 0
         if self.unfinished.exists():
-            # What a stopped pass left takes its space already.
+            # The remains of a stopped pass already take part of the space.
             taken = self.unfinished.stat().st_blocks * 512
         free = shutil.disk_usage(existing).free
         if self.bytes - taken <= free:
@@ -123,36 +124,36 @@ def identity_of(
     dtype: str = "float16",
     precision: str = "fp32",
 ) -> dict[str, Any]:
-    """Return all that the features of the training clips depend on.
+    """Return everything that the features of the training clips depend on.
 
     Args:
-        front_end: Facts that they depend on in addition to the waveforms
+        front_end: Facts that they depend on besides the waveforms
             (`asdf.networks.split.feature_identity`).
-        lengths: Lengths of the utterances, in samples, after speech activity detection.
-        precision: Name of the arithmetic that they are computed in.
+        lengths: Lengths of the utterances after speech activity detection, in samples.
+        precision: Name of the arithmetic of the computation.
     """
     identity = {
         "format": FORMAT,
         "dtype": dtype,
         "front_end": dict(front_end),
-        # Its name holds a digest of the list, of the recordings' sizes and of speech activity
-        # detection.
+        # The file's name includes a digest of the list, of the recordings' sizes and of speech
+        # activity detection.
         "utterances": lengths_file(Path(), utterances, settings.sad, settings.audio).name,
         "lengths": hashlib.sha256(lengths.astype(np.int64).tobytes()).hexdigest(),
         "samples": settings.network.train_clip_size,
         "position": settings.network.clip_position,
     }
     if precision != "fp32":
-        # Older caches, which are all of fp32, state none.
+        # Older caches, which are all fp32, state no precision.
         identity["precision"] = precision
     if settings.vocoding.vocoders:
-        # Copies are made once, with what the seed draws for the first epoch.
+        # Copies are made once, with the seed's draws for the first epoch.
         identity["vocoding"] = {**asdict(settings.vocoding), "seed": settings.recipe.seed}
     return identity
 
 
 def in_bytes(count: int) -> str:
-    """Return a number of bytes for a reader: '12.3 GB'."""
+    """Return a readable number of bytes: '12.3 GB'."""
     for unit, size in (("GB", 1e9), ("MB", 1e6)):
         if count >= size:
             return f"{count / size:,.1f} {unit}"
@@ -162,7 +163,7 @@ def in_bytes(count: int) -> str:
 class CachedFeatures(Dataset[Clip]):
     """The features of the training clips, from a memory-mapped file.
 
-    Keys are (epoch, utterance), as of `TrainingClips`; features are the same in every epoch.
+    Keys are (epoch, utterance), as in `TrainingClips`; features are the same in every epoch.
     """
 
     def __init__(self, cache: FeatureCache) -> None:
@@ -180,5 +181,5 @@ class CachedFeatures(Dataset[Clip]):
         return Clip(np.array(self._array[key[1]]))
 
     def __getstate__(self) -> dict[str, Any]:
-        # A memory map would be pickled with all that is in the file.
+        # A memory map would be pickled with the whole content of the file.
         return {**self.__dict__, "_array": None}

@@ -1,10 +1,10 @@
-"""The pass before training that computes the features of all training clips and caches them.
+"""The pass before training that computes and caches the features of all training clips.
 
 Invariant: the clips are divided into the same batches on any number of processes, so that the file
-is the same; and of two runs that need the same features one computes them while the other waits. A
-pass that was stopped on request goes on where it stopped; one that was killed begins anew, since
-what had reached the disk is not known. Features are computed in float32, as for scoring, whatever
-`computing.precision` says of training.
+is the same. If two runs need the same features, one computes them while the other waits. A pass
+that was stopped on request is resumed; one that was killed restarts, since it is not known what
+reached the disk. Features are computed in float32, as in scoring, whatever the value of
+`computing.precision`.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class _ComputingBatch:
     """A batch of features on its way from the device.
 
     Attributes:
-        part: positions of its clips in the list.
-        block: Function that waits for the features as they are saved, and returns them.
+        part: Indices of its clips in the list.
+        block: Function that waits for the features in the saved format, and returns them.
     """
 
     part: range
@@ -68,9 +68,9 @@ class FeaturePass:
     """Computes the features of the training clips of `utterances`, unless a cache has them.
 
     Args:
-        front_end: Function of waveforms (batch, samples) that returns features (batch, frames,
-            dimension), or a list of such tensors, one per layer; on the world's device. A batch has
-            up to as many samples as a scoring batch on a CPU.
+        front_end: Function from waveforms (batch, samples) to features (batch, frames, dimension),
+            or to a list of such tensors, one per layer; on the world's device. A batch has at most
+            as many samples as a scoring batch on a CPU.
         clips: Loader of waveforms by the keys (epoch, utterance).
         computing: Block in which the front end computes, without gradients.
     """
@@ -93,12 +93,12 @@ class FeaturePass:
         return (len(self.utterances), *self._features(blank).shape[1:])
 
     def fill(self, cache: FeatureCache) -> CachedFeatures:
-        """Return the features from `cache`, computed first if it does not have them.
+        """Return the features from `cache`, computing them if necessary.
 
         Raises:
-            AsdfError: they do not fit on the disk, or into their number format; a recording cannot
-                be read.
-            Stopped: a stop was requested; what has been computed is saved.
+            AsdfError: they do not fit on the disk or into their number format, or a recording
+                cannot be read.
+            Stopped: a stop was requested; computed features are saved.
         """
         with ExitStack() as stack:
             if self._must_compute(cache, stack):
@@ -106,7 +106,7 @@ class FeaturePass:
         return CachedFeatures(cache)
 
     def _must_compute(self, cache: FeatureCache, stack: ExitStack) -> bool:
-        """Return whether this run is to compute the features; it then holds the folder's mark."""
+        """Return whether this run has to compute the features; it then holds the folder's mark."""
 
         def look() -> str:
             if cache.is_whole():
@@ -115,7 +115,8 @@ class FeaturePass:
             try:
                 stack.enter_context(owner_mark(cache.cache_folder))
             except AsdfError as error:
-                # With a cause the folder cannot be written: that is not another run's doing.
+                # If the error has a cause, the folder cannot be written, and no other run is
+                # involved.
                 if error.__cause__ is not None:
                     raise
                 return "taken"
@@ -150,7 +151,7 @@ class FeaturePass:
                 unit="batches",
             )
             for batch, block in zip(local, blocks, strict=True):
-                # Not through a memory map: on a full disk that would end the process instead of
+                # Not through a memory map, which would crash the process on a full disk instead of
                 # raising an error.
                 position = batch * self.batch_size * cache.clip_bytes
                 rest = memoryview(block.tobytes())
@@ -181,7 +182,7 @@ class FeaturePass:
             raise Stopped(world.agree(self.stop.reason), "while computing features")
 
     def _prepare(self, cache: FeatureCache) -> list[int]:
-        """Make room for the features, or take what a stopped pass left; return its batches."""
+        """Reserve space for the features, or reuse those of a stopped pass; return its batches."""
         try:
             left = json.loads(cache.finished_batches.read_text(encoding="utf-8"))
             batches: list[int] = left["batches"]
@@ -191,7 +192,7 @@ class FeaturePass:
                 LOG.info("going on after %d of %d batches of features", len(batches), count)
                 return batches
         except (OSError, ValueError, KeyError):
-            # What is left cannot be used: the pass begins anew.
+            # The remains cannot be used, so the pass restarts.
             pass
         with _write_errors_as_messages(cache.unfinished):
             cache.finished_batches.unlink(missing_ok=True)
@@ -209,7 +210,7 @@ class FeaturePass:
             start = batch * self.batch_size
             part = range(start, min(start + self.batch_size, len(self.utterances)))
             parts.append(part)
-            # Clips as they are in epoch 1; a cache has one of each utterance.
+            # Clips as in epoch 1, since a cache has one of each utterance.
             keys.append([(1, index) for index in part])
         computing: deque[_ComputingBatch] = deque()
         waveforms = self.clips.batches(keys)
@@ -217,7 +218,7 @@ class FeaturePass:
             features = self._features(waveforms_BT)
             block = fetch_later(features.to(getattr(torch, dtype.name)))
             computing.append(_ComputingBatch(part, features, block))
-            # A GPU computes this batch while the one before is written.
+            # A GPU computes this batch while the previous one is written.
             if len(computing) > 1:
                 yield _finish_batch(computing.popleft(), self.utterances)
         if computing:
@@ -233,7 +234,7 @@ def _finish_batch(computing: _ComputingBatch, utterances: TrialList) -> np.ndarr
     """Wait for the features of a batch.
 
     Raises:
-        AsdfError: some are beyond what their number format holds.
+        AsdfError: some values exceed the range of their number format.
     """
     block = computing.block()
     is_beyond = (~block.isfinite()).flatten(1).any(dim=1).tolist()

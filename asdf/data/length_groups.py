@@ -1,10 +1,10 @@
-"""Minibatches of recordings of similar length: whose turns share one, and how long each clip is.
+"""Minibatches of recordings of similar length: their division, and the lengths of clips.
 
-Invariants: an epoch's minibatches follow from the seed, the sampler's order and the lengths of the
-recordings alone, and no number of processes changes them: a step of N processes is that of one
-process with N times `network.optimizer_step_interval`. A minibatch is as long as its longest clip,
-and its clips times that length stay within `lengths.minibatch_s`; but where
-`network.minibatch_size` allows two, a clip that is alone is computed twice, for batch norm
+Invariants: an epoch's minibatches depend only on the seed, the sampler's order and the lengths of
+the recordings, not on the number of processes: a step of N processes is that of one process with N
+times `network.optimizer_step_interval`. A minibatch has the length of its longest clip, and the
+number of its clips times that length is at most `lengths.minibatch_s`; but if
+`network.minibatch_size` allows two, a single clip is computed twice, for batch norm
 (`TrainingPlan`).
 
 Shapes: N turns of an epoch, M minibatches.
@@ -30,7 +30,7 @@ class LengthGroups:
 
     Attributes:
         lengths: Lengths of the recordings, in samples.
-        most: Number of clips that a minibatch may have at most (`network.minibatch_size`).
+        most: Maximum number of clips of a minibatch (`network.minibatch_size`).
         rate: Sampling rate of the recordings, in Hz.
     """
 
@@ -47,7 +47,7 @@ class LengthGroups:
         minibatches = []
         for bucket in np.array_split(by_length_N, self.section.buckets):
             if len(bucket):
-                # In the sampler's order, which is random, and not by length.
+                # In the sampler's random order rather than by length.
                 minibatches += self._divide(np.sort(bucket), samples_N)
         shuffled = generator(self.seed, "minibatches", epoch).permutation(len(minibatches))
         chosen = [minibatches[number] for number in shuffled]
@@ -60,7 +60,7 @@ class LengthGroups:
         )
 
     def _divide(self, bucket: AnyIntegers, samples_N: AnyIntegers) -> list[AnyIntegers]:
-        """Return the minibatches of a bucket's turns: equally many in each, up to the last."""
+        """Return the minibatches of a bucket's turns, equally many in each except the last."""
         longest = max(1, int(samples_N[bucket].max()))
         assert self.section.minibatch_s is not None  # there are no groups without it
         room = int(self.section.minibatch_s * self.rate) // longest
@@ -68,12 +68,12 @@ class LengthGroups:
         return np.split(bucket, range(count, len(bucket), count))
 
     def _clip_samples(self, epoch: int, turns: Turns) -> AnyIntegers:
-        """Return the samples of each turn's clip, (N,)."""
+        """Return the number of samples of each turn's clip, (N,)."""
         least = round(self.section.min_crop_s * self.rate)
         most = round(self.section.max_crop_s * self.rate)
         samples_N = np.asarray(self.lengths, np.int64)[turns.utterances_N]
         cropped_N = samples_N > (most if self.section.crop == "longer" else least)
-        # Of each utterance at its first turn in the epoch, then of each at its second, and so on.
+        # For each utterance at its first turn in the epoch, then at its second, and so on.
         draws_N = np.empty(len(samples_N))
         for turn in range(int(turns.earlier_N.max(initial=0)) + 1):
             rng = generator(self.seed, "crop length", epoch, turn)
@@ -85,7 +85,7 @@ class LengthGroups:
 
 
 def padding_of(turns: Turns) -> float:
-    """Return the part of all samples of an epoch's minibatches that is padding."""
+    """Return the proportion of padding in the samples of an epoch's minibatches."""
     assert turns.samples_N is not None
     assert turns.ends_M is not None
     counts_M = np.diff(turns.ends_M, prepend=0)
@@ -94,7 +94,7 @@ def padding_of(turns: Turns) -> float:
 
 
 def describe_groups(turns: Turns, section: Lengths) -> str:
-    """Return in words what an epoch's minibatches are, and what part of them is padding."""
+    """Describe an epoch's minibatches, and their proportion of padding."""
     assert turns.ends_M is not None
     counts_M = np.diff(turns.ends_M, prepend=0)
     padding = 100 * padding_of(turns)
@@ -105,17 +105,17 @@ def describe_groups(turns: Turns, section: Lengths) -> str:
 
 
 def longest_clips(settings: DataSections) -> tuple[int, int]:
-    """Return the clips of a minibatch of the longest recordings, and the samples of each."""
+    """Return the number of clips in a minibatch of the longest recordings, and their samples."""
     lengths = settings.lengths
     assert lengths.minibatch_s is not None
-    # One that is alone is computed twice.
+    # A single clip is computed twice.
     fitting = max(2, int(lengths.minibatch_s / lengths.max_crop_s))
     count = min(settings.network.minibatch_size, fitting)
     return count, round(lengths.max_crop_s * settings.audio.sample_rate)
 
 
 def find_groups(settings: DataSections, lengths: AnyIntegers) -> LengthGroups | None:
-    """Return what the settings group a list of recordings by; None where clips have one length."""
+    """Return the length groups of a list of recordings; None if clips have one length."""
     if settings.lengths.minibatch_s is None:
         return None
     return LengthGroups(

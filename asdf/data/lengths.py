@@ -1,15 +1,15 @@
-"""Stage 0: how long utterances are, after speech activity detection, and whether they are whole.
+"""Stage 0: lengths of utterances after speech activity detection, and checks of recordings.
 
-Invariant: a measurement is saved under a name that holds the digest of all it depends on (the list,
-the sizes of a sample of its recordings, the speech activity detector), so that one made for another
-list, other recordings or other settings cannot be used by mistake; with a checksum, so that a
-damaged one is made anew. Where the recordings lie does not matter: a node's local disk changes its
-name. A list that grew takes from the newest measurement of its corpus what that says of the same
-recordings, and measures the others.
+Invariant: the file name of a measurement includes the digest of everything that it depends on (the
+list, the sizes of a sample of its recordings, the speech activity detector), so it cannot be used
+for another list, other recordings or other settings. A checksum ensures that a damaged one is
+measured again. The location of the recordings does not matter: a copy on a node's local disk does
+not change the name. A list that has grown reuses the newest measurement of its corpus for
+recordings in both, and measures the others.
 
-A header says how long a recording is, not that it is whole. So each training recording is decoded
-to its end once; what is saved then says so, with the size and the time of change of the file that
-was decoded.
+A header states the length of a recording, but not that it is complete. Each training recording is
+therefore decoded to its end once; the measurement then records this, with the size and modification
+time of the decoded file.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ from asdf.trials.trial_list import TrialList
 _THREADS = 8
 _SHOWN = 10
 _SAMPLED_SIZES = 64
-# Recordings that a thread measures before it hands them over: one by one, handing over takes longer
-# than reading a header.
+# Recordings per task of a thread, since passing single ones would take longer than reading a
+# header.
 _AT_ONCE = 16
 _NO_ROW = Row(NOT_DECODED, NOT_DECODED, NOT_DECODED)
 _TRIALS, _TABLE = "trials", "table"
@@ -67,14 +67,14 @@ _TRIALS, _TABLE = "trials", "table"
 def lengths_file(
     folder: Path, utterances: TrialList, sad: SpeechActivity, audio: Audio = USUAL_AUDIO
 ) -> Path:
-    """Return where the measured lengths of `utterances` are saved."""
+    """Return the path of the measured lengths of `utterances`."""
     depends_on = f"{utterances.digest()} {identity(sad, audio)} {sampled_sizes(utterances)}"
     digest = hashlib.sha256(depends_on.encode()).hexdigest()[:12]
     return folder / f"{file_stem(utterances.name)}.sad-{sad.mode}.{digest}.tsv"
 
 
 def sampled_sizes(utterances: TrialList) -> list[int]:
-    """Return the sizes of the files of some recordings, in bytes; -1 for one that is missing."""
+    """Return the file sizes of some recordings in bytes, with -1 for missing files."""
     sizes = (file_size(utterances.path(index)) for index in _sample(utterances))
     return [-1 if size is None else size for size in sizes]
 
@@ -96,27 +96,27 @@ def measure_lengths(  # noqa: PLR0913
 ) -> np.ndarray:
     """Return the lengths of all utterances in samples: int64, in list order, on every rank.
 
-    They are measured once and saved in `folder`; from time to time also while they are measured, so
-    that a later call goes on from there.
+    They are measured once and saved in `folder`, periodically also during the measurement, so that
+    a later call resumes it.
 
     Args:
-        check: True to decode each recording to its end, unless that was done with a file of its
-            size and time of change. 'once' looks the files up only if not all of them were decoded,
-            or if one of a sample of them was changed.
-        skip_broken: Whether recordings that cannot be read are logged, and have the length 0,
-            instead of raising; the table is not written then.
-        audio: Rate and channels that the recordings are read as; lengths count at this rate.
-        shared: Files by which the processes share long arrays; None: they are sent.
+        check: Whether each recording is decoded to its end, unless that was done for a file of its
+            size and modification time. 'once' examines the files only if not all were decoded, or
+            if one of a sample has changed.
+        skip_broken: Whether recordings that cannot be read are logged and get length 0 instead of
+            raising an error; the table is then not written.
+        audio: Sampling rate and channels of recordings as they are read; lengths are at this rate.
+        shared: Files through which the processes share long arrays; None to send them.
 
     Raises:
-        AsdfError: recordings that cannot be read, all of them in one message; the others are saved.
-        Stopped: a stop was requested; what was measured is saved.
+        AsdfError: recordings cannot be read, all named in one message; the others are saved.
+        Stopped: a stop was requested; the measurements so far are saved.
     """
     if stop is None:
         stop = StopRequest()
     share = world.run_on_main if shared is None else shared.array
     files = world.run_on_main(lambda: _Files.of(folder, utterances, sad, audio))
-    # On the main rank alone: the whole table is three times what the others need.
+    # Only on the main rank, since the whole table is three times the size that others need.
     tables: list[np.ndarray | None] = []
     world.run_on_main(lambda: tables.append(read_table(files.table, utterances, audio)))
     found = tables[0] if tables else None
@@ -137,7 +137,7 @@ def measure_lengths(  # noqa: PLR0913
     lengths = share(
         lambda: _lengths_of(_save(files, utterances, found, gathered or [], skip_broken))
     )
-    # A failure reaches all ranks: the others would wait for this one.
+    # A failure must reach all ranks, since the others would wait for this one.
     world.run_on_main(parts.remove)
     if check and found is not None and (found[:, 1] >= 0).all():
         _log_looking_up(utterances, time.monotonic() - started)
@@ -147,11 +147,11 @@ def measure_lengths(  # noqa: PLR0913
 
 @dataclass(frozen=True)
 class _Files:
-    """The files that the lengths of a list are saved in.
+    """The files for the lengths of a list.
 
     Attributes:
         table: Path of the list's table.
-        notes: Beginning of the names of the notes on all tables of its corpus, one for each.
+        notes: Prefix of the names of the notes on the tables of its corpus, one for each.
     """
 
     table: Path
@@ -159,16 +159,17 @@ class _Files:
 
     @classmethod
     def of(cls, folder: Path, utterances: TrialList, sad: SpeechActivity, audio: Audio) -> _Files:
-        """Return the files in `folder` of a list that is measured in some way."""
+        """Return the files in `folder` for a list that is measured with these settings."""
         digest = hashlib.sha256(identity(sad, audio).encode()).hexdigest()[:12]
         notes = f"{file_stem(utterances.name)}.sad-{sad.mode}.by-{digest}."
         return cls(lengths_file(folder, utterances, sad, audio), notes)
 
     def earlier_rows(self, utterances: TrialList, check: bool) -> np.ndarray | None:
-        """Return what the newest table of the corpus says of recordings of a list without one.
+        """Return rows of the newest table of the corpus for recordings of a list without a table.
 
         Args:
-            check: Whether the file of each row is compared later; if not, a sample of them is now.
+            check: Whether the file of each row is compared later; otherwise a sample is compared
+                now.
         """
         note = read_newest(self.table.parent, self.notes)
         if note is None or note.table == self.table.name:
@@ -188,7 +189,7 @@ class _Files:
         return rows
 
     def note(self, utterances: TrialList) -> None:
-        """Note that the list's table, which exists, is one of its corpus, unless that is noted."""
+        """Note that the list's existing table belongs to its corpus, unless that is noted."""
         digest = self.table.name.split(".")[-2]
         path = self.table.with_name(f"{self.notes}{digest}.json")
         if path.exists():
@@ -201,10 +202,10 @@ class _Files:
 def _usable_lengths(
     found: np.ndarray | None, files: _Files, utterances: TrialList, check: bool | Literal["once"]
 ) -> np.ndarray | None:
-    """Return the lengths of the table that was found, if nothing is to be done; else None."""
+    """Return the lengths in the table if it needs no further work; else None."""
     if found is None:
         return None
-    # The table is whole without it: a folder of an earlier version may be read-only.
+    # The table is complete without it, and a folder of an earlier version may be read-only.
     with suppress(AsdfError):
         files.note(utterances)
     if check is True or (check == "once" and not _is_as_checked(found, utterances)):
@@ -218,13 +219,14 @@ class _LocalLengths:
 
     Attributes:
         check: Whether recordings are decoded to their ends.
-        known: Rows of the whole list that were measured before; None where none were.
-        parts: Parts that are saved from time to time.
+        known: Rows of the whole list that were measured before; None if there are none.
+        parts: Parts that are saved periodically.
         indices: Indices of the rank's utterances.
-        audio: Rate and channels that they are read as.
-        numbers: Three numbers per utterance: millions of rows as Python objects take gigabytes.
+        audio: Sampling rate and channels of recordings as they are read.
+        numbers: Three numbers per utterance in one array, since Python objects would take
+            gigabytes.
         broken: Messages on recordings that cannot be read.
-        saved: Number of utterances that are in a part already.
+        saved: Number of utterances that are already in a part.
     """
 
     utterances: TrialList
@@ -239,7 +241,7 @@ class _LocalLengths:
     saved: int = 0
 
     def measure(self, what: str, stop: StopRequest, shown: bool) -> None:
-        """Measure the utterances, and save them from time to time, and at any end but whole."""
+        """Measure the utterances, and save them periodically and at a premature end."""
         self._take_packed()
         count = len(self.indices)
         portions = (self.indices[start : start + _AT_ONCE] for start in range(0, count, _AT_ONCE))
@@ -259,7 +261,7 @@ class _LocalLengths:
                 self._save_part()
 
     def _take_packed(self) -> None:
-        """Take what tars that were packed say of their recordings, where nothing newer is known."""
+        """Use the lengths recorded in packed tars, unless something newer is known."""
         packed = None
         if not needs_whole_recording(self.sad):
             packed = packed_rows(self.utterances, self.audio)
@@ -277,7 +279,7 @@ class _LocalLengths:
         self.known = packed
 
     def _save_part(self) -> None:
-        """Save what was measured since the last part, but for what is broken or was known."""
+        """Save the measurements since the last part, except broken and known recordings."""
         measured = np.array(self.numbers[3 * self.saved :], np.int64).reshape(-1, 3)
         trials = np.array(self.indices[self.saved : self.saved + len(measured)], np.int64)
         self.saved += len(measured)
@@ -289,7 +291,7 @@ class _LocalLengths:
         self.parts.save()
 
     def _measure_part(self, part: Sequence[int]) -> list[Row | AsdfError]:
-        """Measure some utterances; what cannot be read comes back as its error."""
+        """Measure some utterances; one that cannot be read gives its error."""
         rows: list[Row | AsdfError] = []
         for index in part:
             try:
@@ -322,7 +324,7 @@ def _with_parts(
     check: bool,
     what: str,
 ) -> np.ndarray | None:
-    """Return the rows that are known, `_NO_ROW` for others; None where none are."""
+    """Return the known rows, with `_NO_ROW` for others; None if there are none."""
     saved = files.earlier_rows(utterances, check) if found is None else found
     if not parts:
         return saved
@@ -336,7 +338,7 @@ def _with_parts(
 
 
 def _is_as_checked(saved: np.ndarray, utterances: TrialList) -> bool:
-    """Whether all recordings were decoded, and a sample of their files was not changed since."""
+    """Whether all recordings were decoded, and a sample of their files has not changed since."""
     if not (saved[:, 1] >= 0).all():
         return False
     for index in _sample(utterances):
@@ -371,7 +373,7 @@ def _save(
     parts: Sequence[tuple[array[int], list[str]]],
     skip_broken: bool,
 ) -> np.ndarray:
-    """Put together what each rank measured, (N, 3), and write it unless it is what was `saved`."""
+    """Join the measurements of all ranks, (N, 3), and write them unless they equal `saved`."""
     broken = [message for _, messages in parts for message in messages]
     problem = (
         f"{len(broken)} of the {len(utterances)} recordings of {utterances.name} cannot be "

@@ -1,4 +1,4 @@
-"""The former home of lists: what code of a recipe of version 0.1 imports from here."""
+"""The former location of lists, for recipes written for version 0.1."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def UtteranceList(
     labels: npt.ArrayLike,
     columns: Mapping[str, Sequence[str]] | None = None,
 ) -> TrialList:
-    """Return a `TrialList`, from arguments in the order that version 0.1 had."""
+    """Return a `TrialList` from arguments in the order of version 0.1."""
     return TrialList(
         ids,
         np.asarray(labels, np.int8),

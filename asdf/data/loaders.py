@@ -1,4 +1,4 @@
-"""Worker processes that read batches ahead, in order; and what FFmpeg alone could decode."""
+"""Worker processes that read batches ahead, in order, and report decoding by FFmpeg."""
 
 from __future__ import annotations
 
@@ -29,30 +29,30 @@ from asdf.runs.log import LOG
 from asdf.runs.systems import existing_signals
 from asdf.trials.trial_list import TrialList
 
-# What keeps a GPU busy: the main thread, and autograd's.
+# Threads that keep a GPU busy: the main thread, and autograd's.
 _CORES_OF_THE_HOST = 2
 
-# How long a batch is waited for before a stop request is looked at, and how long after one.
+# Interval of checks for a stop request while waiting for a batch, and patience after one.
 _POLL_S = 0.5
 _PATIENCE_S = 8.0
-# How long a read may take before the log says so.
+# Time of a read after which the log reports it.
 _REMARK_S = 60.0
-# The share of `computing.timeout_s` that a read may take: other processes wait for this one as
-# long, and their messages, which name no recording, must not come first.
+# Maximum share of `computing.timeout_s` for a read: other processes wait for this one as long, and
+# their messages, which name no recording, must not come first.
 _READS_SHARE = 0.9
 
 
 class BatchLoader:
-    """Reads batches of a dataset, named by their keys.
+    """Reads batches of a dataset by their keys.
 
-    Its workers live on from one list of batches to the next. They hand batches over in shared
-    memory that torch takes for each one anew. Memory that was used again made reading a third
-    faster, and training on a CPU, which alone could use it, by less than 2 %.
+    Its workers stay alive between lists of batches. They pass batches in shared memory, which torch
+    allocates for each batch: reusing it made reading a third faster, but training on a CPU, the
+    only case that could use it, by less than 2 %.
 
     Attributes:
         workers: Number of workers.
-        cores: Number of cores that the workers can have; there are no more workers.
-        decoded_by_ffmpeg: paths of this pass that libsndfile could not decode (see
+        cores: Number of cores for the workers, the maximum number of workers.
+        decoded_by_ffmpeg: Paths in this pass that libsndfile could not decode (see
             `asdf.audio.fallbacks`).
     """
 
@@ -66,9 +66,8 @@ class BatchLoader:
         """Prepare to read items of `dataset`.
 
         Args:
-            workers: Number that is requested; 0: this process reads by itself, when a batch is
-                needed.
-            stop: Request to stop; a read that does not come back does not hold a run that is to
+            workers: Requested number of workers; 0 to read in this process on demand.
+            stop: Request to stop; a read that does not return does not block a run that should
                 stop.
         """
         self._keys = _Keys()
@@ -83,8 +82,8 @@ class BatchLoader:
             collate_fn=_collate,
             persistent_workers=self.workers > 0,
             pin_memory=world.device.type == "cuda",
-            # Its own generator: the loader draws a number at each pass, which must not be one of
-            # the network's.
+            # A separate generator, since the loader draws a number in each pass, which must not
+            # affect the network's draws.
             generator=torch.Generator(),
             worker_init_fn=_start_worker,
         )
@@ -98,17 +97,17 @@ class BatchLoader:
     def batches(self, keys: Iterable[list[Any]]) -> Iterator[Tensor]:
         """Yield waveforms (batch, samples) on the world's device, for each list of keys in turn.
 
-        Raises: as `unboosted_batches`.
+        Raises: as in `unboosted_batches`.
         """
         for batch in self.unboosted_batches(keys):
             yield batch.boosted()
 
     def unboosted_batches(self, keys: Iterable[list[Any]]) -> Iterator[Batch]:
-        """Yield the same before RawBoost, where that is computed on the device.
+        """Yield the same before RawBoost, if it is computed on the device.
 
         Raises:
             AsdfError: a recording of the batch cannot be read, or not within the world's timeout.
-            Stopped: a stop was requested, and the workers did not come back from their reads.
+            Stopped: a stop was requested, and the workers did not return from their reads.
         """
         self._keys.keys = keys
         fallbacks.take()
@@ -120,16 +119,16 @@ class BatchLoader:
             yield self._to_device(batch)
 
     def _read_batches(self) -> Iterator[Batch]:
-        """Yield what the workers deliver, for as long as they do."""
+        """Yield the batches that the workers deliver."""
         before = set(multiprocessing.active_children())
         delivered: Iterator[Batch] = iter(self._loader)
         self._processes |= set(multiprocessing.active_children()) - before
         with threads(1) as waiting:
             if self._device.type == "cuda":
-                # Without workers batches are pinned in the thread, for the device of this process.
+                # Without workers, batches are pinned in the thread, for the device of this process.
                 waiting.submit(torch.cuda.set_device, self._device)
             while True:
-                # A thread waits, or reads, so that this one can look at the stop request.
+                # A thread waits or reads, so that this one can check the stop request.
                 batch = waiting.submit(next, delivered, None)
                 self._wait_for(batch)
                 result = batch.result()
@@ -138,7 +137,7 @@ class BatchLoader:
                 yield result
 
     def _wait_for(self, batch: Future[Batch | None]) -> None:
-        """Wait until a batch is read, which a dead file server may never let happen."""
+        """Wait until a batch is read, which may never happen with a dead file server."""
         waited_s = 0.0
         stopping_s = 0.0
         while not wait([batch], timeout=_POLL_S).done:
@@ -168,7 +167,7 @@ class BatchLoader:
                 )
 
     def _name_of_read(self) -> str:
-        """Return the recording that is read in this process, or words for one of a worker's."""
+        """Return the recording being read in this process, or a description for a worker's."""
         opened = None if self.workers else last_opened()
         return "a recording" if opened is None else str(opened)
 
@@ -178,11 +177,10 @@ class BatchLoader:
 
 
 class ToDevice:
-    """Copies batches to the device while it works, on a stream of their own.
+    """Copies batches to the device during its work, on a separate stream.
 
-    The host runs ahead of a GPU: it takes the next batch while the GPU is at work on the one
-    before, and the copy happens then. What the GPU does with the batch waits for the copy; the host
-    waits for nothing.
+    The host runs ahead of a GPU: it copies the next batch while the GPU works on the previous one.
+    The GPU's work on the batch waits for the copy; the host does not wait.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -190,23 +188,23 @@ class ToDevice:
         self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
 
     def __call__(self, batch: Batch) -> Batch:
-        """Return `batch`, of pinned memory where there is a GPU, on the device."""
+        """Return `batch`, which is in pinned memory if there is a GPU, on the device."""
         if self._stream is None:
             return batch.to(self._device)
         with torch.cuda.stream(self._stream):
             sent = batch.to(self._device, non_blocking=True)
         current = torch.cuda.current_stream(self._device)
         current.wait_stream(self._stream)
-        # The memory is the copying stream's: it must not be given to a later copy before this batch
-        # has been used.
+        # The memory belongs to the copying stream and must not be reused for a later copy before
+        # this batch has been used.
         sent.record_stream(current)
         return sent
 
 
 class _Keys:
-    """A batch sampler whose batches can be changed between two passes.
+    """A batch sampler whose batches can be replaced between two passes.
 
-    They are made when they are needed.
+    The batches are created on demand.
     """
 
     keys: Iterable[list[Any]] = ()
@@ -216,7 +214,7 @@ class _Keys:
 
 
 def _collate(clips: list[Clip]) -> Batch:
-    """Make a batch, with what FFmpeg decoded for it."""
+    """Return a batch with the paths that FFmpeg decoded for it."""
     try:
         with _shared_memory_errors_as_messages():
             batch = collate(clips)
@@ -227,10 +225,10 @@ def _collate(clips: list[Clip]) -> Batch:
 
 @contextmanager
 def _shared_memory_errors_as_messages() -> Iterator[None]:
-    """Raise one message for torch's failures to get shared memory.
+    """Raise one message for torch's failures to allocate shared memory.
 
     Raises:
-        AsdfError: there is too little of it.
+        AsdfError: there is too little shared memory.
     """
     try:
         yield
@@ -246,16 +244,17 @@ def _shared_memory_errors_as_messages() -> Iterator[None]:
 
 
 def _start_worker(worker: int) -> None:
-    # A forked process has what its parent had noted.
+    # A forked process inherits its parent's notes.
     fallbacks.take()
-    # A spawned process does not inherit it.
+    # A spawned process does not inherit this setting.
     keep_freed_memory()
-    # Stop signals that a scheduler sends to every process must not take the workers from a run that
-    # is saving. The main process's own SIGTERM is heeded: torch and multiprocessing end workers so.
+    # A scheduler's stop signals to all processes must not kill the workers of a run that is saving.
+    # The main process's own SIGTERM still works, since torch and multiprocessing end workers with
+    # it.
     for number in existing_signals("SIGINT", "SIGUSR1", "SIGUSR2"):
         signal.signal(number, signal.SIG_IGN)
     if not hasattr(signal, "sigwaitinfo"):
-        # macOS, Windows: who sent a signal cannot be seen there, so SIGTERM ends the worker.
+        # macOS, Windows: the sender of a signal is unknown, so SIGTERM ends the worker.
         return
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     threading.Thread(target=_end_when_the_main_process_says, daemon=True).start()
@@ -275,10 +274,10 @@ def log_fallbacks(
     total: int,
     world: World,
 ) -> None:
-    """Log how many recordings FFmpeg decoded, if any; all ranks call this together.
+    """Log the number of recordings that FFmpeg decoded, if any; all ranks call this together.
 
     Args:
-        what: Name of what was done with the recordings, as 'scoring dev'.
+        what: Description of the work on the recordings, such as 'scoring dev'.
         decoded: Paths that FFmpeg decoded on this rank.
         total: Number of recordings of `utterances` that were read.
     """

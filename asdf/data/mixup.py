@@ -1,7 +1,7 @@
 """Mixup: training clips that are sums of two utterances' clips, with labels mixed in proportion.
 
-Invariant: with whom a clip is mixed, and how, follows from the seed and the clip's key. So a worker
-that mixes clips and each process that computes losses know it, without a word between them.
+Invariant: the partner and the weights of a clip depend only on the seed and the clip's key, so a
+worker that mixes clips and each process that computes losses know them without communication.
 
 Hongyi Zhang, Moustapha Cisse, Yann N. Dauphin, David Lopez-Paz: mixup: beyond empirical risk
 minimization. ICLR 2018. Partners are drawn from the whole training list here, not from the
@@ -25,11 +25,11 @@ from asdf.runs.seeds import generator
 
 @dataclass(frozen=True)
 class Mixture:
-    """What a clip is mixed with.
+    """The partner and weight of a mixed clip.
 
     Attributes:
-        partner: the other utterance, as an index into the list.
-        weight: Weight of the clip itself, 0 to 1, a number of float32; the other's is the rest.
+        partner: Index of the other utterance in the list.
+        weight: Weight of the clip itself, 0 to 1 in float32; the partner has the remainder.
     """
 
     partner: int
@@ -38,7 +38,7 @@ class Mixture:
 
 @dataclass(frozen=True)
 class Mixtures:
-    """Those of n clips: partners (n,) int64 and weights (n,) float32; 1 for clips not mixed."""
+    """The mixtures of n clips: partners (n,) int64, weights (n,) float32, 1 for unmixed clips."""
 
     partners: np.ndarray
     weights: np.ndarray
@@ -46,13 +46,13 @@ class Mixtures:
 
 @dataclass(frozen=True)
 class Mixup:
-    """How the clips of a training list are mixed.
+    """The mixing of the clips of a training list.
 
     Attributes:
         seed: Seed of the recipe.
-        probability: the proportion of the clips that are mixed.
-        alpha: weights are drawn from a beta distribution with this for both parameters.
-        utterances: Utterances of the list.
+        probability: Proportion of the clips that are mixed.
+        alpha: Value of both parameters of the beta distribution of the weights.
+        utterances: Number of utterances of the list.
     """
 
     seed: int
@@ -61,9 +61,9 @@ class Mixup:
     utterances: int
 
     def draw(self, key: tuple[int, int]) -> Mixture | None:
-        """Return what the clip of a key (epoch, utterance) is mixed with; None for nothing.
+        """Return the mixture of the clip with the key (epoch, utterance); None if it is not mixed.
 
-        Every other utterance is as likely.
+        All other utterances are equally likely.
         """
         epoch, index = key
         rng = generator(self.seed, "mixup", epoch, index)
@@ -71,7 +71,7 @@ class Mixup:
             return None
         weight = np.float32(rng.beta(self.alpha, self.alpha))
         partner = int(rng.integers(self.utterances - 1))
-        # Without the utterance itself.
+        # Skip the utterance itself.
         if partner >= index:
             partner += 1
         return Mixture(partner, float(weight))
@@ -89,7 +89,7 @@ class Mixup:
 
 
 def find_mixup(settings: DataSections, utterances: int) -> Mixup | None:
-    """Return how the settings mix the clips of a list of `utterances`; None where they do not."""
+    """Return the mixing of a list with `utterances` clips; None if the settings request none."""
     section = settings.augmentation
     if section.mixup_probability == 0:
         return None
@@ -106,10 +106,10 @@ def mix(clip: np.ndarray, partner: np.ndarray, weight: float) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Mixing:
-    """What is still to be mixed of a batch: tensors of one device.
+    """The mixing still to be done for a batch, with tensors on one device.
 
     Attributes:
-        rows_R: Indices of the clips that are mixed.
+        rows_R: Indices of the clips to mix.
         weights_R1: Weights of these clips themselves.
     """
 
@@ -117,10 +117,10 @@ class Mixing:
     weights_R1: Tensor
 
     def mix(self, clips_BT: Tensor) -> Tensor:
-        """Return the clips of a batch, whose partners follow them as further rows, without these.
+        """Return the mixed clips of a batch; partners are its further rows and are removed.
 
         Args:
-            clips_BT: (B + R, T).
+            clips_BT: Clips followed by partners, (B + R, T).
         """
         size = len(clips_BT) - len(self.rows_R)
         unmixed_BT = clips_BT[:size]
@@ -130,15 +130,15 @@ class Mixing:
         return unmixed_BT.index_copy(0, self.rows_R, mixed_RT)
 
     def pin_memory(self) -> Mixing:
-        """Return the same in pinned memory."""
+        """Return the mixing in pinned memory."""
         return Mixing(self.rows_R.pin_memory(), self.weights_R1.pin_memory())
 
     def to(self, device: torch.device, non_blocking: bool = False) -> Mixing:
-        """Return the same on `device`."""
+        """Return the mixing on `device`."""
         rows_R = self.rows_R.to(device, non_blocking=non_blocking)
         return Mixing(rows_R, self.weights_R1.to(device, non_blocking=non_blocking))
 
     def record_stream(self, stream: torch.Stream) -> None:
-        """Do `Tensor.record_stream` for both tensors."""
+        """Call `Tensor.record_stream` for both tensors."""
         self.rows_R.record_stream(stream)
         self.weights_R1.record_stream(stream)

@@ -1,11 +1,11 @@
-"""How long the recordings in a tar are that `python -m asdf pack` wrote: `NAME.tar.lengths`.
+"""Lengths of the recordings in a tar written by `python -m asdf pack`: `NAME.tar.lengths`.
 
-Invariant: what the file says holds for a tar of the size that it states alone; every recording in
-it was decoded to its end when it was packed. So a corpus is measured once, when it is packed, and
-stage 0 has nothing to do wherever the tars lie.
+Invariant: the file is valid only for a tar of the size that it states, and every recording in it
+was decoded to its end when it was packed. A corpus is therefore measured once, when it is packed,
+and stage 0 has no work wherever the tars lie.
 
-Lines are `name frames rate bytes`, with TABs between them; the first has the size of the tar, the
-last a checksum of those before it.
+Lines are `name frames rate bytes`, separated by TABs; the first line states the size of the tar,
+the last one a checksum of the lines before it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _CHECKSUM = "\tchecksum\t"
 _TAR = ".tar/"
 
 
-# Beyond all recordings, and within 64 bits once resampled.
+# Longer than any recording, but within 64 bits after resampling.
 _MOST = 2**40
 
 
@@ -44,9 +44,9 @@ class PackedLength(NamedTuple):
 
     Attributes:
         name: Name of the member.
-        frames: Samples per channel at the recording's own rate.
+        frames: Number of samples per channel at the recording's own rate.
         rate: Sampling rate in Hz.
-        size: Bytes of the member.
+        size: Size of the member in bytes.
     """
 
     name: str
@@ -56,7 +56,7 @@ class PackedLength(NamedTuple):
 
 
 def write_packed_lengths(tar: Path, tar_size: int, recordings: Sequence[PackedLength]) -> None:
-    """Write the file of the lengths of a tar, which has `tar_size` bytes."""
+    """Write the file of the lengths of a tar of `tar_size` bytes."""
     checksum = 0
     with atomic_write(tar.with_name(tar.name + SUFFIX), "wb") as file:
         for row in ((_FIRST, tar_size), *recordings):
@@ -70,10 +70,10 @@ def read_packed_lengths(tar: Path, tar_size: int | None = None) -> list[PackedLe
     """Return the lengths of the recordings in a tar, in the order in which they were written.
 
     Args:
-        tar_size: Bytes of the tar; None: they are not compared.
+        tar_size: Size of the tar in bytes; None to skip the comparison.
 
     Returns:
-        Lengths; None where there are none, or where they are of another tar or damaged, which is
+        Lengths; None if there are none, or if they belong to another tar or are damaged, which is
         logged.
     """
     path = tar.with_name(tar.name + SUFFIX)
@@ -88,10 +88,10 @@ def read_packed_lengths(tar: Path, tar_size: int | None = None) -> list[PackedLe
 
 
 def _parse(content: bytes, tar_size: int | None) -> Iterator[PackedLength]:
-    """Yield the lengths of a file.
+    """Yield the lengths in a file.
 
     Raises:
-        ValueError: it is damaged, or of a tar of another size.
+        ValueError: the file is damaged, or belongs to a tar of another size.
     """
     text = content.decode("utf-8", "surrogateescape")
     body, mark, checksum = text.rpartition(_CHECKSUM)
@@ -113,10 +113,10 @@ def _parse(content: bytes, tar_size: int | None) -> Iterator[PackedLength]:
 
 
 def packed_rows(utterances: TrialList, audio: Audio = USUAL_AUDIO) -> np.ndarray | None:
-    """Return what tars say of the lengths of their recordings: (N, 3) int64.
+    """Return the lengths of recordings that their tars state: (N, 3) int64.
 
-    Rows are those of `asdf.data.saved_lengths`: samples at the rate of `audio`, size and time of
-    change; of recordings of which nothing is known `NOT_DECODED` throughout. None: of all.
+    Rows are as in `asdf.data.saved_lengths`: samples at the rate of `audio`, size and modification
+    time, or `NOT_DECODED` throughout for unknown recordings. None if all are unknown.
     """
     by_tar: dict[Path, list[tuple[str, int]]] = defaultdict(list)
     for index, recording in enumerate(utterances.recordings()):

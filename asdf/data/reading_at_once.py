@@ -1,11 +1,11 @@
-"""How many recordings of a batch a process reads at once.
+"""The number of recordings of a batch that a process reads concurrently.
 
-Invariant: an item is the same however many are read at once: threads fetch and decode, and all that
-has a state of its own (augmentation of a user's, vocoders) is done by the process itself, in the
+Invariant: an item is the same however many are read concurrently: threads only fetch and decode;
+steps with a state of their own (a user's augmentation, vocoders) run in the process itself, in the
 order of the batch.
 
-A file of a local disk is there at once, and threads only cost; the first byte of a store takes tens
-of milliseconds, in which others can be on their way.
+A local file is available at once, so threads only cost; the first byte from a store takes tens of
+milliseconds, during which others can be fetched.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ REMOTE_THREADS = 16
 _SAMPLED = 64
 
 _pools: dict[int, Threads] = {}
-# A fork has no threads.
+# Threads do not survive a fork.
 call_in_forked_processes(_pools.clear)
 
 
 def reading_threads(setting: int | Literal["auto"], utterances: TrialList) -> int:
-    """Return the threads that read a batch: as set, or 16 where recordings lie in a store, else 1.
+    """Return the number of threads that read a batch: as set, or 16 for stores, else 1.
 
-    Of a long list a sample is looked at.
+    For a long list, a sample is examined.
     """
     if setting != "auto":
         return setting
@@ -40,7 +40,7 @@ def reading_threads(setting: int | Literal["auto"], utterances: TrialList) -> in
 
 
 def reading_pool(count: int) -> Threads:
-    """Return the threads of this process that read, which are started once."""
+    """Return the reading threads of this process, which are started once."""
     if count not in _pools:
         _pools[count] = Threads(count)
     return _pools[count]

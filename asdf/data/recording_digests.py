@@ -1,10 +1,9 @@
-"""Digests of the recordings of a list: whether they are those of an earlier start.
+"""Digests of the recordings of a list, to detect changes since an earlier start.
 
-Invariant: where recordings lie, and when they were copied there, does not matter; what is in them
-does. To read all of them would take longer than many a training, so of each its size and some
-kilobytes of its middle are read, and of a long list recordings at equal distances; of a parquet
-file its size alone. A recording that differs elsewhere, or that is not looked at, is not seen to
-differ.
+Invariant: a digest depends on the content of recordings, not on their location or the time of
+copying. Reading all of them would take longer than many a training, so only the size and some
+kilobytes from the middle of each are read; in a long list, only of equally spaced recordings; for a
+parquet file, only the size. Other differences are not detected.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from asdf.trials.trial_list import TrialList
 MAX_RECORDINGS = 20_000
 _BYTES = 4096
 _THREADS = 8
-# Recordings that a thread looks at before it hands over what it read.
+# Recordings per task of a thread.
 _AT_ONCE = 16
 _CHARACTERS = 16
 
 
 def digest_recordings(utterances: TrialList, max_recordings: int = MAX_RECORDINGS) -> str:
-    """Return a digest of the recordings of a list, as far as they are looked at."""
+    """Return a digest of the examined recordings of a list."""
     step = -(-len(utterances) // max_recordings) or 1
     rows = range(0, len(utterances), step)
     parts = [rows[start : start + _AT_ONCE] for start in range(0, len(rows), _AT_ONCE)]
@@ -41,7 +40,7 @@ def digest_recordings(utterances: TrialList, max_recordings: int = MAX_RECORDING
 
 
 def digest_list(utterances: TrialList) -> str:
-    """Return a digest of what a list says: utterances in their order, and labels."""
+    """Return a digest of a list's content: utterances in order, and labels."""
     content = utterances.digest().encode() + utterances.labels.tobytes()
     return hashlib.sha256(content).hexdigest()[:_CHARACTERS]
 
@@ -49,7 +48,7 @@ def digest_list(utterances: TrialList) -> str:
 def _digest_part(utterances: TrialList, rows: Sequence[int]) -> bytes:
     digest = hashlib.sha256()
     for row in rows:
-        # One that cannot be read is reported where it is needed.
+        # A recording that cannot be read is reported where it is used.
         try:
             digest.update(_look_at(utterances.path(row)))
         except (OSError, AsdfError):
@@ -58,14 +57,14 @@ def _digest_part(utterances: TrialList, rows: Sequence[int]) -> bytes:
 
 
 def _look_at(path: Path) -> bytes:
-    """Return what a digest is computed of: the size of a recording, and bytes of its middle.
+    """Return the input of a digest: the size of a recording, and bytes from its middle.
 
     Raises:
         OSError, AsdfError: it cannot be read.
     """
     member = None if path.exists() else find_member(path)
     if member is not None and isinstance(getattr(member, "archive", None), ParquetArchive):
-        # A row is read with all of its group: the size of the file has to do.
+        # Reading a row would read its whole group, so the size of the file must suffice.
         return b"%d" % member.state.size
     with open_file(path) as file:
         size = file.seek(0, os.SEEK_END)

@@ -1,8 +1,8 @@
-"""The reference recordings of trials: their lengths, and what training reads of them.
+"""The reference recordings of trials: their lengths, and reading them for training.
 
-Invariant: what is read of a trial's references is a function of the seed and the key of its clip,
-by a stream of random numbers of its own: clips are the same with references and without them, and
-a resumed run reads the same references, in whichever process.
+Invariant: the references read for a trial depend only on the seed and the key of its clip, with a
+separate random stream: clips are the same with and without references, and a resumed run reads the
+same references in any process.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class MeasuredReferences:
     lengths: np.ndarray
 
     def digest(self) -> str:
-        """Return a name for the recordings, their lengths, and which trial has which."""
+        """Return a digest of the recordings, their lengths, and the references of each trial."""
         digest = hashlib.sha256(self.distinct.recordings.digest().encode())
         for numbers in (self.lengths, self.distinct.starts, self.distinct.indices):
             digest.update(np.ascontiguousarray(numbers, np.int64).tobytes())
@@ -39,13 +39,13 @@ class MeasuredReferences:
 class ReferenceClips:
     """Crops of `clip_size` samples of references; shorter ones are repeated.
 
-    Of several references of a trial an epoch has one, which is drawn: over the epochs training
-    hears all of them. References are not augmented: they stand for enrolments, which are recorded
-    with care, and what augmentation does to a clip must not be what the comparison finds.
+    If a trial has several references, one is drawn per epoch, so training uses all of them over
+    time. References are not augmented: they represent enrolments, which are recorded with care, and
+    the comparison must not learn to detect the augmentation of a clip.
 
     Attributes:
         position: Position at which a reference is cut: 'random', or always its 'start'.
-        audio: Rate and channels that recordings are read as.
+        audio: Sampling rate and channels of recordings as they are read.
     """
 
     references: MeasuredReferences
@@ -64,7 +64,7 @@ class ReferenceClips:
         """Return the waveforms of the references of a clip, (1, clip_size) float32.
 
         Args:
-            key: (epoch, utterance), the key of the clip.
+            key: Key of the clip, (epoch, utterance).
 
         Raises:
             AsdfError: the recording cannot be read.

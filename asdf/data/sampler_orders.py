@@ -1,7 +1,7 @@
-"""The sampler of a run, and its orders, checked: nothing that it returns is used unseen.
+"""The sampler of a run and its orders, checked before use.
 
-Invariant: what is returned for an epoch is one array for as long as that epoch is trained on; it
-has `size` indices into the list.
+Invariant: the order of an epoch is one array while that epoch is trained on, with `size` indices
+into the list.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ class Orders:
     """The orders of the epochs of `sampler`.
 
     Attributes:
-        sampler: Sampler that they are of.
-        size: turns of an epoch.
+        sampler: Sampler of the orders.
+        size: Number of turns of an epoch.
 
     Args:
-        groups: Groups by length, whose minibatches the turns of an order are put into; None: clips
-            have one length.
+        groups: Groups by length, into whose minibatches the turns of an order are divided; None if
+            clips have one length.
 
     Raises:
-        AsdfError: the sampler fails, or its orders are none.
+        AsdfError: the sampler fails, or its orders are invalid.
     """
 
     def __init__(self, sampler: Sampler, groups: LengthGroups | None = None) -> None:
@@ -47,7 +47,7 @@ class Orders:
         self._epoch = 1
         self._order = self._request(1)
         self.size = len(self._order)
-        # Ranks, and a run that goes on, request it anew: it would differ by earlier draws.
+        # All ranks, and a resumed run, request it again, so it must not depend on earlier draws.
         if not np.array_equal(self._order, self._request(1)):
             raise AsdfError(
                 f"{self._name}.order(1) returned two different orders. An order must follow from "
@@ -59,7 +59,7 @@ class Orders:
         """Return the order of `epoch`, (size,), int64.
 
         Raises:
-            AsdfError: the sampler fails, or its order is none, or of another size.
+            AsdfError: the sampler fails, or its order is invalid or of another size.
         """
         if epoch == self._epoch:
             return self._order
@@ -80,9 +80,9 @@ class Orders:
         return self._groups is not None
 
     def turns(self, epoch: int) -> Turns:
-        """Return the turns of `epoch`, in minibatches where recordings are grouped by length.
+        """Return the turns of `epoch`, in minibatches if recordings are grouped by length.
 
-        Raises: as `of`.
+        Raises: as in `of`.
         """
         if self._turns is None or self._turns[0] != epoch:
             order = self.of(epoch)
@@ -91,7 +91,7 @@ class Orders:
         return self._turns[1]
 
     def digest(self, epoch: int) -> str:
-        """Return a name for the turns of `epoch`."""
+        """Return a digest of the turns of `epoch`."""
         name = hashlib.sha256(self.of(epoch).tobytes())
         if self._groups is not None:
             turns = self.turns(epoch)
@@ -100,7 +100,7 @@ class Orders:
         return name.hexdigest()[:16]
 
     def describe(self) -> str:
-        """Return what the sampler says of an epoch; '' for nothing."""
+        """Return the sampler's description of an epoch; '' if it has none."""
         return self.sampler.describe()
 
     def _request(self, epoch: int) -> Indices:
@@ -119,7 +119,7 @@ class Orders:
                 f"{called} has the index {outside[0]}, and the training list has the utterances 0 "
                 f"to {count - 1}."
             )
-        # A copy: a sampler may go on with its array.
+        # A copy, since a sampler may change its array later.
         return np.array(order, np.int64)
 
 
@@ -127,11 +127,11 @@ def find_sampler(settings: DataSections, folder: Path | None) -> type[Sampler]:
     """Return the class that `recipe.sampler` names.
 
     Args:
-        folder: Folder of the recipe, where a user's own modules lie.
+        folder: Folder of the recipe with the user's own modules.
 
     Raises:
-        UsageError: there is none, or it is not derived from `Sampler`.
-        AsdfError: its module fails when it is imported.
+        UsageError: the class does not exist or does not derive from `Sampler`.
+        AsdfError: importing its module fails.
     """
     path = class_path_of(SETTING, settings.recipe.sampler)
     return find_class(path, folder, SETTING, Sampler)  # type: ignore[type-abstract]
@@ -141,8 +141,8 @@ def build_sampler(settings: DataSections, utterances: TrialList, folder: Path | 
     """Return the sampler of `utterances` that `recipe.sampler` names.
 
     Raises:
-        UsageError, AsdfError: as `find_sampler`, or it does not fit the list, or its constructor
-            fails.
+        UsageError, AsdfError: as in `find_sampler`, or it is not suitable for the list, or its
+            constructor fails.
     """
     kind = find_sampler(settings, folder)
     failed = f"{SETTING}: {name_of(kind)}(settings, utterances) failed"
@@ -151,11 +151,11 @@ def build_sampler(settings: DataSections, utterances: TrialList, folder: Path | 
 
 
 class CheckedOrders(NamedTuple):
-    """What is known of the epochs of some training sets before any measuring.
+    """Facts about the epochs of training sets that are known before any measuring.
 
     Attributes:
         turns: Number of turns of an epoch.
-        orders: Orders of a sampler; None with 'shuffled', whose list is not looked at.
+        orders: Orders of a sampler; None with 'shuffled', for which the list is not read.
     """
 
     turns: int
@@ -165,13 +165,13 @@ class CheckedOrders(NamedTuple):
 def check_sampler(
     settings: DataSections, parts: Sequence[TrialList], folder: Path | None
 ) -> CheckedOrders:
-    """Return the epochs of these training sets, once the sampler is known to fit them.
+    """Return the epochs of these training sets, after checking that the sampler suits them.
 
     Raises:
-        UsageError, AsdfError: as `build_sampler`, or its order is none.
+        UsageError, AsdfError: as in `build_sampler`, or its order is invalid.
     """
     is_shuffled = settings.recipe.sampler == "shuffled"
-    # Without a look at the lists: to join millions of trials takes seconds.
+    # Without the lists, since joining millions of trials takes seconds.
     if is_shuffled and not settings.vocoding.vocoders:
         return CheckedOrders(sum(map(len, parts)))
     utterances = join_with_copies(parts, settings)

@@ -1,8 +1,8 @@
-"""Which utterances have turns in an epoch, and in which order: the samplers of `recipe.sampler`.
+"""The utterances with turns in an epoch, and their order: the samplers of `recipe.sampler`.
 
-Invariant: an epoch's order is a function of the seed and of the epoch's number alone, and every
-epoch has the same number of turns. So a run goes on in the middle of an epoch, on any number of
-processes, with the turns that are left; schedules and progress bars know how long an epoch is.
+Invariant: an epoch's order depends only on the seed and the epoch's number, and every epoch has the
+same number of turns. A run can therefore continue in the middle of an epoch, on any number of
+processes, with the remaining turns, and schedules and progress bars know the length of an epoch.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Sampler(ABC):
     An epoch may give an utterance several turns, which crop and augment it differently, or none.
 
     Args:
-        settings: all sections of the run's settings.
-        utterances: the training list, with its columns; `utterances.corpora()` are their corpora.
+        settings: Sections of the run's settings.
+        utterances: Training list with its columns; `utterances.corpora()` returns its corpora.
 
     Examples:
         >>> import numpy as np
@@ -59,13 +59,13 @@ class Sampler(ABC):
     def order(self, epoch: int) -> Indices:
         """Return the turns of `epoch` (1, 2, ...): indices into the list, (turns,).
 
-        They follow from `self.seed` and `epoch` alone: draw them with
+        They must depend only on `self.seed` and `epoch`: draw them with
         `asdf.runs.seeds.generator(self.seed, "a purpose of yours", epoch)`. Every epoch has the
         same number of turns.
         """
 
     def describe(self) -> str:
-        """Return what an epoch consists of, for the log; '' for nothing to say."""
+        """Return a description of an epoch for the log; '' for none."""
         return ""
 
 
@@ -79,11 +79,11 @@ class Shuffled(Sampler):
 
 @dataclass(frozen=True)
 class Group:
-    """Utterances that have a share of the turns together.
+    """A group of utterances with a common share of the turns.
 
     Attributes:
         name: Name in the log, and for the group's draws.
-        utterances: indices into the list, at least one.
+        utterances: Indices into the list, at least one.
         weight: Weight of the group; turns are in proportion to the weights.
     """
 
@@ -95,8 +95,8 @@ class Group:
 class GroupedSampler(Sampler):
     """Gives each of several groups of utterances its share of the turns; override `groups`.
 
-    An epoch has as many turns as the list has utterances. Within a group the turns go on from epoch
-    to epoch: none has its next turn before all others of the group have had theirs.
+    An epoch has as many turns as the list has utterances. Within a group, the turns continue from
+    epoch to epoch: no utterance gets its next turn before all others of the group have had theirs.
 
     Examples:
         >>> import numpy as np
@@ -122,7 +122,7 @@ class GroupedSampler(Sampler):
 
     @abstractmethod
     def groups(self) -> list[Group]:
-        """Return the groups, whose names differ."""
+        """Return the groups, which have different names."""
 
     def order(self, epoch: int) -> Indices:
         """Return the turns of all groups, in random order."""
@@ -139,13 +139,13 @@ class GroupedSampler(Sampler):
         return f"{sum(self._turns)} turns per epoch: {and_more(parts, _SHOWN)}"
 
     def _turns_of(self, group: Group, count: int, epoch: int) -> Indices:
-        """Return the turns number (epoch - 1) * count and following of a group, (count,).
+        """Return the turns of a group from number (epoch - 1) * count on, (count,).
 
-        The turns of a group are one permutation of it after another, without an end.
+        The turns of a group are an endless sequence of permutations of it.
         """
         size = len(group.utterances)
         first = (epoch - 1) * count
-        # Whole permutations, of which the epoch has a part; at least one, for an epoch of no turns.
+        # Whole permutations that cover the epoch's part; at least one, for an epoch without turns.
         start = first // size
         end = max(start + 1, -(-(first + count) // size))
         passes = []
@@ -165,7 +165,7 @@ class GroupedSampler(Sampler):
 
 
 def _check_labels(utterances: TrialList, kind: type[Sampler]) -> None:
-    """Refuse recordings without labels, which a sampler of classes would leave out in silence.
+    """Refuse recordings without labels, which a sampler of classes would silently leave out.
 
     Raises:
         UsageError: there are some.
@@ -179,7 +179,7 @@ def _check_labels(utterances: TrialList, kind: type[Sampler]) -> None:
 
 
 class BalancedClasses(GroupedSampler):
-    """As many turns for bona fide as for spoofed utterances."""
+    """Equal numbers of turns for bona fide and spoofed utterances."""
 
     def groups(self) -> list[Group]:
         """Return the two classes."""
@@ -192,17 +192,17 @@ class BalancedClasses(GroupedSampler):
 
 
 class BalancedAttacks(GroupedSampler):
-    """Half of the turns for bona fide utterances, and as many for each attack as for another.
+    """Half of the turns for bona fide utterances, and equally many for each attack.
 
-    An attack of one corpus is another than that of the same name in another corpus. The spoofs of a
-    corpus whose attacks are not known count as one attack.
+    Attacks of the same name in different corpora are different attacks. Spoofs of a corpus without
+    known attacks count as one attack.
     """
 
     def groups(self) -> list[Group]:
         """Return the bona fide utterances, and the spoofs of each attack.
 
         Raises:
-            UsageError: the attack of no utterance is known.
+            UsageError: no utterance has a known attack.
         """
         utterances = self.utterances
         _check_labels(utterances, type(self))
@@ -227,7 +227,7 @@ class BalancedAttacks(GroupedSampler):
 
 
 class BalancedCorpora(GroupedSampler):
-    """As many turns for each training set as for another."""
+    """Equal numbers of turns for each training set."""
 
     def groups(self) -> list[Group]:
         """Return the corpora of the list."""
@@ -242,19 +242,19 @@ class WeightedCorpora(GroupedSampler):
         """Return the corpora of the list, with their weights.
 
         Raises:
-            UsageError: there is not one weight for each of them.
+            UsageError: the number of weights differs from that of the corpora.
         """
         return weighted_corpora(self.settings, self.utterances, "weighted_corpora")
 
 
 def weighted_corpora(settings: DataSections, utterances: TrialList, sampler: str) -> list[Group]:
-    """Return the corpora of a list, with the weights that `recipe.set_weights` gives them.
+    """Return the corpora of a list, with their weights in `recipe.set_weights`.
 
     Args:
         sampler: Name of the sampler, for messages.
 
     Raises:
-        UsageError: there is not one weight for each of them.
+        UsageError: the number of weights differs from that of the corpora.
     """
     recipe = settings.recipe
     weights = recipe.set_weights or ()
@@ -276,10 +276,10 @@ def weighted_corpora(settings: DataSections, utterances: TrialList, sampler: str
 
 
 def _check_groups(groups: Sequence[Group], sampler: str) -> None:
-    """Refuse groups among which turns cannot be divided.
+    """Refuse groups that turns cannot be divided among.
 
     Raises:
-        UsageError: there is none, or one has no utterance or no weight.
+        UsageError: there is no group, or a group without utterances or weight.
     """
     if not groups:
         raise UsageError(f"{SETTING}: {sampler} has no group of utterances.")
@@ -297,11 +297,11 @@ def _check_groups(groups: Sequence[Group], sampler: str) -> None:
 
 
 def indices_by(values: Sequence[Hashable], among: Indices | None = None) -> dict[str, Indices]:
-    """Return the indices of each value, in the order in which the values appear first.
+    """Return the indices of each value, in the order of first appearance.
 
     Args:
-        values: one for each trial.
-        among: the trials that count; None: all.
+        values: Value of each trial.
+        among: Indices of the trials to include; None for all.
     """
     trials = np.arange(len(values)) if among is None else among
     number_of: dict[Hashable, int] = {}
@@ -318,12 +318,12 @@ def divide_turns(turns: int, weights: Sequence[float]) -> list[int]:
     """Divide `turns` in proportion to `weights`, by the largest remainders (Hamilton's method)."""
     exact = np.asarray(weights, np.float64) * turns / sum(weights)
     whole = np.floor(exact).astype(int)
-    # Of equal remainders the first.
+    # For equal remainders, the first one.
     by_remainder = np.argsort(whole - exact, kind="stable")
     whole[by_remainder[: turns - int(whole.sum())]] += 1
     return [int(count) for count in whole]
 
 
 def name_of(kind: type) -> str:
-    """Return a class as a message names it."""
+    """Return the name of a class for messages."""
     return f"{kind.__module__}.{kind.__qualname__}"

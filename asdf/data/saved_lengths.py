@@ -1,10 +1,10 @@
 """The file of measured lengths: lines of `utterance samples`, separated by TABs.
 
-Where the recording was decoded to its end, the size and the time of change (ns) of its file follow.
-The last line has a checksum of those before it; files of ASDF's first version have none.
+If the recording was decoded to its end, the size and modification time (ns) of its file follow. The
+last line is a checksum of the lines before it; files of ASDF's first version have none.
 
-A corpus that grew has another list, and so another file. A note next to each file says that it is
-of the corpus; the rows of the newest are used for recordings that the new list has, too.
+A corpus that has grown has another list, and so another file. A note next to each file names its
+corpus; rows of the newest file are reused for recordings in the new list.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from asdf.trials.trial_list import TrialList
 
 NOT_DECODED = -1
 
-# Rows that are Python objects at a time; all of a long list would take gigabytes.
+# Number of rows held as Python objects at a time; all of a long list would take gigabytes.
 _AT_ONCE = 1 << 12
 
 # No utterance has an empty name.
@@ -38,12 +38,12 @@ _CHECKSUM = b"\tchecksum\t"
 
 
 class Row(NamedTuple):
-    """What was measured of a recording.
+    """The measurements of a recording.
 
     Attributes:
-        samples: Samples of speech.
-        size, changed: bytes and time of change (ns) of the file that was decoded to its end, or
-            `NOT_DECODED` for both.
+        samples: Number of samples of speech.
+        size, changed: Size in bytes and modification time (ns) of the file that was decoded to its
+            end, or `NOT_DECODED` for both.
     """
 
     samples: int
@@ -70,14 +70,14 @@ def _encode_checksum(checksum: int) -> bytes:
 
 
 def _encode(text: str) -> bytes:
-    # Names of files may be no UTF-8.
+    # File names may not be UTF-8.
     return text.encode("utf-8", "surrogateescape")
 
 
 def read_table(path: Path, utterances: TrialList, audio: Audio = USUAL_AUDIO) -> np.ndarray | None:
-    """Read the rows that are saved in `path`: (N, 3) int64.
+    """Read the rows saved in `path`: (N, 3) int64.
 
-    None where the file does not exist or, with a warning, where it is damaged.
+    The result is None if the file does not exist or, with a warning, if it is damaged.
     """
     try:
         return _read_rows(path, utterances, audio)
@@ -92,8 +92,8 @@ def _read_rows(path: Path, utterances: TrialList, audio: Audio) -> np.ndarray:
     """Read the rows in the file `path`.
 
     Raises:
-        OSError, ValueError, OverflowError, AsdfError: it cannot be read, is of other utterances, or
-            is damaged.
+        OSError, ValueError, OverflowError, AsdfError: the file cannot be read, is of other
+            utterances, or is damaged.
     """
     table = np.full((len(utterances), 3), NOT_DECODED, np.int64)
     checksum = 0
@@ -111,7 +111,7 @@ def _read_rows(path: Path, utterances: TrialList, audio: Audio) -> np.ndarray:
             row[: len(numbers)] = numbers
         stated = file.read(len(_CHECKSUM) + 10)
     if not stated:
-        # A file without a checksum: its longest utterance must be as long as it says.
+        # A file without a checksum: its longest utterance must have the stated length.
         longest = int(table[:, 0].argmax())
         samples = table[longest, 0]
         if samples > audio_length(utterances.path(longest), audio):
@@ -126,8 +126,8 @@ class Note:
     """The note on a table of a corpus.
 
     Attributes:
-        table: Name of the file of the table, in the folder of the note.
-        sizes: Sizes of some of its recordings, in bytes, by their ids.
+        table: Name of the table's file, in the folder of the note.
+        sizes: File sizes of some of its recordings in bytes, by id.
     """
 
     table: str
@@ -138,7 +138,7 @@ class Note:
         write_text(path, json.dumps({"table": self.table, "sizes": dict(self.sizes)}) + "\n")
 
     def agrees_with(self, utterances: TrialList) -> bool:
-        """Whether those of its recordings that a list has are of the sizes that they had."""
+        """Whether its recordings that are in a list still have the same sizes."""
         for index, utterance in enumerate(utterances.ids):
             size = self.sizes.get(utterance)
             if size is not None and file_size(utterances.path(index)) != size:
@@ -147,10 +147,10 @@ class Note:
 
 
 def read_newest(folder: Path, prefix: str) -> Note | None:
-    """Return the newest note of a corpus; None where there is none, or it is damaged.
+    """Return the newest note of a corpus; None if there is none, or it is damaged.
 
     Args:
-        prefix: Beginning of the names of its notes.
+        prefix: Prefix of the names of its notes.
     """
     try:
         notes = folder.glob(f"{escape(prefix)}*.json")
@@ -166,10 +166,10 @@ def read_newest(folder: Path, prefix: str) -> Note | None:
 
 
 def read_earlier_rows(path: Path, utterances: TrialList) -> np.ndarray | None:
-    """Read the rows of `utterances` in the table of another list: (N, 3) int64.
+    """Read the rows of `utterances` from the table of another list: (N, 3) int64.
 
-    Rows that it lacks are `NOT_DECODED` throughout. None where the file does not exist or, with a
-    warning, where it is damaged.
+    Missing rows are `NOT_DECODED` throughout. The result is None if the file does not exist or,
+    with a warning, if it is damaged.
     """
     try:
         with path.open("rb") as file:
@@ -182,15 +182,15 @@ def read_earlier_rows(path: Path, utterances: TrialList) -> np.ndarray | None:
 
 
 def _match_rows(file: BinaryIO, utterances: TrialList) -> np.ndarray:
-    """Return the rows of a file by the names of a list.
+    """Return the rows of a file, matched to the names of a list.
 
     Raises:
-        ValueError, OverflowError: it is damaged.
+        ValueError, OverflowError: the file is damaged.
     """
     table = np.full((len(utterances), 3), NOT_DECODED, np.int64)
     names = map(_encode, utterances.ids)
     lines = _checked_lines(file)
-    # A list that grew at its end has the same rows up to there: they need no memory.
+    # A list that grew at its end has the same rows up to there, so no mapping is needed.
     matched = 0
     name = None
     others: dict[bytes, list[int]] = {}

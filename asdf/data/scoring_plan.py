@@ -1,8 +1,8 @@
-"""How a trial list is cut into batches for scoring.
+"""The division of a trial list into batches for scoring.
 
-Invariant: batches are formed from the whole list before they are dealt out to processes, and a
-batch holds trials that are scored from the same number of samples. So nothing is padded, and the
-batch that a trial is in, hence its score to the last bit, does not depend on the number of
+Invariant: batches are formed from the whole list before they are distributed over processes, and
+all trials of a batch are scored from the same number of samples. Nothing is padded, and the batch
+of a trial, hence its score to the last bit, does not depend on the number of processes.
 processes.
 """
 
@@ -18,17 +18,17 @@ from asdf.trials.how_scored import ScoredLength
 
 _CPU_FACTOR = 2.0
 _MEMORY_STEP = 8 * 2**30
-# The most that a network of the project takes per sample of a batch, which is AASIST in float32;
-# 300M XLS-R takes 1,234 in float32 and 1,439 in bf16. cuDNN's workspaces come on top.
+# Maximum memory per sample of a batch among the project's networks, for AASIST in float32; 300M
+# XLS-R takes 1,234 in float32 and 1,439 in bf16. cuDNN's workspaces are not included.
 _BYTES_PER_SAMPLE = 3300
-# More keeps no GPU busier, and no layer of ours has 2**31 values then, beyond which kernels are
-# slower or missing.
+# Larger batches keep no GPU busier, and with this limit none of our layers has 2**31 values, above
+# which kernels are slower or missing.
 _MAX_SAMPLES = 2**23
 
 
 @dataclass(frozen=True)
 class ScoringBatch:
-    """Trials (indices into the list) and the number of leading samples that each is scored from."""
+    """Trials (indices into the list) and the number of leading samples used for each score."""
 
     trials: np.ndarray
     samples: int
@@ -36,13 +36,14 @@ class ScoringBatch:
 
 @dataclass(frozen=True)
 class ScoringPlan:
-    """The rules by which trials become batches.
+    """The rules for dividing trials into batches.
 
     Attributes:
-        length: Part of a recording that counts.
-        grid: the samples that the network really uses of as many (its `scoring_length`).
-        max_batch_samples: Samples that a batch holds, unless it is of one trial.
-        max_cut_proportion: the part of its end that a trial may lose to share a batch.
+        length: Part of a recording that is scored.
+        grid: Function that returns how many of a number of samples the network uses (its
+            `scoring_length`).
+        max_batch_samples: Maximum number of samples of a batch with several trials.
+        max_cut_proportion: Maximum proportion of a trial that is cut from its end to share a batch.
     """
 
     length: ScoredLength
@@ -51,7 +52,7 @@ class ScoringPlan:
     max_cut_proportion: float = 0.0
 
     def scored_samples(self, samples: int) -> int:
-        """Return how many samples a recording of `samples` is scored from.
+        """Return the number of samples that a recording of `samples` is scored from.
 
         It is repeated up to the minimum, cut at the maximum, then cut to the grid.
         """
@@ -61,14 +62,14 @@ class ScoringPlan:
         return self.grid(samples)
 
     def batches(self, lengths: np.ndarray) -> list[ScoringBatch]:
-        """Cut trials of `lengths` (samples) into batches.
+        """Divide trials of `lengths` (samples) into batches.
 
-        The longest come first, so that what does not fit in memory shows at once and the last
-        batches of all processes end together.
+        The longest come first, so that a lack of memory shows at once, and the last batches of all
+        processes end together.
         """
         if not len(lengths):
             return []
-        # A list has far fewer different lengths than trials.
+        # A list has far fewer distinct lengths than trials.
         distinct, which = np.unique(lengths, return_inverse=True)
         scored = np.array([self.scored_samples(samples) for samples in distinct.tolist()])[which]
         if self.max_cut_proportion > 0:
@@ -86,14 +87,14 @@ class ScoringPlan:
 
 
 def batch_samples(settings: Network, gpu_bytes: int = 0) -> int:
-    """Return how many samples a scoring batch holds at most.
+    """Return the maximum number of samples of a scoring batch.
 
-    'auto' is the factor 2 on a CPU. On a GPU it is what a quarter of the memory holds, which leaves
-    room for a training that is validated; the memory counts in whole `_MEMORY_STEP`, since GPUs of
-    the same model differ by some megabytes with their drivers.
+    'auto' is the factor 2 on a CPU. On a GPU, it fills a quarter of the memory, which leaves room
+    for validated training; the memory is counted in multiples of `_MEMORY_STEP`, since GPUs of the
+    same model differ by some megabytes with their drivers.
 
     Args:
-        gpu_bytes: the whole memory of the GPU, also what other programs use; 0 on a CPU.
+        gpu_bytes: Total memory of the GPU in bytes, including other programs' use; 0 on a CPU.
     """
     factor = settings.eval_minibatch_size_factor
     minibatch = settings.minibatch_size * settings.train_clip_size
@@ -106,7 +107,7 @@ def batch_samples(settings: Network, gpu_bytes: int = 0) -> int:
 
 
 def _cut_lengths(scored: np.ndarray, proportion: float) -> np.ndarray:
-    """Lower each length to the shortest one that costs it at most `proportion` of itself."""
+    """Lower each length to the shortest one that cuts at most `proportion` of it."""
     distinct, which = np.unique(scored, return_inverse=True)
     shortest = distinct[0]
     lowered = []

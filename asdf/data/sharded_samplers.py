@@ -1,8 +1,8 @@
 """Orders of epochs by shards: few archives are read at a time, however large the corpora are.
 
-Invariant: as with all samplers, an order follows from the seed, the epoch and the list alone. No
-more than `recipe.shuffle_shards` shards are open at a time: each group of utterances has its part
-of that window, and its turns go on from epoch to epoch, also in the middle of a shard.
+Invariant: as with all samplers, an order depends only on the seed, the epoch and the list. At most
+`recipe.shuffle_shards` shards are open at a time: each group of utterances has its part of that
+window, and its turns continue from epoch to epoch, also in the middle of a shard.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ShardedGroups(GroupedSampler):
 
     Attributes:
         shards: Shards of the list.
-        windows: Shards that are open at the same time at most, by the name of the group.
+        windows: Maximum number of open shards of each group, by name.
 
     Examples:
         >>> import numpy as np
@@ -62,7 +62,7 @@ class ShardedGroups(GroupedSampler):
         window = settings.recipe.shuffle_shards
         _check(settings, window, len(self._groups))
         self.shards = find_shards(utterances)
-        # In proportion to their turns; at least a shard for each.
+        # In proportion to their turns, with at least one shard for each.
         turns = [max(1, count) for count in self._turns]
         shares = divide_turns(window - len(turns), turns)
         names = [group.name for group in self._groups]
@@ -70,7 +70,7 @@ class ShardedGroups(GroupedSampler):
 
     @property
     def window(self) -> int:
-        """The number of shards that are open at the same time at most."""
+        """The maximum number of shards that are open at the same time."""
         return min(len(self.shards), sum(self.windows.values()))
 
     def describe(self) -> str:
@@ -78,11 +78,11 @@ class ShardedGroups(GroupedSampler):
         return f"{super().describe()}; {self.describe_shards()}"
 
     def describe_shards(self) -> str:
-        """Return how many shards there are, and how many are open at a time."""
+        """Return the number of shards, and of those open at a time."""
         return f"{len(self.shards):,} shards, at most {self.window:,} open at a time"
 
     def largest_together(self, sizes: Iterable[int]) -> int:
-        """Return the sum of the largest sizes of as many shards as are open at a time."""
+        """Return the maximum total size of the shards that are open at a time."""
         return sum(sorted(sizes)[-self.window :])
 
     def _permute(self, group: Group, draws: np.random.Generator) -> Indices:
@@ -90,7 +90,7 @@ class ShardedGroups(GroupedSampler):
         return group.utterances[order_by_shards(shards_N, self.windows[group.name], draws)]
 
     def _mix(self, parts: Sequence[Indices], draws: np.random.Generator) -> Indices:
-        """Return the turns of the groups in random turns, each group's in their order."""
+        """Return the turns of the groups randomly interleaved, each group's in order."""
         sizes = [len(part) for part in parts]
         group_N = draws.permutation(np.repeat(np.arange(len(parts)), sizes))
         order = np.empty(len(group_N), np.int64)
@@ -100,9 +100,9 @@ class ShardedGroups(GroupedSampler):
 
 
 class Sharded(ShardedGroups):
-    """Every utterance once per epoch; with `recipe.set_weights`, as their training sets' weights.
+    """Every utterance once per epoch, or by `recipe.set_weights` of the training sets.
 
-    Weighted, the turns of a training set go on from epoch to epoch, as with `WeightedCorpora`.
+    With weights, the turns of a training set continue from epoch to epoch, as in `WeightedCorpora`.
     """
 
     def groups(self) -> list[Group]:
@@ -112,28 +112,28 @@ class Sharded(ShardedGroups):
         return weighted_corpora(self.settings, self.utterances, "sharded")
 
     def describe(self) -> str:
-        """Return the turns of each group where there are several, and the shards."""
+        """Return the turns of each group, if there are several, and the shards."""
         return super().describe() if len(self._groups) > 1 else self.describe_shards()
 
 
 class ShardedClasses(ShardedGroups, BalancedClasses):
-    """As many turns for bona fide as for spoofed utterances, shard after shard."""
+    """Equal numbers of turns for bona fide and spoofed utterances, shard after shard."""
 
 
 class ShardedAttacks(ShardedGroups, BalancedAttacks):
-    """Half of the turns for bona fide utterances, the attacks share the rest; by shards."""
+    """Half of the turns for bona fide utterances, the rest shared by attacks; by shards."""
 
 
 def describe_shards(orders: Orders, minibatch: int, cache_gb: float | None = None) -> list[str]:
-    """Return lines on the shards of a sampler, and how well they are shuffled in epoch 1.
+    """Return lines on the shards of a sampler, and on its shuffling in epoch 1.
 
     Args:
         minibatch: Number of turns of an optimiser step.
-        cache_gb: Gigabytes of the disk of a node on which shards of stores are kept; None: they
-            are read by ranges.
+        cache_gb: Gigabytes of a node's disk for copies of shards from stores; None if they are read
+            by ranges.
 
     Returns:
-        No line for samplers that are not sharded.
+        Lines; empty for samplers without shards.
     """
     sampler = orders.sampler
     if not isinstance(sampler, ShardedGroups):
@@ -146,7 +146,7 @@ def describe_shards(orders: Orders, minibatch: int, cache_gb: float | None = Non
             f"{len(sizes):,} archives of {_describe_bytes(sum(sizes.values()))}; those that are "
             f"open have up to {_describe_bytes(largest)}, which a cache must hold"
         )
-        # The processes of a node read the same shards, and share the copies.
+        # The processes of a node read the same shards and share the copies.
         needed = sampler.largest_together(sizes[path] for path in sizes if is_remote(path))
         if cache_gb is not None and needed > cache_gb * _GB:
             lines.append(
@@ -171,10 +171,10 @@ def _describe_bytes(count: int) -> str:
 
 
 def _check(settings: DataSections, window: int, groups: int) -> None:
-    """Refuse what would read other shards than those that are open.
+    """Refuse settings that would read other shards than the open ones.
 
     Raises:
-        UsageError: names all of it.
+        UsageError: there are such settings; the message names all of them.
     """
     problems = []
     if settings.lengths.minibatch_s is not None:

@@ -1,9 +1,9 @@
-"""Which recordings lie together, and orders in which few of such shards are read at a time.
+"""Shards of recordings that lie together, and orders that read few of them at a time.
 
-Invariants: a shard is what the paths of a list say, wherever they lie: the tar or the parquet file
-that a path goes into, or else its folder. So an order by shards follows from the list and the draws
-alone. At no moment are more shards begun and unfinished than the window has; a bounded disk cache
-of as many never loses one that is needed again.
+Invariants: shards are defined by the paths of a list, wherever they lie: the tar or parquet file in
+a path, or else its folder. An order by shards depends only on the list and the random draws. At no
+time are more shards begun and unfinished than the window allows, so a disk cache of that size never
+loses a shard that is needed again.
 
 Shapes: N utterances or turns, S shards.
 """
@@ -27,12 +27,12 @@ _ARCHIVE = re.compile(r"\.(?:tar|parquet)/", re.IGNORECASE)
 
 @dataclass(frozen=True, eq=False)
 class Shards:
-    """The shards of a list, numbered in the order in which the list names them first.
+    """The shards of a list, numbered in the order of first appearance.
 
     Attributes:
         numbers_N: Number of each utterance's shard.
         paths: Path of each shard.
-        archived: Number of the shards that are archives; the others are folders of files.
+        archived: Number of shards that are archives; the others are folders of files.
     """
 
     numbers_N: npt.NDArray[np.int32]
@@ -55,13 +55,13 @@ class Shards:
 def find_shards(utterances: TrialList) -> Shards:
     """Return the shards that the paths of a list name.
 
-    A vocoded copy is of the shard of its source. A list of which a whole folder is one archive has
-    a shard for each folder in it, of which several then share the file.
+    A vocoded copy belongs to the shard of its source. If a whole folder of a list is one archive,
+    each folder in it is a shard, and several shards share the file.
     """
     numbers: dict[tuple[Path, str], int] = {}
     numbers_N = np.empty(len(utterances), np.int32)
     archived = 0
-    # Neighbours in a list mostly share a shard: one comparison each, a million times over.
+    # Neighbours in a list usually share a shard, which one comparison detects.
     begin, folder, number = "", Path(), -1
     for index, (recording, parent) in enumerate(_split_paths(utterances)):
         is_same = number >= 0 and parent is folder and recording.startswith(begin)
@@ -71,7 +71,7 @@ def find_shards(utterances: TrialList) -> Shards:
             known = len(numbers)
             number = numbers.setdefault((parent, shard), known)
             archived += bool(archive) and number == known
-            # Below a folder lie others, which are shards of their own.
+            # Folders below this one are shards of their own.
             begin, folder = (recording[: archive.end()] if archive else ""), parent
         numbers_N[index] = number
     return Shards(numbers_N, [parent / shard for parent, shard in numbers], archived)
@@ -94,11 +94,11 @@ def order_by_shards(
 ) -> npt.NDArray[np.intp]:
     """Return the indices of `shards_N` in an order in which at most `window` shards are open.
 
-    A shard is open from its first turn to its last. The shards are permuted; then shard number r
-    of S has its turns at random moments of an interval of time in which the shards r - window + 1
-    to r + window - 1 are open too, and only `window` of them at once: from max(0, r - window + 1)
-    to min(r, S - window) + 1. At the epoch's two ends the window does not grow or shrink: the first
-    shards begin together, and the last ones end together.
+    A shard is open from its first turn to its last. The shards are permuted; shard r of S then has
+    its turns at random times in an interval in which the shards r - window + 1 to r + window - 1
+    are also open, but only `window` of them at once: from max(0, r - window + 1) to min(r, S -
+    window) + 1. At both ends of the epoch the window keeps its size: the first shards begin
+    together, and the last ones end together.
 
     Args:
         shards_N: Number of each turn's shard.
@@ -111,13 +111,13 @@ def order_by_shards(
     opens_N = np.maximum(rank_N - width + 1, 0)
     closes_N = np.minimum(rank_N, count - width) + 1
     moments_N = opens_N + (closes_N - opens_N) * draws.random(len(shards_N))
-    # Rounded up, a moment would belong to the next interval.
+    # If rounded up, a time would fall into the next interval.
     moments_N = np.minimum(moments_N, np.nextafter(closes_N, 0.0))
     return np.argsort(moments_N, kind="stable")
 
 
 def count_open(shards_N: AnyIntegers) -> Integers:
-    """Return how many shards are open at each turn: between their first turns and their last.
+    """Return the number of shards open at each turn: between their first and last turns.
 
     Args:
         shards_N: Number of the shard of each turn, in the order of the turns.

@@ -1,8 +1,8 @@
-"""How well an order is shuffled, against a global shuffle of the same turns.
+"""The quality of an order's shuffling, compared with a global shuffle of the same turns.
 
-Two things are measured of the minibatches of an epoch: how often two of their turns are of one
-shard, and how much the number of bona fide turns varies from one to the next. For a global shuffle
-both have a closed form, of drawing without replacement.
+Two properties of an epoch's minibatches are measured: how often two of their turns come from one
+shard, and how much their number of bona fide turns varies. For a global shuffle, both have a closed
+form, from drawing without replacement.
 
 Shapes: N turns, M whole minibatches of B turns.
 """
@@ -18,15 +18,14 @@ from asdf.arrays import AnyIntegers
 
 @dataclass(frozen=True)
 class Shuffling:
-    """What was measured of an order, and what is expected of a global shuffle.
+    """The measured shuffling of an order, and the expectation for a global shuffle.
 
     Attributes:
-        neighbours: Share of the pairs of turns in a minibatch that are of one shard.
-        neighbours_expected: Expectation of that share in a global shuffle.
+        neighbours: Proportion of pairs of turns in a minibatch that come from one shard.
+        neighbours_expected: Expectation of that proportion in a global shuffle.
         variance: Mean square deviation of a minibatch's number of bona fide turns from its
             expectation.
-        variance_expected: Variance of that number in a global shuffle; 0 where all are of one
-            class.
+        variance_expected: Variance of that number in a global shuffle; 0 with a single class.
     """
 
     neighbours: float
@@ -35,7 +34,7 @@ class Shuffling:
     variance_expected: float
 
     def describe(self) -> str:
-        """Return both in words."""
+        """Return both results in words."""
         text = (
             f"{100 * self.neighbours:.2f} % of the pairs in a minibatch are of one shard "
             f"({100 * self.neighbours_expected:.2f} % in a global shuffle)"
@@ -49,7 +48,7 @@ class Shuffling:
 def measure_shuffling(
     shards_N: AnyIntegers, labels_N: AnyIntegers, minibatch: int
 ) -> Shuffling | None:
-    """Measure an order; None where it has no whole minibatch of two turns or more.
+    """Measure an order; None if it has no whole minibatch of at least two turns.
 
     Args:
         shards_N: Number of the shard of each turn, in the order of the turns.
@@ -71,7 +70,7 @@ def measure_shuffling(
     share = float(is_bona_fide.mean())
     bona_fide_M = is_bona_fide[:used].reshape(batches, minibatch).sum(axis=1)
     variance = float(np.square(bona_fide_M - minibatch * share).mean())
-    # Of the hypergeometric distribution.
+    # The factor of the hypergeometric distribution.
     not_drawn = (count - minibatch) / max(1, count - 1)
     variance_expected = minibatch * share * (1 - share) * not_drawn
     return Shuffling(neighbours, neighbours_expected, variance, variance_expected)

@@ -1,8 +1,7 @@
-"""Threads that nobody has to wait for.
+"""Threads that never block the end of the process.
 
-Invariant: the process can end whatever its threads do. A read from a file server that has gone does
-not come back, and an executor of the standard library would wait for its thread at the end of the
-process.
+Invariant: the process can end whatever its threads do. A read from a dead file server does not
+return, and an executor of the standard library would wait for its thread at the end of the process.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _POLL_S = 0.2
 
 
 class Threads:
-    """Threads that call functions, in the order in which these are submitted."""
+    """Threads that call functions in the order of submission."""
 
     def __init__(self, count: int) -> None:
         self._tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -48,7 +47,7 @@ class Threads:
     ) -> Iterator[Result]:
         """Yield `function` of each of `items`, in order.
 
-        It ends early when a stop is requested, whatever the threads do.
+        The iteration ends early if a stop is requested, whatever the threads do.
         """
         running: deque[Future[Result]] = deque()
         rest = iter(items)
@@ -62,7 +61,7 @@ class Threads:
                 yield running.popleft().result()
 
     def close(self) -> None:
-        """Begin nothing more; what threads are at is not waited for."""
+        """Start no further calls; running ones are not waited for."""
         self._closed = True
         for _ in range(self.count):
             self._tasks.put(None)
@@ -72,19 +71,20 @@ class Threads:
             future, function, arguments = task
             if self._closed:
                 future.cancel()
-            # From here on it cannot be cancelled: a result would have no place, and end the thread.
+            # From here on it cannot be cancelled, since setting a result would fail and end the
+            # thread.
             if future.set_running_or_notify_cancel():
                 try:
                     future.set_result(function(*arguments))
                 except BaseException as error:
                     future.set_exception(error)
-            # Arguments may be large: they must not stay until the next ones come.
+            # Arguments may be large, so release them before waiting for the next ones.
             del task, future, function, arguments
 
 
 @contextmanager
 def threads(count: int) -> Iterator[Threads]:
-    """Start `count` threads, which are let go of at the end of the block."""
+    """Start `count` threads, which are released at the end of the block."""
     pool = Threads(count)
     try:
         yield pool

@@ -1,17 +1,17 @@
-"""Who trains on what, and when.
+"""The assignment of training utterances to processes and steps.
 
 Invariants:
-- every turn of an epoch is taken once over all ranks, in an order that follows from the seed and
-  the epoch alone (`asdf.data.samplers`); by default every utterance has one turn per epoch;
+- over all ranks, every turn of an epoch is taken once, in an order that depends only on the seed
+  and the epoch (`asdf.data.samplers`); by default every utterance has one turn per epoch;
 - a turn's clip is drawn by the epoch and the utterance, and at its second turn in an epoch by
-  numbers that no epoch has (`Share.draws`): another crop, the same one on whichever process;
+  numbers that no epoch has (`Share.draws`): another crop, but the same one on every process;
 - an optimiser step uses one *window* of that order: `minibatch_size * ranks *
-  optimizer_step_interval` utterances, fewer in the last window of an epoch, whichever rank computes
-  which part of it. So two processes with minibatch 4 take the steps of one process with minibatch
-  8, and a run can go on in the middle of an epoch on another number of processes. With
-  `network.global_minibatch_size` the window, and so the step, is the same on any number of them;
-- where recordings are grouped by length (`asdf.data.length_groups`), a window is `ranks *
-  optimizer_step_interval` of the minibatches that the turns come in.
+  optimizer_step_interval` utterances, fewer in the last window of an epoch, however ranks divide
+  it. Two processes with minibatch 4 therefore take the steps of one process with minibatch 8, and a
+  run can continue in the middle of an epoch on another number of processes. With
+  `network.global_minibatch_size`, the window, and so the step, is the same on any number of them;
+- if recordings are grouped by length (`asdf.data.length_groups`), a window has `ranks *
+  optimizer_step_interval` of the minibatches into which the turns are divided.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from asdf.errors import UsageError
 from asdf.runs.seeds import generator
 from asdf.settings.sections import Network
 
-# Above `network.max_epochs` at its highest, 10**9.
+# Above the maximum of `network.max_epochs`, 10**9.
 _ABOVE_ALL_EPOCHS = 2**32
 
 
 def minibatch_per_process(network: Network, world_size: int) -> int:
-    """Return the utterances per process and minibatch.
+    """Return the number of utterances per process and minibatch.
 
-    That is `minibatch_size`, or a process's part of `global_minibatch_size`.
+    This is `minibatch_size`, or a process's part of `global_minibatch_size`.
 
     Raises:
-        UsageError: the global minibatch does not divide by the number of processes.
+        UsageError: the global minibatch is not divisible by the number of processes.
     """
     whole = network.global_minibatch_size
     if whole is None:
@@ -59,13 +59,13 @@ class Share:
     """A rank's part of a minibatch.
 
     Attributes:
-        utterances: indices into the list.
-        counted: Number of those that count, from the first on; the others are fillers, which weigh
-            nothing in the loss.
-        draws: Number that stands for the epoch in the random draws of each clip: the epoch, or a
-            number above all epochs where the utterance has had a turn in it before.
+        utterances: Indices into the list.
+        counted: Number of utterances that count, which come first; the rest are fillers without
+            weight in the loss.
+        draws: Number that replaces the epoch in the random draws of each clip: the epoch, or a
+            number above all epochs if the utterance has had an earlier turn in it.
         positions: Positions of its turns in the epoch's order; a filler has that of another turn.
-        samples: Samples of each clip; None: all have one length.
+        samples: Number of samples of each clip; None if all have one length.
     """
 
     utterances: np.ndarray
@@ -79,7 +79,7 @@ class Share:
         return _pair(self.draws, self.utterances)
 
     def loader_keys(self) -> list[tuple[int, ...]]:
-        """Return what a loader reads its clips by: the keys, with the samples where they vary."""
+        """Return the loader's keys of its clips, with the samples if they vary."""
         keys: list[tuple[int, ...]] = [*self.clip_keys()]
         if self.samples is None:
             return keys
@@ -88,14 +88,14 @@ class Share:
 
 @dataclass(frozen=True)
 class Window:
-    """What one optimiser step uses.
+    """The utterances of one optimiser step.
 
     Attributes:
         start: Position of the window in the epoch's order.
-        utterances: those of all ranks, as indices into the list.
-        shares: this rank's minibatches.
-        epoch_size: turns of the whole epoch.
-        draws: those of all ranks' clips, as in `Share`.
+        utterances: Indices into the list for the utterances of all ranks.
+        shares: Minibatches of this rank.
+        epoch_size: Number of turns of the whole epoch.
+        draws: Draws of all ranks' clips, as in `Share`.
     """
 
     start: int
@@ -119,11 +119,11 @@ class TrainingPlan:
     """The order of the `size` turns of an epoch and its division among `world_size` ranks.
 
     Attributes:
-        minibatch_size: utterances per process and minibatch.
-        step_interval: minibatches per optimiser step.
-        synchronised: True if batch norm is over all ranks, so that a rank may have a single
+        minibatch_size: Number of utterances per process and minibatch.
+        step_interval: Number of minibatches per optimiser step.
+        synchronised: Whether batch norm is over all ranks, so that a rank may have a single
             utterance.
-        orders: Orders of a sampler; None: `size` utterances have a turn each.
+        orders: Orders of a sampler; None if `size` utterances have one turn each.
     """
 
     size: int
@@ -137,16 +137,16 @@ class TrainingPlan:
 
     @property
     def window_size(self) -> int:
-        """Utterances per optimiser step, of all ranks together."""
+        """The number of utterances per optimiser step, of all ranks together."""
         return self.minibatch_size * self.world_size * self.step_interval
 
     @property
     def grouped(self) -> bool:
-        """Whether minibatches are of recordings of similar length, as many as fit."""
+        """Whether minibatches hold as many recordings of similar length as fit."""
         return self.orders is not None and self.orders.grouped
 
     def steps_per_epoch(self, epoch: int = 1) -> int:
-        """Return the number of windows of an epoch, the last and maybe shorter one included."""
+        """Return the number of windows of an epoch, including a shorter last one."""
         return len(self._starts(epoch))
 
     def steps_before(self, epoch: int, position: int) -> int:
@@ -154,10 +154,10 @@ class TrainingPlan:
         return int(np.searchsorted(self._starts(epoch), position))
 
     def begin_of_last_step(self, epochs: int, position: int) -> float:
-        """Return where the step began that led to a position, in epochs, as 1.5 in the second.
+        """Return where the step that led to a position began, in epochs, such as 1.5.
 
         Args:
-            epochs: whole ones before the position, which is not the very first.
+            epochs: Number of whole epochs before the position, which is not the very first.
         """
         if position == 0:
             epochs, position = epochs - 1, self.size
@@ -199,9 +199,9 @@ class TrainingPlan:
     def _rounds(
         self, turns: Turns, start: int
     ) -> Iterator[tuple[int, list[tuple[np.ndarray, np.ndarray]]]]:
-        """Yield for each window its begin and its rounds, in which each rank has a minibatch.
+        """Yield the start of each window and its rounds, in which each rank has a minibatch.
 
-        A round is the positions of this rank's turns, and those of all ranks.
+        A round is a pair of positions: those of this rank's turns, and those of all ranks.
         """
         if not self.grouped:
             whole = self.minibatch_size * self.world_size
@@ -227,9 +227,9 @@ class TrainingPlan:
             yield int(bounds[number]), rounds
 
     def _filled(self, local: np.ndarray, others: np.ndarray) -> np.ndarray:
-        """Return a rank's turns of a round, filled up where they are too few.
+        """Return a rank's turns of a round, padded if there are too few.
 
-        Batch norm cannot take a single vector and a rank cannot sit out a step of the others.
+        Batch norm needs more than a single vector, and a rank cannot skip a step of the others.
         """
         normalises_alone = self.world_size == 1 or not self.synchronised
         least = min(2, self.minibatch_size) if normalises_alone else 1

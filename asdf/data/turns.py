@@ -1,4 +1,4 @@
-"""The turns of an epoch: which utterances, in which order, how often, and in which minibatches."""
+"""The turns of an epoch: utterances, their order and repetitions, and minibatches."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from asdf.arrays import AnyIntegers, Integers
 
 @dataclass(frozen=True)
 class Turns:
-    """The turns of an epoch, in the order in which they are taken.
+    """The turns of an epoch, in order.
 
     Attributes:
         utterances_N: Indices into the list.
-        earlier_N: Turns that the utterance of each has had before in the epoch.
-        samples_N: Samples of their clips; None: all have one length.
-        ends_M: Numbers of turns up to the end of each minibatch; None: all minibatches are of one
-            size, but for the last.
+        earlier_N: Number of earlier turns of each turn's utterance in the epoch.
+        samples_N: Number of samples of each clip; None if all have one length.
+        ends_M: Number of turns up to the end of each minibatch; None if all minibatches except the
+            last have one size.
     """
 
     utterances_N: AnyIntegers
@@ -28,10 +28,10 @@ class Turns:
 
 
 def earlier_turns(order: AnyIntegers) -> Integers:
-    """Return for each turn of an epoch how many the same utterance has had before, (turns,)."""
+    """Return the number of earlier turns of the same utterance, for each turn, (turns,)."""
     by_utterance = np.argsort(order, kind="stable")
     ordered = order[by_utterance]
-    # The position at which the utterance's turns begin among all, ordered by utterance.
+    # The position at which the utterance's turns begin, with all turns sorted by utterance.
     is_first = np.concatenate([[True], ordered[1:] != ordered[:-1]])
     positions = np.arange(len(order))
     begins = np.maximum.accumulate(np.where(is_first, positions, 0))

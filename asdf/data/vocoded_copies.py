@@ -1,9 +1,8 @@
-"""Which bona fide training utterances are copied through which vocoders.
+"""The choice of bona fide training utterances and vocoders for vocoded copies.
 
-Invariant: it follows from the seed and the list alone, and stays the same in every epoch; only what
-a vocoder draws for a copy differs from epoch to epoch. Each vocoder makes as many copies as the
-others, give or take one per utterance, and no utterance is copied twice by one vocoder before all
-others have copied it.
+Invariant: the choice depends only on the seed and the list, and is the same in every epoch; only a
+vocoder's random draws for a copy differ between epochs. All vocoders make equal numbers of copies,
+up to one per utterance, and no vocoder copies an utterance twice before all others have copied it.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ from asdf.trials.trial_list import TrialList, join
 
 
 class WithCopies(NamedTuple):
-    """A training list with copies, and the index of each row in the list that it was made of.
+    """A training list with copies, and the index of each row in the original list.
 
     Attributes:
-        rows: (utterances,); a copy has that of its source.
+        rows: Index of each row's source in the original list, (utterances,).
     """
 
     utterances: TrialList
@@ -33,9 +32,9 @@ class WithCopies(NamedTuple):
 
 
 def add_vocoded_copies(utterances: TrialList, settings: Vocoding, seed: int) -> WithCopies:
-    """Return the utterances to train on: bona fide ones, their copies, and maybe the spoofs.
+    """Return the utterances to train on: bona fide ones, their copies, and optionally the spoofs.
 
-    Without vocoders in the settings it is the list itself.
+    Without vocoders in the settings, the list is returned unchanged.
 
     Raises:
         AsdfError: nothing can be copied, since no utterance is bona fide.
@@ -64,11 +63,11 @@ def join_with_copies(parts: Sequence[TrialList], settings: DataSections) -> Tria
 
 
 def draw_copies(utterances: TrialList, settings: Vocoding, seed: int) -> Copies:
-    """Draw the vocoders of each bona fide utterance, and which ones have a copy more."""
+    """Draw the vocoders of each bona fide utterance, and which utterances get one more copy."""
     bona_fide = np.flatnonzero(utterances.labels == 1)
     turns = generator(seed, "vocoded copies").permutation(bona_fide)
     whole_rounds = int(settings.copies)
-    # At least one: a small share of a short list is not nothing.
+    # At least one, since a small share of a short list is not zero.
     rest = settings.copies - whole_rounds
     in_last_round = max(1, round(rest * len(turns))) if rest else 0
     members = [turns] * whole_rounds
@@ -77,7 +76,7 @@ def draw_copies(utterances: TrialList, settings: Vocoding, seed: int) -> Copies:
     count = len(settings.vocoders)
     makers = []
     for number, sources in enumerate(members):
-        # One vocoder on from round to round, and from turn to turn.
+        # Advance by one vocoder from round to round, and from turn to turn.
         vocoders = (np.arange(len(sources)) + number) % count
         makers.append(vocoders + number // count * count)
     repetitions = -(-len(members) // count)
@@ -87,7 +86,7 @@ def draw_copies(utterances: TrialList, settings: Vocoding, seed: int) -> Copies:
 
 
 def describe_copies(utterances: TrialList) -> str:
-    """Return in words how many copies there are: '5 are vocoded copies (3 lpc, 2 phase)'; or ''."""
+    """Describe the number of copies: '5 are vocoded copies (3 lpc, 2 phase)'; or ''."""
     counts = utterances.count_vocoded()
     if not counts:
         return ""

@@ -1,1 +1,1 @@
-"""The world of processes: a run of one process is a world of one, so no caller branches on it."""
+"""The processes of a run; a single process is a world of one, so callers need no special case."""

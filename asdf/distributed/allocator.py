@@ -1,14 +1,13 @@
-"""Freed memory stays in the process for the next step instead of going back to the system.
+"""Keeping freed memory in the process for the next step, instead of returning it.
 
-A training step on a CPU frees and allocates the same hundreds of megabytes again and again. By
-default glibc returns such blocks to the system at once, and each page then comes again from the
-kernel, zeroed; that took a tenth of the step and more in measurements. What is computed does not
-change.
+A training step on a CPU repeatedly frees and allocates hundreds of megabytes. By default, glibc
+returns such blocks to the system at once, and the kernel has to zero each page again, which took a
+tenth of the step or more in measurements. Results are not affected.
 
-The GPU's allocator stays as torch has it, or as PYTORCH_ALLOC_CONF says. Its `expandable_segments`
-would hold less memory while lists of many lengths are scored. But torch calls them experimental,
-drivers of virtual GPUs may not support them, and no run needs them: unused memory is returned where
-memory runs short.
+The GPU's allocator keeps torch's defaults, or PYTORCH_ALLOC_CONF. Its `expandable_segments` would
+use less memory when scoring lists of many lengths, but torch calls them experimental, drivers of
+virtual GPUs may not support them, and no run needs them: unused memory is released when memory runs
+short.
 """
 
 from __future__ import annotations
@@ -16,20 +15,20 @@ from __future__ import annotations
 import ctypes
 import sys
 
-# Of glibc's malloc.h.
+# From glibc's malloc.h.
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
-# Blocks up to this size come from its heap: what some versions allow, and what all do.
+# Maximum block sizes for the heap: the limit of some versions, and that of all.
 _MMAP_THRESHOLDS = (1 << 30, 32 << 20)
-# A heap shrinks above this much unused memory.
+# Unused memory above which a heap shrinks.
 _TRIM_THRESHOLD = 1 << 30
 
 
 def keep_freed_memory() -> bool:
-    """Let the allocator of this process, and of those that it forks, retain what is freed.
+    """Let the allocator of this process, and of its forked processes, keep freed memory.
 
     Returns:
-        False where it cannot.
+        Whether this is possible.
     """
     if not sys.platform.startswith("linux"):
         return False

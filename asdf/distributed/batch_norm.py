@@ -1,9 +1,9 @@
 """Batch norm over the minibatches of all processes together, on GPUs and CPUs.
 
-Invariant: the output, the gradients and the running statistics are those of one batch norm over the
+Invariant: the output, gradients and running statistics equal those of one batch norm over the
 concatenated minibatches, up to rounding. The host never waits for the device. torch's own
-SyncBatchNorm leaves out processes with empty minibatches by a mask, which makes the host wait three
-times per layer; `TrainingPlan` gives no process an empty one.
+SyncBatchNorm masks out processes with empty minibatches, which makes the host wait three times per
+layer; `TrainingPlan` never gives a process an empty one.
 
 Source: Ioffe and Szegedy, "Batch normalization", ICML 2015; the statistics of several minibatches
 are combined as by Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for
@@ -24,15 +24,15 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from asdf.errors import UsageError
 
-# torch 2.14 gave it another name, and warns of the old one.
+# torch 2.14 renamed this, with a warning for the old name.
 _gather_into_one = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
 
 
 def synchronise_batch_norm(network: nn.Module) -> nn.Module:
-    """Replace every batch norm in `network` by one over all processes, with the same parameters.
+    """Replace every batch norm in `network` by one over all processes, with its parameters.
 
     Raises:
-        UsageError: a batch norm has momentum None, whose running statistics are not a moving mean.
+        UsageError: a batch norm has momentum None, so its running statistics are no moving mean.
     """
     if isinstance(network, _BatchNorm) and not isinstance(network, SynchronisedBatchNorm):
         return SynchronisedBatchNorm.like(network)
@@ -48,7 +48,7 @@ class SynchronisedBatchNorm(_BatchNorm):
 
     @classmethod
     def like(cls, norm: _BatchNorm) -> SynchronisedBatchNorm:
-        """Build one that shares the parameters and buffers of `norm`."""
+        """Return one that shares the parameters and buffers of `norm`."""
         if norm.momentum is None:
             raise UsageError(
                 "a batch norm with momentum=None cannot be synchronised between processes: give it "
@@ -84,7 +84,7 @@ class SynchronisedBatchNorm(_BatchNorm):
         return normalised
 
     def _check_input_dim(self, input: Tensor) -> None:
-        """Accept any number of dimensions: this class replaces torch's three."""
+        """Accept any number of dimensions, since this class replaces torch's three."""
 
 
 class _Synchronised(Function):
@@ -106,7 +106,7 @@ class _Synchronised(Function):
         else:
             variance_C, mean_C = torch.var_mean(_full(x_BC), _others(x_BC), correction=0)
             invstd_C = (variance_C + eps).rsqrt()
-        # The count travels as a float with the rest: a second exchange would cost as much again.
+        # The count is sent as a float with the rest, since a second exchange would double the cost.
         count_1 = mean_C.new_full((1,), x_BC.numel() // x_BC.shape[1])
         all_R = _gather(torch.cat([mean_C, invstd_C, count_1]))
         means_RC, invstds_RC, counts_R1 = all_R.split([len(mean_C), len(mean_C), 1], dim=1)
@@ -120,7 +120,8 @@ class _Synchronised(Function):
             eps,
             momentum,
         )
-        # CUDA's kernels take the counts as floats going forward, and as int32 going back.
+        # CUDA's kernels take the counts as floats in the forward pass, as int32 in the backward
+        # pass.
         ctx.save_for_backward(x_BC, weight_C, mean_C, invstd_C, counts_R1[:, 0].to(torch.int32))
         if x_BC.is_cuda:
             return torch.batch_norm_elemt(x_BC, weight_C, bias_C, mean_C, invstd_C, eps)
@@ -135,7 +136,7 @@ class _Synchronised(Function):
         sum_C, product_C, weight_grad_C, bias_grad_C = _reduce(
             grad_BC, x_BC, mean_C, invstd_C, weight_C
         )
-        # The parameters' gradients stay local: DistributedDataParallel adds them up.
+        # The parameters' gradients stay local, since DistributedDataParallel sums them.
         sums = torch.cat([sum_C, product_C])
         dist.all_reduce(sums)
         sum_C, product_C = sums.split(len(sum_C))
@@ -146,7 +147,7 @@ class _Synchronised(Function):
 
 
 def _gather(local_S: Tensor) -> Tensor:
-    """Return `local_S` of every process, in the order of ranks: (R, S)."""
+    """Return `local_S` of every process, in order of rank: (R, S)."""
     size = dist.get_world_size()
     if dist.get_backend() == "gloo":
         # gloo cannot gather into one tensor.
@@ -159,15 +160,14 @@ def _gather(local_S: Tensor) -> Tensor:
 
 
 def _as_laid_out(x_BC: Tensor) -> Tensor:
-    """Return a tensor without gaps; on a GPU channels may stay last, for which it has kernels."""
+    """Return a dense tensor; on a GPU it may be channels-last, for which kernels exist."""
     is_map = x_BC.is_cuda and x_BC.dim() == 4
     if is_map and x_BC.is_contiguous(memory_format=torch.channels_last):
         return x_BC
     return x_BC.contiguous()
 
 
-# CUDA has a kernel for each of the five functions below; for other devices their formulas are
-# written out.
+# CUDA has a kernel for each of the five functions below; other devices use the formulas.
 
 
 def _combine(
@@ -186,7 +186,7 @@ def _combine(
             x_BC, means_RC, invstds_RC, running_mean_C, running_var_C, momentum, eps, counts_R
         )
         return mean_C, invstd_C
-    # In float64: squares of means that lie close together cancel.
+    # In float64, since squares of means that are close together cancel.
     counts_R1 = counts_R[:, None].double()
     total = counts_R1.sum()
     mean_C = (means_RC * counts_R1).sum(dim=0) / total
@@ -194,7 +194,7 @@ def _combine(
     variance_C = (squares_RC * counts_R1).sum(dim=0) / total
     if running_mean_C is not None and running_var_C is not None:
         running_mean_C.lerp_(mean_C.to(running_mean_C.dtype), momentum)
-        # As in torch: the running variance is the unbiased estimate.
+        # As in torch, the running variance is the unbiased estimate.
         unbiased_C = variance_C * total / (total - 1)
         running_var_C.lerp_(unbiased_C.to(running_var_C.dtype), momentum)
     return mean_C.to(means_RC.dtype), (variance_C + eps).rsqrt().to(means_RC.dtype)
@@ -207,9 +207,9 @@ def _reduce(
     invstd_C: Tensor,
     weight_C: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return sums over this process, of the gradient and of the gradient times x - mean.
+    """Return sums over this process of the gradient and of the gradient times x - mean.
 
-    Then the gradients of weight and bias.
+    The gradients of weight and bias follow.
     """
     if x_BC.is_cuda:
         sums: tuple[Tensor, Tensor, Tensor, Tensor] = torch.batch_norm_backward_reduce(
@@ -245,7 +245,7 @@ def _input_gradient(
 
 
 def _full(x: Tensor) -> Tensor:
-    """Return `x` in float32, or in float64 if it is."""
+    """Return `x` in float32, or unchanged if it is float64."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 

@@ -1,6 +1,6 @@
-"""What the installed torch was built for, which GPUs that supports, and how to install another.
+"""The build of the installed torch, the GPUs that it supports, and how to install another.
 
-No torch here: the installed files are read, so that a dry run need not import it.
+This does not use torch: the installed files are read, so that a dry run need not import it.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from pathlib import Path
 
 from asdf.errors import UsageError
 
-# Versions of torch and torchaudio that load together.
+# Compatible versions of torch and torchaudio.
 TORCH_PAIR = "'torch>=2.11,<2.15' 'torchaudio==2.11.*'"
 # PyTorch's support matrix for torch 2.9 to 2.14 on x86: the CUDA 12.6 builds have kernels for 5.0
-# to 9.0, those of CUDA 13 for 7.5 to 12.0. The CUDA 12.8 builds of 2.9 and 2.10 alone have those
-# for 7.0 as well; 2.15 drops 12.6.
+# to 9.0, those of CUDA 13 for 7.5 to 12.0. Of the CUDA 12.8 builds, only those of 2.9 and 2.10
+# support 7.0; 2.15 drops 12.6.
 _OLDEST = (5, 0)
 _OLDEST_OF_CUDA_13 = (7, 5)
-# The first drivers of NVIDIA that run programs of CUDA 13 and 12.
+# The first NVIDIA drivers that support CUDA 13 and 12.
 _DRIVERS = ((580, "cu130"), (525, "cu126"))
 
 
@@ -49,7 +49,7 @@ def installed_torch() -> Build:
 
 def read_build(text: str) -> Build:
     """Return the build that torch's `version.py` describes."""
-    # Lines are such as `cuda: Optional[str] = '13.0'`; None stands without quotes.
+    # Lines have the form `cuda: Optional[str] = '13.0'`; None is not quoted.
     values = dict(re.findall(r"^(\w+)\b[^=\n]*= *'([^'\n]*)'", text, re.MULTILINE))
     platform = ""
     if values.get("cuda"):
@@ -61,13 +61,13 @@ def read_build(text: str) -> Build:
 
 def install_line(cuda: str) -> str:
     """Return the command that replaces torch by a build for `cuda`, such as 'cu126'."""
-    # --force-reinstall: to pip, a build of the same version for another CUDA is installed already.
+    # --force-reinstall, since pip considers a build for another CUDA as already installed.
     index = f"https://download.pytorch.org/whl/{cuda}"
     return f"pip install --force-reinstall {TORCH_PAIR} --index-url {index}"
 
 
 def fitting_cuda(driver: str) -> str:
-    """Return the newest CUDA whose torch a driver such as '535.104.05' runs; '' if none.
+    """Return the newest CUDA that a driver such as '535.104.05' supports; '' if none.
 
     An unknown driver counts as the newest.
     """
@@ -84,8 +84,8 @@ def has_kernels(capability: tuple[int, int], kernels: Sequence[str]) -> bool:
     """Return whether a GPU can run one of the kernels that torch was built with.
 
     Args:
-        capability: the GPU's compute capability, such as (7, 0).
-        kernels: `torch.cuda.get_arch_list()`.
+        capability: Compute capability of the GPU, such as (7, 0).
+        kernels: Result of `torch.cuda.get_arch_list()`.
     """
     if not kernels:
         return True
@@ -95,8 +95,8 @@ def has_kernels(capability: tuple[int, int], kernels: Sequence[str]) -> bool:
 def _runs_kernel(capability: tuple[int, int], kernel: str) -> bool:
     """Return whether a GPU runs a kernel such as 'sm_80'.
 
-    Machine code (sm_XY) runs on GPUs of the same X and at least Y, code for a virtual GPU
-    (compute_XY) on all from X.Y on, and either with the letter a on X.Y alone.
+    Machine code (sm_XY) runs on GPUs with the same X and at least Y, code for a virtual GPU
+    (compute_XY) on all from X.Y on, and either with the letter a only on X.Y.
     """
     match = re.fullmatch(r"(sm|compute)_(\d+)(\d)([af]?)", kernel)
     if match is None:
@@ -116,14 +116,14 @@ def check_kernels(
     kernels: Sequence[str],
     build: Build,
 ) -> None:
-    """Refuse a GPU that the installed torch has no kernels for: each would fail at its first use.
+    """Refuse a GPU for which the installed torch has no kernels, since each use would fail.
 
     Args:
-        gpu: its name, for the message.
-        capability, kernels: See `has_kernels`.
+        gpu: Name of the GPU, for the message.
+        capability, kernels: Capability and kernels as in `has_kernels`.
 
     Raises:
-        UsageError: none of the kernels run on it; the message names a build with such kernels.
+        UsageError: none of the kernels run on it; the message names a suitable build.
     """
     if has_kernels(capability, kernels):
         return

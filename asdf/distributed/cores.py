@@ -1,4 +1,4 @@
-"""How many cores a process may use: by affinity, and by the quota of its container or job."""
+"""The number of cores that a process may use, by affinity and by container or job quota."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-# Where the controllers of cgroups version 1 are mounted: systems differ in the name.
+# Mount points of the CPU controller in cgroups version 1, which differ between systems.
 _FIRST_VERSION = ("cpu", "cpu,cpuacct", "cpuacct,cpu")
 _SECOND_VERSION = ("", "unified")
 
@@ -16,14 +16,14 @@ def usable_cores(root: Path = Path("/")) -> int:
     """Return the number of cores that this process may use, often fewer than the machine has.
 
     Args:
-        root: the folder of `proc` and `sys`.
+        root: Folder that contains `proc` and `sys`.
     """
     cores = os.cpu_count() or 1
     if hasattr(os, "sched_getaffinity"):
         cores = len(os.sched_getaffinity(0))
-    # The quotas of this process's control groups and of all groups around them.
+    # The quotas of this process's control group and of all groups that contain it.
     for folder in _control_groups(root):
-        # '150000 100000', of version 2 of control groups.
+        # Such as '150000 100000', in version 2 of control groups.
         words = _read_words(folder / "cpu.max")
         quota = _divide(*words) if len(words) == 2 else None
         if not quota:
@@ -36,10 +36,9 @@ def usable_cores(root: Path = Path("/")) -> int:
 
 
 def _control_groups(root: Path) -> Iterator[Path]:
-    """Yield folders with limits on the CPU, from the innermost out, of both versions.
+    """Yield the folders of CPU limits, innermost first, for both versions.
 
-    Within a container the path is that of the host, of which only the container's own end may be
-    visible.
+    Inside a container, the path is that of the host, of which only the last part may be visible.
     """
     mounts = root / "sys" / "fs" / "cgroup"
     try:
@@ -48,7 +47,7 @@ def _control_groups(root: Path) -> Iterator[Path]:
         return
     for line in lines:
         _, controllers, path = line.split(":", 2)
-        # Version 1 has a hierarchy for each controller; version 2 has one, whose field is empty.
+        # Version 1 has a hierarchy for each controller; version 2 has one, with an empty field.
         if controllers and "cpu" not in controllers.split(","):
             continue
         names = _FIRST_VERSION if controllers else _SECOND_VERSION

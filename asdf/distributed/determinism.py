@@ -1,9 +1,10 @@
-"""`computing.deterministic`: a GPU gives the same bits each time, as far as torch promises it.
+"""`computing.deterministic`: bit-identical results on a GPU, as far as torch supports it.
 
-Invariant: what a run changes in its process is afterwards what it was before, so runs that share a
-process do not see each other's settings.
+Invariant: all changes to the process are reverted afterwards, so runs in one process do not affect
+each other's settings.
 
-Source of what is needed: torch's notes on reproducibility and `torch.use_deterministic_algorithms`.
+Source of the requirements: torch's notes on reproducibility and
+`torch.use_deterministic_algorithms`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     import torch
 
 WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"
-# With any other value torch refuses products of matrices in this mode.
+# With any other value, torch refuses matrix products in this mode.
 _ACCEPTED = (":4096:8", ":16:8")
 _REFUSAL = re.compile(r"(\S+) does not have a deterministic implementation")
 
@@ -29,10 +30,10 @@ def check_workspace(wanted: bool) -> None:
     """Refuse an environment in which `computing.deterministic` cannot work.
 
     Args:
-        wanted: the setting.
+        wanted: Value of the setting.
 
     Raises:
-        UsageError: the environment has a workspace of cuBLAS that torch refuses in this mode.
+        UsageError: the environment has a cuBLAS workspace that torch refuses in this mode.
     """
     value = os.environ.get(WORKSPACE)
     if wanted and value is not None and value not in _ACCEPTED:
@@ -44,9 +45,9 @@ def check_workspace(wanted: bool) -> None:
 
 @contextmanager
 def workspace(wanted: bool) -> Iterator[None]:
-    """Give cuBLAS a workspace with which it is deterministic, in the environment of the block.
+    """Set a deterministic workspace of cuBLAS in the environment of the block.
 
-    cuBLAS and torch read it once, when they first compute on a GPU: enter the block before that.
+    cuBLAS and torch read it once, at their first GPU computation, so enter the block before that.
 
     Raises:
         UsageError: as `check_workspace`.
@@ -66,7 +67,7 @@ def workspace(wanted: bool) -> Iterator[None]:
 def deterministic(wanted: bool) -> Iterator[None]:
     """Let torch choose only deterministic algorithms in the block, if `wanted`.
 
-    An operation that has none is refused (see `explain_refusal`).
+    An operation without a deterministic algorithm is refused (see `explain_refusal`).
 
     Raises:
         UsageError: as `check_workspace`.
@@ -85,7 +86,7 @@ def deterministic(wanted: bool) -> Iterator[None]:
         try:
             torch.use_deterministic_algorithms(True)
             cudnn.deterministic = True
-            # Benchmarking takes the fastest algorithm, which need not be the same next time.
+            # Benchmarking selects the fastest algorithm, which may differ next time.
             cudnn.benchmark = False
             yield
         finally:
@@ -96,7 +97,7 @@ def deterministic(wanted: bool) -> Iterator[None]:
 
 @contextmanager
 def keep_threads() -> Iterator[None]:
-    """Restore the number of threads for computing on the CPU after the block."""
+    """Restore the number of CPU threads after the block."""
     import torch
 
     threads = torch.get_num_threads()
@@ -107,7 +108,7 @@ def keep_threads() -> Iterator[None]:
 
 
 def describe_promise(device: torch.device) -> str:
-    """Return what `computing.deterministic` promises on `device`: a line for the log."""
+    """Return a line for the log on what `computing.deterministic` guarantees on `device`."""
     where = "on the CPU"
     if device.type == "cuda":
         where = "on GPUs of this model with this driver and these packages"

@@ -1,9 +1,8 @@
-"""Which device a process computes on: `gpu_ids[local rank]`, of what CUDA_VISIBLE_DEVICES shows.
+"""The device of a process: `gpu_ids[local rank]` among the GPUs in CUDA_VISIBLE_DEVICES.
 
-The local rank counts, never the global one: on several nodes each node has its own GPU 0.
-Invariant: a run computes on the CPU only if that was requested, or if no GPU exists. Nothing here
-starts CUDA or imports torch, so that a dry run can print the mapping at once;
-`asdf.distributed.gpus` asks torch.
+The local rank counts, not the global one, since each node has its own GPU 0. Invariant: a run uses
+the CPU only if that was requested or no GPU exists. Nothing here starts CUDA or imports torch, so a
+dry run can print the mapping at once; `asdf.distributed.gpus` asks torch.
 """
 
 from __future__ import annotations
@@ -20,23 +19,22 @@ from asdf.errors import UsageError
 from asdf.settings.sections import Computing
 
 _ROOT = Path("/")
-# A node of the kernel's list is a GPU if it has vector units.
+# A node in the kernel's list is a GPU if it has vector units.
 _HAS_VECTOR_UNITS = re.compile(r"^simd_count [1-9]", re.MULTILINE)
 _DRIVER_VERSION = re.compile(r"\s(\d+\.\d[\d.]*)\s")
 
 
 @dataclass(frozen=True)
 class SeenGpus:
-    """What is known of the GPUs here.
+    """The known facts about the GPUs of this machine.
 
     Attributes:
-        count: Number of GPUs that this process can compute on.
-        on_node: Number of GPUs of NVIDIA that the machine has, whether or not this process may use
-            them.
-        shown: CUDA_VISIBLE_DEVICES, or None if it is not set.
-        driver: version of NVIDIA's driver, '' if none is loaded.
-        failure: Reason that CUDA gave for not starting.
-        other: GPUs that ASDF does not compute on, such as 'MPS'.
+        count: Number of GPUs that this process can use.
+        on_node: Number of NVIDIA GPUs in the machine, whether or not this process may use them.
+        shown: Value of CUDA_VISIBLE_DEVICES, or None if it is not set.
+        driver: Version of NVIDIA's driver, '' if none is loaded.
+        failure: Reason why CUDA did not start.
+        other: GPUs that ASDF does not support, such as 'MPS'.
     """
 
     count: int
@@ -53,7 +51,7 @@ class SeenGpus:
         return self.shown is not None and not named_gpus(self.shown)
 
     def describe(self) -> str:
-        """Return what was seen, for a message."""
+        """Describe the GPUs for a message."""
         driver = f"driver {self.driver}" if self.driver else "no driver loaded"
         shown = "not set" if self.shown is None else repr(self.shown)
         gpus = f"{self.on_node or 'no'} NVIDIA GPU{'s' * (self.on_node > 1)}, {driver}"
@@ -61,7 +59,7 @@ class SeenGpus:
 
 
 def look_without_torch() -> SeenGpus:
-    """Return what is known of the GPUs here at once; only a run finds out whether CUDA starts."""
+    """Return the facts that are known without torch; only a run shows whether CUDA starts."""
     build = installed_torch()
     shown = os.environ.get("CUDA_VISIBLE_DEVICES")
     count = visible_gpus() if build.platform else 0
@@ -69,7 +67,7 @@ def look_without_torch() -> SeenGpus:
 
 
 def nvidia_gpus(root: Path = _ROOT) -> int:
-    """Return how many GPUs of NVIDIA this machine has."""
+    """Return the number of NVIDIA GPUs in this machine."""
     folder = root / "proc" / "driver" / "nvidia" / "gpus"
     if folder.is_dir():
         return len(list(folder.iterdir()))
@@ -77,7 +75,7 @@ def nvidia_gpus(root: Path = _ROOT) -> int:
 
 
 def amd_gpus(root: Path = _ROOT) -> int:
-    """Return how many GPUs of AMD this machine has."""
+    """Return the number of AMD GPUs in this machine."""
     nodes = (root / "sys/class/kfd/kfd/topology/nodes").glob("*/properties")
     return sum(_HAS_VECTOR_UNITS.search(node.read_text()) is not None for node in nodes)
 
@@ -92,11 +90,11 @@ def driver_version(root: Path = _ROOT) -> str:
 
 
 def visible_gpus(root: Path = _ROOT, environment: Mapping[str, str] | None = None) -> int:
-    """Return how many GPUs this process may see, of NVIDIA or else of AMD."""
+    """Return the number of GPUs visible to this process, from NVIDIA or else AMD."""
     if environment is None:
         environment = os.environ
     count = nvidia_gpus(root)
-    # ROCm heeds all three: CUDA's name as well, for programs that were written for CUDA.
+    # ROCm respects all three, including CUDA's, for programs written for CUDA.
     variables = ["CUDA_VISIBLE_DEVICES"]
     if not count:
         count = amd_gpus(root)
@@ -108,7 +106,7 @@ def visible_gpus(root: Path = _ROOT, environment: Mapping[str, str] | None = Non
 
 
 def visibility_variable(root: Path = _ROOT) -> str:
-    """Return the variable that decides which GPUs a program sees; AMD has one of its own."""
+    """Return the variable that controls the visible GPUs, which differs for AMD."""
     if amd_gpus(root) and not nvidia_gpus(root):
         return "HIP_VISIBLE_DEVICES"
     return "CUDA_VISIBLE_DEVICES"
@@ -123,10 +121,10 @@ _SLURM_OPTIONS = "(Slurm: --gres=gpu:1 or --gpus=1)"
 
 
 def usable_gpus(computing: Computing, seen: SeenGpus) -> int:
-    """Return how many GPUs a process may choose from; 0: it computes on the CPU.
+    """Return the number of GPUs that a process may choose from; 0 to use the CPU.
 
     Raises:
-        UsageError: none can be used, although the machine has one, or the settings require one.
+        UsageError: none can be used, although the machine has one or the settings require one.
     """
     if not computing.use_gpu:
         return 0
@@ -154,12 +152,12 @@ def choose_device(computing: Computing, local_rank: int, local_size: int, gpus: 
     """Return 'cpu' or 'cuda:N' for the process of `local_rank` among the `local_size` of this node.
 
     Args:
-        gpus: number of GPUs that this process may choose from (see `usable_gpus`). If those are
-            fewer than processes and none is named, each process is assumed to see GPUs of its own,
+        gpus: Number of GPUs that this process may choose from (see `usable_gpus`). If there are
+            fewer GPUs than processes and none is named, each process is assumed to see its own GPU,
             as with Slurm's --gpus-per-task=1; the processes compare them later.
 
     Raises:
-        UsageError: gpu_ids is shorter than the number of processes, or names a GPU twice or one
+        UsageError: gpu_ids is shorter than the number of processes, names a GPU twice, or names one
             that does not exist.
     """
     if gpus == 0:
@@ -173,13 +171,13 @@ def choose_device(computing: Computing, local_rank: int, local_size: int, gpus: 
 
 
 def describe_mapping(computing: Computing, launch: Launch) -> list[str]:
-    """Return a line per process of this node: the device that it would use.
+    """Return a line for each process of this node with the device that it would use.
 
     Raises:
-        UsageError: they would not all have one.
+        UsageError: some process would have no device.
     """
     gpus = usable_gpus(computing, look_without_torch())
-    # A process alone may be a dry run of `computing.processes` processes.
+    # A single process may be a dry run of `computing.processes` processes.
     local_size = computing.processes if launch.size == 1 else launch.local_size or 1
     if launch.size == 1 and gpus and computing.gpu_ids is None:
         _check_mapping(computing, tuple(range(local_size)), local_size, gpus)
@@ -195,7 +193,7 @@ def describe_mapping(computing: Computing, launch: Launch) -> list[str]:
 
 
 def cpu_notice(computing: Computing, device_type: str) -> str:
-    """Return what a user who expects a GPU must know of a run on the CPU; '' if nothing."""
+    """Return a notice about running on the CPU for users who expect a GPU; '' if not needed."""
     if device_type != "cpu" or not computing.use_gpu:
         return ""
     return (
@@ -205,10 +203,10 @@ def cpu_notice(computing: Computing, device_type: str) -> str:
 
 
 def check_one_process(computing: Computing, processes: int) -> None:
-    """Refuse what works in one process only.
+    """Refuse settings that only work in a single process.
 
     Raises:
-        UsageError: the run has several.
+        UsageError: the run has several processes.
     """
     if computing.cuda_graphs is True and processes > 1:
         raise UsageError(
@@ -242,14 +240,14 @@ def _check_mapping(computing: Computing, ids: tuple[int, ...], local_size: int, 
 
 @dataclass(frozen=True)
 class _Obstacle:
-    """Why no GPU can be used, and what to do about it."""
+    """The reason why no GPU can be used, and a fix."""
 
     reason: str
     remedy: str
 
 
 def _find_obstacle(seen: SeenGpus) -> _Obstacle:
-    """Return the first obstacle on the way from the machine to CUDA."""
+    """Return the first obstacle between the machine and CUDA."""
     build = seen.build
     if seen.other and not seen.on_node:
         reason = f"ASDF computes on GPUs of NVIDIA and AMD, not on {seen.other}"

@@ -1,8 +1,8 @@
-"""How a failure among several processes is reported.
+"""Reporting of failures among several processes.
 
-Invariant: the launcher blames the process that failed first. torchrun reports the failure with the
-earliest time in whole seconds, so a process that fails only because another has gone (its
-connection closed) waits for the launcher's signal before it ends.
+Invariant: the launcher reports the process that failed first. torchrun selects the earliest time in
+whole seconds, so a process that fails only because another has died (a closed connection) waits for
+the launcher's signal before it ends.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch.distributed as dist
 
 from asdf.distributed.stopping import has_been_terminated
 
-# In the messages of gloo and of torch's store.
+# Parts of messages from gloo and torch's store.
 _SIGNS_OF_LOST_CONTACT = (
     "Connection closed by peer",
     "Connection reset by peer",
@@ -29,17 +29,17 @@ _POLL_S = 0.1
 
 
 def lost_contact(error: BaseException) -> bool:
-    """Return whether `error` only says that another process of the group has gone."""
+    """Return whether `error` only says that another process of the group has died."""
     if isinstance(error, dist.DistNetworkError):
         return True
-    # gloo raises plain RuntimeErrors, which only their texts tell apart.
+    # gloo raises plain RuntimeErrors, which can only be identified by their texts.
     if not isinstance(error, RuntimeError):
         return False
     return any(sign in str(error) for sign in _SIGNS_OF_LOST_CONTACT)
 
 
 def waited_too_long(error: BaseException) -> bool:
-    """Return whether this process waited for another for longer than computing.timeout_s."""
+    """Return whether this process waited for another longer than computing.timeout_s."""
     if not isinstance(error, RuntimeError):
         return False
     text = str(error)
@@ -47,7 +47,7 @@ def waited_too_long(error: BaseException) -> bool:
 
 
 def record_for_launcher(error: BaseException) -> None:
-    """Write the traceback where torchrun looks for it, which prints it at its end."""
+    """Write the traceback where torchrun looks for it, to print it at its end."""
     if "TORCHELASTIC_ERROR_FILE" in os.environ:
         from torch.distributed.elastic.multiprocessing.errors import get_error_handler
 
@@ -59,14 +59,14 @@ def record_message_for_launcher(text: str) -> None:
     path = os.environ.get("TORCHELASTIC_ERROR_FILE")
     if path is None:
         return
-    # torchrun prints the call stack after words of its own; a new line lets readers find it.
+    # torchrun prints the call stack after its own text; a new line makes it easier to find.
     details = {"py_callstack": f"\n{text}", "timestamp": str(int(time.time()))}
     content = {"message": {"message": text, "extraInfo": details}}
     Path(path).write_text(json.dumps(content), encoding="utf-8")
 
 
 def wait_for_launcher() -> None:
-    """Wait for the launcher to end this process, which it does when it sees the other's failure."""
+    """Wait for the launcher to end this process when it notices the other's failure."""
     until = time.monotonic() + _WAIT_S
     while not has_been_terminated() and time.monotonic() < until:
         time.sleep(_POLL_S)

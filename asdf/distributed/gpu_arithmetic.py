@@ -1,12 +1,12 @@
-"""How a GPU multiplies float32, as it is or as TF32 of about 3 digits; and whose attention it uses.
+"""A GPU's float32 arithmetic, exact or TF32 with about 3 digits, and its attention kernels.
 
-Invariant: the program around decides nothing. TF32 is used in training as `computing.tf32` says,
-in scoring as `asdf.scoring.computing` does, for cached features as `front_end.cache_precision`.
-cuDNN's attention is never used, which torch prefers on GPUs of compute capability 9.0 and 10: it
-plans each new length of a batch for longer than the batch takes to compute, and gradients of it
-that were not finite are on record. Flash attention is as fast at these lengths.
+Invariant: the surrounding program has no influence. TF32 is set by `computing.tf32` in training, by
+`asdf.scoring.computing` in scoring, and by `front_end.cache_precision` for cached features. cuDNN's
+attention, torch's default on GPUs of compute capability 9.0 and 10, is never used: planning each
+new batch length takes longer than the computation, and gradients that are not finite have been
+reported. Flash attention is as fast at these lengths.
 
-torch has two interfaces to TF32, and refuses to read the older one if the newer one contradicts it.
+torch has two interfaces for TF32, and refuses to read the older one if the newer contradicts it.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _PRODUCTS: tuple[Any, ...] = (cuda.matmul, _CUDNN.conv, _CUDNN.rnn)
 
 
 def set_arithmetic(tf32: bool) -> None:
-    """Allow TF32 in this process, or not, and never cuDNN's attention."""
+    """Allow or forbid TF32 in this process, and disable cuDNN's attention."""
     cuda.enable_cudnn_sdp(False)
-    # The older interface as well: torch's compiler reads it.
+    # Also through the older interface, which torch's compiler reads.
     cuda.matmul.allow_tf32 = tf32
     cudnn.allow_tf32 = tf32
     for products in _PRODUCTS:
@@ -34,7 +34,7 @@ def set_arithmetic(tf32: bool) -> None:
 
 @contextmanager
 def arithmetic(tf32: bool) -> Iterator[None]:
-    """Allow TF32 inside the block, or not, and not cuDNN's attention; restore both afterwards."""
+    """Allow or forbid TF32 in the block and disable cuDNN's attention; restore both afterwards."""
     before = [products.fp32_precision for products in _PRODUCTS]
     attention = cuda.cudnn_sdp_enabled()
     try:
@@ -50,7 +50,7 @@ def arithmetic(tf32: bool) -> Iterator[None]:
 
 @contextmanager
 def keep_arithmetic() -> Iterator[None]:
-    """Restore after the block what was chosen before it, TF32 in both interfaces."""
+    """Restore the TF32 settings of both interfaces after the block."""
     before = [products.fp32_precision for products in _PRODUCTS]
     attention = cuda.cudnn_sdp_enabled()
     older = _read_older()
@@ -58,7 +58,7 @@ def keep_arithmetic() -> Iterator[None]:
         yield
     finally:
         cuda.enable_cudnn_sdp(attention)
-        # An unchanged value is not set again: it may be inherited, and would then be fixed.
+        # An unchanged value is not set again, since it may be inherited and would then be fixed.
         if older is not None and _read_older() != older:
             cuda.matmul.allow_tf32 = older[0]
             cudnn.allow_tf32 = older[1]
@@ -68,7 +68,7 @@ def keep_arithmetic() -> Iterator[None]:
 
 
 def _read_older() -> tuple[bool, bool] | None:
-    """Return what the older interface says; None if the newer one was used, and torch refuses."""
+    """Return the older interface's settings; None if the newer was used and torch refuses."""
     try:
         return cuda.matmul.allow_tf32, cudnn.allow_tf32
     except RuntimeError:

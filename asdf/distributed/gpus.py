@@ -13,14 +13,14 @@ from asdf.settings.sections import Computing
 
 
 class TakenDevice(NamedTuple):
-    """The device of a process: 'cpu' or 'cuda:0', and a name that only this GPU has, or ''."""
+    """The device of a process, 'cpu' or 'cuda:0', and a unique name of its GPU, or ''."""
 
     name: str
     gpu: str
 
 
 def look_at_gpus() -> SeenGpus:
-    """Return what torch and the system know of the GPUs here; CUDA is started if a GPU exists."""
+    """Return what torch and the system report on GPUs, starting CUDA if a GPU exists."""
     seen = look_without_torch()
     count = torch.cuda.device_count()
     failure = ""
@@ -39,10 +39,10 @@ def look_at_gpus() -> SeenGpus:
 
 
 def take_device(computing: Computing, local_rank: int, local_size: int) -> TakenDevice:
-    """Choose the device of this process and make it torch's current one.
+    """Choose the device of this process and make it torch's current device.
 
     Raises:
-        UsageError: no GPU can be used although one should be (see `usable_gpus`), it has no kernels
+        UsageError: no GPU can be used although one should be (see `usable_gpus`), it lacks kernels
             (see `check_kernels`), or the mapping is impossible (see `choose_device`).
     """
     gpus = usable_gpus(computing, look_at_gpus()) if computing.use_gpu else 0
@@ -57,9 +57,9 @@ def take_device(computing: Computing, local_rank: int, local_size: int) -> Taken
 
 
 def identify(properties: object) -> str:
-    """Return a name for a GPU that no other has: its UUID and its position on the machine's bus.
+    """Return a unique name for a GPU: its UUID and its position on the machine's bus.
 
-    The position is what differs where a driver gives no UUIDs.
+    The position distinguishes GPUs if a driver reports no UUIDs.
     """
     uuid = getattr(properties, "uuid", 0)
     domain = getattr(properties, "pci_domain_id", 0)

@@ -1,9 +1,10 @@
-"""A report when a run stands still: which process is behind, on which host, in which part of it.
+"""Reports of a hanging run: the process that is behind, its host, and the part of its work.
 
-A thread of each process watches how long its main thread has been in one part. The first that finds
-it too long asks the others through the store of the run; their threads answer with what they do and
-with their stacks, and the one that asked logs it. Nothing is sent while a run moves, and nothing is
-stopped: a process may merely be slow. `computing.timeout_s` ends a run that does not go on.
+A thread of each process watches how long its main thread has been in one part. The first thread to
+find this too long asks the others through the run's store; their threads reply with their current
+part and stacks, and the asking one logs the replies. Nothing is sent while a run makes progress,
+and nothing is stopped, since a process may merely be slow. `computing.timeout_s` ends a run that
+does not continue.
 """
 
 from __future__ import annotations
@@ -33,21 +34,21 @@ _ASKED = "hang/asked"
 _SHOWN_RANKS = 8
 _SHOWN_STACKS = 2
 _SHOWN_FRAMES = 10
-# A process that computes uses most of a core; one that waits for a disk or a lock next to none.
+# CPU use below which a process is idle: computing takes most of a core, waiting almost none.
 _IDLE = 0.05
-# Of Linux: a folder for each thread.
+# On Linux: a folder for each thread.
 _TASKS = Path("/proc/self/task")
 
 
 @dataclass(frozen=True)
 class Place:
-    """What a process answers.
+    """The reply of a process.
 
     Attributes:
-        step: Optimiser step that is being taken; 0 before the first.
+        step: Current optimiser step; 0 before the first.
         doing: Name of the part of the work; '' between parts.
-        seconds: Seconds since it last changed.
-        busy: Cores that the threads of the program itself use, as a number of them.
+        seconds: Time since the last change, in seconds.
+        busy: Number of cores used by the program's own threads.
         stack: Innermost calls of the main thread, as 'file:line function', the innermost last.
     """
 
@@ -73,18 +74,18 @@ class Place:
 def hangs_reported(
     store: Any, rank: int, size: int, report_s: float | None, timeout_s: float
 ) -> Iterator[None]:
-    """Report in the block if the run stands still; all processes open it.
+    """Report in the block if the run hangs; all processes enter it.
 
     Args:
         store: Store that all processes reach, with keys of this group alone.
-        report_s: Seconds in one part of the work after which is asked; None: never.
-        timeout_s: Seconds after which the run ends, for the message.
+        report_s: Time in one part of the work before asking, in seconds; None for never.
+        timeout_s: Time after which the run ends, in seconds, for the message.
     """
     if report_s is None:
         yield
         return
     over = threading.Event()
-    # A connection of its own, where torch can: a main thread that waits in the store holds its one.
+    # A separate connection if possible, since a main thread waiting in the store blocks its own.
     if hasattr(store, "clone"):
         store = store.clone()
     watch = HangWatch(store, rank, size, report_s, timeout_s)
@@ -94,14 +95,14 @@ def hangs_reported(
         yield
     finally:
         over.set()
-        # Before the store goes; a request that is under way is over in a moment.
+        # Before the store is closed; a pending request takes only a moment.
         thread.join(timeout=_LONGEST_LOOK_S)
 
 
 class HangWatch:
-    """The watch of a process; `run` is what its thread does.
+    """The watch of a process; `run` is executed by its thread.
 
-    Args: as of `hangs_reported`.
+    Args: as in `hangs_reported`.
         here: Whereabouts of the process.
     """
 
@@ -129,11 +130,11 @@ class HangWatch:
         """Watch until `over` is set."""
         look_s = min(_LONGEST_LOOK_S, self._report_s / _LOOKS_PER_REPORT)
         used_s = used_by_others_s()
-        # The main rank asks first: its log is the run's.
+        # The main rank asks first, since its log is that of the run.
         turn_s = 2 * look_s if self._rank else 0.0
         while not over.wait(look_s):
             now_s = used_by_others_s()
-            # Threads that have ended take their time with them.
+            # Threads that have ended take their CPU time with them.
             self._busy = max(0.0, now_s - used_s) / look_s
             used_s = now_s
             since_s = self._here.since_s
@@ -151,18 +152,17 @@ class HangWatch:
                 return
 
     def _ask(self, before: str, number: int, over: threading.Event, look_s: float) -> None:
-        """Ask as the only process, wait for the answers, and log them.
+        """Ask as the only process, wait for the replies, and log them.
 
         Args:
-            before: Text of the last question in the store, for which this one comes.
+            before: Text of the previous question in the store, which this one replaces.
         """
-        # In one step: a process that dies after it asked leaves a question, which all answer, and
-        # the next one may ask.
+        # In one step: if a process dies after asking, all others reply, and the next one may ask.
         question = f"{number} {self._rank}"
         if self._store.compare_set(_ASKED, before, question).decode() != question:
             return
         self._answer(number)
-        # Each of the others looks once in this time, unless it cannot run a thread.
+        # Each of the others checks once in this time, unless it cannot run a thread.
         if over.wait(3 * look_s):
             return
         places: list[Place | None] = []
@@ -180,7 +180,7 @@ class HangWatch:
         seconds = time.monotonic() - here.since_s
         stack: list[str] = []
         frame = sys._current_frames().get(threading.main_thread().ident or 0)
-        # Without the lines of the files: the disk that has them may be what hangs.
+        # Without the lines of the files, since their disk may be what hangs.
         for call, line in islice(traceback.walk_stack(frame), _SHOWN_FRAMES):
             stack.insert(0, f"{call.f_code.co_filename}:{line} {call.f_code.co_name}")
         place = Place(
@@ -195,36 +195,36 @@ class HangWatch:
         )
         self._store.set(_answer_key(number, self._rank), json.dumps(asdict(place)))
         self._answered = number
-        # A run that stands still longer is reported again, ever less often.
+        # A run that hangs longer is reported again, at growing intervals.
         self._limit_s = 2 * max(self._limit_s, seconds)
 
 
 def used_by_others_s() -> float:
-    """Return the CPU time of all threads of Python but this one.
+    """Return the CPU time of all Python threads except this one.
 
-    Threads of libraries are left out where the system counts each thread: those of NCCL use a core
-    while they wait.
+    Threads of libraries are excluded if the system counts threads separately, since those of NCCL
+    use a core while waiting.
     """
     if not _TASKS.is_dir():
         return time.process_time()
     ticks = 0
     for thread in threading.enumerate():
-        # One that has just ended has no file any more.
+        # A thread that has just ended has no file.
         with suppress(FileNotFoundError, ProcessLookupError):
             if thread is not threading.current_thread():
                 text = (_TASKS / str(thread.native_id) / "stat").read_text()
-                # Behind the name, which may hold anything: the 14th and the 15th number of all.
+                # After the name, which may contain anything: fields 14 and 15.
                 numbers = text.rpartition(")")[2].split()
                 ticks += int(numbers[11]) + int(numbers[12])
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def describe_hang(places: Sequence[Place | None], timeout_s: float) -> str:
-    """Return what the log says of a run that stands still; '' where all processes compute alike.
+    """Return the log message for a hanging run; '' if all processes compute alike.
 
     Args:
-        places: Answers by rank; None of a process that gave none.
-        timeout_s: Seconds after which a process that waits ends the run.
+        places: Replies by rank; None for a process without reply.
+        timeout_s: Time after which a waiting process ends the run, in seconds.
     """
     known = [place for place in places if place is not None]
     silent = [rank for rank, place in enumerate(places) if place is None]

@@ -1,7 +1,7 @@
-"""How the processes of a run come together before a group exists: through a store of rank 0.
+"""The first contact of a run's processes, through a store of rank 0, before a group exists.
 
-Invariant: what one process refuses here, all of them refuse with its reason, so that none waits
-for one that is gone.
+Invariant: if one process refuses to continue, all of them do so with its reason, and none waits for
+one that has ended.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from asdf.distributed.launchers import Launch
 from asdf.distributed.meeting import meet
 from asdf.errors import AsdfError, UsageError
 
-# They start together, so that minutes are enough for the slowest disk; steps may take longer.
+# They start together, so minutes suffice even for slow disks; steps may take longer.
 _JOINING = timedelta(minutes=5)
 
 
 def open_store(launch: Launch, timeout: timedelta) -> Any:
-    """Open a store under a name that only this start of the processes has; wait for all of them.
+    """Open a store under a name unique to this start, and wait for all processes.
 
     Raises:
-        AsdfError: rank 0 cannot listen at its address, or not all processes came within `timeout`,
-            or within five minutes.
+        AsdfError: rank 0 cannot listen at its address, or not all processes arrived within
+            `timeout` or five minutes.
     """
-    # An IPv6 address has colons, and only brackets part it from the port.
+    # An IPv6 address contains colons, so brackets separate it from the port.
     address = f"[{launch.address}]" if ":" in launch.address else launch.address
     url = f"tcp://{address}:{launch.port}"
     joining = min(timeout, _JOINING)
     try:
-        # torchrun's agent has the store: it watches the processes that it starts.
+        # torchrun's agent has the store, since it watches the processes that it starts.
         if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
             store, _, _ = next(iter(rendezvous(url, launch.rank, launch.size, timeout=timeout)))
         else:
-            # Without torch's own waiting for all: that does not say who is missing.
+            # Without torch's own waiting, which does not say who is missing.
             store = TCPStore(
                 launch.address,
                 launch.port,
@@ -79,14 +79,14 @@ def _explain_failed_meeting(launch: Launch, timeout: timedelta, error: Exception
 
 
 def agree_on_local_ranks(store: Any, launch: Launch) -> Launch:
-    """Return `launch` with local rank and size, counted by host name if a process lacks its own.
+    """Return `launch` with local rank and size, counted by host name if a process lacks them.
 
     Args:
-        store: has keys of this agreement alone.
+        store: Store with keys of this agreement only.
     """
     is_known = launch.local_rank is not None and launch.local_size is not None
     answers = _exchange(store, "host", launch, {"host": socket.gethostname(), "known": is_known})
-    # One process that counts differently would give two of them the same local rank.
+    # If one process counted differently, two would get the same local rank.
     if all(answer["known"] for answer in answers):
         return launch
     hosts = [answer["host"] for answer in answers]
@@ -96,7 +96,7 @@ def agree_on_local_ranks(store: Any, launch: Launch) -> Launch:
 
 @dataclass(frozen=True)
 class _Claim:
-    """The device that a process wants to use, or why it can use none."""
+    """The device that a process wants to use, or the reason why it can use none."""
 
     host: str
     device: str = ""
@@ -116,11 +116,11 @@ def agree_on_devices(
     choose: Callable[[], TakenDevice],
     names: str,
 ) -> str:
-    """Return the device that `choose` returns, if those of all processes fit together.
+    """Return the device that `choose` returns, if the devices of all processes are compatible.
 
     Args:
-        store: has keys of this agreement alone.
-        names: Settings and variables that decide on the device, for a message.
+        store: Store with keys of this agreement only.
+        names: Settings and variables that determine the device, for a message.
 
     Raises:
         UsageError: `choose` failed in some process, two processes would use the same GPU, or only
@@ -130,7 +130,7 @@ def agree_on_devices(
     answers = _exchange(store, "device", launch, asdict(claim))
     mistake = _find_mistake([_Claim(**answer) for answer in answers], names)
     if mistake:
-        # The main process ends last: the store that the others still read may end with it.
+        # The main process ends last, since the store that others still read may end with it.
         store.set(f"left/{launch.rank}", "")
         if launch.rank == 0:
             store.wait([f"left/{rank}" for rank in range(launch.size)])
@@ -147,14 +147,14 @@ def _claim_device(choose: Callable[[], TakenDevice]) -> _Claim:
     except AsdfError as error:
         return _Claim(host, refusal=str(error))
     except RuntimeError as error:
-        # CUDA's own, of a GPU that is broken or taken by another program.
+        # An error of CUDA about a GPU that is broken or used by another program.
         first_line = str(error).partition("\n")[0]
         return _Claim(host, refusal=f"its device cannot be used: {first_line}")
     return _Claim(host, device, gpu)
 
 
 def _find_mistake(claims: list[_Claim], names: str) -> str:
-    """Return why the devices of the processes do not fit together; '' if they do."""
+    """Return why the devices of the processes are incompatible; '' if they are compatible."""
     for rank, claim in enumerate(claims):
         if claim.refusal:
             return claim.refusal if rank == 0 else f"rank {rank}: {claim.refusal}"
@@ -176,7 +176,7 @@ def _find_mistake(claims: list[_Claim], names: str) -> str:
 
 
 def _find_shared_gpu(claims: list[_Claim]) -> list[int]:
-    """Return the ranks that want the same GPU; [] if none do."""
+    """Return the ranks that want the same GPU; [] if there are none."""
     users: dict[str, list[int]] = {}
     for rank, claim in enumerate(claims):
         if claim.gpu:
@@ -188,7 +188,7 @@ def _find_shared_gpu(claims: list[_Claim]) -> list[int]:
 
 
 def _exchange(store: Any, key: str, launch: Launch, answer: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the answers of all processes under `key`, in the order of ranks."""
-    # No barrier is needed: `get` waits until the other process has set its key.
+    """Return the replies of all processes under `key`, in order of rank."""
+    # No barrier is needed, since `get` waits until the other process has set its key.
     store.set(f"{key}/{launch.rank}", json.dumps(answer))
     return [json.loads(store.get(f"{key}/{rank}")) for rank in range(launch.size)]

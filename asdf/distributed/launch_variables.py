@@ -1,8 +1,8 @@
-"""What launchers say in environment variables: a launch, as each of them writes it.
+"""Environment variables of launchers, read as a `Launch`.
 
-Slurm: a batch script, and an interactive shell, have some of the variables of a step as well and
-are one process. So a process counts as a task only if the variables are those of a step, of this
-very step, and no terminal's shell is in between.
+In Slurm, a batch script and an interactive shell also have some of a step's variables but are
+single processes. A process therefore counts as a task only if the variables are those of this very
+step, and it was not started from a terminal's shell.
 """
 
 from __future__ import annotations
@@ -17,20 +17,21 @@ from asdf.errors import UsageError
 
 TORCHRUN = "torchrun"
 BY_HAND = "RANK and WORLD_SIZE"
-# Below the ports that systems assign by themselves, so that none of those is in the way.
+# Below the ports that systems assign automatically, to avoid conflicts.
 _FIRST_PORT = 10_000
 _PORTS = 20_000
 
 
 @dataclass(frozen=True)
 class Launch:
-    """What a process knows from what started it.
+    """The information that a process gets from its launcher.
 
     Attributes:
-        local_rank: Index among the processes of its node, or None if the launcher does not say.
-        local_size: Number of those, or None.
-        launcher: 'torchrun', 'srun', 'mpirun' ..., or '' if the user started the process directly.
-        address, port: Address at which rank 0 listens; '' and 0 for a process alone.
+        local_rank: Index among the processes of its node, or None if the launcher does not state
+            it.
+        local_size: Number of processes on its node, or None.
+        launcher: Name of the launcher: 'torchrun', 'srun', 'mpirun' ..., or '' for a direct start.
+        address, port: Address at which rank 0 listens; '' and 0 for a single process.
     """
 
     rank: int = 0
@@ -43,15 +44,15 @@ class Launch:
 
     @property
     def is_in_torch_world(self) -> bool:
-        """Whether torchrun or a wrapper like it started the process: it must not become one."""
+        """Whether torchrun or a similar wrapper started the process, which must not become one."""
         return self.launcher in (TORCHRUN, BY_HAND)
 
 
 def number(environment: Mapping[str, str], name: str) -> int | None:
-    """Return the whole number in a variable, or None if it is not set.
+    """Return the integer in a variable, or None if it is not set.
 
     Raises:
-        UsageError: it is something else, or negative.
+        UsageError: the value is not an integer, or is negative.
     """
     text = environment.get(name)
     if text is None:
@@ -62,10 +63,10 @@ def number(environment: Mapping[str, str], name: str) -> int | None:
 
 
 def numbers(environment: Mapping[str, str], *names: str) -> list[int]:
-    """Return the whole numbers in variables that make sense only together.
+    """Return the integers in variables that are only meaningful together.
 
     Raises:
-        UsageError: one of them is not set or no whole number.
+        UsageError: one of them is not set or not an integer.
     """
     known: dict[str, int] = {}
     for name in names:
@@ -83,8 +84,8 @@ def numbers(environment: Mapping[str, str], *names: str) -> list[int]:
 
 
 def name_port(job: str) -> int:
-    """Return a port that all processes of a job get from its name, and most other jobs do not."""
-    # Not `hash`, which gives each process another number.
+    """Return a port derived from the job's name, equal for all of its processes."""
+    # Not `hash`, which differs between processes.
     digest = hashlib.sha256(job.encode()).digest()
     return _FIRST_PORT + int.from_bytes(digest[:4], "big") % _PORTS
 
@@ -93,16 +94,16 @@ _SRUN = "srun"
 
 
 def _read_slurm_step(environment: Mapping[str, str]) -> Launch | None:
-    """Read what srun sets for the tasks of a step; None outside of one.
+    """Read srun's variables for the tasks of a step; None outside of one.
 
-    A process that runs by itself within a step counts as the only task of its own.
+    A single process within a step counts as its only task.
 
     Raises:
-        UsageError: a variable is missing or no number.
+        UsageError: a variable is missing or not a number.
     """
     if "SLURM_STEP_ID" not in environment or "SLURM_PROCID" not in environment:
         return None
-    # Older versions of Slurm set the second one only.
+    # Older versions of Slurm set only the second one.
     size_name = "SLURM_STEP_NUM_TASKS"
     if size_name not in environment and "SLURM_NTASKS" in environment:
         size_name = "SLURM_NTASKS"
@@ -112,14 +113,14 @@ def _read_slurm_step(environment: Mapping[str, str]) -> Launch | None:
     address = "127.0.0.1"
     if number(environment, "SLURM_STEP_NUM_NODES") != 1:
         address = first_host(environment.get("SLURM_STEP_NODELIST", ""))
-    # By the numbers of job and step: two steps on one host do not meet.
+    # From the ids of job and step, so that two steps on one host use different ports.
     port = name_port(f"{environment.get('SLURM_JOB_ID')}.{environment['SLURM_STEP_ID']}")
     local_rank = number(environment, "SLURM_LOCALID")
     return Launch(rank, size, local_rank, _count_tasks_here(environment), _SRUN, address, port)
 
 
 def first_host(nodes: str) -> str:
-    """Return the first host of a list of Slurm's: 'r[01-03,7]n[1-2],login' -> 'r01n1'; '' of ''."""
+    """Return the first host of a Slurm list: 'r[01-03,7]n[1-2],login' -> 'r01n1'; '' for ''."""
     first = re.match(r"(?:[^,\[]|\[[^\]]*\])*", nodes)
     assert first is not None
     # '01' of '[01-03,7]'.
@@ -127,7 +128,7 @@ def first_host(nodes: str) -> str:
 
 
 def _count_tasks_here(environment: Mapping[str, str]) -> int | None:
-    """Return the number of tasks on this node: Slurm lists their ranks."""
+    """Return the number of tasks on this node, whose ranks Slurm lists."""
     ranks = environment.get("SLURM_GTIDS", "")
     if not ranks:
         return None
@@ -135,17 +136,17 @@ def _count_tasks_here(environment: Mapping[str, str]) -> int | None:
 
 
 def _is_of_another_step(environment: Mapping[str, str]) -> bool:
-    """Return whether a job was submitted from within a step: sbatch passes its variables on."""
+    """Return whether a job was submitted from within a step, since sbatch passes its variables."""
     job_nodes = number(environment, "SLURM_JOB_NUM_NODES")
     step_nodes = number(environment, "SLURM_STEP_NUM_NODES") or 1
     if job_nodes is not None and job_nodes < step_nodes:
         return True
-    # sbatch sets the job's variables anew and leaves the step's: these are old where they differ.
+    # sbatch sets the job's variables but leaves the step's, which are outdated if they differ.
     tasks = environment.get("SLURM_NTASKS")
     if tasks is not None and tasks != environment.get("SLURM_STEP_NUM_TASKS", tasks):
         return True
     tasks_here = _count_tasks_here(environment)
-    # Slurm writes the tasks by node of the step as '4(x2),1'.
+    # Slurm writes the tasks per node of the step as '4(x2),1'.
     tasks_by_node: list[int] = []
     text = environment.get("SLURM_STEP_TASKS_PER_NODE", "")
     for count, times in re.findall(r"(\d+)(?:\(x(\d+)\))?", text):
@@ -157,9 +158,9 @@ def _is_of_another_step(environment: Mapping[str, str]) -> bool:
 
 
 def _is_terminal_shell(environment: Mapping[str, str]) -> bool:
-    """Return whether a shell of `srun --pty` started this process: what is typed there runs once.
+    """Return whether a shell of `srun --pty` started this process, which is then a single one.
 
-    An srun that is typed there passes the variable on, but its tasks have no terminal.
+    An srun typed in that shell passes the variable on, but its tasks have no terminal.
     """
     if "SLURM_PTY_PORT" not in environment:
         return False
@@ -173,19 +174,19 @@ def _is_terminal_shell(environment: Mapping[str, str]) -> bool:
 
 
 def _read_torch(environment: Mapping[str, str]) -> Launch | None:
-    """Read what torchrun sets, or a wrapper like it."""
+    """Read the variables of torchrun or a similar wrapper."""
     if number(environment, "WORLD_SIZE") in (None, 1) and "RANK" not in environment:
         return None
     rank, size = numbers(environment, "RANK", "WORLD_SIZE")
     local_rank = number(environment, "LOCAL_RANK")
     local_size = number(environment, "LOCAL_WORLD_SIZE")
-    # RANK and WORLD_SIZE may be set by hand; this one torchrun alone sets.
+    # RANK and WORLD_SIZE may be set by hand, but only torchrun sets this one.
     launcher = TORCHRUN if "TORCHELASTIC_RUN_ID" in environment else BY_HAND
     return Launch(rank, size, local_rank, local_size, launcher)
 
 
 def _read_mpi(environment: Mapping[str, str]) -> Launch | None:
-    """Read what mpirun of Open MPI sets, or of MVAPICH."""
+    """Read the variables of mpirun from Open MPI or MVAPICH."""
     for prefix in ("OMPI_COMM_WORLD", "MV2_COMM_WORLD"):
         if f"{prefix}_RANK" not in environment and f"{prefix}_SIZE" not in environment:
             continue
@@ -200,7 +201,7 @@ def _read_mpi(environment: Mapping[str, str]) -> Launch | None:
 
 
 def _read_pmi(environment: Mapping[str, str]) -> Launch | None:
-    """Read what mpiexec of MPICH and Intel MPI (Hydra) sets."""
+    """Read the variables of mpiexec from MPICH and Intel MPI (Hydra)."""
     if "PMI_RANK" not in environment or "PMI_SIZE" not in environment:
         return None
     if "SLURM_STEP_ID" in environment and "MPI_LOCALRANKID" not in environment:
@@ -212,8 +213,8 @@ def _read_pmi(environment: Mapping[str, str]) -> Launch | None:
 
 
 def _add_loopback(launch: Launch, job: str) -> Launch:
-    """Add the address of rank 0 if all processes are on one node, and a port if `job` is a name."""
-    # On several nodes, each would take 127.0.0.1 for itself.
+    """Add the address of rank 0 if all processes are on one node, and a port if `job` is set."""
+    # On several nodes, each would use its own 127.0.0.1.
     if launch.local_size != launch.size:
         return launch
     port = name_port(job) if job else 0
@@ -226,4 +227,4 @@ READERS: tuple[Callable[[Mapping[str, str]], Launch | None], ...] = (
     _read_pmi,
     _read_slurm_step,
 )
-"""The readers in the order of trust: what is closest to torch wins."""
+"""Readers in order of preference: the one closest to torch first."""

@@ -1,10 +1,10 @@
-"""Which launcher started this process, and which of how many processes it is.
+"""The launcher of this process, and its rank among the processes.
 
-Every launcher has environment variables of its own (`launch_variables`). Invariant:
-processes that were started together never run as independent runs of one process each. What a
-launcher leaves out is taken from another that agrees with it, or agreed between the processes
-(`asdf.distributed.joining`); what is incomplete or contradictory is refused. No torch here: a dry
-run needs this, too.
+Every launcher sets its own environment variables (`launch_variables`). Invariant: processes started
+together never run as independent single-process runs. Values missing from one launcher are taken
+from another that agrees with it, or agreed on between the processes (`asdf.distributed.joining`);
+incomplete or contradictory values are refused. This does not import torch, since a dry run needs
+it, too.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from asdf.errors import UsageError
 
 __all__ = ["Launch", "check_local_rank", "read_launch"]
 
-# Ranks of launchers that give no number of processes, or of one that was not understood.
+# Rank variables of launchers that give no number of processes, or an unknown one.
 _RANKS_ALONE = ("LOCAL_RANK", "PMI_RANK", "PMIX_RANK", "JSM_NAMESPACE_RANK", "PALS_RANKID")
 
 
 def read_launch(environment: Mapping[str, str] | None = None) -> Launch:
-    """Return what the environment says of this process and those started with it.
+    """Return the launch of this process and those started with it, from the environment.
 
     Args:
-        environment: None: this process's.
+        environment: Environment variables; None for those of this process.
 
     Raises:
-        UsageError: it is incomplete, contradicts itself, or does not say where rank 0 listens.
+        UsageError: it is incomplete or contradictory, or does not say where rank 0 listens.
     """
     if environment is None:
         environment = os.environ
@@ -47,7 +47,7 @@ def read_launch(environment: Mapping[str, str] | None = None) -> Launch:
     _check_others(chosen, others, environment)
     for other in others:
         if (other.rank, other.size) == (chosen.rank, chosen.size):
-            # Both from one launcher: it need not count the processes of a node as another does.
+            # Both from one launcher, since another may count the processes of a node differently.
             if chosen.local_rank is None or chosen.local_size is None:
                 chosen = replace(chosen, local_rank=other.local_rank, local_size=other.local_size)
             address = chosen.address or other.address
@@ -59,7 +59,7 @@ def read_launch(environment: Mapping[str, str] | None = None) -> Launch:
 
 
 def check_local_rank(launch: Launch, argument: int | None) -> None:
-    """Compare `--local-rank`, which `torch.distributed.launch` adds to the words, with the launch.
+    """Compare `--local-rank`, which `torch.distributed.launch` appends, with the launch.
 
     Raises:
         UsageError: they contradict each other.
@@ -79,7 +79,7 @@ def check_local_rank(launch: Launch, argument: int | None) -> None:
 
 
 def _check_others(chosen: Launch, others: list[Launch], environment: Mapping[str, str]) -> None:
-    """Refuse a launch in torch's variables that another launcher around it contradicts."""
+    """Refuse a launch in torch's variables if an outer launcher contradicts it."""
     for other in others:
         if other.size == 1 or not chosen.is_in_torch_world:
             continue
@@ -102,7 +102,7 @@ def _check_numbers(launch: Launch) -> None:
     ranks = [("rank", launch.rank, launch.size)]
     if launch.local_rank is not None and launch.local_size is not None:
         ranks.append(("local rank", launch.local_rank, launch.local_size))
-        # Written as a rank, so that one test serves: a local size lies in 1 ... size.
+        # Written as a rank, so that one check suffices: a local size lies in 1 ... size.
         ranks.append(("local size", launch.local_size - 1, launch.size))
     for what, value, size in ranks:
         if not 0 <= value < size:
@@ -125,7 +125,7 @@ def _refuse_rank_alone(environment: Mapping[str, str]) -> None:
 
 
 def _add_address(launch: Launch, environment: Mapping[str, str]) -> Launch:
-    """Add where rank 0 listens, by MASTER_ADDR and MASTER_PORT, else by the launcher.
+    """Add the address of rank 0 from MASTER_ADDR and MASTER_PORT, or from the launcher.
 
     Raises:
         UsageError: it is unknown.

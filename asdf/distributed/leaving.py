@@ -1,10 +1,9 @@
-"""How the processes of a run leave when one of them fails.
+"""The end of a run's processes when one of them fails.
 
-Invariant: no process waits for one that has failed. A GPU that is in an exchange of NCCL whose
-other side is gone stays in it, and so does the host that waits for the GPU: it sees no signal and
-no closed connection. So the process that fails writes that to the store, which a thread of each
-other process watches. The thread ends its process, and nothing goes on from numbers that never
-came.
+Invariant: no process waits for one that has failed. A GPU in an NCCL exchange whose other side has
+died stays in it, and so does the host that waits for the GPU: it notices neither signals nor closed
+connections. The failing process therefore writes this to the store, which a thread of each other
+process watches. The thread ends its process, and nothing continues with missing values.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ from asdf.runs.log import LOG
 
 _FAILED = "failed"
 _LOOK_S = 1.0
-# In this time a process that is not stuck finds out by itself, and leaves in order.
+# Within this time, a process that is not stuck notices the failure and ends normally.
 _GRACE_S = 5.0
 
 
 @contextmanager
 def leaving_together(store: Any, rank: int, backend: str) -> Iterator[None]:
-    """Close the process group when the block ends; if it fails in one process, end all of them.
+    """Close the process group after the block; if it fails in one process, end all of them.
 
     Args:
         store: Store that all processes reach, with keys of this group alone.
@@ -59,14 +58,14 @@ def leaving_together(store: Any, rank: int, backend: str) -> Iterator[None]:
 
 
 def _close(abort: bool) -> None:
-    """Close the process group; `abort` does not wait for exchanges that are not complete."""
+    """Close the process group; `abort` does not wait for incomplete exchanges."""
     if not dist.is_initialized():
         return
-    # DistributedDataParallel is part of a reference cycle and holds the group. Left to the
-    # interpreter's end, the group's threads go down in the wrong order, and the process
-    # aborts after all its work is done.
+    # DistributedDataParallel is part of a reference cycle and holds the group. If left to the
+    # interpreter's exit, the group's threads end in the wrong order, and the process aborts after
+    # all its work is done.
     gc.collect()
-    # A private name: should a later torch have none, leaving takes until the watch ends it.
+    # A private name; if a later torch lacks it, leaving takes until the watch ends the process.
     abort_group = getattr(distributed_c10d, "_abort_process_group", None)
     if abort and abort_group is not None:
         abort_group()
@@ -78,7 +77,8 @@ def _watch(store: Any, rank: int, over: threading.Event, failures: list[BaseExce
     """End this process some seconds after a failure, unless it is `over` by then.
 
     Args:
-        failures: Failures of this process; the first is logged here, as nothing else would do it.
+        failures: Failures of this process; the first is logged here, since nothing else would do
+            it.
     """
     while not over.wait(_LOOK_S):
         try:
@@ -95,7 +95,7 @@ def _watch(store: Any, rank: int, over: threading.Event, failures: list[BaseExce
             LOG.error(
                 "rank %d: another process of this run has ended; its own message says why", rank
             )
-        # Not `sys.exit`, which would end this thread only: the main one is stuck in the exchange.
+        # Not `sys.exit`, which would only end this thread, while the main one is stuck.
         os._exit(1)
 
 

@@ -1,9 +1,9 @@
-"""A name for this start of the processes that all of them know, and no earlier start had.
+"""A name for this start of the processes, known to all and different from earlier starts.
 
-torchrun retains a key-value store through its restarts. A process group that opens in it again can
-read the addresses of processes that are gone, and wait for them without end. So each start opens
-its groups under a name of its own. The main rank makes the name, and it counts as known only when
-every process has confirmed it.
+torchrun keeps a key-value store across its restarts. A process group opened in it again could read
+the addresses of dead processes and wait for them for ever. Each start therefore opens its groups
+under a new name, which the main rank creates, and which is used only after every process has
+confirmed it.
 """
 
 from __future__ import annotations
@@ -17,30 +17,31 @@ from asdf.errors import AsdfError
 from asdf.text import and_more
 
 _POLL_S = 0.02
-# How long the main rank waits for the others to read why it ends.
+# Time for which the main rank waits for others to read why it ends.
 _GRACE_S = 5.0
 _SHOWN = 8
 _CAME, _MISSING = "asdf/id", "asdf/missing"
 
 
 def meet(store: Any, rank: int, size: int, timeout_s: float) -> str:
-    """Return the name of this start when all `size` processes have it.
+    """Return the name of this start once all `size` processes have it.
 
     Args:
-        store: a `torch.distributed.Store` that all processes reach, maybe with keys of earlier
+        store: A `torch.distributed.Store` that all processes reach, possibly with keys of earlier
             starts.
 
     Raises:
-        AsdfError: the others did not come within `timeout_s`.
+        AsdfError: the others did not arrive within `timeout_s`.
     """
-    # Not the number of the process, which another host or a restart may use again.
+    # Not the process id, which another host or a restart may reuse.
     process_id = uuid.uuid4().hex
     store.set(f"{_CAME}/{rank}", process_id)
     until = time.monotonic() + timeout_s
     awaits_main = rank > 0
     while time.monotonic() < until:
         if awaits_main and store.check([f"{_CAME}/0"]):
-            # It ends the start for all, with one message, however much later it came.
+            # The main rank ends the start for all, with one message, even if this process came
+            # later.
             until = time.monotonic() + timeout_s + _GRACE_S
             awaits_main = False
         if rank == 0:
@@ -81,13 +82,13 @@ def _describe_missing(store: Any, rank: int, size: int, timeout_s: float) -> str
 
 
 def _pass_on(store: Any, size: int, message: str) -> None:
-    """Say to the processes that came why this one ends: the store ends with it."""
+    """Report to the arrived processes why this one ends, since the store ends with it."""
     others = [rank for rank in _came(store, size) if rank]
     for rank in others:
         process_id = store.get(f"{_CAME}/{rank}").decode()
         store.set(f"{_MISSING}/{process_id}", message)
     until = time.monotonic() + _GRACE_S
-    # What has read its message takes the key away.
+    # A process removes the key after reading its message.
     while time.monotonic() < until and others:
         others = [
             rank
@@ -98,12 +99,12 @@ def _pass_on(store: Any, size: int, message: str) -> None:
 
 
 def _offer_name(store: Any, size: int) -> str:
-    """Offer a name for the processes that have come; return it when all have confirmed it."""
+    """Offer a name to the arrived processes; return it when all have confirmed it."""
     keys = [f"{_CAME}/{rank}" for rank in range(size)]
     if not store.check(keys):
         return ""
     ids = [store.get(key).decode() for key in keys]
-    # From the ids of all: a process that has started again makes it another name.
+    # Derived from all ids, so that a restarted process gives another name.
     name = hashlib.sha256("".join(ids).encode()).hexdigest()[:12]
     store.set("asdf/offer", " ".join([name, *ids]))
     confirmations = [f"asdf/confirmed/{name}/{rank}" for rank in range(1, size)]

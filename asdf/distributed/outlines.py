@@ -1,9 +1,9 @@
-"""Networks that the main process has and the others know in outline, until each gets its part.
+"""Networks built on the main process only; the others have outlines until they get their shards.
 
-Invariant: what all processes compute afterwards is what it would be if each had built the whole
-network from the same seed. A parameter in outline has its shape, its type and its device, and one
-number for all of its elements, so that it takes no memory; what would write numbers to it does
-nothing. `receive` gives it those of the main process.
+Invariant: results are the same as if all processes had built the whole network from the same seed.
+An outlined parameter has its shape, type and device, but a single value for all elements, so it
+takes no memory; operations that write to it do nothing. `receive` gives it the values of the main
+process.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from torch.overrides import TorchFunctionMode
 from asdf.distributed.world import World
 from asdf.runs.log import LOG
 
-# A network of it computes finite numbers, which zeros in a norm would not be.
+# With this value, a network computes finite numbers, unlike with zeros in a norm.
 _NUMBER = 0.01
-# Functions that write to their first argument and do not end with an underscore.
+# Functions that write to their first argument although their names do not end with '_'.
 _WRITING = ("__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__")
 _CHANGES_NO_NUMBER = ("requires_grad_", "retain_grad_")
 
 
 def is_outlined(tensor: Tensor) -> bool:
-    """Return whether a parameter has one number in memory for all of its elements."""
+    """Return whether a parameter has a single value in memory for all of its elements."""
     if tensor.numel() < 2 or tensor.is_meta or hasattr(tensor, "to_local"):
         return False
     return not any(tensor.stride())
 
 
 def build_on_main(build: Callable[[], nn.Module], world: World) -> nn.Module:
-    """Return the network of `build`, whole on the main process and in outline on the others.
+    """Return the network of `build`, whole on the main process and outlined on the others.
 
-    All processes call this together, and go on with the random numbers of the main one. Where a
-    class cannot be built in outline, a process builds it whole.
+    All processes call this together, and continue with the main process's random state. If a class
+    cannot be outlined, a process builds it whole.
     """
     if world.is_main:
         network = build()
@@ -56,7 +56,7 @@ def build_on_main(build: Callable[[], nn.Module], world: World) -> nn.Module:
 
 @contextmanager
 def parameters_outlined() -> Iterator[None]:
-    """Outline each parameter that a module of the block registers."""
+    """Outline each parameter that modules register in the block."""
     hook = register_module_parameter_registration_hook(_outline)
     try:
         with _Unwritten():
@@ -66,7 +66,7 @@ def parameters_outlined() -> Iterator[None]:
 
 
 def receive(parameters: Iterable[nn.Parameter], world: World) -> None:
-    """Move parameters to the device of this process, with the numbers of the main process.
+    """Move parameters to the device of this process, with the values of the main process.
 
     All processes call this together, for the same parameters in the same order.
     """
@@ -76,7 +76,7 @@ def receive(parameters: Iterable[nn.Parameter], world: World) -> None:
         else:
             whole = parameter.data.to(world.device)
         if world.size > 1:
-            # A parameter may be a transposed view, whose memory has another order than its rows.
+            # A parameter may be a transposed view, with a different memory layout.
             sent = whole.contiguous()
             dist.broadcast(sent, src=0)
             if sent is not whole:
@@ -91,14 +91,14 @@ def _outline(module: nn.Module, name: str, parameter: nn.Parameter | None) -> No
 
 
 class _Unwritten(TorchFunctionMode):
-    """A block in which what writes to a tensor in outline returns it as it is."""
+    """A mode in which operations that write to an outlined tensor return it unchanged."""
 
     def __torch_function__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         name = getattr(function, "__name__", "")
         writes = name in _WRITING or (name.endswith("_") and not name.endswith("__"))
-        # Initialisers of torch.nn.init name their argument.
+        # Initialisers in torch.nn.init pass their argument by name.
         target = args[0] if args else (kwargs or {}).get("tensor")
         writes = writes and name not in _CHANGES_NO_NUMBER
         if writes and isinstance(target, Tensor) and is_outlined(target):

@@ -1,4 +1,4 @@
-"""What a process computes with, and how much memory it took, for the record of a run."""
+"""The libraries and the memory use of a process, for the record of a run."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _MB = 1_000_000
 
 
 def library_versions(device: torch.device) -> dict[str, str | None]:
-    """Return the versions of CUDA, cuDNN, NCCL and NVIDIA's driver of a GPU; None on a CPU."""
+    """Return the versions of CUDA, cuDNN, NCCL and NVIDIA's driver for a GPU; None on a CPU."""
     if device.type != "cuda":
         return {"cuda": None, "cudnn": None, "nccl": None, "driver": None}
     versions = {"cuda": torch.version.cuda, "cudnn": None, "nccl": None}
-    # torch refuses to work with some versions of cuDNN: a record ends no run.
+    # torch refuses some versions of cuDNN, but a record must not end a run.
     with suppress(RuntimeError):
         versions["cudnn"] = str(torch.backends.cudnn.version())
     if torch.distributed.is_nccl_available():
@@ -27,15 +27,15 @@ def library_versions(device: torch.device) -> dict[str, str | None]:
 
 
 def start_counting_memory(device: torch.device) -> None:
-    """Count the peak of the GPU's memory from now on; that of the host counts from the start."""
+    """Reset the peak of the GPU's memory; that of the host counts from the start."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
 
 
 def peak_memory_mb(device: torch.device) -> dict[str, float | None]:
-    """Return the peak memory of this process on the host, without its loaders, and on its GPU.
+    """Return the peak memory of this process in MB on the host, without loaders, and on its GPU.
 
-    On the GPU that is what torch reserved; None on a CPU.
+    The value for the GPU is the memory reserved by torch; None on a CPU.
     """
     host = peak_memory_bytes()
     gpu = None
@@ -45,7 +45,7 @@ def peak_memory_mb(device: torch.device) -> dict[str, float | None]:
 
 
 def gpu_memory(device: torch.device) -> int:
-    """Return the memory of a GPU in bytes, whether free or not; 0 of a CPU."""
+    """Return the total memory of a GPU in bytes; 0 for a CPU."""
     if device.type != "cuda":
         return 0
     return int(torch.cuda.get_device_properties(device).total_memory)
@@ -53,6 +53,6 @@ def gpu_memory(device: torch.device) -> int:
 
 def smallest_gpu(world: World) -> int:
     """Return the memory of the smallest GPU of all processes in bytes, on every rank; 0 on CPUs."""
-    # Of all: batches that were sized by each rank's own GPU would depend on the rank.
+    # The minimum over all ranks, so that batch sizes do not depend on the rank.
     memories = world.gather(gpu_memory(world.device))
     return world.agree(min(memories or [0]))

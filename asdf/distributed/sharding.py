@@ -1,10 +1,10 @@
-"""A network whose parameters are divided over the processes; each gathers a unit to compute it.
+"""A network sharded over the processes; each gathers a unit to compute it.
 
-Invariants: names, shapes, gradients and steps are those of the whole network, and so is what is
-saved. All processes gather a unit together, so each computes the same units equally often. That
-holds in training, but not in scoring, which takes a whole copy.
+Invariants: names, shapes, gradients, steps and saved content are those of the whole network. All
+processes gather a unit together, so each computes the same units equally often. This holds in
+training, but not in scoring, which uses a whole copy.
 
-Source: Zhao et al., "PyTorch FSDP", VLDB 2023; torch's `fully_shard` does it.
+Source: Zhao et al., "PyTorch FSDP", VLDB 2023, implemented by torch's `fully_shard`.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from asdf.settings.sections import Computing
 
 
 def divides(computing: Computing, world: World) -> bool:
-    """Return whether the network is divided in training: a process alone has it whole."""
+    """Return whether the network is sharded in training; a single process has it whole."""
     return computing.shard_network and world.size > 1
 
 
 def check_group(computing: Computing, processes: int) -> None:
-    """Refuse groups of a size that does not divide the number of processes.
+    """Refuse a group size that does not divide the number of processes.
 
     Raises:
-        UsageError: names both numbers.
+        UsageError: it does not divide the number; the message names both.
     """
     chosen = computing.shard_group
     if isinstance(chosen, int) and processes % chosen:
@@ -48,10 +48,10 @@ def check_group(computing: Computing, processes: int) -> None:
 
 
 def group_size(computing: Computing, world: World) -> int:
-    """Return how many processes divide the network among them; all ranks call this together.
+    """Return the number of processes that share a sharded network; all ranks call this together.
 
     Raises:
-        UsageError: the processes cannot be parted into groups of that size.
+        UsageError: the processes cannot be split into groups of that size.
     """
     check_group(computing, world.size)
     chosen = computing.shard_group
@@ -59,7 +59,7 @@ def group_size(computing: Computing, world: World) -> int:
         return world.size
     if chosen != "node":
         return chosen
-    # A group is of ranks that follow each other, which launchers count node by node.
+    # A group has consecutive ranks, which launchers assign node by node.
     is_in_order = world.rank % world.local_size == world.local_rank
     is_alike = world.agree(world.local_size) == world.local_size
     if world.sum([float(not (is_in_order and is_alike))])[0]:
@@ -93,10 +93,10 @@ def _open_mesh(world: World, group: int) -> Any:
 
 
 class ShardedNetwork:
-    """A network that is divided in place, and whole again within a block.
+    """A network that is sharded in place, and whole within a block.
 
     Attributes:
-        network: each of its parameters is a `DTensor` of which this process holds a part.
+        network: Network whose parameters are `DTensor`s, of which this process holds shards.
     """
 
     def __init__(
@@ -108,36 +108,36 @@ class ShardedNetwork:
         summed: torch.dtype | None = None,
         group: int = 0,
     ) -> None:
-        """Move `network` to the world's device, unit by unit: at most one is whole there.
+        """Move `network` to the world's device, unit by unit, with at most one whole unit there.
 
-        Each process gets its parts of the main one's network, and needs have no numbers of its own.
+        Each process gets its shards from the main process's network and needs no values of its own.
 
         Args:
-            units: parts of the network that are gathered one at a time; the rest is another unit.
+            units: Parts of the network that are gathered one at a time; the rest is another unit.
             dtype: Type in which `units` are gathered and computed.
-            summed: Type in which gradients travel and are added up; None: float32.
-            group: Processes that divide the network among them; 0: all. Layers are gathered within
-                a group, and gradients are added up within groups, then over them.
+            summed: Type in which gradients are sent and summed; None for float32.
+            group: Number of processes that share a sharded network; 0 for all. Layers are gathered
+                within a group, and gradients are summed within groups, then over them.
         """
         # The import takes seconds, which only a sharded run should wait for.
         from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
         self.network = network
-        # deepcopy takes what it finds in this table for copies made before.
+        # deepcopy treats the entries of this table as copies already made.
         empty = {}
         for parameter in network.parameters():
             empty[id(parameter)] = nn.Parameter(parameter.new_empty(0), requires_grad=False)
         self._copy: nn.Module = copy.deepcopy(network, empty)
         mesh = _open_mesh(world, group)
-        # By default gradients have the type of the parameters, and sums in 16 bits lose digits.
+        # By default gradients have the type of the parameters, but sums in 16 bits lose digits.
         reduced = summed or (torch.float32 if dtype else None)
         policy = MixedPrecisionPolicy(dtype, reduced, cast_forward_inputs=False)
-        # WavLM's layers return the biases that they get, which nothing changes in place.
+        # WavLM's layers return the biases that they get, but nothing changes them in place.
         warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view")
         for unit in units:
             receive(unit.parameters(), world)
             fully_shard(unit, mesh=mesh, mp_policy=policy)
-        # Inputs are waveforms, which autocast leaves in float32 until they are convolved; and batch
+        # Inputs are waveforms, which autocast leaves in float32 until they are convolved, and batch
         # norm's parameters stay in float32.
         receive([one for one in network.parameters() if not is_part(one)], world)
         policy = MixedPrecisionPolicy(None, summed, cast_forward_inputs=False)
@@ -148,7 +148,7 @@ class ShardedNetwork:
         """Provide an ordinary network with the same numbers; all processes enter the block
         together.
 
-        Each process may compute with it any number of times.
+        Each process may compute with it independently.
         """
         try:
             parameters = zip(self.network.parameters(), self._copy.parameters(), strict=True)
@@ -164,12 +164,12 @@ class ShardedNetwork:
 
 
 def is_sharded(network: nn.Module) -> bool:
-    """Return whether the parameters of `network` are divided over the processes."""
+    """Return whether the parameters of `network` are sharded over the processes."""
     return any(is_part(parameter) for parameter in network.parameters())
 
 
 def local_part(tensor: Tensor) -> Tensor:
-    """Return the numbers of `tensor` that this process holds: all, unless it is divided."""
+    """Return the part of `tensor` on this process, which is all of it unless it is sharded."""
     if not is_part(tensor):
         return tensor
     part: Tensor = tensor.to_local()  # type: ignore[attr-defined]
@@ -177,7 +177,7 @@ def local_part(tensor: Tensor) -> Tensor:
 
 
 def gathered(tensor: Tensor) -> Tensor:
-    """Copy a whole divided tensor to the host, on the main process; the others get an empty one.
+    """Copy a whole sharded tensor to the host on the main process; others get an empty one.
 
     All processes call this together.
     """
@@ -188,7 +188,7 @@ def gathered(tensor: Tensor) -> Tensor:
 
 
 def whole_tensor(tensor: Tensor) -> Tensor:
-    """Return a tensor with all of its numbers; if it is divided, all processes call this."""
+    """Return the whole tensor; all processes call this if it is sharded."""
     if not is_part(tensor):
         return tensor
     whole: Tensor = tensor.detach().full_tensor()  # type: ignore[attr-defined]
@@ -196,11 +196,11 @@ def whole_tensor(tensor: Tensor) -> Tensor:
 
 
 def divided_like(like: Tensor, whole: Tensor) -> Tensor:
-    """Divide `whole` as `like` is divided, on the device of `like`; nothing is sent.
+    """Shard `whole` like `like`, on the device of `like`, without communication.
 
     Returns:
-        This process's part; `whole` itself if `like` is not divided, or of another shape, or if it
-        is divided already.
+        Shard of this process; `whole` itself if `like` is not sharded or has another shape, or if
+        `whole` is already sharded.
     """
     if not is_part(like) or getattr(whole, "shape", None) != like.shape or is_part(whole):
         return whole
@@ -209,14 +209,14 @@ def divided_like(like: Tensor, whole: Tensor) -> Tensor:
     parts = whole.chunk(mesh.size(mesh.ndim - 1), dim=0)
     rank = mesh.get_local_rank(mesh.ndim - 1)
     part = parts[rank] if rank < len(parts) else whole[:0]
-    # Without a copy the part would hold the memory of the whole, or the file that it is from.
+    # Without a copy, the shard would keep the memory of the whole, or its file.
     return from_local_part(like, part.to(like.device, copy=True))
 
 
 def from_local_part(like: Tensor, part: Tensor) -> Tensor:
-    """Return the tensor of which this process holds `part`, divided as `like` is; nothing is sent.
+    """Return the tensor with the shard `part` on this process, sharded like `like`, locally.
 
-    It is `part` itself where `like` is not divided.
+    It is `part` itself if `like` is not sharded.
     """
     if not is_part(like):
         return part
@@ -234,13 +234,13 @@ def from_local_part(like: Tensor, part: Tensor) -> Tensor:
 
 
 def copies_of(tensor: Tensor) -> int:
-    """Return how many processes hold the same part of `tensor`, which is divided."""
+    """Return the number of processes that hold the same shard of `tensor`."""
     mesh = tensor.device_mesh  # type: ignore[attr-defined]
     copies: int = mesh.size() // mesh.size(mesh.ndim - 1)
     return copies
 
 
 def is_part(tensor: Tensor) -> bool:
-    """Return whether `tensor` is divided over the processes."""
-    # Not by its class, whose import takes as long as that of half of torch.
+    """Return whether `tensor` is sharded over the processes."""
+    # Not by its class, whose import takes as long as half of torch.
     return hasattr(tensor, "to_local")

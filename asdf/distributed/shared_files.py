@@ -1,10 +1,10 @@
-"""Large values that all processes of a run need, as one file that each of them maps.
+"""Large values for all processes of a run, in one file that each of them maps.
 
-Invariants: a value is made on the main rank alone, and is the same on every rank; what is small is
-sent, what is large is mapped, so that the processes of a node have one copy of it in memory, and
-nothing of its size is sent. Writing to a mapped array changes this process's copy alone. The files
-lie in the run's own folder until its end, since another node may read a page of them at any time;
-those of a run that failed or was killed are removed as unfinished files by the next one.
+Invariants: a value is made on the main rank only, and is the same on every rank; small values are
+sent, large ones are mapped, so that the processes of a node share one copy in memory. Writing to a
+mapped array changes only this process's copy. The files stay in the run's own folder until its end,
+since another node may read a page of them at any time; those of a failed or killed run are removed
+as unfinished files by the next run.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ALIGNED = 64
 
 @dataclass(frozen=True)
 class _Placed:
-    """Where an array lies in a file."""
+    """The position of an array in a file."""
 
     offset: int
     shape: tuple[int, ...]
@@ -41,10 +41,10 @@ class _Placed:
 
 @dataclass(frozen=True)
 class _Sent(Generic[T]):
-    """What the main rank sends: the value itself, or where its arrays lie.
+    """The message of the main rank: the value itself, or the positions of its arrays.
 
     Attributes:
-        path: Path of the file of the arrays; None where the value is sent.
+        path: Path of the file with the arrays; None if the value is sent.
     """
 
     value: T | None = None
@@ -59,9 +59,9 @@ _ARRAY: Form[np.ndarray] = Form(
 
 
 class SharedFiles:
-    """The values that the processes of `world` share by files in `folder`, which all of them see.
+    """The values that the processes of `world` share through files in a common `folder`.
 
-    A world of one makes its values, and writes nothing.
+    A world of one makes its values and writes nothing.
     """
 
     def __init__(self, world: World, folder: Path) -> None:
@@ -70,11 +70,11 @@ class SharedFiles:
         self._paths: list[Path] = []
 
     def share(self, make: Callable[[], T], form: Form[T]) -> T:
-        """Return what `make` returns on the main rank, on every rank; all call this together.
+        """Return the main rank's result of `make` on every rank; all call this together.
 
         Raises:
-            AsdfError: a process does not see what the main one wrote; on all of them.
-            Exception: as `World.run_on_main`.
+            AsdfError: a process does not see the main one's file; raised on all of them.
+            Exception: as in `World.run_on_main`.
         """
         if self._world.size == 1:
             return make()
@@ -93,7 +93,7 @@ class SharedFiles:
         return form.unpack(Packed(arrays, sent.rest))
 
     def _refuse_on_all(self, problem: str) -> None:
-        """Raise the first problem of any rank on every rank; '' is none."""
+        """Raise the first problem of any rank on every rank; '' means none."""
         problems = self._world.gather(problem) or []
         first = self._world.agree(next(filter(None, problems), ""))
         if first:
@@ -103,12 +103,12 @@ class SharedFiles:
             )
 
     def array(self, make: Callable[[], MaybeArray]) -> MaybeArray:
-        """Return the array that `make` returns on the main rank, or None if that returns None."""
+        """Return the main rank's array from `make`, or None if `make` returns None."""
         shared: MaybeArray = self.share(make, _ARRAY)  # type: ignore[arg-type]
         return shared
 
     def close(self) -> None:
-        """Remove the files; all ranks call this together, when none of them reads a value again."""
+        """Remove the files; all ranks call this together, when none of them needs a value."""
         if self._world.size == 1:
             return
         self._world.barrier()
@@ -121,7 +121,7 @@ class SharedFiles:
         packed = None if value is None else form.pack(value)
         if packed is None or sum(array.nbytes for array in packed.arrays.values()) < MIN_BYTES:
             return _Sent(value)
-        # Removed by the folder's owner, like the files that a killed run left half-written.
+        # The folder's owner removes it like half-written files of a killed run.
         path = self._folder / f".shared-{secrets.token_hex(8)}.part"
         try:
             placed = _write(path, packed.arrays)
@@ -135,7 +135,7 @@ class SharedFiles:
 
 
 def _write(path: Path, arrays: Arrays) -> dict[str, _Placed]:
-    """Write arrays one after another, and return where they lie."""
+    """Write arrays one after another, and return their positions."""
     placed = {}
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("xb") as file:
@@ -150,9 +150,9 @@ def _map_arrays(path: Path, placed: Mapping[str, _Placed]) -> Arrays:
     arrays: dict[str, np.ndarray] = {}
     for name, place in placed.items():
         if not np.prod(place.shape):
-            # Nothing cannot be mapped.
+            # An empty array cannot be mapped.
             arrays[name] = np.empty(place.shape, place.dtype)
             continue
-        # Copied on write: torch warns of arrays that cannot be written to.
+        # Copy on write, since torch warns of arrays that are not writable.
         arrays[name] = np.memmap(path, place.dtype, "c", place.offset, place.shape)
     return arrays

@@ -1,4 +1,4 @@
-"""Values as arrays, for processes that share them by files; loaded without torch."""
+"""Conversion of values to arrays, for sharing by files; does not import torch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Arrays = Mapping[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Packed:
-    """A value as arrays, and what else is needed to make it of them, which is small."""
+    """A value as arrays, and the small rest that is needed to restore it."""
 
     arrays: Arrays
     rest: Any = None
@@ -22,7 +22,7 @@ class Packed:
 
 @dataclass(frozen=True)
 class Form(Generic[T]):
-    """How a kind of value becomes arrays, and arrays that value."""
+    """The conversion of a kind of value to arrays and back."""
 
     pack: Callable[[T], Packed]
     unpack: Callable[[Packed], T]

@@ -1,9 +1,9 @@
-"""A request to stop: a signal, or a stop file that appears; checked between steps only.
+"""A request to stop, by a signal or a stop file, checked only between steps.
 
-torchrun passes no SIGUSR1 on to its workers and a scheduler may reach only the batch shell, hence
-the file: it works under every launcher. A process passes its request on through the store of the
-run, so that the others end their shares of a stage as soon as it does. Which step is the last one
-does not follow from that: the training loop sums the requests of all ranks at each step, so that
+torchrun does not pass SIGUSR1 to its workers, and a scheduler may only reach the batch shell, so
+there is a file, which works under every launcher. A process passes its request to the others
+through the run's store, so that they end their shares of a stage at about the same time. The last
+step does not depend on this: the training loop sums the requests of all ranks at each step, so that
 all of them stop at the same one.
 """
 
@@ -31,7 +31,7 @@ STOPPED = "stopped by"
 class Stopped(Exception):
     """The run stopped on request, with everything saved.
 
-    Its text, which begins with `STOPPED` and is the last line of the log, says by what and when.
+    Its text, which begins with `STOPPED` and ends the log, says by what and when.
     """
 
     def __init__(self, reason: str, when: str) -> None:
@@ -39,12 +39,12 @@ class Stopped(Exception):
         super().__init__(f"{STOPPED} {reason} {when}; the same command goes on from there")
 
 
-# Of the process, as signals are: `asdf.distributed.failures` asks without a `StopRequest`.
+# Global like signals, since `asdf.distributed.failures` reads it without a `StopRequest`.
 _received: set[int] = set()
 
 
 def has_been_terminated() -> bool:
-    """Return whether SIGTERM came and was treated as a request to stop."""
+    """Return whether SIGTERM was received and treated as a request to stop."""
     return signal.SIGTERM in _received
 
 
@@ -61,7 +61,7 @@ class StopRequest:
 
     def __bool__(self) -> bool:
         now = time.monotonic()
-        # Not in every step: the stop file may be on a file server.
+        # Not in every step, since the stop file may be on a file server.
         if not self.reason and now >= self._next_look_s:
             self._next_look_s = now + _POLL_S
             if self._file is not None and self._file.exists():
@@ -79,8 +79,8 @@ class StopRequest:
         """Treat the stop signals as requests in the block; a second SIGINT interrupts at once.
 
         Args:
-            store: Store of the processes that stop together, with keys of this group alone; None:
-                there is no other process.
+            store: Store of the processes that stop together, with keys of this group only; None for
+                a single process.
         """
         before = {number: signal.signal(number, self._on_signal) for number in SIGNALS}
         self._store = store
@@ -92,8 +92,8 @@ class StopRequest:
                 signal.signal(number, handler)
 
     def _exchange_with_others(self) -> None:
-        """Pass the request of this process on, or take over that of another."""
-        # The process with the store may have gone: the run then ends by itself.
+        """Share the request of this process, or take over that of another."""
+        # The process with the store may have died; the run then ends by itself.
         with suppress(RuntimeError):
             if self._is_own:
                 self._store.set(_REQUESTED, self.reason)
@@ -102,7 +102,7 @@ class StopRequest:
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         _received.add(number)
-        # Ctrl-C reaches all processes: what another passed on is not the first of this one.
+        # Ctrl-C reaches all processes, so a request from another is not this one's first SIGINT.
         if number == signal.SIGINT and self._is_own:
             raise KeyboardInterrupt
         self._is_own = True

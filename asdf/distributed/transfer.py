@@ -1,7 +1,7 @@
 """Non-blocking copies between host and GPU through pinned memory.
 
-Invariant: the numbers are those of a plain copy; on the CPU nothing is copied at all. A copy from
-or to ordinary memory makes the host wait until the GPU has done all its work; one through pinned
+Invariant: values are those of a plain copy; on the CPU nothing is copied. A copy to or from
+ordinary memory makes the host wait until the GPU has finished all its work; a copy through pinned
 memory does not.
 """
 
@@ -14,25 +14,25 @@ from torch import Tensor
 
 
 def send(tensor: Tensor, device: torch.device) -> Tensor:
-    """Return a tensor of the CPU on `device`; a GPU has it when the work queued before is done."""
+    """Return a CPU tensor on `device`; on a GPU it arrives after previously queued work."""
     if device.type != "cuda":
         return tensor.to(device)
-    # torch hands the pinned memory to nobody else before the copy is done.
+    # torch does not reuse the pinned memory before the copy is done.
     return tensor.pin_memory().to(device, non_blocking=True)
 
 
 def fetch_later(values: Tensor) -> Callable[[], Tensor]:
-    """Start to copy a tensor to the host.
+    """Start copying a tensor to the host.
 
     Returns:
-        A function that returns the copy. It waits for what the tensor is computed from, and for no
-        work that was queued later.
+        Function that returns the copy. It waits only for the computation of the tensor, not for
+        work queued later.
     """
     if values.device.type != "cuda":
         return values.cpu
     host = torch.empty_like(values, device="cpu", pin_memory=True)
     host.copy_(values, non_blocking=True)
-    # A blocking event lets the core read clips meanwhile.
+    # Waiting for a blocking event leaves the core free to read clips.
     arrived = torch.cuda.Event(blocking=True)
     arrived.record(torch.cuda.current_stream(values.device))
 

@@ -1,7 +1,7 @@
-"""Where this process is in its work, noted as it goes, so that a report of a hang can say it.
+"""The current part of this process's work, recorded for reports of hangs.
 
-Invariant: all processes of a run pass the exchanges of a world in one order, and between two of
-them the parts of a step. So of two processes, the one of the lower position is behind.
+Invariant: all processes of a run pass the exchanges of a world in the same order, with the parts of
+a step between them. Of two processes, the one with the lower position is therefore behind.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 
 class Position(NamedTuple):
-    """How far a process has come; a smaller one is behind.
+    """The progress of a process; a smaller one is behind.
 
     Attributes:
-        exchanges: Exchanges of the world that the process has entered.
-        parts: Parts of its work that it has entered since the last exchange.
+        exchanges: Number of exchanges that the process has entered.
+        parts: Number of parts of its work entered since the last exchange.
     """
 
     exchanges: int = 0
@@ -25,13 +25,13 @@ class Position(NamedTuple):
 
 
 class Whereabouts:
-    """What the main thread of a process does; another thread may read it at any time.
+    """The current work of a process's main thread, which other threads may read at any time.
 
     Attributes:
-        step: Optimiser step that is being taken; 0 before the first.
-        position: Position among the processes.
-        doing: Name of the innermost part that is open; '' between parts.
-        since_s: Time of the last change, by `time.monotonic`.
+        step: Current optimiser step; 0 before the first.
+        position: Progress relative to other processes.
+        doing: Name of the innermost open part; '' between parts.
+        since_s: Time of the last change, from `time.monotonic`.
     """
 
     def __init__(self) -> None:
@@ -42,14 +42,14 @@ class Whereabouts:
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
-        """Open a part of this process's own work."""
+        """Return a block that is a part of this process's own work."""
         exchanges, parts = self.position
         with self._inside(name, Position(exchanges, parts + 1)):
             yield
 
     @contextmanager
     def exchange(self, name: str) -> Iterator[None]:
-        """Open an exchange with the other processes, in which this one may wait for them."""
+        """Return a block that is an exchange, in which this process may wait for others."""
         with self._inside(name, Position(self.position.exchanges + 1)):
             yield
 

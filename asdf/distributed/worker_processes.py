@@ -1,8 +1,8 @@
-"""Processes that compute tasks of a list for this one, each on a thread of its own.
+"""Processes that compute tasks of a list, with one thread each.
 
 Invariant: results come in the order of the tasks, and are the same for any number of processes:
-every task is computed on one thread, since sums of several threads may end in other last bits. No
-process outlives this one, however it ends.
+every task uses one thread, since sums over several threads may differ in the last bits. No process
+outlives this one, however it ends.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ Result = TypeVar("Result")
 
 _CHUNKS_AHEAD = 16
 
-# What the tasks of a process share: with each task it would be sent again.
+# The object shared by a process's tasks, which would otherwise be sent with each task.
 _SHARED: list[Any] = []
 
 
 class WorkerProcesses(Generic[Shared]):
-    """Computes tasks in `workers` processes, or in this one without any.
+    """Computes tasks in `workers` processes, or in this one if there are none.
 
     Args:
-        workers: Number of processes; 0: this one.
-        shared: Object that every task needs; each process has a copy by pickle.
+        workers: Number of processes; 0 to compute in this one.
+        shared: Object that every task needs, copied to each process by pickle.
         chunk: Number of tasks that are sent to a process together.
     """
 
@@ -49,7 +49,7 @@ class WorkerProcesses(Generic[Shared]):
         if not self._workers:
             yield
             return
-        # Spawned: a forked process would inherit the threads of this one.
+        # Spawned, since a forked process would inherit the threads of this one.
         with ProcessPoolExecutor(
             self._workers,
             mp_context=get_context("spawn"),
@@ -68,10 +68,10 @@ class WorkerProcesses(Generic[Shared]):
     def compute(
         self, function: Callable[[Task, Shared], Result], tasks: Sequence[Task]
     ) -> Iterator[Result]:
-        """Yield `function(task, shared)` of each task, in their order.
+        """Yield `function(task, shared)` for each task, in order.
 
         Args:
-            function: Function of a module, which other processes can import.
+            function: Function defined in a module, which other processes can import.
         """
         if self._pool is None:
             for task in tasks:
@@ -79,7 +79,7 @@ class WorkerProcesses(Generic[Shared]):
                     result = function(task, self._shared)
                 yield result
             return
-        # A few at a time, so that stopping waits for few.
+        # A few at a time, so that stopping does not have to wait for many.
         share = self._workers * self._chunk * _CHUNKS_AHEAD
         for start in range(0, len(tasks), share):
             calls = [(function, task) for task in tasks[start : start + share]]
@@ -93,11 +93,11 @@ def _prepare_process(shared: Any) -> None:
 
 
 def _end_with_parent() -> None:
-    """End this process once the one that started it is gone, as after kill -9."""
+    """End this process when its parent has ended, for example after kill -9."""
     parent = parent_process()
     assert parent is not None  # this is a spawned process
     wait([parent.sentinel])
-    # Nobody reads results any more, and tasks that were sent ahead may take hours.
+    # Nobody reads results any more, and tasks sent ahead may take hours.
     os._exit(1)
 
 

@@ -1,8 +1,8 @@
 """The processes of a run as one object.
 
-Invariant: the main rank takes every decision that depends on a clock, a file or a metric, and
-shares it (`agree`, `run_on_main`), so that all ranks take the same branch. Control messages have a
-group of their own on gloo: they neither wait for the GPU nor need it. A world of one opens no
+Invariant: the main rank makes every decision that depends on a clock, a file or a metric, and
+shares it (`agree`, `run_on_main`), so that all ranks take the same branch. Control messages have
+their own group on gloo, which neither waits for the GPU nor needs it. A world of one opens no
 process group.
 """
 
@@ -45,7 +45,7 @@ _worlds_opened = 0
 
 @dataclass(frozen=True)
 class _Outcome:
-    """What a function on the main rank returned, or the error that it raised."""
+    """The result of a function on the main rank, or the error that it raised."""
 
     result: Any = None
     failure: Exception | None = None
@@ -53,11 +53,11 @@ class _Outcome:
 
 @dataclass(frozen=True)
 class World:
-    """What a process knows of itself and the others.
+    """The information of a process about itself and the others.
 
     Attributes:
         backend: Backend of the process group; '' in a world of one.
-        timeout_s: Seconds that a process waits for another, or for a read, before the run ends.
+        timeout_s: Time to wait for another process, or for a read, before the run ends, in seconds.
     """
 
     rank: int = 0
@@ -90,11 +90,11 @@ class World:
         """Run `function` on the main rank while the others wait.
 
         Returns:
-            Its result, on every rank.
+            Result of the function, on every rank.
 
         Raises:
-            Exception: that of `function`; on the others one of its class with its text, or of the
-                nearest class of Python's own where the class is a library's.
+            Exception: an error of `function`; on other ranks one of its class with its text, or of
+            the nearest built-in class if the class is a library's.
         """
         outcome = _Outcome()
         error: BaseException | None = None
@@ -105,7 +105,7 @@ class World:
             except Exception as raised:
                 error = raised
                 outcome = _Outcome(failure=_as_sent(raised))
-        # Also after a failure: the others wait for it, and would wait until the timeout.
+        # Also after a failure, since the others would wait until the timeout.
         outcome = self._take_from_main(outcome, self._patient or self._control)
         if error is not None:
             raise error
@@ -117,7 +117,7 @@ class World:
         return result
 
     def gather(self, value: T) -> list[T] | None:
-        """Return the values of all ranks, in their order, on the main rank; None elsewhere."""
+        """Return the values of all ranks, in order, on the main rank; None elsewhere."""
         if self.size == 1:
             return [value]
         values: list[Any] | None = [None] * self.size if self.is_main else None
@@ -134,7 +134,7 @@ class World:
         return total.tolist()
 
     def sum_tensor(self, tensor: Tensor) -> None:
-        """Add up `tensor` over the ranks, in place, on its device; the host does not wait."""
+        """Sum `tensor` over the ranks, in place, on its device; the host does not wait."""
         if self.size > 1:
             dist.all_reduce(tensor)
 
@@ -143,11 +143,11 @@ class World:
         self.sum([0.0])
 
     def listening(self, stop: StopRequest) -> AbstractContextManager[StopRequest]:
-        """Let `stop` take up signals in the block, and requests to the other ranks soon after."""
+        """Let `stop` receive signals in the block, and requests of other ranks soon after."""
         return stop.listening(self._store)
 
     def stop_together(self, stop: StopRequest, when: str) -> None:
-        """Raise `Stopped` on every rank if any of them got a request to stop.
+        """Raise `Stopped` on every rank if any of them received a request to stop.
 
         Args:
             when: Time in words for the message, such as 'after step 3'.
@@ -162,7 +162,7 @@ class World:
                 dist.broadcast(buffer, src=0)
 
     def describe(self) -> str:
-        """Return a line on this process for the log."""
+        """Return a line about this process for the log."""
         device = str(self.device)
         if self.device.type == "cuda":
             device += f" ({torch.cuda.get_device_name(self.device)})"
@@ -173,7 +173,7 @@ class World:
 
 
 def _as_sent(raised: Exception) -> Exception:
-    """Return an error as each rank can raise it: what catches it on one rank does on all."""
+    """Return an error that each rank can raise and that the same handlers catch everywhere."""
     if isinstance(raised, AsdfError):
         return type(raised)(str(raised))
     own = (kind for kind in type(raised).__mro__ if kind.__module__ == "builtins")
@@ -187,16 +187,16 @@ def _as_sent(raised: Exception) -> Exception:
 
 @contextmanager
 def open_world(computing: Computing) -> Iterator[World]:
-    """Open the world that this process is part of, by its launcher; alone, a world of one.
+    """Open the world that this process belongs to, from its launcher; alone, a world of one.
 
-    The device is set before the process group opens, and the group is closed on every way out. What
-    the block changes of the process's arithmetic is restored after it.
+    The device is set before the process group opens, and the group is always closed. Changes to the
+    process's arithmetic in the block are reverted after it.
 
     Raises:
         UsageError: the launcher is not understood (`read_launch`), the GPUs do not fit the settings
             (`take_device`) or the processes (`agree_on_devices`), or the environment does not fit
             `computing.deterministic`.
-        AsdfError: the processes do not come together.
+        AsdfError: the processes do not all arrive.
     """
     with keep_arithmetic(), keep_threads(), deterministic(computing.deterministic):
         yield from _join_world(computing)
@@ -241,7 +241,7 @@ def _join_world(computing: Computing) -> Iterator[World]:
         )
         with hangs_reported(store, launch.rank, launch.size, computing.hang_report_s, limit_s):
             yield world
-            # A process that closes its connections while another still uses them can end that one.
+            # Closing connections while another process still uses them could end that one.
             world.barrier()
 
 
@@ -260,9 +260,9 @@ def _agree_on_device(
 
 
 def _open_control(computing: Computing, backend: str) -> tuple[Any, Any]:
-    """Return the groups of control messages, and of what waits for the main process alone.
+    """Return the groups for control messages and for waiting for the main process alone.
 
-    None: the default group; the first of the two.
+    None stands for the default group, and for the first of the two.
     """
     control = None
     if backend != "gloo":
@@ -275,14 +275,14 @@ def _open_control(computing: Computing, backend: str) -> tuple[Any, Any]:
 
 
 def _prepare_device(computing: Computing, name: str, local_size: int) -> torch.device:
-    """Return the device, and set its arithmetic and the host's threads by the settings."""
+    """Return the device, and set its arithmetic and the host's threads from the settings."""
     device = torch.device(name)
     if device.type == "cuda":
         set_arithmetic(computing.tf32)
-        # The host computes little then, and the loader's workers need the cores.
+        # The host computes little in this case, and the loader's workers need the cores.
         threads = 1
     else:
-        # torch would give each process all cores, and they would wait for each other.
+        # torch would give each process all cores, and they would slow each other down.
         threads = max(1, usable_cores() // local_size)
     torch.set_num_threads(computing.threads or threads)
     return device
@@ -306,7 +306,7 @@ def _choose_backend(computing: Computing, device: torch.device) -> str:
 
 
 def _next_store(launch: Launch, timeout: timedelta) -> Any:
-    """Return a part of the store with keys of its own, so that each run can open a group."""
+    """Return a part of the store with separate keys, so that each run can open a group."""
     global _store, _worlds_opened
     if _store is None:
         _store = open_store(launch, timeout)

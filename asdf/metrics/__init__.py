@@ -1,1 +1,1 @@
-"""What is computed from scores: DET curves, costs, tandem costs, intervals; numpy only."""
+"""Metrics computed from scores: DET curves, costs, tandem costs, intervals; numpy only."""

@@ -1,10 +1,10 @@
 """Bootstrap intervals of EER and minDCF, and a paired test of two systems on the same trials.
 
 Invariant: a replicate has exactly the metrics that `eer` and `min_dcf` give for the resampled
-trials, but nothing is sorted again: the trials are put into blocks once, and a replicate is only
-the number of trials of each class in each block. Trials of one speaker depend on each other: where
-speakers are known, whole speakers are drawn, and the intervals hold for new speakers too. How
-intervals follow from replicates is in `asdf.metrics.intervals`.
+trials, without sorting again: trials are put into blocks once, and a replicate is the number of
+trials of each class in each block. Trials of one speaker are dependent: if speakers are known,
+whole speakers are drawn, and the intervals also hold for new speakers. The computation of intervals
+from replicates is in `asdf.metrics.intervals`.
 
 Source: Bisani and Ney, "Bootstrap estimates for confidence intervals in ASR performance
 evaluation", ICASSP 2004.
@@ -52,7 +52,7 @@ __all__ = [
 ]
 
 SIGNIFICANT = 0.05
-"""Below this p-value two systems differ."""
+"""P-value below which two systems differ significantly."""
 
 
 @dataclass(frozen=True)
@@ -87,13 +87,13 @@ def confidence_intervals(
 ) -> Intervals:
     """Return bootstrap intervals of EER and minDCF.
 
-    Without `speakers` bona fide and spoof trials are drawn separately, so that each class keeps its
-    size; with `speakers` (one per trial) speakers are drawn with all their trials. The same seed
-    gives the same intervals.
+    Without `speakers`, bona fide and spoof trials are drawn separately, so that each class keeps
+    its size; with `speakers` (one per trial), speakers are drawn with all their trials. Equal seeds
+    give equal intervals.
 
     Args:
         progress: Function called with the number of replicates drawn since its last call.
-        curve: the DET curve of `scores`, if it is computed already.
+        curve: DET curve of `scores`, if it is already computed.
 
     Raises:
         AsdfError: a class is empty, a score is not finite, or there are fewer than two speakers.
@@ -144,13 +144,13 @@ def curve_intervals(
 
 @dataclass(frozen=True, eq=False)
 class BestPoint:
-    """Where on a curve the detection cost is lowest.
+    """The point of a curve with the lowest detection cost.
 
     Attributes:
-        block: Number of blocks that are rejected there.
-        rates: miss and false alarm rate there, (2,).
-        trials: bona fide and spoof trials, (2,).
-        weights: the normalised cost of either rate where it is 1, (2,).
+        block: Number of blocks that are rejected.
+        rates: Miss and false alarm rate, (2,).
+        trials: Numbers of bona fide and spoof trials, (2,).
+        weights: Normalised costs of both rates when they are 1, (2,).
     """
 
     block: int
@@ -160,7 +160,7 @@ class BestPoint:
 
     @classmethod
     def of(cls, blocks: Blocks, cost: DetectionCost) -> BestPoint:
-        """Find the point of the blocks' trials."""
+        """Return the point of the blocks' trials with the lowest cost."""
         counts = np.array(blocks.counts(), np.float64)
         trials = counts.sum(axis=1)
         rejected = np.pad(counts, ((0, 0), (1, 0))).cumsum(axis=1) / trials[:, None]
@@ -221,17 +221,17 @@ def paired_test(
 ) -> Intervals:
     """Return the differences second - first of EER and minDCF; below zero the second is better.
 
-    Both systems are scored on the same draws of the trials, so what they share cancels out. The
-    two-sided p-value is that of the difference over its standard deviation on these draws: normal,
-    or Student's t with one degree of freedom less than there are speakers. How many replicates lie
-    beyond zero would say less: EERs move in steps, and with replicates at zero on both sides two
-    equal systems were told apart in 1 % of sets where 5 % is stated.
+    Both systems are scored on the same draws of the trials, so their common variation cancels out.
+    The two-sided p-value is that of the difference over its standard deviation on these draws, from
+    the normal distribution, or from Student's t with one degree of freedom less than the number of
+    speakers. Counting replicates beyond zero would be less accurate: EERs move in steps, and with
+    replicates at zero on both sides, two equal systems differed in 1 % of sets at a stated 5 %.
 
     Args:
         speakers: Speakers of the trials of `first`.
 
     Raises:
-        AsdfError: the systems were not scored on the same trials; or as `confidence_intervals`.
+        AsdfError: the systems were not scored on the same trials; or as in `confidence_intervals`.
 
     Examples:
         >>> from asdf.evaluation import Scores, paired_test
@@ -248,7 +248,7 @@ def paired_test(
     second_curve = DetCurve.of_scores(_align(first, second))
     first_blocks = into_blocks(first_curve)
     second_blocks = into_blocks(second_curve)
-    # Draws of trials, not of blocks: each system has its own blocks, but the trials are shared.
+    # Draws of trials rather than blocks: each system has its own blocks, but the trials are shared.
     rng = np.random.default_rng(seed)
     if speakers is None:
         draws = trial_draws(first.labels, replicates, rng)
@@ -280,20 +280,19 @@ def difference_interval(
 ) -> Interval:
     """Return the interval and test of a difference second - first.
 
-    The biases of two lowest costs largely cancel out: to estimate them would add more than it takes
-    away, and two equal systems would differ in 9 % of sets at 5 %.
+    The biases of two lowest costs largely cancel out; estimating them would add more error than it
+    removes, and two equal systems would differ in 9 % of sets at 5 %.
 
     Args:
-        measured: (2,), of the first and of the second.
-        drawn: (2, replicates), both on the same draws.
-        groups: Number of speakers that were drawn; None where trials were drawn.
-        of_seeds: the variance of the difference that seeds add, with `seed_degrees` degrees of
-            freedom.
+        measured: Values of the first and of the second system, (2,).
+        drawn: Values of both on the same draws, (2, replicates).
+        groups: Number of speakers that were drawn; None if trials were drawn.
+        of_seeds: Variance of the difference due to seeds, with `seed_degrees` degrees of freedom.
     """
     variance = float((drawn[1] - drawn[0]).var())
     degrees = math.inf
     if groups is not None:
-        # Replicates of n groups show (n - 1) / n of their variance.
+        # Replicates of n groups show (n - 1) / n of the variance.
         variance *= groups / (groups - 1)
         degrees = groups - 1
     total = variance + of_seeds

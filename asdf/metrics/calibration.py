@@ -1,13 +1,13 @@
-"""Scores as log-likelihood ratios: a map, what its set supports, and a threshold.
+"""Scores as log-likelihood ratios: a map, its bounds, and a threshold.
 
-Invariant: the map rises, so it changes no order and no EER; an affine map that is fitted with prior
-0.5 has the lowest Cllr of all affine maps on the scores that it was fitted on. Bounds limit what an
-LLR claims, and change no decision: decisions are those of the unbounded LLR.
+Invariant: the map is increasing, so it preserves order and EER; an affine map fitted with prior 0.5
+has the lowest Cllr of all affine maps on the scores that it was fitted to. Bounds limit the stated
+LLR but change no decision: decisions use the unbounded LLR.
 
 Sources: Brümmer, "Measuring, refining and calibrating speaker and language information extracted
-from speech", PhD thesis, Stellenbosch University, 2010, and his toolkit FoCal: prior-weighted
-logistic regression; of the other maps, of the bounds and of the intervals see `llr_maps`,
-`llr_bounds` and `llr_intervals`.
+from speech", PhD thesis, Stellenbosch University, 2010, and his toolkit FoCal, for prior-weighted
+logistic regression; for the other maps, the bounds and the intervals, see `llr_maps`, `llr_bounds`
+and `llr_intervals`.
 """
 
 from __future__ import annotations
@@ -35,41 +35,42 @@ _METHOD_NAMES = {
     "regularised": "regularised logistic regression",
     "bi-gaussian": "bi-Gaussianised",
 }
-# What every entry has.
+# Keys that every entry has.
 _ALWAYS = ("scale", "offset", "threshold", "spoof_prior", "miss", "false_alarm")
-# The map and the decision, which no reader of a score needs.
+# Keys of the map and the decision, which readers of scores do not need.
 _MAP_ENTRIES = (*_ALWAYS, "map_scores", "map_llrs", "replicates")
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """A map from scores to natural-log LLRs; bona fide from `threshold` (an LLR) on.
+    """A map from scores to natural-log LLRs; LLRs of at least `threshold` are bona fide.
 
-    Affine, LLR = scale * score + offset, or by the knots `map_scores` and `map_llrs`.
+    The map is affine, LLR = scale * score + offset, or has the knots `map_scores` and `map_llrs`.
 
     Attributes:
-        spoof_prior, miss, false_alarm: the costs whose Bayes threshold it is; None where it is that
-            of the EER.
-        set: name of the set that it was learnt from; this and what follows is None where it is not
-            known, as of the first versions.
-        trials: digest of the list of its trials.
-        bona_fide, spoof: numbers of its trials.
-        speakers: number of its speakers; None also where they are not known.
-        date: day on which it was learnt, 2026-11-23.
-        eer: equal error rate of the scores that it was learnt from, a fraction.
-        cross_validated_cllr: Cllr in bits of trials by maps that were learnt from others.
-        folds_of: 'speakers' or 'trials', which are held out together for it.
-        method: Method that fitted the map, of `llr_maps.METHODS`; None: 'logistic'.
-        lowest_llr, highest_llr: Bounds of what the set supports (`llr_bounds`); None: none.
-        map_scores, map_llrs: Knots of a map that is not affine (`LlrMap`); None: it is affine.
-        replicates: Maps of the bootstrap, (scale, offset) each, or the LLRs at the knots; None:
-            there are no intervals.
-        chose_network: Whether the set also chose the network, as the epoch of a training.
-        where: Trials of the set that were selected, 'codec=amr, language=fr'; None: all.
+        spoof_prior, miss, false_alarm: Costs with this Bayes threshold; None if the threshold is
+            that of the EER.
+        set: Name of the set that it was learned from; this and all of the following are None if
+            unknown, as in the first versions.
+        trials: Digest of the list of its trials.
+        bona_fide, spoof: Numbers of its trials.
+        speakers: Number of its speakers; None if unknown.
+        date: Day on which it was learned, such as 2026-11-23.
+        eer: Equal error rate, as a fraction, of the scores that it was learned from.
+        cross_validated_cllr: Cllr of trials in bits, by maps learned from other trials.
+        folds_of: Unit of cross-validation, 'speakers' or 'trials'.
+        method: Method that fitted the map, one of `llr_maps.METHODS`; None for 'logistic'.
+        lowest_llr, highest_llr: Bounds of the LLRs that the set supports (`llr_bounds`); None
+            without.
+        map_scores, map_llrs: Knots of a map that is not affine (`LlrMap`); None for an affine map.
+        replicates: Maps of the bootstrap, (scale, offset) each, or the LLRs at the knots; None
+            without intervals.
+        chose_network: Whether the set also chose the network, for example its epoch.
+        where: Selection of the set's trials, such as 'codec=amr, language=fr'; None for all.
         windows: Threshold for windows of long recordings, as plain values
-            (`asdf.scoring.window_threshold`); None: not learnt.
-        home: Model of the embeddings of its recordings, as plain values (`asdf.metrics.home`);
-            None: not learnt.
+            (`asdf.scoring.window_threshold`); None if not learned.
+        home: Model of the embeddings of its recordings, as plain values (`asdf.metrics.home`); None
+            if not learned.
     """
 
     scale: float
@@ -100,7 +101,7 @@ class Calibration:
 
     @cached_property
     def map(self) -> LlrMap:
-        """Map from scores to LLRs, without bounds."""
+        """The map from scores to LLRs, without bounds."""
         return LlrMap(self.scale, self.offset, self.map_scores or (), self.map_llrs or ())
 
     def llr(self, scores: npt.ArrayLike) -> Floats:
@@ -108,7 +109,7 @@ class Calibration:
         return self._bounded(self.map(scores))
 
     def unbounded_llr(self, scores: npt.ArrayLike) -> Floats:
-        """Return the values of the map, also where they claim more than the set supports."""
+        """Return the values of the map, even beyond what the set supports."""
         return self.map(scores)
 
     def _bounded(self, llrs: Floats) -> Floats:
@@ -126,7 +127,7 @@ class Calibration:
     def interval(self, raw: float) -> tuple[float, float] | None:
         """Return the interval of the LLR of a score, within bounds; None without replicates.
 
-        It is that of the percentiles of the bootstrap's maps, at a level of `INTERVAL_LEVEL`, and
+        It consists of percentiles of the bootstrap's maps, at the level `INTERVAL_LEVEL`, and
         contains the LLR.
         """
         if self.replicates is None:
@@ -143,7 +144,7 @@ class Calibration:
         if self.map_scores is None:
             affine: Floats = rows[:, 0] * raw + rows[:, 1]
             return affine
-        # As `LlrMap` does for one map: linear between knots, and with `scale` beyond them.
+        # As in `LlrMap` for one map: linear between knots, and with slope `scale` beyond them.
         knots = np.array(self.map_scores)
         position = np.interp(raw, knots, np.arange(knots.size))
         left = min(int(position), knots.size - 2)
@@ -158,7 +159,7 @@ class Calibration:
         return np.array(self.replicates, np.float64)
 
     def describe_limit(self, raw: float) -> str:
-        """Return in words that the LLR of a score is at a bound; '' where it is not."""
+        """Describe that the LLR of a score is at a bound; '' if it is not."""
         unbounded = float(self.unbounded_llr(raw))
         if float(self.llr(raw)) == unbounded:
             return ""
@@ -168,7 +169,7 @@ class Calibration:
         return f"LLR at the limit of what {set_size} recordings support"
 
     def describe_bounds(self) -> str:
-        """Return in words which LLRs the set supports; '' without bounds."""
+        """Describe the LLRs that the set supports; '' without bounds."""
         if self.lowest_llr is None or self.highest_llr is None:
             return ""
         return (
@@ -177,7 +178,7 @@ class Calibration:
         )
 
     def describe(self) -> str:
-        """Return the decision in words."""
+        """Describe the decision in words."""
         decision = f"bona fide from an LLR of {self.threshold:.4g} on"
         if self.spoof_prior is None:
             return f"{decision}, where both error rates were equal"
@@ -188,11 +189,11 @@ class Calibration:
         )
 
     def describe_method(self) -> str:
-        """Return the method that fitted the map, in words."""
+        """Describe the method that fitted the map."""
         return _METHOD_NAMES[self.method or "logistic"]
 
     def describe_origin(self) -> str:
-        """Return in words what it was learnt from, '' where that is not known."""
+        """Describe the set that it was learned from; '' if unknown."""
         if self.bona_fide is None or self.spoof is None:
             return ""
         parts = [f"{self.bona_fide:,} bona fide and {self.spoof:,} spoofed recordings"]
@@ -214,7 +215,7 @@ class Calibration:
         return sentence
 
     def _quality(self) -> list[str]:
-        """Return in words what was measured on its set, and the method."""
+        """Describe the measurements on its set, and the method."""
         parts = []
         if self.eer is not None:
             parts.append(f"EER {100 * self.eer:.2f} %")
@@ -226,7 +227,7 @@ class Calibration:
         return parts
 
     def summary(self) -> dict[str, Any] | None:
-        """Return where it is from and what it supports, for JSON; None where that is not known."""
+        """Return its origin and bounds for JSON; None if unknown."""
         origin = self.describe_origin()
         if not origin:
             return None
@@ -256,14 +257,14 @@ class Calibration:
 
 
 def _as_plain(value: Any) -> Any:
-    """Return tuples as lists: so has JSON them, and a network file refuses long tuples."""
+    """Return tuples as lists, as in JSON, since a network file refuses long tuples."""
     if isinstance(value, tuple):
         return list(map(_as_plain, value))
     return value
 
 
 def read_calibration(entry: Any, path: object) -> Calibration | None:
-    """Read the calibration of a network file from its `entry`; None where it has none.
+    """Read the calibration of a network file from its `entry`; None if it has none.
 
     Raises:
         AsdfError: the entry is not what `Calibration.content` returns.
@@ -276,7 +277,7 @@ def read_calibration(entry: Any, path: object) -> Calibration | None:
             "newer ASDF. Calibrate again."
         )
     entries = dict(entry)
-    # JSON has lists alone.
+    # JSON only has lists.
     for name in ("map_scores", "map_llrs"):
         if entries.get(name) is not None:
             entries[name] = tuple(entries[name])
@@ -292,13 +293,13 @@ def calibrate(
     method: str = "logistic",
     units: int | None = None,
 ) -> Calibration:
-    """Calibrate scores, with the threshold of `cost`, or without it that of their EER.
+    """Calibrate scores, with the threshold of `cost`, or of the EER for None.
 
     The result has neither bounds nor intervals (`with_support`).
 
     Args:
         method: Method of `llr_maps.METHODS`.
-        units: Number of independent units, as of speakers (`fit_map`).
+        units: Number of independent units, such as speakers (`fit_map`).
 
     Raises:
         AsdfError: a class is empty, a score is not finite, or higher scores do not mean bona fide.
@@ -322,11 +323,11 @@ def with_support(
     speakers: tuple[list[str], list[str]] | None = None,
     replicates: int = 500,
 ) -> Calibration:
-    """Return a calibration with the bounds and the replicates that its set gives.
+    """Return a calibration with bounds and replicates from its set.
 
     Args:
-        speakers: Speaker of each trial of either class; None: not known.
-        replicates: Number of the bootstrap's maps, from which intervals are read.
+        speakers: Speaker of each trial of either class; None if unknown.
+        replicates: Number of maps of the bootstrap, for intervals.
     """
     bona_fide = as_scores("bona fide", bona_fide)
     spoof = as_scores("spoof", spoof)
@@ -348,7 +349,7 @@ def fit_llr(
 ) -> tuple[float, float]:
     """Return scale and offset of the LLR with the lowest prior-weighted logistic loss.
 
-    See `fit_weights` for the loss, and for scores without an error.
+    See `fit_weights` for the loss, and for scores without errors.
 
     Args:
         prior: Prior of bona fide.
@@ -362,9 +363,9 @@ def fit_llr(
 
 
 def eer_threshold(bona_fide: npt.ArrayLike, spoof: npt.ArrayLike) -> float:
-    """Return a threshold at the EER for decisions 'bona fide from it on'.
+    """Return a threshold at the EER, from which on decisions are bona fide.
 
-    It lies halfway between the last score that is rejected and the next one.
+    It lies halfway between the last rejected score and the next one.
     """
     _, rejected = eer(bona_fide, spoof)
     classes = [as_scores("bona fide", bona_fide), as_scores("spoof", spoof)]

@@ -1,7 +1,7 @@
-"""Whether the calibration in a network file is one: a file may be damaged, or come from anybody.
+"""Validation of the calibration in a network file, which may be damaged or from anyone.
 
-Invariant: what passes makes a `Calibration` whose map rises, whose numbers are finite, and whose
-size is limited.
+Invariant: an entry that passes gives a `Calibration` with an increasing map, finite numbers and
+limited size.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _BOUNDS = ("lowest_llr", "highest_llr")
 _KNOTS = ("map_scores", "map_llrs")
 _OTHERS = ("replicates", "chose_network", "windows", "home")
 _NAMES = {*_ALWAYS, *_TEXTS, *_ORIGIN_NUMBERS, *_BOUNDS, *_KNOTS, *_OTHERS}
-# Far above what `calibrate` writes: a file that claims more is not ours.
+# Far above the output of `calibrate`: a file that claims more is not ours.
 _MAX_ROWS = 100_000
 
 
 def is_sound(entry: Mapping[str, Any]) -> bool:
-    """Whether an entry has what `Calibration.content` writes."""
+    """Whether an entry has the form that `Calibration.content` writes."""
     return (
         set(_ALWAYS) <= set(entry) <= _NAMES
         and _has_sound_texts(entry)
@@ -43,7 +43,7 @@ def _has_sound_texts(entry: Mapping[str, Any]) -> bool:
             return False
     if not isinstance(entry.get("chose_network", False), bool):
         return False
-    # What it holds is checked by its reader, `asdf.scoring.window_threshold`.
+    # Its content is checked by its reader, `asdf.scoring.window_threshold`.
     if not isinstance(entry.get("windows", {}), Mapping):
         return False
     return entry.get("method", METHODS[0]) in METHODS
@@ -62,7 +62,7 @@ def _has_sound_numbers(entry: Mapping[str, Any]) -> bool:
 
 
 def _has_sound_knots(entry: Mapping[str, Any]) -> bool:
-    """Whether knots rise, where there are some, and replicates fit them."""
+    """Whether knots, if any, are increasing, and replicates fit them."""
     if not set(_KNOTS).isdisjoint(entry):
         scores: Any = entry.get("map_scores")
         llrs: Any = entry.get("map_llrs")
@@ -81,7 +81,7 @@ def _has_sound_knots(entry: Mapping[str, Any]) -> bool:
 
 
 def _are_finite(values: Any) -> bool:
-    """Whether it is a row of finite numbers."""
+    """Whether the value is a row of finite numbers."""
     if not isinstance(values, list | tuple) or len(values) > _MAX_ROWS:
         return False
     for value in values:

@@ -1,15 +1,15 @@
 """Costs of decisions and of log-likelihood ratios: minDCF, actDCF, Cllr, min Cllr.
 
-Invariant: the defaults are the parameters of ASVspoof 5, track 1, and the values are those of its
+Invariant: the defaults are the parameters of ASVspoof 5, track 1, and the values equal those of its
 evaluation package. actDCF and Cllr read the scores as natural-log likelihood ratios; minDCF and min
-Cllr depend on their order alone. Functions whose names end in `_of` take a `DetCurve`, which
-several metrics can share.
+Cllr depend only on their order. Functions whose names end in `_of` take a `DetCurve`, which several
+metrics can share.
 
-Pool-adjacent-violators (PAV), the rising map of scores to log-likelihood ratios of lowest Cllr,
-pools blocks of the one order of trials, so that equal scores get equal ratios, and min Cllr and
-every picture of PAV are of the same pools. Source: Brümmer and du Preez, Computer Speech & Language
-2006; raw proportions as in the BOSARIS toolkit's `opt_loglr`, with no smoothing of the ends, whose
-ratios are 0 or infinite.
+Pool-adjacent-violators (PAV), the increasing map from scores to log-likelihood ratios with the
+lowest Cllr, pools blocks of the common order of trials, so equal scores get equal ratios, and min
+Cllr and all plots of PAV use the same pools. Source: Brümmer and du Preez, Computer Speech &
+Language 2006; raw proportions as in the BOSARIS toolkit's `opt_loglr`, without smoothing of the
+ends, whose ratios are 0 or infinite.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def min_cllr(bona_fide: npt.ArrayLike, spoof: npt.ArrayLike) -> float:
 def min_cllr_of(curve: DetCurve) -> float:
     """Return `min_cllr` of the trials of a curve."""
     pools = Pools.of(curve)
-    # Pools of one class cost nothing: their likelihood ratio is 0 or infinite.
+    # Pools of a single class have no cost: their likelihood ratio is 0 or infinite.
     has_both = (pools.bona_fide > 0) & (pools.spoof > 0)
     bona_fide = pools.bona_fide[has_both].astype(np.float64)
     spoof = pools.spoof[has_both].astype(np.float64)
@@ -181,11 +181,11 @@ def min_cllr_of(curve: DetCurve) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Pools:
-    """Pools of neighbouring blocks, in which the proportion of bona fide trials rises.
+    """Pools of adjacent blocks with an increasing proportion of bona fide trials.
 
     Attributes:
-        bona_fide, spoof: (pools,), numbers of trials of each pool.
-        blocks: (pools,), numbers of blocks that each pool is made of.
+        bona_fide, spoof: Numbers of trials of each pool, (pools,).
+        blocks: Numbers of blocks of each pool, (pools,).
     """
 
     bona_fide: Integers
@@ -200,7 +200,7 @@ class Pools:
         both = zip(counts.bona_fide.tolist(), counts.spoof.tolist(), strict=True)
         for bona_fide, spoof in both:
             blocks = 1
-            # Cross-multiplied, so that no count of spoofs is divided by.
+            # Cross-multiplied, to avoid division by a count of spoofs.
             while pools and pools[-1][0] * spoof >= bona_fide * pools[-1][1]:
                 before = pools.pop()
                 bona_fide += before[0]

@@ -1,8 +1,8 @@
 """Decisions at a threshold: accuracy, balanced accuracy, precision, recall, F1 and macro-F1.
 
-Invariant: a trial whose score is the threshold or higher is decided bona fide, all others spoof;
-the threshold is an argument, and never chosen here on the trials that are judged. Values are
-fractions, those of scikit-learn's `accuracy_score`, `balanced_accuracy_score`, `precision_score`,
+Invariant: a trial with a score of at least the threshold is decided bona fide, all others spoof;
+the threshold is an argument, and never chosen here on the evaluated trials. Values are fractions,
+equal to those of scikit-learn's `accuracy_score`, `balanced_accuracy_score`, `precision_score`,
 `recall_score` and `f1_score` with `zero_division=0`: a class that is never decided has precision 0.
 """
 
@@ -21,16 +21,16 @@ from asdf.metrics.replicates import block_draws, speaker_block_draws, speakers_o
 from asdf.metrics.score_checks import Finding
 from asdf.trials.score_file import Scores
 
-# The blocks of trials on either side of the threshold.
+# Indices of the blocks of trials on either side of the threshold.
 _REJECTED = 0
 _ACCEPTED = 1
-# Guessing has a balanced accuracy of 0.5, and chance leads a little below it.
+# Guessing has a balanced accuracy of 0.5, and chance may lead slightly below it.
 _TURNED = 0.4
 
 
 @dataclass(frozen=True)
 class Confusion:
-    """How many trials of each class were accepted (decided bona fide) and rejected.
+    """Numbers of accepted (decided bona fide) and rejected trials of each class.
 
     Each is a number, or an array of one number per replicate of a bootstrap.
     """
@@ -55,7 +55,7 @@ class Confusion:
     def rates(self) -> dict[str, Any]:
         """Return the `DECISION_METRICS` by name."""
         right = self.accepted_bona_fide + self.rejected_spoof
-        # Whichever class is meant, its false and its missed decisions are all wrong ones.
+        # For either class, its false and its missed decisions are all the errors.
         wrong = self.rejected_bona_fide + self.accepted_spoof
         recall_bona_fide = self.accepted_bona_fide / (
             self.accepted_bona_fide + self.rejected_bona_fide
@@ -63,7 +63,7 @@ class Confusion:
         recall_spoof = self.rejected_spoof / (self.rejected_spoof + self.accepted_spoof)
         f1_bona_fide = 2 * self.accepted_bona_fide / (2 * self.accepted_bona_fide + wrong)
         f1_spoof = 2 * self.rejected_spoof / (2 * self.rejected_spoof + wrong)
-        # Where a class is never decided, a precision is 0 / 1: scikit-learn's zero_division=0.
+        # If a class is never decided, its precision is 0 / 1, like scikit-learn's zero_division=0.
         accepted = np.maximum(self.accepted_bona_fide + self.accepted_spoof, 1)
         rejected = np.maximum(self.rejected_spoof + self.rejected_bona_fide, 1)
         return {
@@ -89,7 +89,7 @@ DECISION_METRICS = tuple(Confusion(1, 1, 1, 1).rates())
 
 @dataclass(frozen=True)
 class Threshold:
-    """A threshold and, in words, where it comes from; `value` is decided bona fide."""
+    """A threshold with its origin in words; scores of at least `value` are bona fide."""
 
     value: float
     source: str
@@ -100,8 +100,8 @@ class Decisions:
     """The decisions about one set at a threshold.
 
     Attributes:
-        intervals, speaker_intervals: Intervals by the metric's name, over trials and over speakers;
-            empty where not requested, or where no speakers are known.
+        intervals, speaker_intervals: Intervals over trials and over speakers, by metric; empty if
+            they were not requested or no speakers are known.
     """
 
     threshold: Threshold
@@ -124,16 +124,16 @@ def decide(
 ) -> Decisions:
     """Return the decisions about scored trials, with intervals if `replicates` are requested.
 
-    The threshold is the same in all replicates: it was set before, on other trials.
+    The threshold is the same in all replicates, since it was set before, on other trials.
 
     Args:
         scores: Scores of trials of both classes.
-        speakers: Speaker of each trial; empty: no intervals over speakers.
+        speakers: Speaker of each trial; empty for no intervals over speakers.
     """
     confusion = Confusion.at(scores.bona_fide, scores.spoof, threshold.value)
     if not replicates:
         return Decisions(threshold, confusion)
-    # All that matters of a trial is how it was decided.
+    # Only the decision on each trial matters.
     blocks = Blocks(
         of_bona_fide=(scores.bona_fide >= threshold.value).astype(np.intp),
         of_spoof=(scores.spoof >= threshold.value).astype(np.intp),
@@ -190,7 +190,7 @@ def _intervals(
 
 
 def _trials_of(name: str, counts: Confusion) -> int:
-    """Return how many trials without an error bound a metric: the fewest that may all be wrong."""
+    """Return how many trials without error bound a metric: the smallest group without errors."""
     bona_fide = counts.accepted_bona_fide + counts.rejected_bona_fide
     spoof = counts.accepted_spoof + counts.rejected_spoof
     of_metric = {

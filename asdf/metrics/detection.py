@@ -1,16 +1,15 @@
-"""The DET curve, the EER and the AUC, to the digit those of the official ASVspoof packages.
+"""The DET curve, the EER and the AUC, equal in all digits to the official ASVspoof packages.
 
-Invariant: one order of trials, `pessimistic_order`, is behind every metric of this room: ascending
-scores, and among equal scores bona fide before spoof, so that a tie counts as an error of both
-kinds. The packages of ASVspoof 2019, 2021 and 5 (`compute_det_curve`, `compute_eer`) get it from a
-stable sort of [bona fide, spoof]; without interpolation or convex hull a different order of ties
-gives a different EER. A `DetCurve` sorts once, and every metric of the same trials is computed
-from it.
+Invariant: all metrics of this room use one order of trials, `pessimistic_order`: ascending scores,
+and among equal scores bona fide before spoof, so that a tie counts as an error of both kinds. The
+packages of ASVspoof 2019, 2021 and 5 (`compute_det_curve`, `compute_eer`) obtain it by a stable
+sort of [bona fide, spoof]; without interpolation or convex hull, another order of ties gives
+another EER. A `DetCurve` sorts once, and every metric of the same trials is computed from it.
 
-Metrics and the bootstrap need less than the order: only which block a trial is in. A block is some
-bona fide trials and then some spoof ones; it ends wherever a bona fide trial follows a spoof one.
-No metric depends on the order of one class's trials inside a block. The cost of a threshold falls
-along spoof trials and rises along bona fide ones, so its minimum lies between blocks; isotonic
+Metrics and the bootstrap need only the block of each trial. A block is a sequence of bona fide
+trials followed by spoof ones; a new block begins where a bona fide trial follows a spoof one. No
+metric depends on the order of trials within a block and class. The cost of a threshold falls along
+spoof trials and rises along bona fide ones, so its minimum lies between blocks, and isotonic
 regression pools a block anyway. A good system has few blocks (a published one 338 for 71,237
 trials), which makes the bootstrap and min Cllr cheap.
 """
@@ -33,7 +32,7 @@ def as_scores(name: str, values: npt.ArrayLike) -> Floats:
     """Return the scores of one class as a float64 vector.
 
     Raises:
-        AsdfError: there is none, or one is not finite.
+        AsdfError: there are no scores, or one is not finite.
     """
     scores = np.asarray(values, dtype=np.float64)
     if scores.ndim != 1:
@@ -58,9 +57,9 @@ class DetCurve:
     """The error rates of one detector on one set of trials, at every threshold.
 
     Attributes:
-        bona_fide, spoof: the scores of the two classes, in the order of the arguments.
-        order: (trials,), the indices that sort [bona_fide, spoof] by `pessimistic_order`.
-        frr, far, thresholds: miss rate, false alarm rate and threshold, each (trials + 1,). Entry 0
+        bona_fide, spoof: Scores of the two classes, in the order of the arguments.
+        order: Indices that sort [bona_fide, spoof] by `pessimistic_order`, (trials,).
+        frr, far, thresholds: Miss rate, false alarm rate and threshold, each (trials + 1,). Entry 0
             accepts every trial (frr 0, far 1, threshold just below the lowest score); entry i
             rejects the i lowest trials of the order.
     """
@@ -109,7 +108,7 @@ class DetCurve:
     def eer(self) -> tuple[float, float]:
         """Return the equal error rate, as a fraction, and its threshold.
 
-        It is taken where |frr - far| has its first minimum on the curve.
+        It is taken at the first minimum of |frr - far| on the curve.
         """
         best = self.eer_index()
         rate = (self.frr[best] + self.far[best]) / 2
@@ -124,7 +123,7 @@ class DetCurve:
 
         The Mann-Whitney statistic over the number of pairs (Hanley and McNeil, Radiology 1982).
         """
-        # Searched, not compared pair by pair: ASVspoof 2019 LA alone has 470 million pairs.
+        # By searching rather than comparing pairs: ASVspoof 2019 LA alone has 470 million pairs.
         spoof = self.thresholds[1:][~self.is_bona_fide]
         below = np.searchsorted(spoof, self.bona_fide, side="left").sum()
         not_above = np.searchsorted(spoof, self.bona_fide, side="right").sum()
@@ -134,11 +133,11 @@ class DetCurve:
     def miss_at(self, false_alarms: Sequence[float]) -> list[float]:
         """Return, for each false alarm rate, the lowest miss rate reachable at or below it.
 
-        All of them are fractions.
+        All rates are fractions.
         """
         misses = []
         for limit in false_alarms:
-            # Along the curve the miss rate rises and the false alarm rate falls.
+            # Along the curve, the miss rate rises and the false alarm rate falls.
             first = np.argmax(self.far <= limit)
             misses.append(float(self.frr[first]))
         return misses
@@ -199,7 +198,7 @@ Counts = Integers
 
 
 class Weights(NamedTuple):
-    """How often trials are counted, for each trial or block of one class and of the other."""
+    """Numbers of times that trials or blocks of each class are counted."""
 
     bona_fide: Counts
     spoof: Counts
@@ -217,12 +216,12 @@ class Blocks:
         """Sum integer weights of the trials over each block: two arrays of shape (blocks,)."""
         bona_fide_sums = np.bincount(self.of_bona_fide, bona_fide, self.count)
         spoof_sums = np.bincount(self.of_spoof, spoof, self.count)
-        # bincount adds weights in float64, exactly here; the EER is decided in whole numbers.
+        # bincount adds weights in float64, which is exact here; the EER needs integers.
         return Weights(bona_fide_sums.astype(np.int64), spoof_sums.astype(np.int64))
 
     def counts(self) -> Weights:
         """Count the bona fide and the spoof trials of each block: two arrays of shape (blocks,)."""
-        # The last blocks may lack a class, and bincount ends with the last one that has some of it.
+        # The last blocks may lack a class, and bincount ends with the last one that has any.
         return Weights(
             bona_fide=np.bincount(self.of_bona_fide, minlength=self.count),
             spoof=np.bincount(self.of_spoof, minlength=self.count),

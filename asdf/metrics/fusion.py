@@ -1,11 +1,11 @@
-"""Several systems' scores of the same trials fused into one, fitted on a development set.
+"""Fusion of several systems' scores of the same trials, fitted on a development set.
 
-Invariant: the fused score of a trial depends on its scores alone, not on the other trials that are
-scored with it; so a single new recording can be scored, and a list gets the same numbers.
+Invariant: the fused score of a trial depends only on its own scores, not on other trials, so a
+single recording and a list get the same scores.
 
-A rank is the proportion of the development set's scores that lie below, ties counting half. Between
-two of these scores it is interpolated, and beyond the lowest and the highest it goes on towards 0
-and 1, so that no two scores become one.
+A rank is the proportion of the development set's scores below a score, with ties counting half.
+Between two of these scores it is interpolated, and beyond the lowest and highest it approaches 0
+and 1, so that no two scores become equal.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ METHODS = {
 """The methods, with their descriptions."""
 
 _MOST_KNOTS = 1024
-"""Scores of the development set that ranks are read from; those between are interpolated."""
+"""Maximum number of the development set's scores for ranks; others are interpolated."""
 
 
 @dataclass(frozen=True)
 class Ranks:
-    """The ranks of a system's scores: a rising map of any score to a number between 0 and 1.
+    """The ranks of a system's scores: an increasing map from scores to numbers from 0 to 1.
 
     Attributes:
-        scores: different ones of the development set, ascending.
+        scores: Distinct scores of the development set, ascending.
         ranks: Rank of each of them.
-        spread: the standard deviation of all, the unit beyond both ends.
+        spread: Standard deviation of all scores, the unit beyond both ends.
     """
 
     scores: tuple[float, ...]
@@ -49,10 +49,10 @@ class Ranks:
 
     @classmethod
     def of(cls, scores_N: Floats) -> Ranks:
-        """Learn the ranks of a set.
+        """Return the ranks of a set's scores.
 
         Raises:
-            AsdfError: all scores are alike.
+            AsdfError: all scores are equal.
         """
         values, counts = np.unique(scores_N, return_counts=True)
         if values.size < 2:
@@ -69,20 +69,20 @@ class Ranks:
         inner = np.interp(scores_N, self.scores, self.ranks)
         below = np.maximum(self.scores[0] - scores_N, 0) / self.spread
         above = np.maximum(scores_N - self.scores[-1], 0) / self.spread
-        # Towards 0 from the lowest rank, and towards 1 from the highest, the slower the farther.
+        # Approaches 0 below the lowest rank and 1 above the highest, ever more slowly.
         lowered: Floats = inner / (1 + below)
         return 1 - (1 - lowered) / (1 + above)
 
 
 @dataclass(frozen=True)
 class Fusion:
-    """How the scores of several systems become one: the weighted sum of the scores or their ranks.
+    """The fusion of several systems' scores: a weighted sum of the scores or their ranks.
 
     Attributes:
         method: Method of `METHODS`.
         weights: Weights of each system.
-        offset: Number that is added.
-        ranks: Ranks of each system, where the method is 'rank'; else empty.
+        offset: Number that is added to the sum.
+        ranks: Ranks of each system for the method 'rank'; else empty.
     """
 
     method: str
@@ -92,11 +92,11 @@ class Fusion:
 
     @property
     def is_llr(self) -> bool:
-        """Whether fused scores are log-likelihood ratios as they are."""
+        """Whether fused scores are log-likelihood ratios without further mapping."""
         return self.method == "logistic"
 
     def fuse(self, scores_NS: Floats) -> Floats:
-        """Return the fused scores (N,) of the scores by the systems, in their order."""
+        """Return the fused scores (N,) of the systems' scores, in their order."""
         if scores_NS.ndim != 2 or scores_NS.shape[1] != len(self.weights):
             raise ValueError(f"scores of shape {scores_NS.shape} for {len(self.weights)} systems")
         fused = np.full(len(scores_NS), self.offset)
@@ -104,7 +104,7 @@ class Fusion:
             column = np.asarray(scores_NS[:, index], np.float64)
             if self.ranks:
                 column = self.ranks[index].rank(column)
-            # A system at a time: a product of matrices has other last digits for other sizes.
+            # One system at a time, since a matrix product may round differently for other sizes.
             fused = fused + weight * column
         return fused
 
@@ -137,8 +137,8 @@ def fit_fusion(
         names: Names of the systems, for messages.
 
     Raises:
-        UsageError: there is no such method.
-        AsdfError: the scores of a system are all alike, or for 'mean' turned round.
+        UsageError: the method does not exist.
+        AsdfError: the scores of a system are all equal, or for 'mean' reversed.
     """
     names = names or [f"system {number}" for number in range(1, scores_NS.shape[1] + 1)]
     if method == "logistic":
@@ -181,7 +181,7 @@ def read_fusion(entry: Any, path: object) -> Fusion:
     """Read a fusion from the `entry` of a file that `Fusion.content` was written to.
 
     Raises:
-        AsdfError: it is not such an entry.
+        AsdfError: the entry is not valid.
     """
     try:
         ranks = []
@@ -203,7 +203,7 @@ def _numbers(values: Sequence[Any]) -> tuple[float, ...]:
 
 
 def _is_sound(fusion: Fusion) -> bool:
-    """Whether a method that exists has finite numbers, and ranks that rise, where it needs them."""
+    """Whether the method exists, numbers are finite, and ranks, if needed, are increasing."""
     if fusion.method not in METHODS or not fusion.weights:
         return False
     if not all(map(_is_finite, (*fusion.weights, fusion.offset))):
@@ -223,5 +223,5 @@ def _rises(ranks: Ranks) -> bool:
 
 
 def _is_finite(value: Any) -> bool:
-    # True counts as a number in Python, and does not in a file.
+    # bool is a subclass of int, but not a number in a file.
     return isinstance(value, int | float) and math.isfinite(value) and value is not True

@@ -1,13 +1,12 @@
-"""Groups of speakers or recordings compared: the gap between the best and the worst, and its test.
+"""Comparison of groups of speakers or recordings: the gap between best and worst, with a test.
 
-Invariant: a group's EER has a threshold of its own; what one threshold for all does to a group is
-in its two error rates at the pooled one. Groups with few trials of a class are in no comparison.
-What is drawn and permuted are speakers where they are known, since trials of one speaker depend on
-each other.
+Invariant: a group's EER has its own threshold; the effect of a common threshold on a group is given
+by its two error rates at the pooled one. Groups with few trials of a class are not compared.
+Speakers are drawn and permuted if they are known, since trials of one speaker are dependent.
 
-The gap is that of two groups which were chosen because they differ most, so that it is above zero
-even where no group differs. Its p-value allows for that: it is how often the largest gap is as
-large where values of the column are permuted. Each group against all others has a p-value by the
+The gap is between two groups chosen because they differ most, so it is above zero even if no groups
+differ. Its p-value accounts for this: it is the proportion of permutations of the column's values
+with a gap at least as large. Each group is also compared with all others, with a p-value from the
 same permutations, corrected over all groups of all columns (Holm, Scandinavian Journal of
 Statistics 6, 1979).
 
@@ -39,11 +38,11 @@ class Group:
 
     Attributes:
         eer: EER at the group's own threshold.
-        difference: EER minus that of the other groups together; its p-value is that of the
-            permutations.
-        p_corrected: P value of the difference, corrected for all groups that were compared.
+        difference: Difference of its EER to that of the other groups together, with the p-value of
+            the permutations.
+        p_corrected: P-value of the difference, corrected for all compared groups.
         miss, false_alarm: Error rates at the threshold of the pooled trials.
-        speakers: Number of speakers; None where not all are known.
+        speakers: Number of speakers; None if not all are known.
     """
 
     value: str
@@ -62,10 +61,10 @@ class GroupStudy:
     """The groups of a column.
 
     Attributes:
-        gap: EER of the worst group minus that of the best one, its interval, and how often
-            permutations have a gap as large.
-        over: What was drawn for intervals: 'speakers' or 'trials'.
-        permuted: What the values of the column were permuted among.
+        gap: Difference between the EERs of the worst and the best group, its interval, and the
+            proportion of permutations with a gap at least as large.
+        over: Unit that was drawn for intervals: 'speakers' or 'trials'.
+        permuted: Unit among which the values of the column were permuted.
         threshold: Threshold of `miss` and `false_alarm`.
         left_out: Values with few trials of a class.
     """
@@ -96,10 +95,10 @@ def compare_groups(
     Args:
         columns: Columns with a value per trial, in the order of `scores`.
         names: Columns to compare groups of; one with fewer than two groups is left out.
-        replicates: Replicates of the bootstrap, and permutations.
-        threshold: Threshold of the rates at one threshold; None: that of the pooled EER.
-        progress: Function called with how many replicates and permutations are done, and of how
-            many.
+        replicates: Number of replicates of the bootstrap, and of permutations.
+        threshold: Threshold of the rates at one threshold; None for that of the pooled EER.
+        progress: Function called with the number of finished replicates and permutations, and their
+            total.
     """
     studies = []
     curve = DetCurve.of_scores(scores)
@@ -119,7 +118,7 @@ def _split_by_size(
     scores: Scores,
     values: Sequence[str],
 ) -> tuple[list[str], list[str]]:
-    """Return the values that both classes have: with enough trials, and with few."""
+    """Return the values of both classes: those with enough trials, and those with few."""
     column = np.asarray(values, str)
     if not column.size:
         return [], []
@@ -145,15 +144,14 @@ def _split_by_size(
 class _Trials:
     """The trials of groups, in ascending blocks of scores.
 
-    Units are what is drawn and permuted: speakers, or else single trials.
+    Units are drawn and permuted: speakers, or else single trials.
 
     Attributes:
-        group: (trials,), the number of each trial's group.
-        block: (trials,), the block of each trial; `blocks` of them.
-        unit: (trials,), the unit of each trial.
-        unit_group: (units,), the group of each unit; None where a speaker is in several.
-        unit_classes: (units,), the classes that each unit has trials of: 1 spoof, 2 bona fide, 3
-            both.
+        group: Index of each trial's group, (trials,).
+        block: Index of each trial's block, (trials,), below `blocks`.
+        unit: Index of each trial's unit, (trials,).
+        unit_group: Group of each unit, (units,); None if a speaker is in several groups.
+        unit_classes: Classes of each unit's trials, (units,): 1 spoof, 2 bona fide, 3 both.
         has_speakers: Whether units are speakers.
     """
 
@@ -185,7 +183,7 @@ class _Trials:
         block[chosen.labels == 0] = blocks.of_spoof
         group = np.searchsorted(np.asarray(names), column[index])
         unit = np.arange(index.size)
-        # Groups of one speaker each, as by speaker, have nothing to permute but their trials.
+        # If groups have one speaker each, for example by speaker, only trials can be permuted.
         several = len({*speakers}) > len(names)
         has_speakers = several and all(speakers)
         if has_speakers:
@@ -212,16 +210,16 @@ class _Trials:
         )
 
     def strata(self) -> list[Indices]:
-        """Return the units that are drawn among themselves: of a group and of the same classes."""
+        """Return the strata of units for drawing: units of one group with the same classes."""
         kinds = self.unit_classes
         if self.unit_group is not None:
             kinds = kinds + 4 * self.unit_group
         return [np.flatnonzero(kinds == kind) for kind in np.unique(kinds)]
 
     def exchangeable(self) -> list[Indices]:
-        """Return what groups are permuted among: units of the same classes.
+        """Return the sets of units to permute among: units with the same classes.
 
-        Where speakers are in several groups, these are trials of one speaker and class.
+        If speakers are in several groups, these are trials of one speaker and class.
         """
         kinds = self.unit_classes
         if self.unit_group is None:
@@ -244,7 +242,7 @@ class _Trials:
         return result
 
     def speakers(self) -> list[int] | None:
-        """Return how many speakers each group has, in the class with fewer of them."""
+        """Return the number of speakers of each group, in the class with fewer of them."""
         if not self.has_speakers:
             return None
         counts = []
@@ -264,11 +262,11 @@ class _Trials:
         """Count the bona fide trials and the spoofs of each group in each block.
 
         Args:
-            group: (trials,), the group of each trial.
-            weights: (trials,), how often each is drawn; None: once.
+            group: Index of each trial's group, (trials,).
+            weights: Number of times that each trial is drawn, (trials,); None for once.
 
         Returns:
-            two arrays of shape (groups, blocks).
+            Arrays of bona fide and of spoof counts, each (groups, blocks).
         """
         cell = group * self.blocks + self.block
         size = len(self.names) * self.blocks
@@ -353,7 +351,7 @@ def _group(
     spoof = chosen.spoof
     fewer = min(bona_fide.size, spoof.size)
     eer = float(measured[0, index])
-    # Rest first: the difference is the group's EER minus that of the rest.
+    # The rest comes first, since the difference is the group's EER minus that of the rest.
     ends = measured[::-1, index]
     compared = count
     if speakers is not None and sum(speakers) - speakers[index] == 1:
@@ -376,9 +374,9 @@ def _group(
 
 
 def _difference(ends: Floats, drawn: Floats, speakers: int | None) -> Interval:
-    """Return a difference of two EERs, with its interval over so many speakers.
+    """Return a difference of two EERs, with its interval over speakers.
 
-    One speaker says nothing of others: any rate is possible.
+    A single speaker gives no information on others, so any rate is possible.
     """
     if speakers == 1:
         return Interval(float(ends[1] - ends[0]), -1.0, 1.0, groups=1)
@@ -389,8 +387,8 @@ def _share(
     permuted: Floats,
     value: float,
 ) -> float:
-    """Return the p-value: how many permutations are as large, itself among them."""
-    # A rounding of the last bit is no difference.
+    """Return the p-value: the proportion of values as large, including the measured one."""
+    # Tolerate a difference from rounding.
     as_large = np.count_nonzero(permuted >= value - 1e-12)
     return float((1 + as_large) / (1 + permuted.size))
 
@@ -420,7 +418,7 @@ def _repeat(
     trials: _Trials,
     progress: Callable[[int, int], None] | None,
 ) -> Floats:
-    """Return the EERs of several draws; one in which a group lacks a class is drawn again."""
+    """Return the EERs of several draws, repeating draws in which a group lacks a class."""
     result = np.empty((times, 2, len(trials.names)))
     for row in range(times):
         for _ in range(_TRIES):
@@ -437,7 +435,7 @@ def _repeat(
 def _corrected(studies: Sequence[GroupStudy]) -> tuple[GroupStudy, ...]:
     p_values = []
     for study in studies:
-        # Of two groups, one against the rest is the other against the rest: one comparison.
+        # With two groups, each compared with the rest is the same comparison.
         counted = study.groups[:1] if len(study.groups) == 2 else study.groups
         for group in counted:
             p_values.append(group.difference.p_value or 1.0)

@@ -1,19 +1,19 @@
-"""Whether a recording is like those that a calibration was learnt from, by the embedding.
+"""Detection of recordings unlike those that a calibration was learned from, by embedding.
 
-Invariant: the limit is that of recordings that the model was not fitted to, of other speakers where
-speakers are known; and what is said of its rate was counted on recordings that chose neither the
-model nor the limit.
+Invariant: the limit comes from recordings that the model was not fitted to, of other speakers if
+speakers are known; its stated rate was counted on recordings that determined neither the model nor
+the limit.
 
 Distances are to the nearer of two classes, the bona fide and the spoofed recordings of the set: an
-ordinary spoof is far from all genuine speech, since that is what a detector is trained for, and its
-likelihood ratio stands. Each class is a normal distribution around its mean, with the variances of
-its first few principal directions and one variance for all others.
+ordinary spoof is far from all genuine speech, since detectors are trained for that, and its
+likelihood ratio is valid. Each class is a normal distribution around its mean, with the variances
+of its first few principal directions and one variance for all others.
 
 Sources: Lee et al., "A simple unified framework for detecting out-of-distribution samples and
-adversarial attacks", NeurIPS, 2018: Mahalanobis distance to the nearest class; Tipping and Bishop,
-"Probabilistic principal component analysis", Journal of the Royal Statistical Society B 61, 1999:
-the covariance. The limit is a rank, so that its rate holds of any distribution (Vovk, Gammerman and
-Shafer, Algorithmic Learning in a Random World, Springer, 2005).
+adversarial attacks", NeurIPS, 2018, for the Mahalanobis distance to the nearest class; Tipping and
+Bishop, "Probabilistic principal component analysis", Journal of the Royal Statistical Society B 61,
+1999, for the covariance. The limit is a rank, so its rate holds for any distribution (Vovk,
+Gammerman and Shafer, Algorithmic Learning in a Random World, Springer, 2005).
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from asdf.errors import AsdfError
 from asdf.metrics.intervals import beta_quantile
 
 MAX_NUMBERS = 4096
-"""Longest embedding: of a longer one the model would be larger than many a network."""
+"""Maximum number of values of an embedding, since the model grows with it."""
 
 _DIRECTIONS = 8
-# A direction that fewer recordings than these define is chance.
+# A direction defined by fewer recordings than this is due to chance.
 _RECORDINGS_PER_DIRECTION = 6
 _LEVEL = 0.95
-# Far more digits than distances have, and half the size in JSON.
+# Far more digits than distances have, at half the size in JSON.
 _DIGITS = 7
-# Of a class whose recordings are all alike.
+# Minimum variance, for a class whose recordings are all equal.
 _LEAST = 1e-12
 
 
@@ -47,7 +47,7 @@ class Cluster:
     """The embeddings of a class, as a normal distribution.
 
     Attributes:
-        mean: (numbers,).
+        mean: Mean of the embeddings, (numbers,).
         directions: Principal directions, (directions, numbers), orthonormal.
         variances: Variances along them, (directions,).
         rest: Variance along each other direction.
@@ -63,7 +63,7 @@ class Cluster:
         centred = embeddings - self.mean
         along = (centred @ self.directions.T) ** 2
         total = (centred**2).sum(axis=1)
-        # Rounding may leave less than nothing.
+        # Rounding may give a negative number.
         across = np.maximum(total - along.sum(axis=1), 0)
         squares = (along / self.variances).sum(axis=1)
         squares += across / self.rest
@@ -82,15 +82,15 @@ class Cluster:
 
 @dataclass(frozen=True, eq=False)
 class Home:
-    """Where the embeddings of a calibration's set lie, and from where on one is unlike them.
+    """The region of the embeddings of a calibration's set, and the limit of similarity.
 
     Attributes:
         limit: Mahalanobis distance beyond which a recording is unlike the set's.
         rate: Proportion of genuine recordings that it was chosen for.
-        bona_fide, spoof: Numbers of the set's recordings that it was learnt from.
-        bona_fide_beyond, spoof_beyond: Numbers of those that are unlike the others of the set.
-        folds_of: 'speakers' or 'trials', which were held out together.
-        clusters: Bona fide and spoofed recordings.
+        bona_fide, spoof: Numbers of the set's recordings that it was learned from.
+        bona_fide_beyond, spoof_beyond: Numbers of these that are unlike the others of the set.
+        folds_of: Unit held out together: 'speakers' or 'trials'.
+        clusters: Clusters of bona fide and of spoofed recordings.
     """
 
     limit: float
@@ -103,10 +103,10 @@ class Home:
     clusters: tuple[Cluster, Cluster]
 
     def distance(self, embedding: np.ndarray) -> float:
-        """Return the distance of an embedding, as a multiple of the limit: above 1 it is unlike.
+        """Return the distance of an embedding as a multiple of the limit; above 1 it is unlike.
 
         Raises:
-            AsdfError: it has another number of values than those that this was learnt from.
+            AsdfError: its number of values differs from that of the embeddings used for learning.
         """
         row = np.asarray(embedding, np.float64).reshape(1, -1)
         expected = self.clusters[0].mean.size
@@ -118,8 +118,8 @@ class Home:
         return float(_nearest(self.clusters, row)[0]) / self.limit
 
     def describe_unlike(self, distance: float) -> str:
-        """Return what is to be said of a recording at this distance; '' of one that is like it."""
-        # Not `distance <= 1`: what is no number is like nothing.
+        """Return a remark on a recording at this distance; '' if it is like the set."""
+        # Not `distance > 1`, so that NaN counts as unlike.
         if distance <= 1:
             return ""
         return (
@@ -129,7 +129,7 @@ class Home:
         )
 
     def describe_rate(self) -> str:
-        """Return how often genuine recordings of the set are called unlike it, in words."""
+        """Describe how often genuine recordings of the set are called unlike it."""
         low, high = exact_interval(self.bona_fide_beyond, self.bona_fide)
         share = 100 * self.bona_fide_beyond / self.bona_fide
         return (
@@ -138,7 +138,7 @@ class Home:
         )
 
     def describe(self) -> str:
-        """Return in words what it was learnt from, and how often the set's own are beyond it."""
+        """Describe what it was learned from, and how often the set's own recordings exceed it."""
         bona_fide = _count(self.bona_fide_beyond, self.bona_fide)
         spoof = _count(self.spoof_beyond, self.spoof)
         return (
@@ -176,7 +176,7 @@ def _count(beyond: int, total: int) -> str:
 
 
 def exact_interval(count: int, total: int) -> tuple[float, float]:
-    """Return the 95 % interval of a proportion, of Clopper and Pearson."""
+    """Return the 95 % interval of a proportion by Clopper and Pearson."""
     tail = (1 - _LEVEL) / 2
     others = total - count
     low = 0.0
@@ -189,12 +189,12 @@ def exact_interval(count: int, total: int) -> tuple[float, float]:
 
 
 def check_enough(genuine: int, rate: float) -> None:
-    """Refuse to learn a rate from fewer genuine recordings than it takes.
+    """Check that there are enough genuine recordings to learn a rate.
 
     Raises:
-        AsdfError: states how many it takes.
+        AsdfError: there are too few; the message states the required number.
     """
-    # Not 20 for 0.05 by the last digit of a quotient.
+    # Tolerate rounding in the quotient, which would require 20 for 0.05.
     needed = math.ceil(1 / rate - 1e-9) - 1
     if genuine < needed:
         raise AsdfError(
@@ -206,20 +206,20 @@ def check_enough(genuine: int, rate: float) -> None:
 def learn_home(
     embeddings: Floats, labels: Integers, folds: Integers, rate: float, folds_of: str
 ) -> Home:
-    """Learn where the embeddings of a set lie, and the limit for genuine recordings like its own.
+    """Learn the region of a set's embeddings, and the limit for genuine recordings like its own.
 
     The limit is the smallest distance of a held-out genuine recording that at most `rate` of such
     recordings exceed: the ceil((1 - rate) (n + 1))-th smallest of n.
 
     Args:
-        embeddings: (N, numbers).
-        labels: (N,), 1 for bona fide and 0 for spoof.
-        folds: Fold of each, (N,): those of a fold are held out together.
+        embeddings: Embeddings, (N, numbers).
+        labels: Labels, (N,), 1 for bona fide and 0 for spoof.
+        folds: Fold of each embedding, (N,), held out together.
         rate: Proportion of genuine recordings that may be called unlike.
 
     Raises:
-        AsdfError: the genuine recordings are too few for the rate, or all alike, or a class is
-            missing without a fold.
+        AsdfError: the genuine recordings are too few for the rate or all equal, or a class is
+            missing without one of the folds.
     """
     values = np.asarray(embeddings, np.float64)
     genuine = np.asarray(labels) == 1
@@ -254,10 +254,10 @@ def learn_home(
 
 
 def _limit(distances: Floats, rate: float) -> float:
-    """Return the limit by the distances of held-out genuine recordings."""
+    """Return the limit from the distances of held-out genuine recordings."""
     count = len(distances)
     rank = math.ceil((1 - rate) * (count + 1) - 1e-9)
-    # Without a fold there may be one too few for the rate.
+    # Without a fold, there may be one recording too few for the rate.
     rank = min(rank, count)
     return float(np.sort(distances)[rank - 1])
 
@@ -276,10 +276,10 @@ def _fit(embeddings: Floats, genuine: np.ndarray) -> tuple[Cluster, Cluster]:
 
 
 def fit_cluster(embeddings: Floats) -> Cluster:
-    """Fit a normal distribution to embeddings (N, numbers), N of 2 and more.
+    """Fit a normal distribution to embeddings (N, numbers), with N of at least 2.
 
-    Variances are those of the maximum likelihood: that of the other directions is the mean of what
-    is left in each of them.
+    Variances are maximum-likelihood estimates: the one for the other directions is the mean of the
+    remaining variance over them.
     """
     count, numbers = embeddings.shape
     mean = embeddings.mean(axis=0)
@@ -296,7 +296,7 @@ def fit_cluster(embeddings: Floats) -> Cluster:
 
 
 def read_home(entry: Any) -> Home | None:
-    """Return the home of an entry of `Home.content`; None where it is none."""
+    """Return the home in an entry of `Home.content`; None if the entry is invalid."""
     if not isinstance(entry, Mapping):
         return None
     try:
@@ -332,7 +332,7 @@ def _read_cluster(entry: Mapping[str, Any]) -> Cluster:
     """Return the cluster of an entry.
 
     Raises:
-        KeyError, TypeError, ValueError: it is none.
+        KeyError, TypeError, ValueError: the entry is invalid.
     """
     mean = np.array(entry["mean"], np.float64)
     variances = np.array(entry["variances"], np.float64)

@@ -1,29 +1,29 @@
-"""Intervals from the replicates of a bootstrap: of rates, of lowest costs, and of differences.
+"""Intervals from bootstrap replicates, for rates, lowest costs and differences.
 
-Invariant: an interval covers the value of the population that the trials are drawn from, in about
-the stated share of sets of trials. That of a lowest cost covers the lowest cost of the population,
-at its own best threshold. docs/evaluation.md has the shares that were measured.
+Invariant: an interval covers the value of the population that the trials are drawn from in about
+the stated proportion of sets of trials. That of a lowest cost covers the lowest cost of the
+population, at its own best threshold. docs/evaluation.md gives the measured proportions.
 
-Rates over trials have percentile intervals. Over groups of trials, speakers for instance, few
-groups show too little of what differs between them, and the interval is expanded for that:
-Hesterberg, "What teachers should know about the bootstrap", The American Statistician 69, 2015.
+Rates over trials have percentile intervals. Over groups of trials, such as speakers, few groups
+underestimate the variation between them, and the interval is expanded accordingly: Hesterberg,
+"What teachers should know about the bootstrap", The American Statistician 69, 2015.
 
-The lowest cost of a set is lower than that of its population, since its threshold suits the set.
-Near the best threshold costs are a random walk on a parabola, whose lowest point lies the farther
-below the parabola's the rougher the walk is, by the power 2/3 of its variance (Kim and Pollard,
+The lowest cost of a set is lower than that of its population, since its threshold is adapted to the
+set. Near the best threshold, costs are a random walk on a parabola, whose minimum lies below that
+of the parabola by an amount proportional to the power 2/3 of the walk's variance (Kim and Pollard,
 "Cube root asymptotics", Annals of Statistics 18, 1990). A bootstrap adds a second walk of the same
-variance to the first. So its replicates lie lower than the measured cost by 2^(2/3) - 1 of what
-the latter lies below the truth, and percentiles of replicates do not contain the truth. Scores in
-steps have few thresholds and no such walk: there the measured cost is hardly too low, and its
-replicates are. So the bias is known between bounds only. The upper end is raised by as much as
-replicates lie too low, and what the bias may be beyond that counts as a deviation; the lower end is
-not raised. Both are as far off as for the cost at a fixed threshold, from intervals of its error
+variance. Its replicates therefore lie below the measured cost by 2^(2/3) - 1 of the measured cost's
+own bias, and their percentiles do not contain the true cost. Scores in steps have few thresholds
+and no such walk: there the measured cost is hardly too low, but its replicates are. The bias is
+therefore only known between bounds. The upper end is raised by the amount by which replicates lie
+too low, and the possible remaining bias counts as a deviation; the lower end is not raised. The
+distances of both ends are those for the cost at a fixed threshold, from intervals of its error
 rates by the squares-and-add rule: Zou and Donner, "Construction of confidence limits about effect
 measures: a general approach", Statistics in Medicine 27, 2008; Newcombe, "Interval estimation for
 the difference between independent proportions", Statistics in Medicine 17, 1998.
 
-Student's t and beta distributions, for few seeds, speakers or errors, are at the end: numpy has
-neither.
+Student's t and beta distributions, for few seeds, speakers or errors, are at the end, since numpy
+has neither.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ import numpy.typing as npt
 from asdf.arrays import Floats
 
 FEW_GROUPS = 10
-"""Intervals over fewer speakers than this say so."""
+"""Number of speakers below which intervals are marked."""
 
-# How far replicates lie below the measured lowest cost, as a share of its own bias: see above.
+# Distance of replicates below the measured lowest cost, as a share of its own bias; see above.
 _BIAS_SHARE = 2 ** (2 / 3) - 1
-# The standard deviation of a lowest cost around its best threshold, as a share of its bias: that of
-# a two-sided Brownian motion on a parabola, by 1,500 simulated ones with 150 bootstraps each.
+# Standard deviation of a lowest cost around its best threshold, as a share of its bias, for a
+# two-sided Brownian motion on a parabola, from 1,500 simulations with 150 bootstraps each.
 _LOCAL = 0.757
-# The bias of a highest rate beyond what replicates show of it, in units of that: see the function.
+# Bias of a highest rate beyond what replicates show of it, in units of that; see the function.
 _BIAS_LEFT = 1 / (math.sqrt(2) - 1) - 1
 # Rates of 0 and 1 have no log odds.
 _ODDS_RANGE = (1e-6, 1 - 1e-6)
@@ -59,9 +59,9 @@ class Interval:
     """A value with its bootstrap interval.
 
     Attributes:
-        p_value: P value of a difference being zero; None for other values.
-        groups: Number of speakers or recordings that were drawn, those of the class with the
-            fewest; None where trials were drawn.
+        p_value: P-value of a difference being zero; None for other values.
+        groups: Number of speakers or recordings that were drawn, in the class with fewer of them;
+            None if trials were drawn.
 
     Examples:
         >>> from asdf.evaluation import Interval
@@ -77,7 +77,7 @@ class Interval:
     groups: int | None = None
 
     def describe_groups(self, what: str) -> str:
-        """Return 'speakers', or '6 speakers only' where so few say little of others."""
+        """Return 'speakers', or '6 speakers only' if they are too few to represent others."""
         if self.groups is None or self.groups >= FEW_GROUPS:
             return what
         noun = what.removesuffix("s") if self.groups == 1 else what
@@ -100,11 +100,11 @@ class Rates:
     """The error rates at the threshold of a lowest cost, one for each kind of trials.
 
     Attributes:
-        values: (kinds,).
-        weights: (kinds,), the cost of each where it is 1.
-        trials: (kinds,), how many each is a rate of.
-        drawn: (kinds, replicates); None where trials are drawn and they are of one network.
-        networks: Number of networks that the rates are the mean of.
+        values: Rates, (kinds,).
+        weights: Cost of each rate when it is 1, (kinds,).
+        trials: Number of trials of each rate, (kinds,).
+        drawn: Rates of replicates, (kinds, replicates); None if trials of one network are drawn.
+        networks: Number of networks that the rates are averaged over.
     """
 
     values: Floats
@@ -132,13 +132,13 @@ def rate_interval(
     """Return the interval of an error rate, or of another value between 0 and 1.
 
     Args:
-        drawn: (replicates,), its values on replicates.
-        trials: Number of trials it is a rate of: the smaller class for an EER.
-        groups: Number of speakers or recordings that were drawn; None where trials were drawn.
+        drawn: Values of the replicates, (replicates,).
+        trials: Number of trials of the rate: the smaller class for an EER.
+        groups: Number of speakers or recordings that were drawn; None if trials were drawn.
 
-    Without an error all replicates are 0, and the interval is the exact binomial one: Clopper and
-    Pearson, Biometrika 26, 1934. Trials of a group may err together, so that over groups it is
-    that of as many trials as there are groups. The same holds where all is 1.
+    Without errors, all replicates are 0, and the interval is the exact binomial one: Clopper and
+    Pearson, Biometrika 26, 1934. Trials of a group may err together, so over groups it is that for
+    as many trials as groups. The same holds if all trials are errors.
     """
     if value in (0.0, 1.0) and (drawn == value).all():
         bound = zero_bound(trials if groups is None else groups, level)
@@ -149,15 +149,15 @@ def rate_interval(
 
 
 def zero_bound(trials: float, level: float = 0.95) -> float:
-    """Return the highest rate that no error in so many trials leaves possible, two-sided."""
+    """Return the highest rate that is compatible with no error in `trials` trials, two-sided."""
     return float(1 - ((1 - level) / 2) ** (1 / trials))
 
 
 def proportion_bounds(errors: float, trials: float, level: float = 0.95) -> tuple[float, float]:
-    """Return the interval of a proportion by Jeffreys' prior; the exact one for none or all.
+    """Return the interval of a proportion by Jeffreys' prior, or the exact one for none or all.
 
     Source: Brown, Cai and DasGupta, "Interval estimation for a binomial proportion", Statistical
-    Science 16, 2001. Neither number needs to be whole.
+    Science 16, 2001. The numbers need not be integers.
     """
     right = trials - errors
     if errors <= 0:
@@ -179,10 +179,10 @@ def exact_bounds(errors: int, trials: int, level: float = 0.95) -> tuple[float, 
 
 
 def expansion(groups: int | None, level: float = 0.95) -> float:
-    """Return by how much an interval over few groups is too narrow; 1 over trials.
+    """Return the factor by which an interval over few groups is too narrow; 1 over trials.
 
-    Replicates of n groups show (n - 1) / n of their variance, and the variance itself is not known
-    but estimated, which Student's t with n - 1 degrees of freedom allows for.
+    Replicates of n groups show (n - 1) / n of the variance, and the variance itself is estimated,
+    which Student's t with n - 1 degrees of freedom accounts for.
     """
     if groups is None:
         return 1.0
@@ -194,15 +194,15 @@ def expansion(groups: int | None, level: float = 0.95) -> float:
 def unbiased_interval(
     value: float, drawn: Floats, groups: int | None = None, level: float = 0.95
 ) -> Interval:
-    """Return the expanded interval, without the bootstrap's bias, of log odds.
+    """Return the expanded interval of log odds, corrected for the bootstrap's bias.
 
-    Odds stay between 0 and 1 whatever the expansion is, and few groups have a rate that is biased:
-    their own threshold suits them.
+    With odds, rates stay between 0 and 1 after expansion, and the rate of few groups is biased,
+    since their own threshold is adapted to them.
 
     Args:
-        groups: Number of speakers that were drawn; None where trials were drawn.
+        groups: Number of speakers that were drawn; None if trials were drawn.
     """
-    # Rates of 0 and 1 have no log odds: half the nearest other rate stands for them.
+    # Rates of 0 and 1 have no log odds and are moved halfway to the nearest other rate.
     lowest = np.min(drawn, where=drawn > 0, initial=value or 1.0) / 2
     highest = 1 - (1 - np.max(drawn, where=drawn < 1, initial=value if value < 1 else 0.0)) / 2
     odds = _log_odds(np.clip(drawn, lowest, highest))
@@ -219,13 +219,13 @@ def highest_interval(
 ) -> Interval:
     """Return the interval of the highest of several rates, which is too high by chance.
 
-    Replicates have twice the variance, and their highest rates a bias that is larger by the root of
-    2 where all rates are alike: how far they lie above the value is sqrt(2) - 1 of the value's own
-    bias, by which the lower end is lowered. Where one rate is clearly the highest, there is none.
+    Replicates have twice the variance, and their highest rates have a bias larger by the root of 2
+    if all rates are equal: their distance above the value is sqrt(2) - 1 of the value's own bias,
+    by which the lower end is lowered. If one rate is clearly the highest, there is no bias.
 
     Args:
-        drawn: (replicates,), the highest rate of each.
-        groups: Number of speakers that were drawn; None where trials were drawn.
+        drawn: Highest rate of each replicate, (replicates,).
+        groups: Number of speakers that were drawn; None if trials were drawn.
     """
     known = unbiased_interval(value, drawn, groups, level)
     inside = np.clip(drawn, *_ODDS_RANGE)
@@ -248,24 +248,24 @@ def lowest_interval(
     groups: int | None = None,
     level: float = 0.95,
 ) -> Interval:
-    """Return the interval of a normalised lowest cost: see the head of this file.
+    """Return the interval of a normalised lowest cost; see the top of this file.
 
     Args:
-        minima: (replicates,), the lowest cost of each replicate.
+        minima: Lowest cost of each replicate, (replicates,).
         rates: Rates at the threshold of `value`.
         groups: Number of speakers that were drawn; None where trials were drawn.
     """
     mean = float(minima.mean())
     lack = max(0.0, value - mean)
     below, above = _reaches(rates, groups, level)
-    # Where accepting or rejecting all is nearly the best, rates at the threshold hardly vary, and
-    # the minimum does: the interval goes down at least as far as the replicates do.
+    # If accepting or rejecting everything is nearly optimal, rates at the threshold hardly vary,
+    # but the minimum does, so the interval extends at least as low as the replicates.
     lowest = float(np.quantile(minima, (1 - level) / 2))
     low = value - max(below, (mean - lowest) * expansion(groups, level))
     degrees = math.inf if groups is None else groups - 1
     local = t_quantile(level, degrees) * _LOCAL * lack / _BIAS_SHARE
     high = value + lack + math.hypot(above, local)
-    # The better of accepting and of rejecting all costs 1.
+    # The better of accepting and rejecting everything costs 1.
     return Interval(value, max(0.0, low), max(value, min(high, 1.0)), groups=groups)
 
 
@@ -296,17 +296,17 @@ def _reaches(rates: Rates, groups: int | None, level: float) -> tuple[float, flo
 
 
 def _effective_trials(rates: Rates, drawn: Floats, groups: int | None, level: float) -> Floats:
-    """Return how many independent trials would have rates that vary as those of draws do.
+    """Return the number of independent trials whose rates vary like those of draws.
 
     Source: Korn and Graubard, "Confidence intervals for proportions with small expected number of
     positive counts estimated from survey data", Survey Methodology 24, 1998.
     """
     variance = drawn.var(axis=1)
     of_one = rates.values * (1 - rates.values)
-    # Without an error nothing varies, and each group may err as a whole.
+    # Without errors nothing varies, and each group may err as a whole.
     without = rates.trials
     if groups is not None:
-        # For variance and quantile, whose squares the number of trials goes with.
+        # For variance and quantile, whose squares are proportional to the number of trials.
         variance = variance * expansion(groups, level) ** 2
         without = np.full(of_one.size, float(groups))
     counts = np.divide(of_one, variance, out=np.full(of_one.size, np.nan), where=variance > 0)
@@ -319,11 +319,11 @@ def tested_interval(
 ) -> Interval:
     """Return the interval of a difference with the two-sided p-value of its being zero.
 
-    The two agree: zero is outside of the interval where p is below 1 - level.
+    The two agree: zero is outside the interval if p is below 1 - level.
 
     Args:
-        deviation: the standard deviation of the difference.
-        degrees: Degrees of freedom of Student's t; infinity: the normal distribution.
+        deviation: Standard deviation of the difference.
+        degrees: Degrees of freedom of Student's t; infinity for the normal distribution.
     """
     if not deviation:
         return Interval(difference, difference, difference, float(difference == 0))
@@ -333,7 +333,7 @@ def tested_interval(
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return p-values that hold for all tests together.
+    """Return p-values corrected for multiple tests.
 
     Source: Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of
     Statistics 6, 1979.
@@ -347,11 +347,11 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-# As many as the fraction needs for 15 digits of small parameters, and more for each unit of the
+# As many as the fraction needs for 15 digits with small parameters, and more for each unit of the
 # square root of the larger one.
 _TERMS = 80
 _TERMS_PER_ROOT = 4
-# Each halves the range; of a quantile so many digits are far more than are shown.
+# Each halves the range; these are far more digits of a quantile than are shown.
 _HALVINGS = 80
 _PRECISION = 1e-11
 # A t quantile of one degree of freedom at 99.99 % lies below this.
@@ -359,10 +359,10 @@ _HIGHEST_T = 1e5
 
 
 def two_sided_p(t: float, degrees: float) -> float:
-    """Return the probability of a value as far from 0 as `t`, or farther.
+    """Return the probability of a value at least as far from 0 as `t`.
 
     It is I_x(degrees / 2, 1 / 2) at x = degrees / (degrees + t^2): Abramowitz and Stegun, Handbook
-    of Mathematical Functions, 26.5.27. With infinitely many degrees of freedom it is that of the
+    of Mathematical Functions, 26.5.27. With infinitely many degrees of freedom, it is that of the
     normal distribution.
     """
     if math.isinf(degrees):
@@ -370,7 +370,7 @@ def two_sided_p(t: float, degrees: float) -> float:
     return regularised_beta(degrees / (degrees + t * t), degrees / 2, 0.5)
 
 
-# Every interval of a set asks for the same few.
+# Every interval of a set asks for the same few values.
 @lru_cache(maxsize=256)
 def t_quantile(level: float, degrees: float) -> float:
     """Return the value that |t| stays below with probability `level`; 1.96 for .95 and infinity."""
@@ -385,7 +385,7 @@ def beta_quantile(share: float, a: float, b: float) -> float:
 
 
 def _bisect(rising: Callable[[float], float], target: float, highest: float) -> float:
-    """Return where a rising function of numbers from 0 to `highest` reaches a target."""
+    """Return the argument in 0 to `highest` at which an increasing function has a value."""
     low, high = 0.0, highest
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
@@ -405,7 +405,7 @@ def regularised_beta(x: float, a: float, b: float) -> float:
     """
     if x <= 0 or x >= 1:
         return float(x >= 1)
-    # The fraction converges quickly on this side; the other side is what is left of 1.
+    # The fraction converges quickly on this side; the other side is the complement.
     if x > (a + 1) / (a + b + 2):
         return 1 - regularised_beta(1 - x, b, a)
     log_beta = math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)

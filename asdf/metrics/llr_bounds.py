@@ -1,12 +1,12 @@
 """The largest and smallest likelihood ratios that a set of trials supports.
 
-Invariant: bounds lie on either side of 0, within the LLRs that were seen, and never beyond the
-logarithm of the number of trials of the class that contradicts them, plus one.
+Invariant: bounds lie on either side of 0, within the observed LLRs, and never beyond the logarithm
+of one plus the number of trials of the contradicting class.
 
 Source: Vergeer, van Es, de Jongh, Alberink and Stoel, "Numerical likelihood ratios outputted by LR
 systems are often based on extrapolation: When to stop extrapolating?", Science & Justice 56, 2016,
 482-491: the empirical lower and upper bound (ELUB). The grid of thresholds and the treatment of
-ties are those of the package lir of the Netherlands Forensic Institute, whose values these are.
+ties, and hence the values, are those of the package lir of the Netherlands Forensic Institute.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ import numpy as np
 from asdf.arrays import Floats
 from asdf.metrics.verbal_scale import LN10
 
-# Distance of the thresholds that are tried, of log10.
+# Distance between tested thresholds, in log10.
 _STEP = 0.01
-# Whole numbers of trials meet the rate of the prior exactly: as good as the prior is no failure.
+# Integers of trials may meet the prior's rate exactly, which does not count as a failure.
 _ROUNDING = 1e-12
 
 
 def empirical_bounds(bona_fide: Floats, spoof: Floats) -> tuple[float, float]:
     """Return the lowest and highest LLR that the LLRs of a set support, in natural logarithms.
 
-    Someone who decides by these LLRs at a threshold, at the prior odds for which that is the Bayes
-    threshold, must do better than by the prior alone, also if one trial of each class would have
-    misled completely. The bounds are the thresholds nearest to 0 beyond which this fails.
+    Decisions by these LLRs at a threshold, with the prior odds for which it is the Bayes threshold,
+    must be better than by the prior alone, even if one additional trial of each class were
+    completely misleading. The bounds are the thresholds nearest to 0 beyond which this fails.
 
     Args:
-        bona_fide, spoof: finite LLRs of the trials of each class.
+        bona_fide, spoof: Finite LLRs of the trials of each class.
     """
     bona_fide = np.sort(bona_fide) / LN10
     spoof = np.sort(spoof) / LN10
@@ -54,7 +54,7 @@ def empirical_bounds(bona_fide: Floats, spoof: Floats) -> tuple[float, float]:
 
 
 def _thresholds(bona_fide: Floats, spoof: Floats) -> Floats:
-    """Return the LLRs, to the base of ten, that may be bounds: a grid that contains 0."""
+    """Return the possible bounds in log10: a grid of LLRs that contains 0."""
     seen = np.concatenate([bona_fide, spoof])
     # One trial in n + 1 is the smallest rate that n trials can show.
     lowest = max(seen.min(), -math.log10(bona_fide.size + 1))
@@ -66,15 +66,15 @@ def _thresholds(bona_fide: Floats, spoof: Floats) -> Floats:
 
 
 def _normalised_error_rates(bona_fide: Floats, spoof: Floats, thresholds: Floats) -> Floats:
-    """Return the Bayes error rate of decisions at each threshold, over that by the prior alone.
+    """Return the Bayes error rate of decisions at each threshold over that of the prior alone.
 
     Args:
-        bona_fide, spoof: sorted LLRs, to the base of ten, as the thresholds.
+        bona_fide, spoof: Sorted LLRs in log10, like the thresholds.
     """
     missed = np.searchsorted(bona_fide, thresholds, side="right")
     rejected = np.searchsorted(spoof, thresholds, side="right")
     accepted = spoof.size - rejected
-    # The misleading trial of each class: a bona fide below all thresholds, a spoof above them.
+    # The misleading trial of each class: bona fide below all thresholds, spoof above them.
     miss_rate = (missed + 1) / (bona_fide.size + 1)
     false_alarm_rate = (accepted + 1) / (spoof.size + 1)
     odds = 10**thresholds

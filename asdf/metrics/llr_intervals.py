@@ -1,10 +1,10 @@
-"""How the map to likelihood ratios would vary with another set of as many speakers or trials.
+"""Variation of the map to likelihood ratios over sets with as many speakers or trials.
 
-Invariant: the maps follow from the scores, the speakers and the seed alone; each is fitted by the
-same method as the map itself.
+Invariant: the maps depend only on the scores, the speakers and the seed; each is fitted by the same
+method as the map itself.
 
-Source: Efron and Tibshirani, "An introduction to the bootstrap", 1993, the percentile interval;
-speakers are drawn as wholes, since trials of one speaker say less than as many of others.
+Source: Efron and Tibshirani, "An introduction to the bootstrap", 1993, for the percentile interval;
+whole speakers are drawn, since trials of one speaker are dependent.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from asdf.metrics.llr_maps import LlrMap, fit_map
 INTERVAL_LEVEL = 0.95
 """Level of the intervals of LLRs."""
 
-# Draws without one class, or with classes the wrong way round, are drawn again, up to so often.
+# Maximum attempts for draws that lack a class or have reversed classes.
 _TRIES = 3
 
 
@@ -36,10 +36,10 @@ def bootstrap_maps(
 
     Args:
         method: Method of `llr_maps.METHODS`.
-        speakers: Speaker of each trial of either class; None: trials are drawn.
+        speakers: Speaker of each trial of either class; None to draw trials.
 
     Returns:
-        fewer than `count` where too many draws cannot be calibrated; none where it is most of them.
+        Maps, fewer than `count` if many draws cannot be calibrated; none if most of them cannot.
     """
     rng = np.random.default_rng(seed)
     draws = _draw_trials(bona_fide.size, spoof.size, rng)
@@ -55,7 +55,7 @@ def bootstrap_maps(
         try:
             fitted = fit_map(method, drawn_bona_fide, drawn_spoof, units)
         except AsdfError:
-            # Without a class, the scores all alike, or the wrong way round.
+            # A class is missing, or the scores are all equal or reversed.
             continue
         maps.append(fitted)
         if len(maps) == count:

@@ -1,8 +1,8 @@
 """Maps from a network's scores to log-likelihood ratios, and the methods that fit them.
 
-Invariant: every map rises strictly over all real numbers, so it changes no order and no EER. An
+Invariant: every map is strictly increasing over all real numbers, so it preserves order and EER. An
 affine map has a scale and an offset; one with knots is linear between them, and continues beyond
-them with `scale` as its slope.
+them with slope `scale`.
 
 Methods:
     logistic: prior-weighted logistic regression (Brümmer, FoCal, 2005).
@@ -32,13 +32,13 @@ from asdf.metrics.detection import as_scores
 from asdf.metrics.logistic import fit_weights
 
 METHODS = ("logistic", "regularised", "bi-gaussian")
-"""The methods by name, the simplest first."""
+"""Names of the methods, the simplest first."""
 
 AUTO = "auto"
-"""The method with the lowest cross-validated Cllr."""
+"""Choice of the method with the lowest cross-validated Cllr."""
 
 KNOTS = 33
-"""Knots of a map that is not affine, at equal distances of LLR."""
+"""Number of knots of a map that is not affine, equally spaced in LLR."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,8 @@ class LlrMap:
     """A map from scores to natural-log likelihood ratios.
 
     Attributes:
-        scale, offset: LLR = scale * score + offset, where there are no knots; scale > 0.
-        scores, llrs: Knots, both strictly rising; empty for an affine map.
+        scale, offset: Parameters of LLR = scale * score + offset without knots; scale > 0.
+        scores, llrs: Knots, both strictly increasing; empty for an affine map.
     """
 
     scale: float
@@ -66,7 +66,7 @@ class LlrMap:
         return llrs
 
     def inverse(self, llr: float) -> float:
-        """Return the score of an LLR, up to rounding."""
+        """Return the score for an LLR, up to rounding."""
         if not self.scores:
             return (llr - self.offset) / self.scale
         between = float(np.interp(llr, self.llrs, self.scores))
@@ -83,8 +83,8 @@ def fit_map(
     """Fit one of the `METHODS` to the scores of both classes.
 
     Args:
-        units: Number of independent units, as of speakers, for the pseudo-data of 'regularised';
-            None: every trial is one.
+        units: Number of independent units, such as speakers, for the pseudo-data of 'regularised';
+            None if every trial is one.
 
     Raises:
         AsdfError: a class is empty, a score is not finite, or higher scores do not mean bona fide.
@@ -110,7 +110,7 @@ def fit_affine(
     """Return scale and offset of the LLR with the lowest logistic loss (see `fit_weights`).
 
     Raises:
-        AsdfError: higher scores do not mean bona fide, or all are alike.
+        AsdfError: higher scores do not mean bona fide, or all are equal.
     """
     (scale,), offset = fit_weights(bona_fide[:, None], spoof[:, None], prior, pseudo)
     if scale <= 0:
@@ -124,11 +124,11 @@ def fit_affine(
 def _bi_gaussianise(affine: LlrMap, bona_fide: Floats, spoof: Floats) -> LlrMap:
     """Warp scores so that both classes have the distributions of a perfectly calibrated system.
 
-    The quantiles of the scores, with both classes of one weight, become those of the mixture of
-    N(-v / 2, v) and N(v / 2, v), whose variance v has the Cllr of the `affine` map. A trial weighs
-    1 / (n + 1) of its class of n. The paper's sources leave the remainder above the last score;
-    here half of it lies at either end and a score at the middle of its own step, so that
-    exchanging the classes turns the sign of every LLR and changes nothing else.
+    The quantiles of the scores, with equally weighted classes, become those of the mixture of N(-v
+    / 2, v) and N(v / 2, v), whose variance v gives the Cllr of the `affine` map. A trial has the
+    weight 1 / (n + 1) in its class of n. The paper's sources leave the remainder above the last
+    score; here half of it lies at either end and a score at the middle of its own step, so that
+    exchanging the classes negates every LLR and changes nothing else.
     """
     cost = cllr(affine(bona_fide), affine(spoof))
     sigma = bi_gaussian_sigma(cost)
@@ -138,7 +138,7 @@ def _bi_gaussianise(affine: LlrMap, bona_fide: Floats, spoof: Floats) -> LlrMap:
     scores, index = np.unique(both, return_inverse=True)
     steps = np.bincount(index, weights)
     remainder = 1 - steps.sum()
-    # Of each distinct score, between 0 and 1, with both classes of one weight.
+    # For each distinct score, between 0 and 1, with equally weighted classes.
     levels = remainder / 2 + np.cumsum(steps) - steps / 2
     lowest = _mixture_quantile(levels[0], sigma)
     highest = _mixture_quantile(levels[-1], sigma)
@@ -147,7 +147,7 @@ def _bi_gaussianise(affine: LlrMap, bona_fide: Floats, spoof: Floats) -> LlrMap:
     llrs = np.linspace(lowest, highest, KNOTS)
     levels_of_knots = [_mixture_cdf(llr, sigma) for llr in llrs]
     knots = np.interp(levels_of_knots, levels, scores)
-    # Rounding: knots of dense scores may coincide.
+    # Knots of dense scores may coincide after rounding.
     rises = np.append(True, np.diff(knots) > 0)
     return LlrMap(
         affine.scale,
@@ -158,22 +158,22 @@ def _bi_gaussianise(affine: LlrMap, bona_fide: Floats, spoof: Floats) -> LlrMap:
 
 
 def bi_gaussian_cllr(sigma: float) -> float:
-    """Return the Cllr in bits of a perfectly calibrated system of Gaussians, by integration.
+    """Return the Cllr in bits of a perfectly calibrated Gaussian system, by integration.
 
     Args:
         sigma: Standard deviation of the LLRs of either class, whose means are +-sigma ** 2 / 2.
     """
-    # To 9 deviations the trapezoidal rule has 9 digits: the integrand is smooth and vanishes.
+    # Up to 9 deviations, the trapezoidal rule has 9 digits: the integrand is smooth and vanishes.
     deviations = np.linspace(-9, 9, 361)
     densities = np.exp(-(deviations**2) / 2)
     llrs = sigma**2 / 2 + sigma * deviations
     costs = np.logaddexp(0, -llrs) / math.log(2)
-    # The densities' sum stands for the distance of the points and the norm of a Gaussian.
+    # Dividing by the sum of the densities accounts for spacing and normalisation.
     return float(densities @ costs / densities.sum())
 
 
 def bi_gaussian_sigma(cost: float) -> float:
-    """Return the deviation of the perfectly calibrated system of Gaussians that has a Cllr."""
+    """Return the deviation of the perfectly calibrated Gaussian system with this Cllr."""
     # Cllr falls with sigma, from 1 to 1e-9 at 12.5.
     return _bisect(lambda sigma: cost - bi_gaussian_cllr(sigma), 1e-6, 20.0)
 
@@ -191,7 +191,7 @@ def _mixture_quantile(level: float, sigma: float) -> float:
 
 
 def _bisect(rising: Callable[[float], float], low: float, high: float) -> float:
-    """Return the root of a rising function between two numbers, to the last bit."""
+    """Return the root of an increasing function between two numbers, to the last bit."""
     while low < (middle := (low + high) / 2) < high:
         if rising(middle) < 0:
             low = middle

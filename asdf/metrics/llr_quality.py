@@ -1,7 +1,7 @@
-"""Whether likelihood ratios mean what they say: Tippett, ECE, reliability, Cllr's parts, devPAV.
+"""Quality of likelihood ratios: Tippett, ECE, reliability, Cllr's parts, devPAV.
 
-Invariant: scores are read as natural-log likelihood ratios of bona fide against spoof; nothing here
-maps them first, so that scores of a network without a calibration look as bad as they are.
+Invariant: scores are read as natural-log likelihood ratios of bona fide against spoof, without any
+mapping, so uncalibrated scores look as bad as they are.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ _BINS = 10
 
 @dataclass(frozen=True, eq=False)
 class Tippett:
-    """Shares of both classes whose likelihood ratio is at least a value.
+    """Proportions of both classes whose likelihood ratio is at least a value.
 
     Meuwly, PhD thesis, University of Lausanne, 2001, after Tippett et al., Journal of the Forensic
     Science Society 8, 1968.
 
     Attributes:
-        bona_fide, spoof: Natural-log likelihood ratios in ascending order. The share of a class
-            with an LLR of at least entry i is (size - i) / size.
-        misleading_bona_fide: Share of bona fide trials with an LLR below 0.
-        misleading_spoof: Share of spoof trials with an LLR above 0.
+        bona_fide, spoof: Natural-log likelihood ratios in ascending order. The proportion of a
+            class with an LLR of at least entry i is (size - i) / size.
+        misleading_bona_fide: Proportion of bona fide trials with an LLR below 0.
+        misleading_spoof: Proportion of spoof trials with an LLR above 0.
     """
 
     bona_fide: Floats
@@ -52,16 +52,16 @@ class Tippett:
 
 @dataclass(frozen=True, eq=False)
 class EmpiricalCrossEntropy:
-    """Bits that are missing on average to the truth after a trial's ratio, over the prior odds.
+    """The mean missing information in bits after a trial's ratio, as a function of prior odds.
 
     Ramos and Gonzalez-Rodriguez, "Reliable support: measuring calibration of likelihood ratios",
-    Forensic Science International 230, 2013. At prior odds of 1 they are Cllr and min Cllr.
+    Forensic Science International 230, 2013. At prior odds of 1, these are Cllr and min Cllr.
 
     Attributes:
         log10_odds: Prior odds of bona fide, as log10, (priors,).
-        llrs: Cross-entropy in bits with the ratios as they are, (priors,).
-        calibrated: The same after PAV on these very trials: the lowest that a rising map reaches.
-        reference: The same with ratios of 1, which say nothing.
+        llrs: Cross-entropy in bits of the ratios as given, (priors,).
+        calibrated: Cross-entropy after PAV on the same trials, the minimum over increasing maps.
+        reference: Cross-entropy with ratios of 1, which carry no information.
     """
 
     log10_odds: Floats
@@ -86,7 +86,7 @@ class EmpiricalCrossEntropy:
 def _cross_entropies(bona_fide: Floats, spoof: Floats, log10_odds: Floats) -> Floats:
     """Return the cross-entropy in bits for each prior."""
     values = []
-    # One prior after the other: of all at once, large sets would take gigabytes.
+    # One prior at a time, since all at once would take gigabytes for large sets.
     for log_odds in (LN10 * log10_odds).tolist():
         prior = 1 / (1 + math.exp(-log_odds))
         misses = np.logaddexp(0, -(bona_fide + log_odds)).mean()
@@ -97,12 +97,12 @@ def _cross_entropies(bona_fide: Floats, spoof: Floats, log10_odds: Floats) -> Fl
 
 @dataclass(frozen=True)
 class ReliabilityBin:
-    """Trials whose stated probabilities of bona fide are alike.
+    """Trials with similar stated probabilities of bona fide.
 
     Attributes:
-        predicted: Mean probability that was stated.
-        observed: Share of bona fide trials.
-        low, high: 95 % interval of the share, of independent trials.
+        predicted: Mean stated probability.
+        observed: Proportion of bona fide trials.
+        low, high: Ends of the 95 % interval of the proportion, for independent trials.
         trials: Number of trials.
     """
 
@@ -116,8 +116,8 @@ class ReliabilityBin:
 def reliability(curve: DetCurve, bins: int = _BINS) -> list[ReliabilityBin]:
     """Return how often trials are bona fide, by the probability that their ratios state.
 
-    The prior is the proportion of bona fide trials of the set itself, so that the shares need no
-    weights. Bins are of equal width; those without trials are left out.
+    The prior is the proportion of bona fide trials in the set, so the proportions need no weights.
+    Bins have equal width; empty ones are left out.
 
     DeGroot and Fienberg, "The comparison and evaluation of forecasters", The Statistician 32, 1983;
     intervals as `proportion_bounds`.
@@ -145,10 +145,10 @@ class LlrQuality:
 
     Attributes:
         cllr: Cost of the ratios in bits.
-        min_cllr: Part of it that no rising map of the scores would take away: discrimination.
-        cllr_cal: Rest of it, which a better calibration would take away.
-        dev_pav: Mean distance of the ratios to their PAV map, in log10; None where PAV has no
-            finite ratio, as of classes that do not overlap.
+        min_cllr: Part of it that remains after the best increasing map: discrimination.
+        cllr_cal: Remaining part, which better calibration would remove.
+        dev_pav: Mean distance of the ratios to their PAV map, in log10; None if PAV has no finite
+            ratio, as for classes that do not overlap.
     """
 
     cllr: float
@@ -175,11 +175,11 @@ def llr_quality(curve: DetCurve) -> LlrQuality:
 
 
 def dev_pav(curve: DetCurve) -> float | None:
-    """Return the mean distance between ratios and their PAV map, in log10; None: none is finite.
+    """Return the mean distance between ratios and their PAV map, in log10; None if none is finite.
 
-    It is the area between the map and the line of equal ratios over the map's finite part, divided
-    by its width: Vergeer et al., "Measuring calibration of likelihood-ratio systems: a comparison
-    of four metrics, including a new metric devPAV", Forensic Science International 321, 2021.
+    It is the area between the map and the identity line over the map's finite part, divided by its
+    width: Vergeer et al., "Measuring calibration of likelihood-ratio systems: a comparison of four
+    metrics, including a new metric devPAV", Forensic Science International 321, 2021.
     """
     llrs = np.concatenate([curve.bona_fide, curve.spoof]) / LN10
     mapped = np.concatenate(pav_llrs(curve)) / LN10
@@ -194,7 +194,7 @@ def dev_pav(curve: DetCurve) -> float | None:
     widths = np.diff(x)
     sides = np.abs(above)
     before, after = sides[:-1], sides[1:]
-    # A line that crosses that of equal ratios leaves two triangles, else a trapezoid.
+    # A line that crosses the identity leaves two triangles, else a trapezoid.
     crosses = above[:-1] * above[1:] < 0
     sums = np.where(before + after > 0, before + after, 1)
     triangles = (before**2 + after**2) / sums

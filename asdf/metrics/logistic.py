@@ -1,7 +1,8 @@
 """Logistic regression of the class of trials on the scores of one or several systems.
 
-Invariant: both classes weigh as the prior says, however many trials they have, and the solution is
-the minimum of a convex loss: it does not depend on the order of trials or systems, up to rounding.
+Invariant: the weights of the classes are given by the prior, however many trials they have, and the
+solution is the minimum of a convex loss, independent of the order of trials or systems up to
+rounding.
 
 Source: Brümmer, FoCal, "Tools for fusion and calibration of automatic speaker detection systems",
 2005: prior-weighted logistic regression.
@@ -17,7 +18,7 @@ from asdf.arrays import Flags, Floats
 from asdf.errors import AsdfError
 
 _MAX_STEPS = 200
-# Of the spread of the combined scores: classes that touch up to rounding are apart.
+# Tolerance relative to the spread of the combined scores: touching classes count as separate.
 _TOUCHING = 1e-9
 
 
@@ -29,36 +30,35 @@ def fit_weights(
 ) -> tuple[list[float], float]:
     """Return weights and offset of the LLR with the lowest prior-weighted logistic loss.
 
-    With LLR = weights @ scores + offset and t = log(prior / (1 - prior)) the loss is the sum of
+    With LLR = weights @ scores + offset and t = log(prior / (1 - prior)), the loss is the sum of
     prior times the mean of log(1 + exp(-LLR - t)) over the bona fide trials and 1 - prior times
     that of log(1 + exp(LLR + t)) over the spoofs; with prior 0.5 it is Cllr. Newton's method
     minimises it. Systems whose scores are multiples of each other share their weight.
 
-    Where the weighted scores of no bona fide trial lie below those of a spoof, the loss has no
-    minimum: the steeper, the better. The targets of the two classes are then not 1 and 0 but
-    (n + 1) / (n + 2) and 1 / (n + 2), as of classes with one more trial of either kind (Platt,
-    "Probabilistic outputs for support vector machines", 1999): n trials without an error are no
-    evidence for more.
+    If the weighted scores separate the classes, the loss has no minimum, since steeper is always
+    better. The targets of the two classes are then not 1 and 0 but (n + 1) / (n + 2) and 1 / (n +
+    2), as for classes with one more trial of either kind (Platt, "Probabilistic outputs for support
+    vector machines", 1999): n trials without an error are no evidence for more.
 
     Args:
-        bona_fide_BS, spoof_PS: finite scores of the trials of each class, by S systems.
+        bona_fide_BS, spoof_PS: Finite scores of the trials of each class, by S systems.
         prior: Prior of bona fide.
-        pseudo: Weight of pseudo-data, of that of all trials: each trial counts in either class as
-            well, by an equal part of half of it (Morrison and Poh, 2018). The loss then always has
-            a minimum.
+        pseudo: Weight of pseudo-data relative to that of all trials: each trial also counts in both
+            classes, with an equal part of half of it (Morrison and Poh, 2018). The loss then always
+            has a minimum.
 
     Raises:
-        AsdfError: all scores of a system are alike.
+        AsdfError: all scores of a system are equal.
     """
     scores_NS = np.concatenate([bona_fide_BS, spoof_PS])
     class_sizes = [len(bona_fide_BS), len(spoof_PS)]
     sizes = np.repeat(class_sizes, class_sizes)
     is_bona_fide = np.arange(len(scores_NS)) < len(bona_fide_BS)
-    # Scores of any size lead to the same problem; centres and spreads are put back at the end.
+    # Scores are standardised, so their scale does not matter, and the solution is mapped back.
     columns = []
     scales = []
     for column in scores_NS.T:
-        # Contiguous, so that numpy adds them up in the same order whatever the number of systems.
+        # Contiguous, so that numpy sums in the same order for any number of systems.
         contiguous = np.ascontiguousarray(column)
         centre = float(contiguous.mean())
         spread = float(contiguous.std())
@@ -88,17 +88,17 @@ def fit_weights(
     if any(_are_apart(column, is_bona_fide) for column in scores_NS.T):
         return _put_back(fit(cautious).tolist(), scales)
     solution = fit(certain)
-    # No system alone, but all together: then the steps of the fit end without a minimum.
+    # Only all systems together separate the classes, so the fit ends without a minimum.
     if len(columns) > 1 and _are_apart(inputs @ solution, is_bona_fide, _TOUCHING):
         solution = fit(cautious)
     return _put_back(solution.tolist(), scales)
 
 
 def _are_apart(scores: Floats, is_bona_fide: Flags, tolerance: float = 0.0) -> bool:
-    """Whether a threshold separates the classes, also the wrong way round.
+    """Whether a threshold separates the classes, in either direction.
 
     Args:
-        tolerance: Tolerance of what overlaps, as a proportion of the spread of the scores.
+        tolerance: Tolerated overlap, as a proportion of the spread of the scores.
     """
     bona_fide = scores[is_bona_fide]
     spoof = scores[~is_bona_fide]
@@ -124,34 +124,35 @@ def _minimise(inputs: Floats, targets: Floats, weights: Floats, shift: float) ->
     It is convex, and Newton's method with a line search finds its minimum.
 
     Args:
-        inputs: (trials, S + 1), the last column ones; `targets` and `weights`: (trials,).
+        inputs: Inputs (trials, S + 1) with a last column of ones; `targets` and `weights` are
+            (trials,).
     """
 
     def loss(candidate: Floats) -> float:
         logits = inputs @ candidate + shift
         return float(weights @ (np.logaddexp(0, logits) - targets * logits))
 
-    # Posteriors of one half: there the curvature is largest, and the first step not too long.
+    # Start at posteriors of one half, where the curvature is largest and the first step short.
     solution = np.zeros(inputs.shape[1])
     solution[-1] = -shift
     for _ in range(_MAX_STEPS):
         logits = inputs @ solution + shift
-        # The sigmoid by its tangent does not overflow.
+        # Writing the sigmoid with tanh avoids overflow.
         posteriors = 0.5 * (1 + np.tanh(logits / 2))
         gradient = inputs.T @ (weights * (posteriors - targets))
         variances = weights * posteriors * (1 - posteriors)
         curvature = (inputs * variances[:, None]).T @ inputs
-        # Not solve(): where all posteriors round to 0 or 1, the curvature is singular.
+        # Not solve(), since the curvature is singular if all posteriors round to 0 or 1.
         step = np.linalg.lstsq(curvature, gradient, rcond=None)[0]
         gain = float(gradient @ step)
-        # A step is about as long as the root of its gain: 1e-13, where rounding takes over.
+        # A step is about as long as the root of its gain: 1e-13, where rounding dominates.
         if gain < 1e-26:
             break
-        # So near the end the loss no longer shows the difference, and a full step is the best one.
+        # Near the end, the loss no longer shows the difference, and a full step is best.
         length = 1.0
         if gain > 1e-12:
             current = loss(solution)
-            # Armijo's rule: a step has to gain a ten-thousandth of what the slope promises.
+            # Armijo's rule: a step must gain a ten-thousandth of what the slope promises.
             required = 1e-4 * gain
             while loss(solution - length * step) > current - length * required:
                 length /= 2

@@ -1,7 +1,7 @@
-"""The metrics of a summary, each with its names and its unit; tables of all kinds draw on it.
+"""The metrics of a summary with names and units, from which all kinds of tables are built.
 
-Invariant: a metric has the same name, unit and order in every output. Text is rounded to what
-people read; files for programs have all digits, those of the official packages among them.
+Invariant: a metric has the same name, unit and order in every output. Text is rounded for reading;
+files for programs have all digits, including those of the official packages.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Metric(Column):
     """A column of the pooled trials of a system.
 
     Attributes:
-        of: reads the value from a summary; None where it is not defined.
+        of: Function that reads the value from a summary; None if it is undefined.
     """
 
     of: Callable[[Summary], float | None]
@@ -27,24 +27,24 @@ class Metric(Column):
 
 
 def _soft(value: Callable[[Summary], float]) -> Callable[[Summary], float | None]:
-    """Return a metric of scores, which is not defined where they are decisions."""
+    """Return a metric of scores, which is undefined if the scores are decisions."""
     return lambda summary: None if summary.is_hard else value(summary)
 
 
 def _threshold(summary: Summary) -> float | None:
-    # That between the decisions 1 and 0 says nothing.
+    # A threshold between the decisions 1 and 0 has no meaning.
     if summary.decisions is None or summary.is_hard:
         return None
     return summary.decisions.threshold.value
 
 
 def _rate(key: str, name: str, of: Callable[[Summary], float | None]) -> Metric:
-    """Return an error rate, in per cent with three decimals, in papers with two."""
+    """Return an error rate, in per cent with three decimals, or two in papers."""
     return Metric(key=key, name=name, of=of, percent=True, digits=3, paper_digits=2)
 
 
 def _threshold_of(key: str, name: str, of: Callable[[Summary], float | None]) -> Metric:
-    """Return a threshold, which no system is better by."""
+    """Return a column for a threshold, by which systems are not ranked."""
     return Metric(key=key, name=name, of=of, in_papers=False, lower_is_better=None)
 
 
@@ -100,7 +100,7 @@ def intervals_of(metric: Metric, summary: Summary) -> dict[str, Interval]:
             "speakers": decisions.speaker_intervals.get(metric.key),
         }
     else:
-        # Intervals of scores have a field for each metric that is drawn.
+        # Intervals of scores have a field for each bootstrapped metric.
         drawn = {
             "trials": getattr(summary.intervals, metric.key, None),
             "speakers": getattr(summary.speaker_intervals, metric.key, None),
@@ -114,7 +114,7 @@ def metric_columns(
     """Return a column for each metric that any of the summaries has.
 
     Args:
-        leading: metric -> index of the system that is significantly the best by it (see
+        leading: Index of the system that is significantly the best by each metric (see
             `several_systems.leaders`).
     """
     columns = []

@@ -8,7 +8,7 @@ import numpy as np
 
 
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float | None:
-    """Return Spearman's rank correlation, ties with their mean rank; None without a spread."""
+    """Return Spearman's rank correlation, with mean ranks for ties; None without a spread."""
     ranks = [_ranks(first), _ranks(second)]
     if any(np.ptp(values) == 0 for values in ranks):
         return None

@@ -1,8 +1,8 @@
-"""Replicates of a set of trials: how often each trial, or a trial of each block, is drawn.
+"""Bootstrap replicates of a set of trials: how often each trial, or block, is drawn.
 
-Invariant: a replicate's EER is the official one of the trials written out as often as they were
-drawn. Repeats of one trial are steps of the DET curve too, so the point of equal rates may lie
-between them; it is located by counting.
+Invariant: a replicate's EER equals the official one of the trials repeated as often as drawn.
+Repetitions of a trial are also steps of the DET curve, so the point of equal rates may lie between
+them; it is located by counting.
 """
 
 from __future__ import annotations
@@ -17,21 +17,22 @@ from asdf.errors import AsdfError
 from asdf.metrics.costs import ASVSPOOF5, DetectionCost
 from asdf.metrics.detection import Blocks, Counts, Weights
 
-# Up to this many trials are drawn one by one in the time of one binomial number.
+# Up to this many trials are drawn one by one in the time of one binomial draw.
 _SMALL_BLOCK = 12
-# Numbers that are in memory at a time: replicates of a million trials would take gigabytes.
+# Numbers in memory at a time, since replicates of a million trials would take gigabytes.
 _NUMBERS_AT_ONCE = 2_000_000
 
 
 def weighted_metrics(bona_fide: Counts, spoof: Counts, cost: DetectionCost = ASVSPOOF5) -> Floats:
-    """Return EER and minDCF of replicates of which only the counts of each block are known.
+    """Return EER and minDCF of replicates from the counts of each block.
 
     Args:
-        bona_fide, spoof: (replicates, blocks), each row with at least one trial of each class.
+        bona_fide, spoof: Counts (replicates, blocks), each row with at least one trial of each
+            class.
 
     Returns:
-        (2, replicates): the values of `eer` and `min_dcf` for the trials written out, to the last
-        bit of the EER.
+        Values of `eer` and `min_dcf` for the repeated trials, (2, replicates), exact to the last
+        bit for the EER.
     """
     missed = _running_total(bona_fide)
     rejected = _running_total(spoof)
@@ -52,7 +53,8 @@ def weighted_eers(blocks: Blocks, bona_fide: Counts, spoof: Counts) -> Floats:
     """Return the EER of replicates, (replicates,), from how often each trial is drawn.
 
     Args:
-        bona_fide, spoof: (replicates, trials of the class), each row with at least one trial.
+        bona_fide, spoof: Counts (replicates, trials of the class), each row with at least one
+            trial.
     """
     of_bona_fide = _sum_blocks(blocks.of_bona_fide, bona_fide, blocks.count)
     of_spoof = _sum_blocks(blocks.of_spoof, spoof, blocks.count)
@@ -69,21 +71,21 @@ def _sum_blocks(block: Indices, weights: Counts, blocks: int) -> Counts:
 
 
 def _running_total(counts: Counts) -> Counts:
-    """Return how many trials lie in the first 0, 1, ... blocks: (replicates, blocks + 1)."""
+    """Return the number of trials in the first 0, 1, ... blocks: (replicates, blocks + 1)."""
     none_and_counts = np.pad(counts, ((0, 0), (1, 0)))
     return none_and_counts.cumsum(axis=1)
 
 
 def _equal_error_rates(missed: Counts, rejected: Counts) -> Floats:
-    """Return the EER of each replicate from its counts at the ends of blocks, in whole numbers.
+    """Return the EER of each replicate from its counts at the ends of blocks, in integers.
 
     The curve crosses frr = far inside the first block whose end has frr >= far: along its bona fide
-    trials (misses grow) or, if they do not suffice, along its spoof trials.
+    trials (misses grow) or, if these do not suffice, along its spoof trials.
     """
     all_bona_fide = missed[:, -1:]
     all_spoof = rejected[:, -1:]
     accepted = all_spoof - rejected
-    # frr - far, times both numbers of trials: rates that are rounded may cross a trial too early.
+    # frr - far times both numbers of trials, since rounded rates may cross one trial too early.
     excess = missed * all_spoof - accepted * all_bona_fide
     end = (excess >= 0).argmax(axis=1)[:, None]
     start = end - 1
@@ -97,7 +99,7 @@ def _equal_error_rates(missed: Counts, rejected: Counts) -> Floats:
     lack_at_spoofs = lack - bona_fide_in_block * all_spoof
     spoof_steps = -(-lack_at_spoofs // all_bona_fide)
     is_among_bona_fide = bona_fide_steps <= bona_fide_in_block
-    # The EER is at that trial or at the one before it, whichever has the closer rates.
+    # The EER is at that trial or the one before, whichever has the closer rates.
     last_two = np.array([-1, 0])
     missed_near = missed_before + bona_fide_steps + last_two
     missed_near = np.where(is_among_bona_fide, missed_near, missed_after)
@@ -116,10 +118,10 @@ def _take_blocks(counts: Counts, block: Indices) -> Counts:
 
 
 def block_draws(blocks: Blocks, replicates: int, rng: np.random.Generator) -> Iterator[Weights]:
-    """Draw trials with replacement, which makes the counts of blocks multinomial.
+    """Draw trials with replacement; counts of blocks are then multinomial.
 
     Yields:
-        counts of each block, (some replicates, blocks).
+        Counts of each block, (some replicates, blocks).
     """
     counts = blocks.counts()
     step = max(1, _NUMBERS_AT_ONCE // blocks.count)
@@ -133,11 +135,11 @@ def block_draws(blocks: Blocks, replicates: int, rng: np.random.Generator) -> It
 def _multinomial(counts: Counts, replicates: int, rng: np.random.Generator) -> Counts:
     """Draw all trials with replacement from blocks of `counts` (blocks,) trials.
 
-    A binomial number for each block takes longer than drawing the trials of a small block one by
-    one. So the small blocks share one number, and its trials are dealt out among them.
+    A binomial draw for each block takes longer than drawing the trials of a small block one by one,
+    so small blocks share one draw, whose trials are distributed among them.
 
     Returns:
-        the counts of the blocks, (replicates, blocks).
+        Counts of the blocks, (replicates, blocks).
     """
     large = np.flatnonzero(counts > _SMALL_BLOCK)
     small = np.flatnonzero(counts <= _SMALL_BLOCK)
@@ -148,7 +150,7 @@ def _multinomial(counts: Counts, replicates: int, rng: np.random.Generator) -> C
     drawn = rng.multinomial(all_trials, shares, size=replicates)
     result = np.empty((replicates, counts.size), np.int64)
     for row, trials in zip(result, drawn[:, -1], strict=True):
-        # Without small blocks none of their trials is drawn, but a range must not be empty.
+        # Without small blocks, none of their trials is drawn, but a range must not be empty.
         indices = rng.integers(max(1, all_small), size=trials)
         row[:] = np.bincount(block_of_trial[indices], minlength=counts.size)
     result[:, large] = drawn[:, :-1]
@@ -170,7 +172,7 @@ def trial_draws(
 
 
 def times_drawn(count: int, rng: np.random.Generator) -> Counts:
-    """Draw `count` of `count` things with replacement; return how often each is drawn."""
+    """Draw `count` of `count` items with replacement; return how often each is drawn."""
     return np.bincount(rng.integers(count, size=count), minlength=count)
 
 
@@ -195,8 +197,8 @@ def speaker_block_draws(
 ) -> Iterator[Weights]:
     """Yield counts of each block, (some replicates, blocks), in the draws of `speaker_draws`.
 
-    How many trials each speaker has in each block is counted once, so the cost of a replicate grows
-    with the number of such pairs, not of trials.
+    The trials of each speaker in each block are counted once, so the cost of a replicate is
+    proportional to the number of such pairs, not of trials.
     """
     classes = _SpeakersOfClasses(labels, speakers)
     bona_fide = _Pairs(blocks.of_bona_fide, classes.bona_fide, blocks.count)
@@ -212,10 +214,10 @@ def speaker_block_draws(
 
 
 def speakers_of_fewer_class(labels: AnyIntegers, speakers: Sequence[str]) -> int:
-    """Return how many speakers the class with fewer of them has; at least 2."""
+    """Return the number of speakers in the class with fewer of them; at least 2."""
     names = np.asarray(speakers)
     counts = [np.unique(names[labels == label]).size for label in (0, 1)]
-    # A class of one speaker has no spread over speakers, but that of the other class is known.
+    # A class with one speaker has no spread over speakers, but that of the other class is known.
     return max(2, min(counts))
 
 
@@ -238,7 +240,7 @@ class _SpeakersOfClasses:
     def draw(self, replicates: int, rng: np.random.Generator) -> Iterator[Counts]:
         """Yield how often each speaker is drawn, (speakers,).
 
-        A draw that lacks a class has no EER and is drawn again.
+        A draw that lacks a class has no EER and is repeated.
         """
         has_bona_fide = np.bincount(self.bona_fide, minlength=self._count) > 0
         has_spoof = np.bincount(self.spoof, minlength=self._count) > 0
@@ -255,12 +257,12 @@ class _Pairs:
     """The pairs (block, speaker) of one class's trials, in the order of blocks.
 
     Attributes:
-        speakers, trials: (pairs,), the speaker of each pair and how many trials it has.
+        speakers, trials: Speaker and number of trials of each pair, (pairs,).
     """
 
     def __init__(self, block: Indices, speaker: Indices, blocks: int) -> None:
         base = int(speaker.max()) + 1
-        # A pair as one number: np.unique takes far longer over rows of two.
+        # A pair as one number, since np.unique takes far longer with rows of two.
         pairs, self.trials = np.unique(block * base + speaker, return_counts=True)
         block_of_pair, self.speakers = np.divmod(pairs, base)
         self._filled, self._starts = np.unique(block_of_pair, return_index=True)
@@ -270,12 +272,13 @@ class _Pairs:
         """Count the trials of each block, (replicates, blocks).
 
         Args:
-            times: (replicates, speakers), how often each speaker is drawn.
+            times: Number of times that each speaker is drawn, (replicates, speakers).
         """
         result = np.zeros((len(times), self._blocks), np.int64)
-        # A row at a time: it stays in the cache.
+        # One row at a time, which stays in the cache.
         for row, drawn in zip(result, times, strict=True):
             weights = drawn[self.speakers] * self.trials
-            # Of a block without pairs, reduceat would return the next one's first: it is left out.
+            # For a block without pairs, reduceat would return the next one's first, so it is left
+            # out.
             row[self._filled] = np.add.reduceat(weights, self._starts)
         return result

@@ -1,10 +1,10 @@
 """The metrics of a system on a set, pooled and by attack, codec and other conditions.
 
-Invariant: a condition is never of one class alone. Where a column tells spoofs apart only, as
-'attack' does, the spoofs of each value are compared with all bona fide trials. Where bona fide
-trials have its values as well, as those of a codec, spoofs are compared with the bona fide trials
-of the same value, and a value that only one class has is left out and named in a finding. The
-package of ASVspoof 2021 does the same for what it calls factors of 'spoof' and of 'both'.
+Invariant: a condition always has both classes. If only spoofs have values of a column, such as
+'attack', the spoofs of each value are compared with all bona fide trials. If bona fide trials have
+its values as well, such as codecs, spoofs are compared with bona fide trials of the same value, and
+a value of only one class is left out and named in a finding. The package of ASVspoof 2021 does the
+same for its factors of 'spoof' and of 'both'.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from asdf.trials.score_file import Scores
 
 _SHOWN = 8
 FEW = 20
-"""An EER over fewer trials of a class than this moves by more than 5 % with one of them."""
+"""Number of trials below which one trial changes an EER by more than 5 %."""
 
 BonaFide = Literal["all", "same"]
-"""The bona fide trials that spoofs of a condition are compared with: all, or those of its value."""
+"""The bona fide trials for comparison with spoofs of a condition: all, or of its value."""
 
 
 @dataclass(frozen=True)
@@ -89,16 +89,16 @@ def result_of(curve: DetCurve, cost: DetectionCost = ASVSPOOF5) -> Result:
 
 
 JOINED = "+"
-"""Joins the names of columns whose values are conditions together, as in gender+language."""
+"""Separator of joined column names, whose values together are conditions: gender+language."""
 _BETWEEN = " / "
 
 
 def joined_columns(
     columns: Mapping[str, Sequence[str]], names: Sequence[str]
 ) -> dict[str, Sequence[str]]:
-    """Return the columns and those that names such as 'gender+language' join.
+    """Return the columns, with those that names such as 'gender+language' join.
 
-    A trial has a joined value where each of its columns has one.
+    A trial has a joined value if all of these columns have one.
     """
     known = dict(columns)
     for name in names:
@@ -122,13 +122,13 @@ def by_condition(
     """Return the metrics of each condition: the spoofs of each value, in alphabetical order.
 
     Args:
-        values: the attack, codec, ... of each trial.
-        bona_fide: 'all' compares them with all bona fide trials, as results by attack are
-            published; 'same' with those of the same value, as for codecs, without values that only
-            one class has.
+        values: Value of each trial, such as its attack or codec.
+        bona_fide: Choice of the bona fide trials: 'all', as in published results by attack, or
+            'same' for those of the same value, as for codecs, without values that only one class
+            has.
 
     Raises:
-        AsdfError: there is no bona fide or no spoof trial, or a score is not finite.
+        AsdfError: there are no bona fide or no spoof trials, or a score is not finite.
 
     Examples:
         >>> from asdf.evaluation import Scores, by_condition
@@ -162,8 +162,8 @@ def condition_trials(
     """Return the scores of the bona fide trials and of the spoofs of one condition.
 
     Args:
-        column: (trials,), of which the spoofs of `value` are taken.
-        bona_fide: See `by_condition`.
+        column: Values (trials,), from which the spoofs of `value` are selected.
+        bona_fide: Choice of the bona fide trials, as in `by_condition`.
     """
     is_of_value = column == value
     spoof = scores.scores[(scores.labels == 0) & is_of_value]
@@ -177,9 +177,9 @@ class Condition:
     """The result of one value of one column.
 
     Attributes:
-        bona_fide: Bona fide trials that its spoofs are compared with.
-        interval: Interval of the EER, over trials; None where it was not requested.
-        decisions: Decisions at the threshold of the system; None where it has none.
+        bona_fide: Choice of the bona fide trials that its spoofs are compared with.
+        interval: Interval of the EER over trials; None if it was not requested.
+        decisions: Decisions at the threshold of the system; None if it has none.
     """
 
     column: str
@@ -191,13 +191,13 @@ class Condition:
 
     @property
     def few(self) -> bool:
-        """Whether a class has too few trials for its EER to say anything of the condition."""
+        """Whether a class has too few trials for a meaningful EER of the condition."""
         return min(self.result.bona_fide, self.result.spoof) < FEW
 
 
 @dataclass(frozen=True)
 class Average:
-    """The means over the conditions of a column, each counting the same; `eer` is a fraction."""
+    """The means over the conditions of a column, with equal weights; `eer` is a fraction."""
 
     eer: float
     min_dcf: float
@@ -240,17 +240,16 @@ def conditions_of(
     seed: int = 0,
     threshold: float | None = None,
 ) -> tuple[list[Condition], list[Finding]]:
-    """Return the conditions of one column, sorted by value, and a finding about values left out.
+    """Return the conditions of one column, sorted by value, and a finding about omitted values.
 
-    With fewer than two values, the `-` of bona fide trials counting as one, there are no
-    conditions.
+    With fewer than two values, including the `-` of bona fide trials, there are no conditions.
 
     Args:
-        values: the value of each trial, '' where it is not known.
-        replicates: Replicates of the bootstrap of each EER; 0: no intervals.
-        threshold: Threshold of the decisions; None: there are none.
+        values: Value of each trial, '' if unknown.
+        replicates: Number of replicates of the bootstrap of each EER; 0 for no intervals.
+        threshold: Threshold of the decisions; None for no decisions.
     """
-    # The known values of either class; they are empty where the corpus has no such column.
+    # The known values of each class, which are empty if the corpus has no such column.
     of_classes: tuple[set[str], set[str]] = (set(), set())
     for value, label in zip(values, scores.labels.tolist(), strict=False):
         if value:
@@ -299,6 +298,6 @@ def trials_of(condition: Condition, scores: Scores, values: Sequence[str]) -> tu
     """Return the scores of the (bona fide, spoof) trials of a condition.
 
     Args:
-        values: See `conditions_of`.
+        values: Value of each trial, as in `conditions_of`.
     """
     return condition_trials(scores, np.asarray(values), condition.value, condition.bona_fide)

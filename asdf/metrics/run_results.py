@@ -1,8 +1,8 @@
-"""The results of a run: a row per system or epoch and evaluation set, as text and for programs.
+"""The results of a run: a row per system or epoch and evaluation set, as text and JSON.
 
-Invariant: `results.txt` and `results.json` hold the same rows, each file is written whole, and JSON
-has all digits, which the text rounds. EERs are fractions everywhere but in the text, and each is
-named with how it was scored.
+Invariant: `results.txt` and `results.json` hold the same rows, each file is written atomically, and
+JSON has all digits, which the text rounds. EERs are fractions except in the text, and each is shown
+with how it was scored.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from asdf.trials.how_scored import NOT_KNOWN, HowScored, role_notes
 
 @dataclass(frozen=True)
 class MetricValue:
-    """What `network.validation_metric` computes of a set, where it is not the EER."""
+    """The value of `network.validation_metric` on a set, if it is not the EER."""
 
     name: str
     value: float
@@ -33,10 +33,10 @@ class MetricValue:
 
 @dataclass(frozen=True)
 class Row:
-    """One line of a table of results; `scored` holds what is known of how.
+    """A line of a table of results; `scored` holds what is known of the scoring.
 
     Attributes:
-        chosen_by: the metric that networks were chosen by; None for the EER, which `result` has.
+        chosen_by: Metric by which networks were chosen; None for the EER, which `result` has.
     """
 
     epoch: str
@@ -53,8 +53,8 @@ AnyRow = Row | tuple[str, str, Result]
 def results_table(rows: Sequence[AnyRow]) -> str:
     """Return the rows as aligned text, with a header; it ends with a line break.
 
-    A metric that networks were chosen by has a column behind the EER. Below stands of which sets
-    the numbers are not a test.
+    A metric that networks were chosen by has a column after the EER. Notes below name the sets
+    whose results are not a test.
 
     Examples:
         >>> import numpy as np
@@ -91,7 +91,7 @@ def write_results(folder: AnyPath, rows: Sequence[AnyRow]) -> list[dict[str, Any
     Each is written atomically, the same bytes for the same rows.
 
     Returns:
-        The rows as results.json has them.
+        Rows in the form of results.json.
 
     Examples:
         >>> import numpy as np

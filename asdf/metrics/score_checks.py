@@ -1,10 +1,9 @@
-"""What users miss in their scores: turned round, of one class, not finite, tied, of another subset.
+"""Checks of scores: reversed, of one class, not finite, tied, or of another subset.
 
-Invariant: nothing is raised and nothing is changed; each finding says what is wrong, with numbers,
-and what to do. An error leaves the metrics undefined; a warning leaves them defined and most likely
-not what was meant. Of sets whose published numbers cover a part of them, without subsets only a
-number of trials that is exactly a known one leads to a warning: a set of any other size is the
-user's own.
+Invariant: nothing is raised or changed; each finding states the problem, with numbers, and the fix.
+An error leaves the metrics undefined; a warning leaves them defined but probably not as intended.
+For sets whose published results cover only a part, a warning without subset labels requires the
+exact number of trials of a known subset, since a set of any other size is the user's own.
 """
 
 from __future__ import annotations
@@ -23,26 +22,26 @@ from asdf.facts import PUBLISHED
 from asdf.metrics.detection import DetCurve, eer
 from asdf.trials.score_file import missing_class
 
-# A pile of this proportion of the trials at one score is not chance: float32 logits tie in pairs,
-# not in piles.
+# This proportion of trials with one score is not chance: float32 logits tie in pairs, not in
+# masses.
 _PILE = 0.01
-# Ties whose order moves the EER by more than this (0.1 % absolute) decide comparisons of systems.
+# Ties whose order changes the EER by more than this (0.1 % absolute) decide comparisons.
 _MOVED = 0.001
-# Negated scores must do better by this (2 % absolute) to be more than the luck of an untrained
+# Negated scores must be better by this (2 % absolute) to be more than the luck of an untrained
 # network.
 _TURNED = 0.02
-# ... and chance gives bona fide trials such low ranks less often than this.
+# ... and the probability by chance must be below this.
 _CHANCE = 0.05
 
 
 SUBSET = "eval"
 TITLES = {"asvspoof21-la": "ASVspoof 2021 LA", "asvspoof21-df": "ASVspoof 2021 DF"}
-"""Corpora whose keys hold trials of other subsets as well."""
+"""Corpora whose keys also hold trials of other subsets."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong, or looks so."""
+    """A problem or suspicious property of scores."""
 
     level: Literal["error", "warning"]
     message: str
@@ -53,10 +52,10 @@ def check_scores(
     scores: npt.ArrayLike,
     ids: Sequence[str] | None = None,
 ) -> list[Finding]:
-    """Look for what users miss; labels and scores of shape (trials,).
+    """Look for common mistakes in scores; labels and scores of shape (trials,).
 
     Returns:
-        The errors if there are any, since the rest is undefined then, or else the warnings.
+        Errors if there are any, since the rest is then undefined; else warnings.
     """
     labels = np.asarray(labels, dtype=np.int64)
     scores = np.asarray(scores, dtype=np.float64)
@@ -71,7 +70,7 @@ def find_errors(
     scores: Floats,
     ids: Sequence[str] | None = None,
 ) -> list[Finding]:
-    """Look for what leaves the metrics undefined; arguments as for `check_scores`."""
+    """Look for errors that leave the metrics undefined; arguments as in `check_scores`."""
     if not scores.size:
         return [Finding("error", "there is no trial. Was the scoring interrupted?")]
     errors = []
@@ -98,7 +97,7 @@ def find_errors(
 
 
 def find_warnings(curve: DetCurve) -> list[Finding]:
-    """Look for scores that are most likely not what was meant."""
+    """Look for scores that are probably not as intended."""
     warnings = [_turned_round(curve), _tied(curve)]
     return [Finding("warning", message) for message in warnings if message]
 
@@ -110,7 +109,7 @@ def tied_proportion(scores: npt.ArrayLike) -> float:
 
 
 def _shared_proportion(counts: Indices) -> float:
-    """Return it from the number of trials with each score."""
+    """Return the proportion from the number of trials with each score."""
     return float(counts[counts > 1].sum() / counts.sum())
 
 
@@ -118,7 +117,7 @@ def _turned_round(curve: DetCurve) -> str:
     measured, _ = curve.eer()
     if measured <= 0.5:
         return ""
-    # Both are pessimistic about ties, so both may lie above 50 %; a network that knows nothing lies
+    # Both are pessimistic about ties, so both may lie above 50 %; an uninformative network lies
     # near it.
     negated, _ = eer(-curve.bona_fide, -curve.spoof)
     if negated >= 0.5 or measured - negated < _TURNED:
@@ -135,11 +134,11 @@ def _turned_round(curve: DetCurve) -> str:
 
 
 def rank_test(curve: DetCurve) -> float:
-    """Return the probability that bona fide trials rank so low by chance.
+    """Return the probability by chance of such low ranks of bona fide trials.
 
-    The p of the one-sided test of Mann and Whitney by its normal approximation with the correction
-    for ties, which is good from eight trials of each class on and cautious below. That of so high
-    ranks is the one of the curve with its classes exchanged.
+    It is the p-value of the one-sided Mann-Whitney test by its normal approximation with a
+    correction for ties, which is accurate from eight trials of each class on and conservative
+    below. For high ranks, exchange the classes of the curve.
 
     Source: Mann and Whitney, "On a test of whether one of two random variables is stochastically
     larger than the other", Annals of Mathematical Statistics 18, 1947.
@@ -148,21 +147,21 @@ def rank_test(curve: DetCurve) -> float:
     n = curve.spoof.size
     trials = m + n
     _, counts = _values_and_counts(curve)
-    # In float64: the cube of some millions of ties is more than an int64 holds.
+    # In float64, since the cube of some millions of ties exceeds int64.
     ties = (counts.astype(np.float64) ** 3 - counts).sum()
     tied = ties / (trials * (trials - 1))
-    # With all scores tied it is zero, and rounding must not make it less.
+    # With all scores tied, it is zero, and rounding must not make it negative.
     variance = m * n / 12 * max(trials + 1 - tied, 0)
     if variance == 0:
         return 1.0
-    # The pairs in which bona fide is higher, against half of all; 0.5 corrects for continuity.
+    # The pairs in which bona fide is higher, minus half of all; 0.5 corrects for continuity.
     excess = curve.auc() * m * n - m * n / 2 + 0.5
     z = excess / math.sqrt(variance)
     return math.erfc(-z / math.sqrt(2)) / 2
 
 
 def _values_and_counts(curve: DetCurve) -> tuple[Floats, Indices]:
-    """Return the different scores, ascending, and the number of trials with each."""
+    """Return the distinct scores, ascending, and the number of trials with each."""
     scores = curve.thresholds[1:]  # sorted already
     starts = np.flatnonzero(np.diff(scores, prepend=-np.inf))
     return scores[starts], np.diff(starts, append=scores.size)
@@ -179,8 +178,8 @@ def _tied(curve: DetCurve) -> str:
     if pile == 1:
         return ""
     pessimistic, _ = curve.eer()
-    # With the classes exchanged spoof comes first among equals, so ties count as right, and rates
-    # as their complements.
+    # With exchanged classes, spoof comes first among equals, so ties count as correct and rates as
+    # their complements.
     exchanged, _ = eer(curve.spoof, curve.bona_fide)
     optimistic = 1 - exchanged
     is_pile = pile >= max(3, _PILE * counts.sum())
@@ -197,11 +196,11 @@ def _tied(curve: DetCurve) -> str:
 def another_subset(trials: int, subsets: Sequence[str] = ()) -> list[Finding]:
     """Warn if the trials are not the subset that published results use.
 
-    It is judged by subset labels or, without them, by the number of trials.
+    This is decided by subset labels or, without them, by the number of trials.
     """
     if subsets:
         counts = Counter(subsets)
-        # Trials of one subset alone are the published ones, or were chosen by the subset's name.
+        # Trials of a single subset are the published ones, or were selected by the subset's name.
         if SUBSET not in counts or len(counts) == 1:
             return []
         parts = ", ".join(f"{name} {count:,}" for name, count in sorted(counts.items()))

@@ -1,8 +1,8 @@
-"""Several systems on one set: what keeps them from being compared, and which of them is the best.
+"""Several systems on one set: obstacles to their comparison, and the best of them.
 
-Invariant: the lowest number alone is never called the best. A system leads only where the paired
-bootstrap, drawn over speakers where they are known, says at 5 % that the next one is worse on the
-same trials.
+Invariant: the lowest number alone is never called the best. A system leads only if the paired
+bootstrap, over speakers if they are known, shows at 5 % that the next one is worse on the same
+trials.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from asdf.trials.score_file import Scores
 from asdf.trials.trial_list import TrialList
 
 TESTED = ("eer", "min_dcf")
-"""The metrics that `paired_test` compares."""
+"""Metrics that `paired_test` compares."""
 
 ScoresOf = Callable[[int], tuple[Scores, Sequence[str] | None]]
-"""Returns the scores of a system, by its index, and the speaker of each trial if they are known."""
+"""A function from a system's index to its scores, and the trials' speakers if known."""
 
 
 def leaders(results: Sequence[Result], scores_of: ScoresOf, replicates: int) -> dict[str, int]:
     """Return the index of the system that leads by each of `TESTED`.
 
-    A metric is left out where the lowest value is shared, where the systems were not scored on the
-    same trials, where the next system is not worse for sure, and without `replicates`.
+    A metric is left out if the lowest value is shared, if the systems were not scored on the same
+    trials, if the next system is not significantly worse, and without `replicates`.
     """
     if len(results) < 2 or not replicates:
         return {}
     leading = {}
     for metric in TESTED:
         values = [getattr(result, metric) for result in results]
-        # Who is better than the second lowest is taken to be better than all that lie above it.
+        # A system better than the second lowest is assumed to be better than all above it.
         first, second = sorted(range(len(results)), key=values.__getitem__)[:2]
         if values[first] == values[second]:
             continue
@@ -59,7 +59,7 @@ def leading_systems(
 ) -> dict[str, int]:
     """Return the index of the system that leads by each of `TESTED`, see `leaders`.
 
-    Systems that were scored from different lengths have no common best one, decisions no EER.
+    Systems scored from different lengths have no common best one, and decisions have no EER.
     """
     if different_lengths(summaries) or summaries[0].is_hard:
         return {}
@@ -80,7 +80,7 @@ def speakers_of(scores: Scores, trials: TrialList | None) -> list[str] | None:
     speakers = []
     for utterance in scores.ids:
         index = trials.index_of(utterance)
-        # A test over the speakers that are known would leave out the trials of the others.
+        # A test over the known speakers would leave out the trials of the others.
         if index is None or not column[index]:
             return None
         speakers.append(column[index])
@@ -109,7 +109,7 @@ def different_lengths(summaries: Sequence[Summary]) -> list[Finding]:
         length = summary.scored.length
         if length is not None and length not in lengths:
             lengths.append(length)
-    # What agrees with the first agrees with each other: the first stands for all.
+    # Agreement with the first implies agreement with each other.
     if all(length.agrees_with(lengths[0]) for length in lengths):
         return []
     described_lengths = "; ".join(length.describe() for length in lengths)

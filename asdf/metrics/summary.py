@@ -1,12 +1,12 @@
-"""Everything reported about one system on one set: metrics, intervals, conditions, warnings.
+"""Everything reported about a system on a set: metrics, intervals, conditions, warnings.
 
-Invariant: tables, reports and plots only render a `Summary`; no number of theirs is computed
-anywhere else, and the pooled trials are sorted once for all of them. What cannot be computed from
-the arguments is None or absent, never a guess:
+Invariant: tables, reports and plots only render a `Summary`; none of their numbers is computed
+elsewhere, and the pooled trials are sorted once for all of them. Results that cannot be computed
+from the arguments are None or absent, never guessed:
 
-- the t-DCF and the t-EER need the scores of a speaker verification system (ASV), of which only how
-  target, nontarget and spoof trials are distributed matters; the a-DCF would need its score of each
-  trial of the countermeasure, fused with the latter's, so it is not part of a summary (see
+- the t-DCF and the t-EER need the scores of a speaker verification system (ASV), but only their
+  distributions over target, nontarget and spoof trials; the a-DCF would need its score of each
+  trial of the countermeasure, fused with the countermeasure's, so it is not part of a summary (see
   `asdf.metrics.tandem.min_a_dcf`);
 - an interval over speakers needs the speaker of every trial.
 """
@@ -55,18 +55,18 @@ __all__ = [
 ]
 
 Progress = Callable[[int, int], None]
-"""Called with how many replicates are done, and of how many."""
+"""A function called with the numbers of finished and of all replicates."""
 
 
 @dataclass(frozen=True)
 class Tandem:
-    """What the scores of an ASV system add; the EERs are fractions.
+    """The results with an ASV system's scores; the EERs are fractions.
 
     Attributes:
         asv_eer, asv_threshold: EER and threshold of target against nontarget trials; the t-DCFs are
             taken at this threshold.
-        tdcf_2019, tdcf_2021: the minimum of the normalised t-DCF, legacy and revised.
-        t_eer: the concurrent t-EER; None where no pair of thresholds has it.
+        tdcf_2019, tdcf_2021: Minimum of the normalised t-DCF, legacy and revised.
+        t_eer: Concurrent t-EER; None if no pair of thresholds has it.
     """
 
     asv_eer: float
@@ -82,20 +82,20 @@ class Summary:
 
     Attributes:
         name: Name of the system, or of its score file.
-        set: the set's name.
-        scores: Scores with the attacks of the trials, where they are known.
-        curve: the DET curve of `scores`.
-        result: the pooled metrics, EER as a fraction.
-        tandem: None without ASV scores.
-        intervals, speaker_intervals: over trials and over speakers; None where not requested, or
-            where no speakers are known.
-        conditions: column by column in the order requested, values in alphabetical order.
-        findings: warnings; errors are raised.
-        scored: Way in which the scores were computed, where it is known.
-        decisions: Decisions at a threshold that was chosen elsewhere; None without one.
-        groups: Comparisons of the groups of columns, which `compare_groups` makes on request.
-        is_hard: True if the scores are nothing but decisions, 1 and 0; then only metrics of
-            decisions mean anything.
+        set: Name of the set.
+        scores: Scores with the attacks of the trials, if they are known.
+        curve: DET curve of `scores`.
+        result: Pooled metrics, with the EER as a fraction.
+        tandem: Results with ASV scores; None without them.
+        intervals, speaker_intervals: Intervals over trials and over speakers; None if they were not
+            requested or no speakers are known.
+        conditions: Conditions, column by column in the requested order, with values sorted.
+        findings: Warnings about the scores; errors are raised.
+        scored: Information on the computation of the scores, as far as it is known.
+        decisions: Decisions at a threshold chosen elsewhere; None without one.
+        groups: Comparisons of the groups of columns, which `compare_groups` adds on request.
+        is_hard: Whether the scores are only decisions, 1 and 0, for which only metrics of decisions
+            are meaningful.
     """
 
     name: str
@@ -142,7 +142,7 @@ class Summary:
     def spoofs_by_attack(self) -> dict[str, Floats]:
         """Return the scores of the spoofs of each attack, in alphabetical order.
 
-        It is empty where fewer than two attacks are known.
+        The result is empty if fewer than two attacks are known.
         """
         conditions = self.of_column("attack")
         attacks = self.scores.attacks
@@ -186,21 +186,21 @@ def summarise(  # noqa: PLR0913
     threshold: Threshold | None = None,
     is_hard: bool = False,
 ) -> Summary:
-    """Summarise `scores`, with the columns that the corpus has on its trials.
+    """Summarise `scores`, with the columns of its corpus's trials.
 
     Args:
-        by: columns; one that is not known, or has a single value, gives no conditions. A name such
-            as 'gender+language' is of both together.
-        replicates: Replicates of each bootstrap; 0: no intervals. The same seed gives the same
-            intervals.
-        condition_replicates: Replicates of the bootstrap of each condition's EER.
-        threshold: Threshold at which trials are decided; None: no decisions.
-        is_hard: See `Summary`.
+        by: Columns to break down by; an unknown column, or one with a single value, gives no
+            conditions. A name such as 'gender+language' joins both.
+        replicates: Number of replicates of each bootstrap; 0 for no intervals. Equal seeds give
+            equal intervals.
+        condition_replicates: Number of replicates of the bootstrap of each condition's EER.
+        threshold: Threshold of decisions; None for no decisions.
+        is_hard: Whether the scores are only decisions, as in `Summary`.
 
     Raises:
-        AsdfError: a class is missing, a score is not finite, a scored trial is not among `trials`
-            or labelled otherwise there, or the ASV scores leave the t-DCF undefined. The message
-            begins with `name`.
+        AsdfError: a class is missing, a score is not finite, a scored trial is missing from
+            `trials` or has another label there, or the ASV scores leave the t-DCF undefined. The
+            message begins with `name`.
     """
     scores, columns = _checked(name, scores, trials, by)
     curve = DetCurve.of_scores(scores)
@@ -208,7 +208,7 @@ def summarise(  # noqa: PLR0913
         scores, columns, by, condition_replicates, seed, threshold=threshold
     )
     speakers = _all_speakers(columns)
-    # Hard decisions have no EER, so there is nothing to draw for it.
+    # Hard decisions have no EER to bootstrap.
     drawn = 0 if is_hard else replicates
     over_trials, over_speakers = _draw_intervals(scores, curve, speakers, drawn, seed, progress)
     of_decisions = partial(decide, scores, speakers=speakers, replicates=replicates, seed=seed)
@@ -243,7 +243,7 @@ def _checked(
         messages = " ".join(error.message for error in errors)
         raise AsdfError(f"{name}: {messages}")
     columns = joined_columns(known_columns(name, scores, trials), by)
-    # A column of '' alone knows no attack, and must not hide those of the score file.
+    # A column of only '' has no attacks and must not hide those of the score file.
     if any(columns.get("attack", ())):
         scores = replace(scores, columns={**scores.columns, "attack": columns["attack"]})
     return scores, columns
@@ -254,7 +254,7 @@ def _find_about_set(
     columns: Mapping[str, Sequence[str]],
     scored: HowScored,
 ) -> list[Finding]:
-    """Return what makes the set another one than its name says, or no test of the network."""
+    """Return findings about a set that differs from its name, or is no test of the network."""
     findings = another_subset(trials, columns.get("subset", ()))
     for message in scored.warnings():
         findings.append(Finding("warning", message))
@@ -262,9 +262,9 @@ def _find_about_set(
 
 
 def _all_speakers(columns: Mapping[str, Sequence[str]]) -> Sequence[str]:
-    """Return the speaker of each trial; nothing unless all are known and some differ."""
+    """Return the speaker of each trial; empty unless all are known and some differ."""
     speakers = columns.get("speaker", ())
-    # An interval over the speakers that are known would leave out trials of the others.
+    # An interval over the known speakers would leave out trials of the others.
     if all(speakers) and len(frozenset(speakers)) > 1:
         return speakers
     return ()
@@ -279,7 +279,7 @@ def _list_conditions(
     *,
     threshold: Threshold | None = None,
 ) -> tuple[list[Condition], list[Finding]]:
-    """Return the conditions of the columns called `names`, and warnings of those left out."""
+    """Return the conditions of the columns `names`, and warnings about omitted ones."""
     conditions: list[Condition] = []
     findings: list[Finding] = []
     limit = None if threshold is None else threshold.value
@@ -305,10 +305,10 @@ def known_columns(
 ) -> Mapping[str, Sequence[str]]:
     """Return the columns of the scored trials, in the order of `scores`.
 
-    The attacks are those of the score file where `trials` has none.
+    The attacks are those of the score file if `trials` has none.
 
     Raises:
-        AsdfError: see `columns_of`.
+        AsdfError: as in `columns_of`.
     """
     columns: dict[str, Sequence[str]] = {}
     if trials is not None:
@@ -322,11 +322,11 @@ def _tandem(name: str, curve: DetCurve, asv: AsvScores) -> Tandem:
     rate, threshold = eer(asv.target, asv.nontarget)
     rates = asv_rates_at(asv, threshold)
     try:
-        # The countermeasure sees utterances, not claims of identity: targets and nontargets are its
-        # bona fide trials.
+        # The countermeasure sees utterances, not identity claims: targets and nontargets are bona
+        # fide trials.
         concurrent = t_eer_of(asv, curve)
     except AsdfError:
-        # No pair of thresholds has equal rates; the t-DCFs are defined all the same.
+        # No pair of thresholds has equal rates, but the t-DCFs are defined.
         concurrent = None
     try:
         return Tandem(
@@ -348,7 +348,7 @@ def _draw_intervals(
     seed: int,
     progress: Progress | None,
 ) -> tuple[Intervals | None, Intervals | None]:
-    """Return the intervals over trials and over speakers, which report replicates together."""
+    """Return the intervals over trials and over speakers, with common progress."""
     if not replicates:
         return None, None
     done = 0

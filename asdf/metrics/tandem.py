@@ -108,7 +108,7 @@ def asv_rates(asv: AsvScores) -> AsvRates:
 
 def asv_rates_at(asv: AsvScores, threshold: float) -> AsvRates:
     """Return the rates of an ASV system that accepts scores from `threshold` on."""
-    # Targets and nontargets were checked when their EER was computed, the spoofs were not.
+    # Targets and nontargets were checked when their EER was computed, but the spoofs were not.
     spoof = as_scores("ASV spoof", asv.spoof)
     miss = np.mean(asv.target < threshold)
     false_alarm = np.mean(asv.nontarget >= threshold)
@@ -140,12 +140,12 @@ def min_tdcf_legacy(
 
 def min_tdcf_legacy_of(curve: DetCurve, asv: AsvRates, cost: TandemCost = TANDEM) -> float:
     """Return `min_tdcf_legacy` of the trials of a curve."""
-    # As the package writes it: a factor (1 - asv.miss) would round to other digits.
+    # As in the package: a factor (1 - asv.miss) would round differently.
     accepted_targets = cost.target_prior * (cost.miss - cost.miss * asv.miss)
     accepted_nontargets = cost.nontarget_prior * cost.false_alarm * asv.false_alarm
     c1 = accepted_targets - accepted_nontargets
     c2 = cost.spoof_false_alarm * cost.spoof_prior * asv.spoof_false_alarm
-    # Normalised by the better of a countermeasure that accepts all trials and one that rejects all.
+    # Normalised by the better of countermeasures that accept or reject all trials.
     lower = min(c1, c2)
     _check_weights(lower, asv)
     costs = c1 * curve.frr + c2 * curve.far
@@ -195,7 +195,7 @@ def min_a_dcf(
 ) -> tuple[float, float]:
     """Return the minimum of the normalised a-DCF and its threshold.
 
-    One score decides about a trial, whether it is a target, a nontarget or a spoof.
+    One score decides on a trial, whether it is a target, a nontarget or a spoof.
 
     Raises:
         AsdfError: a class is empty, or a score is not finite.
@@ -210,7 +210,7 @@ def min_a_dcf(
     misses = cost.target_weight * curve.miss
     false_alarms = cost.nontarget_weight * curve.false_alarm
     spoof_false_alarms = cost.spoof_weight * curve.spoof_false_alarm
-    # The cost of the better of accepting every trial and rejecting every trial.
+    # The cost of the better of accepting and rejecting every trial.
     default = min(cost.nontarget_weight + cost.spoof_weight, cost.target_weight)
     costs = (misses + false_alarms + spoof_false_alarms) / default
     best = int(np.argmin(costs))
@@ -220,13 +220,13 @@ def min_a_dcf(
 def t_eer(asv: AsvScores, cm: AsvScores) -> float:
     """Return the concurrent t-EER as a fraction (the package prints per cent).
 
-    It is where both systems' thresholds make the miss, nontarget and spoof rates equal. For every
-    ASV threshold the countermeasure's threshold of equal tandem miss and false alarm rate is
-    searched (half of the impostors being spoofs); the result is the spoofs' rate at the pair whose
-    nontarget rate is nearest to it.
+    It is the point where both systems' thresholds make the miss, nontarget and spoof rates equal.
+    For every ASV threshold, the countermeasure's threshold with equal tandem miss and false alarm
+    rates is searched (half of the impostors being spoofs); the result is the spoofs' rate at the
+    pair whose nontarget rate is nearest to it.
 
     Args:
-        asv, cm: the two systems' scores of the same target, nontarget and spoof trials.
+        asv, cm: Scores of the two systems for the same target, nontarget and spoof trials.
 
     Raises:
         AsdfError: a class is empty, a score is not finite, or no pair of thresholds has equal
@@ -253,7 +253,7 @@ def t_eer(asv: AsvScores, cm: AsvScores) -> float:
 
 
 def t_eer_of(asv: AsvScores, cm: DetCurve) -> float:
-    """Return `t_eer` for the curve of a countermeasure, targets and nontargets being bona fide."""
+    """Return `t_eer` for a countermeasure's curve, with targets and nontargets as bona fide."""
     return t_eer_path(asv, cm).concurrent().rate
 
 
@@ -271,11 +271,11 @@ class TandemPath:
     """Pairs of thresholds with equal tandem miss and false alarm rates, each (ASV thresholds,).
 
     Attributes:
-        asv_thresholds, cm_thresholds: a pair for each ASV threshold.
-        rates: the mean of both tandem rates of the pair, half of the impostors being spoofs.
-        spoof_rates: Proportion of the spoofs that pass both systems.
-        gaps: Distance of the nontarget rate from the spoofs'; infinite where the ASV system misses
-            no fewer targets than it accepts impostors, which no pair is taken of.
+        asv_thresholds, cm_thresholds: Thresholds of both systems, a pair for each ASV threshold.
+        rates: Mean of both tandem rates of the pair, with half of the impostors being spoofs.
+        spoof_rates: Proportion of spoofs that pass both systems.
+        gaps: Distance between the nontarget and the spoof rate; infinite if the ASV system misses
+            at least as many targets as it accepts impostors, since such pairs are not used.
     """
 
     asv_thresholds: Floats
@@ -288,7 +288,7 @@ class TandemPath:
         """Return the point of the path at which all three rates are equal.
 
         Raises:
-            AsdfError: there is none.
+            AsdfError: there is no such point.
         """
         best = int(np.argmin(self.gaps))
         if not np.isfinite(self.gaps[best]):
@@ -311,7 +311,7 @@ def t_eer_path(asv: AsvScores, cm: DetCurve) -> TandemPath:
     is_allowed = tandem.miss < impostors
     cm_miss = cm.frr[cm_index]
     cm_false_alarm = cm.far[cm_index]
-    # Ratios of 0 to 0 are NaN, which is turned into the largest gap below.
+    # Ratios of 0 to 0 are NaN, which becomes the largest gap below.
     with np.errstate(divide="ignore", invalid="ignore"):
         asv_ratio = tandem.false_alarm / tandem.spoof_false_alarm
         cm_ratio = cm_false_alarm / (1 - cm_miss)
@@ -373,7 +373,7 @@ class _TandemCurve:
     ) -> _TandemCurve:
         """Sort the trials; the first threshold lies `below` the lowest score.
 
-        Ties stay in the order target, nontarget, spoof, as the packages have them.
+        Ties stay in the order target, nontarget, spoof, as in the packages.
         """
         classes = (
             as_scores("target", target),

@@ -1,8 +1,8 @@
-"""Thresholds for decisions, chosen on the scores of a set that is not the one to be judged.
+"""Thresholds for decisions, chosen on the scores of another set than the evaluated one.
 
-Invariant: a threshold lies halfway between the last score that it rejects and the first one that
-it accepts, so that it is not a score of its set, and no rounding of a score moves a decision. Of
-several equally good thresholds the lowest is taken.
+Invariant: a threshold lies halfway between the last rejected and the first accepted score, so it is
+not a score of its set, and rounding of a score changes no decision. Of several equally good
+thresholds, the lowest is taken.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from asdf.metrics.costs import ASVSPOOF5
 from asdf.metrics.decisions import Confusion
 from asdf.metrics.detection import DetCurve
 
-# Relative, a little more than the rounding of a division.
+# Relative, slightly more than the rounding of a division.
 _ROUNDING = 2.0**-50
 
-# What the rules find the highest value of.
+# Metrics that the rules maximise.
 _METRICS = {
     "best-f1": "macro_f1",
     "best-accuracy": "accuracy",
     "best-balanced-accuracy": "balanced_accuracy",
 }
 THRESHOLD_RULES = ("eer", "min-dcf", *_METRICS)
-"""By what a threshold is chosen; best-f1 is the highest macro-F1."""
+"""Criteria for choosing a threshold; best-f1 maximises the macro-F1."""
 
 
 def choose_threshold(curve: DetCurve, rule: str) -> float:
@@ -40,7 +40,7 @@ def choose_threshold(curve: DetCurve, rule: str) -> float:
 
 
 def best_value(curve: DetCurve, metric: str) -> float:
-    """Return the highest value that a metric of decisions has at any threshold."""
+    """Return the highest value of a decision metric over all thresholds."""
     values = confusions(curve).rates()[metric]
     return float(values[_possible_points(curve)].max())
 
@@ -60,11 +60,11 @@ def confusions(curve: DetCurve) -> Confusion:
 def score_threshold(calibration: Calibration) -> float:
     """Return the lowest score whose LLR reaches the threshold of a calibration.
 
-    The decisions at it are those of the calibrated network, to the last bit of the scores.
+    Its decisions equal those of the calibrated network, to the last bit of the scores.
     """
     start = calibration.map.inverse(calibration.threshold)
     step = max(abs(start), 1.0) * _ROUNDING
-    # The division rounds, so the border is bisected on the map itself, which rises.
+    # The division rounds, so the border is found by bisecting the map itself, which is increasing.
     while calibration.unbounded_llr(start - step) >= calibration.threshold:
         step *= 2
     below = start - step
@@ -81,14 +81,14 @@ def score_threshold(calibration: Calibration) -> float:
 
 
 def _possible_points(curve: DetCurve) -> np.ndarray:
-    """Return the points of the curve that a threshold reaches: none between equal scores."""
+    """Return the points of the curve that a threshold can reach: none between equal scores."""
     # The first point accepts all trials; its threshold lies below all scores.
     differs = curve.thresholds[1:] != curve.thresholds[:-1]
     return np.flatnonzero(np.append(differs, True))
 
 
 def _threshold_above(curve: DetCurve, point: int) -> float:
-    """Return a threshold that rejects the trials up to a point, and no other."""
+    """Return a threshold that rejects exactly the trials up to a point."""
     scores = curve.thresholds
     if point == 0:
         return float(scores[1])
@@ -96,6 +96,6 @@ def _threshold_above(curve: DetCurve, point: int) -> float:
     if point == scores.size - 1:
         return float(np.nextafter(rejected, np.inf))
     accepted = scores[point + 1]
-    # Halved first: the sum of two large scores may be infinite.
+    # Halved first, since the sum of two large scores may be infinite.
     middle = rejected / 2 + accepted / 2
     return float(middle if middle > rejected else accepted)

@@ -1,8 +1,8 @@
 """The metric by which networks are chosen in training: `network.validation_metric`.
 
 Invariant: a metric is a finite number of the scores of one set, computed on the main rank from the
-scores that are in the score file; what it is called and which way is better goes with it to
-evaluations.json, so that whatever chooses a network later need not compute it again.
+scores in the score file; its name and direction are saved with it in evaluations.json, so that a
+later choice of a network need not compute it again.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from asdf.settings.class_path import UserErrors, check_whole, find_named
 from asdf.settings.sections import Network, Sections
 
 SETTING = "network.validation_metric"
-# Scores of a detector that makes a mistake of each kind, for a trial run of a metric.
+# Scores of a detector with one error of each kind, for a test of a metric.
 _BONA_FIDE = np.array([2.0, 1.0, -1.0])
 _SPOOF = np.array([-2.0, 0.5, -0.5, -3.0])
 
 
 class MetricSettings(Protocol):
-    """The section that names the metric; a metric of the user's is handed all of them."""
+    """The section that names the metric; a user's metric gets all sections."""
 
     @property
     def network(self) -> Network: ...
@@ -63,7 +63,7 @@ class ValidationMetric(ABC):
 
     @abstractmethod
     def value(self, bona_fide: Floats, spoof: Floats) -> float:
-        """Return the metric of the scores of a set: (bona fide trials,) and (spoof trials,)."""
+        """Return the metric for the scores of a set: (bona fide trials,) and (spoof trials,)."""
 
 
 class EER(ValidationMetric):
@@ -111,9 +111,9 @@ class AUC(ValidationMetric):
 
 
 class BestMacroF1(ValidationMetric):
-    """The highest macro-F1 of any threshold on the set itself.
+    """The highest macro-F1 over all thresholds on the set itself.
 
-    Like the minDCF it says how good decisions can be, not how good they are: it chooses among
+    Like the minDCF, it shows how good decisions can be, not how good they are: it serves to choose
     networks, and no result is reported with it.
     """
 
@@ -124,18 +124,18 @@ class BestMacroF1(ValidationMetric):
 
 
 class TaskMetric(ValidationMetric):
-    """Base of the metrics of what a task scores; override `of_scores`.
+    """Base of the metrics of a task's scores; override `of_scores`.
 
     Attributes:
         task: Key of the task.
-        advice: What makes a network score that, for the message where none does.
+        advice: Advice on how to get such scores, for the message if a network has none.
     """
 
     task: ClassVar[str]
     advice: ClassVar[str] = "name the task in network.tasks"
 
     def value(self, bona_fide: Floats, spoof: Floats) -> float:
-        """Raise: the scores of detection say nothing about it."""
+        """Raise an error, since detection scores are not those of the task."""
         raise UsageError(
             f"{SETTING} is of the task {self.task!r}, which this network does not have: "
             f"{self.advice}."
@@ -143,17 +143,17 @@ class TaskMetric(ValidationMetric):
 
     @abstractmethod
     def of_scores(self, scores: Any) -> float:
-        """Return the metric of a set, of what `Task.write` returns."""
+        """Return the metric of a set from the result of `Task.write`."""
 
 
 class ChosenMetric:
-    """What `network.validation_metric` names, a class or a function, and its name there.
+    """The class or function that `network.validation_metric` names, with its name there.
 
     Args:
-        folder: the recipe's, where a user's own modules lie.
+        folder: Folder of the recipe with the user's own modules.
 
     Raises:
-        UsageError: there is no such thing, or it is no metric.
+        UsageError: the name does not exist or is not a metric.
         AsdfError: its module or its constructor fails.
     """
 
@@ -193,13 +193,13 @@ class ChosenMetric:
         of_tasks: Mapping[str, Any],
         set_name: str,
     ) -> float:
-        """Return the metric of a set, of the scores of detection or of a task.
+        """Return the metric of a set, from detection scores or those of a task.
 
         Args:
-            of_tasks: Scores of the tasks, by their keys.
+            of_tasks: Scores of the tasks, by key.
 
         Raises:
-            AsdfError: as `value`.
+            AsdfError: as in `value`.
         """
         if self._of_scores is not None and self.task is not None and self.task in of_tasks:
             return self._of_scores(of_tasks[self.task])
@@ -209,7 +209,7 @@ class ChosenMetric:
         """Return the metric of the scores of the set called `set_name`.
 
         Raises:
-            AsdfError: it fails, or is not a finite number.
+            AsdfError: the metric fails, or is not a finite number.
         """
         failed = f"{SETTING} = {self.name!r} failed on the scores of {set_name}"
         with UserErrors(failed, "Fix it, or choose another."):
@@ -233,13 +233,13 @@ def check_metric(
     folder: Path | None,
     tasks: Collection[str] = (),
 ) -> None:
-    """Find the metric, and compute it of a few scores, so that errors surface before training.
+    """Find the metric and compute it for a few scores, so that errors surface before training.
 
     Args:
-        tasks: Keys of the tasks that the settings ask for, whose scores are not known yet.
+        tasks: Keys of the tasks in the settings, whose scores are not known yet.
 
     Raises:
-        UsageError, AsdfError: as of `ChosenMetric` and its `value`.
+        UsageError, AsdfError: as in `ChosenMetric` and its `value`.
     """
     metric = ChosenMetric(settings, folder)
     if metric.task not in tasks:

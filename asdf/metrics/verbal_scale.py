@@ -1,11 +1,11 @@
-"""Likelihood ratios in the words of the ENFSI guideline, and in logarithms to the base of ten.
+"""Likelihood ratios in the words of the ENFSI guideline, and as logarithms to base ten.
 
-Invariant: the words of a ratio and of its inverse differ in the propositions alone, and a larger
-ratio has no weaker words.
+Invariant: the words for a ratio and its inverse differ only in the propositions, and a larger ratio
+never has weaker words.
 
 Source: ENFSI guideline for evaluative reporting in forensic science, version 3.0, 2015, section 4:
-its verbal equivalents and their limits. It names no words between 1 and 2; here the findings
-then support neither proposition.
+its verbal equivalents and their limits. It has no words between 1 and 2; here the findings then
+support neither proposition.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from __future__ import annotations
 import math
 
 LN10 = math.log(10)
-"""The natural logarithm of ten: that many nats are one unit of log10."""
+"""The natural logarithm of ten, the number of nats per unit of log10."""
 
 NEITHER = "no support for one proposition over the other"
-"""The words of a likelihood ratio between 1/2 and 2."""
+"""Words for a likelihood ratio between 1/2 and 2."""
 
 # The lowest ratio of each, from the strongest on.
 _STRENGTHS = (
@@ -27,12 +27,12 @@ _STRENGTHS = (
     (10, "moderate"),
     (2, "weak"),
 )
-# Rounding: ten as exp(log(10)) is a last bit below ten.
+# Tolerance for rounding, since exp(log(10)) is slightly below ten.
 _ROUNDING = 1e-12
 
 
 def log10_llr(llr: float) -> float:
-    """Return a log-likelihood ratio to the base of ten, from one in natural logarithms.
+    """Return a log-likelihood ratio to base ten, from one in natural logarithms.
 
     >>> round(log10_llr(math.log(1000)), 9)
     3.0
@@ -41,7 +41,7 @@ def log10_llr(llr: float) -> float:
 
 
 def natural_llr(log10: float) -> float:
-    """Return a log-likelihood ratio in natural logarithms, from one to the base of ten.
+    """Return a log-likelihood ratio in natural logarithms, from one to base ten.
 
     >>> round(natural_llr(3), 4)
     6.9078
@@ -53,8 +53,8 @@ def describe_llr(llr: float) -> str:
     """Return a log-likelihood ratio in the words of the ENFSI guideline.
 
     Args:
-        llr: Natural logarithm of the probability of the findings if the recording is bona fide over
-            that if it is a spoof.
+        llr: Natural logarithm of the ratio of the probabilities of the findings if the recording is
+            bona fide and if it is a spoof.
 
     >>> describe_llr(math.log(150))
     'moderately strong support for bona fide rather than spoof'

@@ -1,7 +1,7 @@
 """Networks: front ends, back ends, and building by class path.
 
-The names imported below are what configs and recipes use. None of them is imported before it is
-used, so that `import asdf.networks` needs no torch.
+The names imported below are for configs and recipes. Each is imported only when it is first used,
+so that `import asdf.networks` does not load torch.
 """
 
 # ruff: noqa: F401 (names for others)

@@ -35,10 +35,10 @@ SPECTRAL_NODES = FILTERS // POOL
 
 
 class MagnitudePool(nn.Module):
-    """The largest magnitude of each `POOL` filters and times."""
+    """The largest magnitude in each window of `POOL` filters and `POOL` times."""
 
     def forward(self, x_BFT: Tensor) -> Tensor:
-        """Return (batch, 1, filters // POOL, times // POOL) of (batch, filters, times)."""
+        """Pool (batch, filters, times) to (batch, 1, filters // POOL, times // POOL)."""
         return F.max_pool2d(x_BFT.abs().unsqueeze(1), POOL)
 
 
@@ -48,7 +48,7 @@ class AASIST(GraphBackEnd, DetectorNetwork):
     sample_rate = SAMPLE_RATE
     sizes = Sizes(SPECTRAL_NODES, pool_ratios=(0.5, 0.7, 0.5))
     paper = "Jung et al., ICASSP 2022"
-    # So front_end.weights are not even read.
+    # None, so that front_end.weights are not even read.
     front_end_class: ClassVar[None] = None
     frequency_masking = False
     """In training, silence up to 19 neighbouring filters. A derived class may turn it on."""
@@ -57,13 +57,13 @@ class AASIST(GraphBackEnd, DetectorNetwork):
         super().__init__(self.sizes, pool_time=True)
         self.conv_time = SincFilters(FILTERS, FILTER_LENGTH)
         self.pool_magnitudes = MagnitudePool()
-        # The encoder pools time by 3 in each block; its last block must be left with one frame.
+        # The encoder pools time by 3 in each block, and one frame must remain after the last.
         self.shortest_input = self._min_samples(POOL ** len(self.encoder))
 
     def forward(self, waveforms_BT: Tensor) -> tuple[Tensor, Tensor]:
-        """Return embeddings (batch, 160) and logits (batch, 2) of waveforms (batch, samples).
+        """Return the embeddings (batch, 160) and logits (batch, 2) of waveforms (batch, samples).
 
-        Waveforms shorter than `shortest_input`, 2,315 samples, are repeated up to it.
+        Waveforms shorter than `shortest_input`, 2,315 samples, are repeated to that length.
         """
         waveforms_BT = repeat_short(waveforms_BT, self.shortest_input)
         masks_filters = self.training and self.frequency_masking
@@ -74,7 +74,7 @@ class AASIST(GraphBackEnd, DetectorNetwork):
         return self.readout(spectral_BCF.transpose(1, 2), temporal_BCT.transpose(1, 2))
 
     def scoring_length(self, samples: int) -> int:
-        """Return the samples up to the end of the last whole pooling window."""
+        """Return the number of samples up to the end of the last whole pooling window."""
         if samples < self.shortest_input:
             return samples
         filtered = samples - self.conv_time.length + 1

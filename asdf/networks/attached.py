@@ -1,8 +1,8 @@
-"""Parts that training adds to a network: the loss that scores, and heads with outputs of their own.
+"""Parts that training adds to a network: a scoring loss, and heads with outputs of their own.
 
-Invariant: an attached part is a module of the network, so its numbers are trained, saved, averaged
-and exchanged as the network's; and it completes the network's outputs wherever the network is
-called. What computes a part of a network calls `completed` itself.
+Invariant: an attached part is a submodule, so its parameters are trained, saved, averaged and
+exchanged with the network's. It completes the network's outputs in every call of the network. Code
+that computes only a part of a network calls `completed` itself.
 """
 
 from __future__ import annotations
@@ -22,32 +22,32 @@ class Attached(nn.Module, ABC):
 
     @abstractmethod
     def complete(self, outputs: Any) -> Any:
-        """Return the outputs, the pair or `Outputs`, with what this part makes of them."""
+        """Return the outputs, a pair or `Outputs`, completed by this part."""
 
 
 def attach(network: nn.Module, name: str, part: Attached, what: str) -> None:
-    """Make `part` a part of `network`, whose outputs it completes from now on.
+    """Attach `part` to `network`; from then on it completes the network's outputs.
 
     Args:
-        name: Name of the module.
-        what: the part, for messages.
+        name: Name of the submodule.
+        what: Description of the part, for messages.
 
     Raises:
-        UsageError: the network has something else of that name.
+        UsageError: the network already has another attribute of this name.
     """
     if hasattr(network, name):
         raise UsageError(
             f"{type(network).__qualname__} has a {name!r} by itself, which is the name of {what}. "
             "Give it another name."
         )
-    # One hook for all parts, which are completed in their order, not in that of attaching them.
+    # One hook for all parts, which run in a fixed order, not in the order of attaching.
     if not parts_of(network):
         network.register_forward_hook(_complete)
     network.add_module(name, part)
 
 
 def parts_of(network: nn.Module) -> list[Attached]:
-    """Return the parts of `network` in the order in which they complete outputs: the loss first."""
+    """Return the parts of `network` in the order of their computation, the loss first."""
     parts = {}
     for name, module in network.named_children():
         if isinstance(module, Attached):
@@ -56,21 +56,21 @@ def parts_of(network: nn.Module) -> list[Attached]:
 
 
 def part_of(network: nn.Module, name: str) -> Attached | None:
-    """Return the part of that name, if one is attached to `network`."""
+    """Return the part with this name, or None if `network` has none."""
     part = getattr(network, name, None)
     return part if isinstance(part, Attached) else None
 
 
 def completed(network: nn.Module, outputs: Any) -> Any:
-    """Return the outputs of `network` as the parts that are attached to it complete them.
+    """Return the outputs of `network`, completed by its attached parts.
 
-    For what computes a part of a network, and so does not call the network itself.
+    Callers that compute only a part of a network, and so bypass its hooks, need this.
     """
     for part in parts_of(network):
         outputs = part.complete(outputs)
     return outputs
 
 
-# Not a closure: a copy of the network has its own parts.
+# Not a closure, since a copy of the network has parts of its own.
 def _complete(network: nn.Module, inputs: Any, outputs: Any) -> Any:
     return completed(network, outputs)

@@ -1,7 +1,7 @@
-"""Which number format a part of a forward pass computes in, beyond what autocast chooses.
+"""Number formats of parts of a forward pass, beyond the choices of autocast.
 
-Logits, and whatever else decides a score, stay in float32 under autocast: bfloat16 would make
-different scores equal.
+Logits and other outputs that determine a score stay in float32 under autocast: in bfloat16,
+different scores could become equal.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from asdf.networks.traced_sizes import is_traced
 
 
 def without_autocast(x: Tensor) -> AbstractContextManager[object]:
-    """Return a block without autocast on the device of `x`."""
+    """Return a context manager that disables autocast on the device of `x`."""
     if x.is_meta:
-        # The meta device, on which networks are measured without weights, knows no autocast.
+        # Autocast does not support the meta device, on which networks are measured without weights.
         return nullcontext()
     if not torch.is_autocast_enabled(x.device.type):
-        # A block of autocast takes as long as a small layer.
+        # Entering an autocast context takes as long as a small layer.
         return nullcontext()
     return torch.autocast(x.device.type, enabled=False)
 
 
 def in_full_precision(layer: nn.Linear, x: Tensor) -> Tensor:
-    """Apply an output layer in the precision of its weights, float32: its logits are the scores.
+    """Apply an output layer in the precision of its weights, float32, since its logits are scores.
 
-    In bfloat16 a score between 4 and 8 is a multiple of 1/32, and trials of equal scores are
-    neither distinguished nor ranked.
+    In bfloat16, a score between 4 and 8 is a multiple of 1/32, and trials with equal scores cannot
+    be ranked.
     """
     with without_autocast(x):
         result: Tensor = layer(x.to(layer.weight.dtype))
@@ -40,14 +40,15 @@ def in_full_precision(layer: nn.Linear, x: Tensor) -> Tensor:
 
 
 class _PassChoices(local):
-    """Choices of the forward pass that a thread computes.
+    """Choices for the forward pass of the current thread.
 
     Attributes:
-        apart: Whether weights are cast when they are used: most of those of packed layers are not.
+        apart: Whether each weight is cast when it is used, since most weights of packed layers are
+            not.
         short_norms: Whether norms compute in autocast's format.
     """
 
-    # No ContextVar: torch 2.11 breaks the graph of a compiled network where one is read.
+    # Not a ContextVar, since reading one breaks the graph of a compiled network in torch 2.11.
     apart = False
     short_norms = False
 
@@ -57,7 +58,7 @@ PASS = _PassChoices()
 
 @contextmanager
 def weights_cast_apart() -> Iterator[None]:
-    """Leave casting to autocast inside the block, where layers' weights may not be used at all."""
+    """Leave casting to autocast inside the block, for layers whose weights may not be used."""
     before = PASS.apart
     PASS.apart = True
     try:
@@ -80,22 +81,22 @@ def norms_shortened(short: bool) -> Iterator[None]:
 def norms_are_short() -> bool:
     """Return whether norms compute in autocast's format, for `weights_cast_together`.
 
-    To be asked in the forward pass: what is computed again in the backward pass gets the answer as
-    an argument.
+    Call this in the forward pass; code that recomputes in the backward pass gets the value as an
+    argument.
     """
     return PASS.short_norms
 
 
 def is_autocast_on(device: torch.device) -> bool:
     """Return whether autocast chooses number formats on `device`."""
-    # The meta device, on which networks are measured without weights, knows no autocast.
+    # Autocast does not support the meta device, on which networks are measured without weights.
     return device.type != "meta" and torch.is_autocast_enabled(device.type)
 
 
 def is_short_on_gpu(x: Tensor) -> bool:
-    """Return whether a GPU computes what follows `x` in 16 bits, operation by operation.
+    """Return whether a GPU computes the operations after `x` in 16 bits, one by one.
 
-    There an order in memory, or other operations for the same numbers, decide how long it takes.
+    The order in memory and the choice of equivalent operations then determine the speed.
     """
     if torch.compiler.is_compiling() or is_traced() or is_on_cpu(x):
         return False

@@ -1,9 +1,9 @@
-"""Building the network that `network.network_class` names: ours, or one in a file of the recipe.
+"""Building the network of `network.network_class`, ours or one in a file of the recipe.
 
-Invariant: a class is checked before anything of it runs, and what does not learn is known before
-training starts: every parameter that still requires a gradient gets one in each step. A network
-never gets waveforms of another rate or of other channels than it is made for: classes say what they
-take by attributes, which are compared with the section `audio` before anything is read.
+Invariant: a class is checked before any of its code runs, and untrained parameters are known before
+training starts: every parameter that requires a gradient gets one in each step. A network never
+gets waveforms at an unsupported rate or with unsupported channels: classes declare both as
+attributes, which are compared with the section `audio` before anything is read.
 """
 
 from __future__ import annotations
@@ -59,19 +59,19 @@ def build_network(
     folder: Path | None = None,
     load: Callable[[nn.Module], None] | None = None,
 ) -> nn.Module:
-    """Build the network of the settings with random weights; no file is read.
+    """Build the network of the settings with random weights, without reading any file.
 
-    Weights are drawn from torch's default generator: after the same `torch.manual_seed` they are
-    the same. `asdf.interchange.build_pretrained` also loads `front_end.weights`.
+    Weights are drawn from torch's default generator, so equal `torch.manual_seed` give equal
+    weights. `asdf.interchange.build_pretrained` also loads `front_end.weights`.
 
     Args:
-        settings: All sections; the class gets them as they are.
-        folder: Folder of the recipe, where a user's own modules lie; it is searched first.
-        load: Function that loads pretrained weights, which are for the modules that the network's
-            class made: it is called before anything is added to them.
+        settings: All sections, which are passed to the class unchanged.
+        folder: Folder of the recipe with the user's own modules, which is searched first.
+        load: Function that loads pretrained weights into the modules created by the network's
+            class, called before anything is added to them.
 
     Raises:
-        UsageError: as `find_network_class`, `check_audio` and `tune_front_ends`.
+        UsageError: as in `find_network_class`, `check_audio` and `tune_front_ends`.
         AsdfError: the class's module or its constructor fails.
     """
     class_path = settings.network.network_class
@@ -111,10 +111,10 @@ def build_network(
 
 
 def channels_of(settings: NetworkSections, folder: Path | None) -> int | None:
-    """Return how many channels the network of the settings takes; None: (batch, samples).
+    """Return the number of channels that the network takes; None for waveforms (batch, samples).
 
     Raises:
-        UsageError, AsdfError: as `find_network_class`.
+        UsageError, AsdfError: as in `find_network_class`.
     """
     network_class = find_network_class(settings.network.network_class, folder)
     front_end_class = find_front_end_class(settings.front_end, folder)
@@ -122,16 +122,16 @@ def channels_of(settings: NetworkSections, folder: Path | None) -> int | None:
 
 
 def find_network_class(class_path: str, folder: Path | None) -> type[nn.Module]:
-    """Return the class that `class_path` names, of which a network can be made.
+    """Return the network class that `class_path` names.
 
     Raises:
-        UsageError: no such class exists, it is not a `torch.nn.Module`, or lacks a method that a
+        UsageError: the class does not exist, is not a `torch.nn.Module`, or lacks a method that a
             network needs.
-        AsdfError: its module fails when it is imported.
+        AsdfError: importing its module fails.
     """
     network_class = find_class(class_path, folder, SETTING, nn.Module)
     missing = set(getattr(network_class, "__abstractmethods__", ()))
-    # A forward of another spelling would only be missed by the first step.
+    # A misspelt `forward` would otherwise be noticed only in the first step.
     if network_class.forward is nn.Module.forward:
         missing.add("forward")
     if missing:
@@ -144,10 +144,10 @@ def find_network_class(class_path: str, folder: Path | None) -> type[nn.Module]:
 
 
 def _check_has(network: nn.Module, kind: type[nn.Module], setting: str, class_path: str) -> None:
-    """Make sure that the network took the end that the settings name.
+    """Check that the network uses the front end or back end that the settings name.
 
     Raises:
-        UsageError: it has none of this class.
+        UsageError: the network has no part of this class.
     """
     if any(isinstance(module, kind) for module in network.modules()):
         return
@@ -161,12 +161,12 @@ def _check_has(network: nn.Module, kind: type[nn.Module], setting: str, class_pa
 
 
 def summary(network: nn.Module) -> Summary:
-    """Count the parameters of the network, and those of them that learn."""
+    """Count the parameters of the network, in total and trained."""
     return _count(network.parameters())
 
 
 def front_end_summary(network: nn.Module) -> Summary:
-    """Count the parameters of the network's front end, and those of them that learn."""
+    """Count the parameters of the network's front end, in total and trained."""
     return _count(front_end_parameters(network))
 
 
@@ -183,12 +183,12 @@ def _count(parameters: Iterable[nn.Parameter]) -> Summary:
 def self_contained(settings: FrontEndSettings, network: nn.Module) -> FrontEndSettings:
     """Return the section that builds `network` again without its pretrained weights.
 
-    Its own state dict then holds all numbers.
+    The network's own state dict then holds all weights.
     """
     architectures = {
         module.architecture_setting for module in network.modules() if isinstance(module, FrontEnd)
     }
-    # Without a front end, or with several, the class alone knows what they are.
+    # Without a front end, or with several, only the class itself knows their architectures.
     if len(architectures) != 1:
         return replace(settings, weights=None)
     return replace(settings, weights=None, architecture=architectures.pop())
@@ -200,14 +200,14 @@ def check_audio(
     front_end_class: type[nn.Module] | None,
     front_end: FrontEndSettings | None = None,
 ) -> None:
-    """Refuse a rate or channels that the classes of a network do not take.
+    """Refuse a sampling rate or channels that the classes of a network do not support.
 
     Args:
-        front_end_class: Class that `front_end.front_end_class` names; None: that of the network.
-        front_end: Settings of the front end, which may state its rate.
+        front_end_class: Class that `front_end.front_end_class` names; None for the network's own.
+        front_end: Settings of the front end, which may state its sampling rate.
 
     Raises:
-        UsageError: names the class, and all that it does not take.
+        UsageError: the audio is not supported; the message names the class and every reason.
     """
     front_end_class = front_end_class or getattr(network_class, "front_end_class", None)
     problems = list(_rate_problems(audio, network_class, _rate_of(network_class)))
@@ -221,10 +221,10 @@ def check_audio(
 
 
 def check_network_audio(audio: Audio, network: nn.Module) -> None:
-    """Refuse a rate or channels that a network which was built does not take.
+    """Refuse a sampling rate or channels that a built network does not support.
 
     Raises:
-        UsageError: as `check_audio`; or a front end was built for another rate.
+        UsageError: as in `check_audio`, or if a front end was built for another rate.
     """
     problems = list(_rate_problems(audio, network, _rate_of(network)))
     for module in network.modules():
@@ -245,7 +245,7 @@ def check_network_audio(audio: Audio, network: nn.Module) -> None:
 def count_channels(
     network_class: type[nn.Module], front_end_class: type[nn.Module] | None
 ) -> int | None:
-    """Return how many channels a network of these classes takes; None: (batch, samples)."""
+    """Return the channels that a network of these classes takes; None for (batch, samples)."""
     count = waveform_channels(network_class)
     if count is None and front_end_class is not None:
         count = waveform_channels(front_end_class)
@@ -265,7 +265,7 @@ def _rate_problems(
 
 
 def _rate_of(kind: nn.Module | type[nn.Module]) -> int | None:
-    """Return the attribute `sample_rate` of a class that may be of any base."""
+    """Return the attribute `sample_rate` of a class with any base, or None."""
     rate: Any = getattr(kind, "sample_rate", None)
     if rate is not None and type(rate) is not int:
         raise UsageError(

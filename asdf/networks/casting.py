@@ -1,17 +1,17 @@
-"""The weights of a layer in autocast's number format, cast by one operation for all of them.
+"""The weights of a layer, cast to autocast's number format in one operation.
 
-Invariant: the numbers are those of autocast to the last bit, but for attention and short norms.
-Autocast casts each weight when it is used, and the gradient back; here those of a layer's linear
-maps and convolutions are cast together, before it runs. A GPU then needs one launch for them, and
-launches are most of the host's time.
+Invariant: the numbers equal those of autocast to the last bit, except for attention and short
+norms. Autocast casts each weight when it is used, and its gradient back; here the weights of a
+layer's linear maps and convolutions are cast together before the layer runs. This needs a single
+kernel launch on a GPU, and launches take most of the host's time.
 
-Autocast also casts what enters an attention three times, for queries, keys and values. Here their
-weights are cast into one matrix: one product computes all three from one cast, and adds up their
-gradients in float32, where autocast adds up three that are rounded. WavLM's attention has one
-matrix already, and computes its gates as `asdf.networks.gated_attention` does.
+Autocast also casts the input of an attention three times, for queries, keys and values. Here their
+weights are cast into one matrix: one product computes all three from one cast and sums their
+gradients in float32, whereas autocast sums three rounded ones. WavLM's attention already has one
+matrix, and its gates are computed by `asdf.networks.gated_attention`.
 
-The weights of a whole network could be cast at once, but their gradients would then all arrive at
-the end of the backward pass, where their exchange between processes overlaps with nothing.
+Casting the weights of a whole network at once would delay all gradients to the end of the backward
+pass, where their exchange between processes cannot overlap with computation.
 
 Shapes: B utterances, L frames, C values of a frame or a head, H heads; Z rows of all three
 projections.
@@ -36,23 +36,23 @@ from asdf.networks.autocast import PASS, is_autocast_on
 from asdf.networks.gated_attention import attend_gated, attend_rows, can_gate
 from asdf.networks.watched import is_plain
 
-# Autocast takes weight and bias of these in its format. A class derived from them may do anything.
+# Autocast casts weight and bias of exactly these classes; a derived class may differ.
 _KINDS = (nn.Linear, nn.Conv1d, nn.Conv2d)
 # Autocast computes these in float32.
 _NORMS = (nn.LayerNorm, nn.GroupNorm, LayerNorm)
 _PROJECTIONS = ("q_proj", "k_proj", "v_proj")
 
-# A module, an attribute of it, and what that is while the layer runs.
+# A module, the name of an attribute, and its value while the layer runs.
 _Change = tuple[nn.Module, str, Any]
 
 
 class _Part(NamedTuple):
-    """Weights whose casts are one tensor.
+    """Weights that are cast into one tensor.
 
     Attributes:
-        owners: modules that have the weights.
-        name: Name of the weights in them.
-        user: module that finds the cast as its attribute `attribute`.
+        owners: Modules that hold the weights.
+        name: Name of the weights in these modules.
+        user: Module that reads the cast weights from its attribute `attribute`.
     """
 
     owners: tuple[nn.Module, ...]
@@ -61,11 +61,11 @@ class _Part(NamedTuple):
     attribute: str
 
     def weights(self) -> list[nn.Parameter]:
-        """Return the present weights; none if they cannot be cast together."""
+        """Return the existing weights; empty if they cannot be cast together."""
         weights = []
         for owner in self.owners:
             weight = owner._parameters[self.name]
-            # There may be no bias. Of a divided network this process has only a part.
+            # The bias may be missing. In a sharded network this process holds only a part.
             if weight is None or hasattr(weight, "to_local") or weight.dtype is not torch.float32:
                 return []
             weights.append(weight)
@@ -74,7 +74,7 @@ class _Part(NamedTuple):
 
 
 class _Attention(NamedTuple):
-    """An attention: `joined` if it is computed by `attend`, `apart` if it is not."""
+    """An attention, either `joined` (computed by `attend`) or `apart`."""
 
     module: nn.Module
     attend: Callable[..., tuple[Tensor, None]]
@@ -83,14 +83,14 @@ class _Attention(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """What of a layer may be cast."""
+    """The parts of a layer that may be cast."""
 
     parts: list[_Part]
     attentions: list[_Attention]
     norms: list[_Part]
 
 
-# A search of a layer's modules takes as long as a cast.
+# Searching the modules of a layer takes as long as a cast.
 _PLANS: WeakKeyDictionary[nn.Module, _Plan] = WeakKeyDictionary()
 
 
@@ -100,14 +100,14 @@ def weights_cast_together(
     device: torch.device,
     short_norms: bool = False,
 ) -> Iterator[None]:
-    """Within autocast, have the linear maps and convolutions of `layer` see their weights cast.
+    """Within autocast, let linear maps and convolutions of `layer` use weights cast in advance.
 
-    All of them must compute in autocast's format. Without autocast, in a network that is compiled,
-    and for parameters that are not whole and of float32, nothing happens.
+    All of them must compute in autocast's format. Nothing is changed without autocast, in a
+    compiled network, or for parameters that are sharded or not float32.
 
     Args:
-        short_norms: Whether layer norms and group norms compute in autocast's format as well, so
-            that what follows them does; their means and variances are of float32 in either case.
+        short_norms: Whether layer norms and group norms also output autocast's format, so that the
+            next layers compute in it; means and variances are in float32 in either case.
     """
     if torch.compiler.is_compiling() or PASS.apart or not is_autocast_on(device):
         yield
@@ -122,7 +122,7 @@ def weights_cast_together(
         changes.append((part.user, part.attribute, cast))
     try:
         for module, name, value in changes:
-            # Python finds an attribute of the object before a parameter of the module, or a method.
+            # Python finds an attribute of the object before a module's parameter or a method.
             module.__dict__[name] = value
         yield
     finally:
@@ -131,7 +131,7 @@ def weights_cast_together(
 
 
 def _choose(layer: nn.Module, short_norms: bool) -> tuple[list[_Part], list[_Change]]:
-    """Return what is cast, and which modules compute otherwise with it."""
+    """Return the parts to cast, and the attributes to change."""
     plan = _PLANS.get(layer)
     if plan is None:
         plan = _PLANS[layer] = _make_plan(layer)
@@ -163,11 +163,11 @@ def _make_plan(layer: nn.Module) -> _Plan:
             apart = [part for owner in owners for part in _parts_of(owner)]
             plan.attentions.append(_Attention(module, _attend, joined, apart))
         elif type(module) is WavLMSelfAttention:
-            # It computes with the weights of these by itself.
+            # The attention itself computes with the weights of these modules.
             parts = []
             for name in ("attention", "attention.out_proj"):
                 inner = module.get_submodule(name)
-                # Low-rank updates make it one of another kind.
+                # Low-rank updates replace it by another class.
                 if type(inner) in (nn.MultiheadAttention, NonDynamicallyQuantizableLinear):
                     parts += _parts_of(inner)
             if can_gate(module):
@@ -188,7 +188,7 @@ def _parts_of(module: nn.Module) -> list[_Part]:
 
 
 def _is_known(attention: SelfAttention) -> bool:
-    """Return whether its projections are torch's; low-rank updates are layers of another kind."""
+    """Return whether the projections are torch's; low-rank updates use another class."""
     projections = [attention.get_submodule(name) for name in _PROJECTIONS]
     return all(type(layer) is nn.Linear and is_plain(layer) for layer in projections)
 
@@ -200,7 +200,7 @@ def _attend(
     position_bias: Tensor | None = None,
     key_padding_mask: Tensor | None = None,
 ) -> tuple[Tensor, None]:
-    """Compute what `SelfAttention.forward` does, by the cast weights of all three projections."""
+    """Compute `SelfAttention.forward` with the cast weights of all three projections."""
     rows_BLZ = F.linear(x_BLC, attention.joined_weight, attention.joined_bias)
     dropout = attention.dropout if attention.training else 0.0
     output = attention.out_proj
@@ -216,7 +216,7 @@ def _normalize(norm: nn.Module, x: Tensor) -> Tensor:
 
 
 def _cast_weights(dtype: torch.dtype, groups: Sequence[list[nn.Parameter]]) -> list[Tensor]:
-    """Return a cast of each group, in their order; those that rest get no gradient computed."""
+    """Return a cast of each group, in order; frozen weights get no gradient."""
     learning = [group for group in groups if group[0].requires_grad]
     resting = [group for group in groups if not group[0].requires_grad]
     sizes = [len(group) for group in learning]
@@ -231,7 +231,7 @@ def _cast_weights(dtype: torch.dtype, groups: Sequence[list[nn.Parameter]]) -> l
 
 
 class _Cast(torch.autograd.Function):
-    """Groups of tensors in another format, each joined to one, and their gradients back."""
+    """Groups of tensors cast to another format and joined; gradients are cast back."""
 
     @staticmethod
     def forward(
@@ -252,7 +252,7 @@ class _Cast(torch.autograd.Function):
             if gradient is not None:
                 parts += gradient.split(rows)
         copies = iter(_lengthen(parts))
-        # The first are the gradients of `dtype` and `sizes`.
+        # The first two are the gradients of `dtype` and `sizes`.
         results: list[Tensor | None] = [None, None]
         for gradient, rows in zip(gradients, ctx.rows, strict=True):
             for _ in rows:
@@ -261,9 +261,9 @@ class _Cast(torch.autograd.Function):
 
 
 def _lengthen(gradients: Sequence[Tensor]) -> list[Tensor]:
-    """Return gradients in float32, in the order in memory of parameters.
+    """Return gradients in float32, in the memory layout of their parameters.
 
-    Those of convolutions whose channels are last come in another order.
+    Gradients of channels-last convolutions come in another layout.
     """
     copies = []
     alike: tuple[list[Tensor], list[Tensor]] = ([], [])
@@ -290,7 +290,7 @@ def _split(tensors: Sequence[Tensor], sizes: Sequence[int]) -> list[Sequence[Ten
 
 
 def _copy_together(groups: Sequence[Sequence[Tensor]], dtype: torch.dtype) -> tuple[Tensor, ...]:
-    """Return a copy of each group's tensors, one below the other."""
+    """Return a copy of each group's tensors, concatenated along the first dimension."""
     if not groups:
         return ()
     joined = []

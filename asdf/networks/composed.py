@@ -1,7 +1,7 @@
-"""A detector of which the settings name both ends: any front end, then any back end.
+"""A detector whose settings name both parts: any front end, then any back end.
 
 Invariant: parameter names are `front_end.*` and `back_end.*`, and random numbers are drawn in the
-order of the project's other networks, so that `ComposedDetector` with AASIST's back end is
+order of the project's other networks, so that `ComposedDetector` with AASIST's back end equals
 `SSL_AASIST`.
 """
 
@@ -26,7 +26,8 @@ class ComposedDetector(SSLDetector):
         """Return the back end that the settings name.
 
         Raises:
-            UsageError: they name none; or as `find_back_end_class`, or the back end.
+            UsageError: they name none; or as in `find_back_end_class` or the back end's
+                constructor.
         """
         back_end_class = find_back_end_class(settings.back_end)
         if back_end_class is None:

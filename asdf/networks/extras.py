@@ -1,8 +1,8 @@
-"""What a network gives for a recording besides its score: an embedding, scores of frames, classes.
+"""Outputs of a network besides the score: an embedding, scores of frames, classes.
 
-Invariant: whoever scores carries extras by their keys and knows none of them. What an extra is made
-of, and what results have of it, is in its class alone. So whatever a network gives reaches lists,
-single recordings, windows, streams, the service and fused systems alike.
+Invariant: scoring code passes extras on by key and knows none of them. The class of an extra alone
+defines how it is computed and how results show it. Every extra is therefore available for lists,
+single recordings, windows, streams, the service and fused systems.
 
 Shapes: B utterances of a batch, F frames.
 """
@@ -23,15 +23,15 @@ EMBEDDING = "embedding"
 
 
 class Extra(ABC):
-    """What a network gives besides the score.
+    """An output of a network besides the score.
 
     Attributes:
         key: Name of the extra in results.
-        hop: Samples per row, of an extra that follows the time of a recording; None: it is one row
-            per recording. Over the windows of a long recording, the latter are averaged.
-        on_request: Whether it is computed only where it is requested.
-        of_lowest: Whether windows of a long recording have the row of the one with the lowest
-            score, instead of the mean of their rows.
+        hop: Number of samples per row of an extra that follows the time of a recording; None for
+            one row per recording, averaged over the windows of a long one.
+        on_request: Whether it is computed only on request.
+        of_lowest: Whether a long recording gets the row of the window with the lowest score instead
+            of the mean over its windows.
     """
 
     key: str
@@ -40,22 +40,22 @@ class Extra(ABC):
     of_lowest: bool = False
 
     def requested(self, network: nn.Module) -> AbstractContextManager[None]:
-        """Return the block in which `network` computes what the extra on request is made of."""
+        """Return a block in which `network` computes the inputs of an on-request extra."""
         return nullcontext()
 
     @abstractmethod
     def of_outputs(self, outputs: Outputs) -> Tensor:
-        """Return the rows of a batch, (B, numbers), or (B, F) with a hop: float32, on the device.
+        """Return the rows of a batch, (B, numbers), or (B, F) with a hop, in float32 on the device.
 
         Raises:
-            UsageError: the outputs lack it.
+            UsageError: the outputs lack this extra.
         """
 
     def fit(self, row: np.ndarray, samples: int) -> np.ndarray:
-        """Return a row that follows time, (frames,), for the frames of `samples` samples.
+        """Return a row that follows time, (frames,), fitted to the frames of `samples` samples.
 
-        The frames of a repetition are left out; the last value is repeated for the end of a
-        recording that gives no frame of its own. Other rows come back as they are.
+        Frames of a repetition are cut off; the last value is repeated if the end of a recording has
+        no frame of its own. Other rows are returned unchanged.
         """
         if self.hop is None:
             return row
@@ -65,17 +65,17 @@ class Extra(ABC):
         return np.concatenate([row, np.repeat(row[-1:], missing)])
 
     def describe(self, row: np.ndarray, samples: int) -> Any:
-        """Return what results have of it.
+        """Return the extra in the form that results show.
 
         Args:
-            row: Numbers of a recording, (numbers,), or (F,) with a hop, which `fit` has fitted.
-            samples: Samples of the recording.
+            row: Numbers of a recording, (numbers,), or (F,) with a hop, already fitted by `fit`.
+            samples: Number of samples of the recording.
         """
         return row
 
 
 class HeadExtra(Extra):
-    """What a head has put into the outputs, one row per recording, as it is."""
+    """The values that a head adds to the outputs, one row per recording, unchanged."""
 
     def __init__(self, key: str) -> None:
         self.key = key
@@ -92,14 +92,14 @@ class Embedding(Extra):
     on_request = True
 
     def __init__(self, network: str) -> None:
-        """Name the class of the network in messages."""
+        """Store the name of the network's class, for messages."""
         self._network = network
 
     def of_outputs(self, outputs: Outputs) -> Tensor:
         """Return the embeddings.
 
         Raises:
-            UsageError: they are no tensor with a row per utterance.
+            UsageError: the embeddings are not a tensor with one row per utterance.
         """
         embeddings = outputs.embeddings
         if not isinstance(embeddings, Tensor) or len(embeddings) != len(outputs.logits_B2):

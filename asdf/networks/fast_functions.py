@@ -1,14 +1,13 @@
-"""Functions computed by other operations than torch's, in less time, with their gradients.
+"""Functions computed faster than by torch's operations, with their gradients.
 
-Invariant: equal to torch's up to the rounding of float32 (SELU and tanh within 1e-6), and to
-themselves in each run. Most are for a CPU: where a graph of gradients is built, and in packed
-layers (`asdf.packed`); a GPU has a kernel for each of these. The largest values of a
-dimension are for a GPU, which needs few operations for them; of several that are equally large one
-gets the gradient there, and on a CPU, whose operations are torch's, each gets a part of it.
+Invariant: equal to torch's results up to the rounding of float32 (SELU and tanh within 1e-6), and
+deterministic. Most functions are for CPUs: where gradients are needed, and in packed layers
+(`asdf.packed`); GPUs have a kernel for each of them. The maximum over a dimension is for GPUs,
+where it takes few operations: one of several equal maxima gets the gradient there, whereas on a
+CPU, with torch's operations, all share it.
 
-SELU is computed in memory that is there already, by the exponential function to the base of two.
-Torch computes exp(x) - 1 with a function that is exact also near 0, where it costs ten times as
-much and changes no score.
+SELU is computed in existing memory with the exponential function to base two. Torch computes exp(x)
+- 1 with a function that is also exact near 0, which takes ten times as long and changes no score.
 
 Source: Klambauer et al., "Self-Normalizing Neural Networks", NeurIPS 2017, for SELU's constants.
 
@@ -30,36 +29,36 @@ from asdf.networks.traced_sizes import is_traced
 SCALE = 1.0507009873554805
 ALPHA = 1.6732632423543772
 LOG2_E = 1 / math.log(2)
-# Of what is multiplied by log2(e) before.
+# The slope for values that were multiplied by log2(e) before.
 _SLOPE = math.log(2) / ALPHA
-# Numbers at a time: with their exponentials they stay in a core's second cache.
+# Numbers per block: with their exponentials they fit into a core's L2 cache.
 _BLOCK = 2**17
 
 _Function = Callable[[Tensor], Tensor]
-# Of the gradient of the result, and the result.
+# A function of the gradient of the result, and the result.
 _Gradient = Callable[[Tensor, Tensor], Tensor]
 
 
 def is_on_cpu(x: Tensor) -> bool:
-    """Return whether a tensor is a CPU's; one without numbers (`asdf.memory`) is like a GPU's."""
+    """Return whether a tensor is on the CPU; one without numbers (`asdf.memory`) counts as GPU."""
     return x.device.type == "cpu" and type(x) in (Tensor, nn.Parameter)
 
 
 def learns_on_cpu(x: Tensor) -> bool:
-    """Return whether gradients of what follows `x` will be computed on a CPU, in float32."""
+    """Return whether gradients of results of `x` will be computed on a CPU, in float32."""
     if not torch.is_grad_enabled() or torch.compiler.is_compiling() or is_traced():
         return False
     return is_on_cpu(x) and x.dtype is torch.float32
 
 
 def tanh(x: Tensor) -> Tensor:
-    """Return the hyperbolic tangent of a tensor, which stays as it is."""
+    """Return the hyperbolic tangent of a tensor, which is not changed."""
     return torch.mul(x, 2).sigmoid_().mul_(2).sub_(1)
 
 
 def selu(x: Tensor) -> Tensor:
-    """Return SELU of a tensor of float32, which stays as it is, in the order that it has."""
-    # A new tensor is dense, whatever `x` is.
+    """Return SELU of a float32 tensor in the same memory layout; the tensor is not changed."""
+    # A new tensor is dense, whatever the layout of `x`.
     y = unscaled_selu_(torch.mul(x, LOG2_E))
     return y.sub_(1).mul_(SCALE * ALPHA)
 
@@ -67,10 +66,10 @@ def selu(x: Tensor) -> Tensor:
 def unscaled_selu_(x: Tensor) -> Tensor:
     """Turn log2(e) * v into 1 + SELU(v) / (SCALE * ALPHA), in place, and return it.
 
-    The neighbouring layers take the three constants into their weights.
+    The neighbouring layers include the three constants in their weights.
 
     Args:
-        x: dense in memory, in any order of its dimensions.
+        x: Tensor that is dense in memory, in any order of its dimensions.
     """
     if x.numel() <= _BLOCK:
         _unscale(x, torch.empty_like(x))
@@ -90,29 +89,29 @@ def _unscale(x: Tensor, powers: Tensor) -> None:
 
 
 class PackedSelu(nn.Module):
-    """What `nn.SELU` computes."""
+    """`nn.SELU`, computed by `selu`."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return SELU of a tensor of any shape, which stays as it is."""
+        """Return SELU of a tensor of any shape, which is not changed."""
         if x.dtype is not torch.float32:
             return nn.functional.selu(x)
         return selu(x)
 
 
 class PackedTanh(nn.Module):
-    """What `nn.Tanh` computes, by the logistic function, which is four times as fast."""
+    """`nn.Tanh`, computed by the logistic function, which is four times as fast."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the hyperbolic tangent of a tensor of any shape, which stays as it is."""
+        """Return the hyperbolic tangent of a tensor of any shape, which is not changed."""
         if x.dtype is not torch.float32:
             return torch.tanh(x)
         return tanh(x)
 
 
 class LearningSELU(nn.SELU):
-    """SELU whose exponential is not exact near 0 to the last digit, and takes a fifth of the time.
+    """SELU with an exponential that is less exact near 0 but takes a fifth of the time.
 
-    So it does where it learns; elsewhere it is torch's.
+    This is used where gradients are needed; elsewhere it is torch's SELU.
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -124,7 +123,7 @@ class LearningSELU(nn.SELU):
 
 
 class LearningTanh(nn.Tanh):
-    """The hyperbolic tangent by the logistic function, a quarter of the time, where it learns."""
+    """The hyperbolic tangent, computed by the logistic function where gradients are needed."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the hyperbolic tangent of a tensor of any shape."""
@@ -135,7 +134,7 @@ class LearningTanh(nn.Tanh):
 
 
 class _FromResult(torch.autograd.Function):
-    """A function of one tensor whose gradient follows from its result."""
+    """A function of one tensor whose gradient is computed from its result."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, function: _Function, gradient: _Gradient) -> Tensor:
@@ -152,7 +151,7 @@ class _FromResult(torch.autograd.Function):
 
 
 def _selu_gradient(gradient: Tensor, y: Tensor) -> Tensor:
-    # The slope is SCALE, or below 0 the result and SCALE * ALPHA.
+    # The slope is SCALE, or for values below 0 the result plus SCALE * ALPHA.
     result: Tensor = torch.ops.aten.elu_backward(gradient, ALPHA, SCALE, 1.0, True, y)
     return result
 
@@ -161,23 +160,23 @@ def softmax_mean(x: Tensor, scores: Tensor, dim: int) -> Tensor:
     """Return the mean of `x` over `dim`, weighted by the softmax of `scores` of the same shape.
 
     Args:
-        x: (batch, channels, height, width).
-        dim: -1 or -2.
+        x: Tensor (batch, channels, height, width).
+        dim: Dimension of the mean, -1 or -2.
     """
     if not learns_on_cpu(x):
         if scores.is_contiguous() or not scores.is_contiguous(memory_format=torch.channels_last):
             return (x * scores.softmax(dim=dim)).sum(dim=dim)
-        # In the order in memory a softmax over positions takes half of the time.
+        # In memory order, a softmax over positions takes half of the time.
         last = dim - 1
         weights = scores.movedim(1, -1).softmax(dim=last)
         return (x.movedim(1, -1) * weights).sum(dim=last).movedim(-1, 1)
-    # A softmax over a short last dimension is computed value by value.
+    # torch computes a softmax over a short last dimension value by value.
     powers = (scores - scores.detach().amax(dim=dim, keepdim=True)).exp()
     return (x * powers).sum(dim=dim) / powers.sum(dim=dim)
 
 
 def largest(x: Tensor, dim: int) -> Tensor:
-    """Return the largest values of a dimension."""
+    """Return the maximum over a dimension."""
     if is_on_cpu(x):
         return x.amax(dim=dim)
     result: Tensor = _Largest.apply(x, dim)
@@ -185,7 +184,7 @@ def largest(x: Tensor, dim: int) -> Tensor:
 
 
 def largest_magnitudes(x: Tensor, dims: Sequence[int]) -> tuple[Tensor, ...]:
-    """Return the largest magnitudes of each of `dims`, by itself."""
+    """Return the maximum magnitude over each of `dims` separately."""
     if is_on_cpu(x):
         magnitudes = x.abs()
         return tuple(magnitudes.amax(dim=dim) for dim in dims)
@@ -194,7 +193,7 @@ def largest_magnitudes(x: Tensor, dims: Sequence[int]) -> tuple[Tensor, ...]:
 
 
 class _Largest(torch.autograd.Function):
-    """Of torch's gradient the zeros are copied before anything is written to them."""
+    """The maximum over a dimension, whose backward pass avoids a copy of torch's zeros."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, dim: int) -> Tensor:
@@ -213,7 +212,7 @@ class _Largest(torch.autograd.Function):
 
 
 class _LargestMagnitudes(torch.autograd.Function):
-    """All results are taken from the same magnitudes, whose sign is multiplied once."""
+    """Maximum magnitudes over several dimensions, from one computation of the magnitudes."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, dims: Sequence[int]) -> tuple[Tensor, ...]:

@@ -1,7 +1,7 @@
-"""First numbers of what is added to a network, drawn so that all others stay what they were.
+"""Initial values of parameters added to a network, drawn without changing other draws.
 
-Invariant: they follow from torch's seed and from what they are for. The default generator is not
-advanced, so a network with additions begins with the other numbers of one without.
+Invariant: the values depend only on torch's seed and their purpose. The default generator is not
+advanced, so the other parameters start as in a network without the additions.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from asdf.runs.seeds import derived_seed
 
 
 def draw_uniform(empty_OI: Tensor, *purpose: str) -> Tensor:
-    """Fill a tensor (O, I) with uniform numbers of the variance 1 / (3 I), and return it."""
+    """Fill a tensor (O, I) with uniform numbers of variance 1 / (3 I), and return it."""
     # Networks are outlined on the meta device, where nothing can be drawn.
     if empty_OI.is_meta:
         return empty_OI

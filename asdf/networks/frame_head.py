@@ -1,7 +1,7 @@
-"""The frame-level head: logits for each part of an utterance, next to those of the utterance.
+"""The frame-level head: logits for each frame of an utterance, besides those of the utterance.
 
-Invariant: frame f is about the samples from f * `hop` to (f + 1) * `hop`, whatever back end
-precedes the head. A back end without frames is refused when the network is built.
+Invariant: frame f covers the samples from f * `hop` to (f + 1) * `hop`, for every back end before
+the head. A back end without frames is refused when the network is built.
 
 Shapes: B utterances, F frames, C values of a frame, 2 classes (spoof, bona fide).
 """
@@ -20,10 +20,10 @@ from asdf.settings.sections import Localisation
 
 
 class FrameHead(nn.Module):
-    """A linear layer on the frames of a back end, or on means of `pooled` of them in a row.
+    """A linear layer on the frames of a back end, or on means of `pooled` consecutive frames.
 
     Attributes:
-        hop: samples from the start of a frame to the start of the next.
+        hop: Number of samples from the start of a frame to the start of the next.
     """
 
     def __init__(self, dimension: int, hop: int, pooled: int = 1) -> None:
@@ -35,7 +35,7 @@ class FrameHead(nn.Module):
     def forward(self, frames_BFC: Tensor) -> Tensor:
         """Return logits (batch, frames, 2), column 1 for bona fide."""
         if self._pooled > 1:
-            # The last mean may be of fewer frames, so that all of them count.
+            # The last mean may be of fewer frames, so that all of them are used.
             pooled_BCF = F.avg_pool1d(
                 frames_BFC.transpose(1, 2), self._pooled, self._pooled, ceil_mode=True
             )
@@ -48,11 +48,11 @@ def make_frame_head(
     front_end: FrontEnd,
     back_end: BackEnd,
 ) -> FrameHead | None:
-    """Return the head behind `back_end`; None where the settings request none.
+    """Return the head for `back_end`; None if the settings request none.
 
     Raises:
-        UsageError: the back end keeps no time, or `localisation.resolution` is no multiple of the
-            samples of its frames.
+        UsageError: the back end has no time axis, or `localisation.resolution` is not a multiple of
+            the samples per frame.
     """
     if not settings.enabled:
         return None

@@ -1,13 +1,13 @@
-"""WavLM's attention under autocast: what gates its position bias, by few operations and few bytes.
+"""WavLM's attention under autocast: the gated position bias in few operations and few bytes.
 
-Torchaudio computes the gates in ten operations, multiplies them by a bias of all utterances in
-float32, and autocast and torch's attention copy that for their format and alignment; backwards it
-is twice as many. Here the bias is one for all utterances, and what attention adds to its scores is
-written once, as attention reads it.
+Torchaudio computes the gates in ten operations and multiplies them by a float32 bias for all
+utterances, which autocast and torch's attention copy for their format and alignment; the backward
+pass needs twice as many. Here all utterances share one bias, and the term added to the attention
+scores is written once, in the layout that attention reads.
 
-Invariant: equal to torchaudio's under autocast up to the rounding of autocast's format; the
-gradients of the bias add up in float32 over the layers. Chosen by `asdf.networks.casting`, for
-weights that it has cast.
+Invariant: equal to torchaudio's results under autocast up to the rounding of autocast's format; the
+gradients of the bias are summed over the layers in float32. `asdf.networks.casting` selects this
+for weights that it has cast.
 
 Source: Chen et al., "WavLM", JSTSP 2022, for the gates.
 
@@ -29,12 +29,12 @@ from asdf.networks.autocast import without_autocast
 from asdf.networks.products import multiply
 from asdf.networks.watched import is_plain
 
-# Numbers in the rows of what attention adds to its scores: it copies those of other multiples.
+# Row length of the term added to the scores: attention copies rows of other multiples.
 _ALIGNED = 16
 
 
 def can_gate(attention: WavLMSelfAttention) -> bool:
-    """Return whether all parts are torch's, and nobody watches them; low-rank updates are not."""
+    """Return whether all parts are torch's and have no hooks; low-rank updates are not."""
     if not (attention.gru_rel_pos and is_plain(attention) and is_plain(attention.attention)):
         return False
     inner, gates = attention.attention, attention.gru_rel_pos_linear
@@ -50,10 +50,10 @@ def attend_gated(
     attention_mask: Tensor | None = None,
     position_bias: Tensor | None = None,
 ) -> tuple[Tensor, None]:
-    """Compute what `WavLMSelfAttention.forward` does, without masks.
+    """Compute `WavLMSelfAttention.forward`, without masks.
 
     Args:
-        position_bias: (1, heads, frames, frames), of float32.
+        position_bias: Bias (1, heads, frames, frames), in float32.
     """
     inner, gates = attention.attention, attention.gru_rel_pos_linear
     x_BLC = x_BLC.to(inner.in_proj_weight.dtype)
@@ -71,15 +71,15 @@ def attend_rows(
     dropout: float,
     output: nn.Module,
 ) -> Tensor:
-    """Return what an attention makes of its queries, keys and values, one after the other.
+    """Return the output of an attention for its concatenated queries, keys and values.
 
     Args:
-        rows_BLZ: (batch, frames, 3 * values).
-        added_BHLL: What is added to the scores.
-        output: maps the values of all heads.
+        rows_BLZ: Queries, keys and values, (batch, frames, 3 * values).
+        added_BHLL: Term added to the attention scores, (batch, heads, frames, frames).
+        output: Output projection, applied to the values of all heads.
     """
     heads_BL3HC = rows_BLZ.unflatten(2, (3, heads, -1))
-    # In this order the gradients of all three are joined by one copy.
+    # In this order, one copy joins the gradients of all three.
     queries, keys, values = (rows.transpose(1, 2) for rows in heads_BL3HC.unbind(2))
     attended_BHLC = F.scaled_dot_product_attention(
         queries, keys, values, attn_mask=added_BHLL, dropout_p=dropout
@@ -91,8 +91,8 @@ def attend_rows(
 class _GatedBias(torch.autograd.Function):
     """The bias times its gates: a (b c - 1) + 2, where a and b are sigmoids and c is learned.
 
-    For the gradients of the logits behind a and b, and of c, three factors are saved:
-    a (b c - 1), a b c, and a b. The former two are to be multiplied by 1 - a and 1 - b.
+    For the gradients of the logits behind a and b, and of c, three factors are saved: a (b c - 1),
+    a b c, and a b. The first two still have to be multiplied by 1 - a and 1 - b.
     """
 
     @staticmethod
@@ -107,7 +107,7 @@ class _GatedBias(torch.autograd.Function):
             torch.mul(first, second, out=of_scale)
             torch.mul(of_scale, scale_1H11.view(-1), out=of_second)
             torch.sub(of_second, first, out=of_first)
-            # In the order of the product that computes the gradient of the bias.
+            # In the layout of the product that computes the gradient of the bias.
             gate_HLB = logits_BLH8.new_empty(heads, frames, utterances)
             torch.add(of_first.permute(2, 1, 0), 2, out=gate_HLB)
             aligned = -(-frames // _ALIGNED) * _ALIGNED

@@ -1,7 +1,7 @@
 """Heads that tasks add to a network: each computes an extra of the network's outputs.
 
-Invariant: a head is a module of the network, so it is trained, saved and averaged as the network
-is, and computed wherever the network is. A network may have several, each with a key of its own.
+Invariant: a head is a submodule of the network, so it is trained, saved, averaged and computed with
+the network. A network may have several heads with different keys.
 
 Shapes: B utterances.
 """
@@ -20,7 +20,7 @@ from asdf.networks.extras import EMBEDDING, Embedding, Extra, HeadExtra
 from asdf.networks.interface import Outputs, as_outputs, frame_hop
 from asdf.settings.sections import Sections
 
-# The extra of a network that computes it without a head that is attached, by class path.
+# The extra of a network that computes it without an attached head, by class path.
 _OF_FRAMES = ("asdf.tasks.localisation.frame_scores", "Frames")
 
 
@@ -28,8 +28,8 @@ class Head(Attached):
     """A head of a task: the base class of the project's, and of your own.
 
     Attributes:
-        key: Name of the extra: of outputs, results, the term of the loss, and of the entry in
-            network files. Python names, such as 'speakers'.
+        key: Name of the extra in outputs, results, loss terms and network files; a Python name such
+            as 'speakers'.
 
     Examples:
         >>> import torch
@@ -62,27 +62,28 @@ class Head(Attached):
 
     @abstractmethod
     def values(self, outputs: Outputs) -> Tensor:
-        """Return what the head computes from the outputs of the network, (B, ...)."""
+        """Return the head's values (B, ...) from the outputs of the network."""
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:
-        """Return plain values, by which `restore` builds the head again."""
+        """Return plain values from which `restore` builds the head again."""
 
     @classmethod
     @abstractmethod
     def restore(cls, entry: Mapping[str, Any], settings: Sections) -> Head:
-        """Return a head with random numbers, as a network file describes it.
+        """Return a head with random weights, as described by a network file.
 
         Args:
-            entry: Entry of the file, of unknown origin; `describe` of a file of ours.
+            entry: Entry of the file, from an untrusted source; in our files it is that of
+                `describe`.
             settings: Settings of the file.
 
         Raises:
-            ValueError: the entry is none that `describe` returns.
+            ValueError: the entry does not have the form that `describe` returns.
         """
 
     def extra(self) -> Extra:
-        """Return what results have of the values; here the values as they are."""
+        """Return the extra that results show; by default the values unchanged."""
         return HeadExtra(self.key)
 
     def complete(self, outputs: Any) -> Any:
@@ -92,27 +93,27 @@ class Head(Attached):
 
 
 def module_name(key: str) -> str:
-    """Return the name of a head among the modules of its network."""
-    # Files of all versions have the head for source tracing under this name.
+    """Return the name of a head among the submodules of its network."""
+    # Files of all versions store the head for source tracing under this name.
     return "class_head" if key == "sources" else f"{key}_head"
 
 
 def attach_head(network: nn.Module, head: Head) -> None:
-    """Make `head` a part of `network`, whose outputs have its extra from now on.
+    """Attach `head` to `network`, whose outputs from then on include its extra.
 
     Raises:
-        UsageError: the network has something else of that name.
+        UsageError: the network already has another attribute of this name.
     """
     attach(network, module_name(head.key), head, f"a head of {head.key!r}")
 
 
 def heads_of(network: nn.Module) -> list[Head]:
-    """Return the heads that are parts of `network`."""
+    """Return the heads that are attached to `network`."""
     return [part for part in parts_of(network) if isinstance(part, Head)]
 
 
 def extras_of(network: nn.Module) -> dict[str, Extra]:
-    """Return what `network` gives besides its score, by key."""
+    """Return the outputs of `network` besides its score, by key."""
     extras: dict[str, Extra] = {EMBEDDING: Embedding(type(network).__name__)}
     hop = frame_hop(network)
     if hop is not None:

@@ -1,9 +1,8 @@
-"""What a network class offers to training and scoring and returns, and how less is handled.
+"""The interface of network classes to training and scoring, with defaults for simpler classes.
 
-Invariant: a network needs only a constructor that takes the settings and a `forward`. Whatever else
-training and scoring want to know, they learn through the functions below, which answer for classes
-that do not. Whatever a network adds to its outputs, they are still the pair (embeddings, logits) to
-whoever takes them for it: they iterate, index and count as that pair.
+Invariant: a network needs only a constructor that takes the settings and a `forward`. Everything
+else is read through the functions below, which provide defaults for classes that lack it. Whatever
+a network adds to its outputs, they still iterate, index and count as the pair (embeddings, logits).
 
 Shapes: B utterances, T samples, E embedding values, F frames, 2 classes (spoof, bona fide).
 """
@@ -36,11 +35,11 @@ class Outputs:
     """The outputs of a network for some utterances; a network may also return the pair alone.
 
     Attributes:
-        embeddings: (B, anything), or whatever the network returns first.
+        embeddings: First output of the network, usually of shape (B, anything).
         logits_B2: Logits of the utterances, column 1 for bona fide.
-        extras: Tensors of heads of the network, (B, ...), by the names of what they are for:
-            'frames', logits of the utterances' frames (B, F, 2), column 1 for bona fide; 'sources',
-            natural-log odds of classes, up to a number per utterance.
+        extras: Tensors of the network's heads, (B, ...), by key: 'frames' for logits of the
+            utterances' frames (B, F, 2), column 1 for bona fide; 'sources' for natural-log odds of
+            classes, up to a constant per utterance.
 
     Examples:
         >>> import torch
@@ -77,7 +76,7 @@ class Outputs:
 
 
 def as_outputs(value: Any) -> Outputs:
-    """Return what a network returned, the pair or `Outputs`, as `Outputs`."""
+    """Return the outputs of a network, a pair or `Outputs`, as `Outputs`."""
     if isinstance(value, Outputs):
         # Networks of earlier versions returned the logits of frames as the third value.
         if isinstance(value.extras, Tensor):
@@ -98,7 +97,7 @@ def _unflatten(parts: Any, names: tuple[str, ...]) -> Outputs:
     return Outputs(embeddings, logits_B2, dict(zip(names, extras, strict=True)))
 
 
-# FSDP looks for tensors in it, to see when their gradients come.
+# FSDP looks for tensors in the outputs to find out when their gradients arrive.
 _pytree.register_pytree_node(Outputs, _flatten, _unflatten)
 
 
@@ -109,21 +108,22 @@ class DetectorNetwork(nn.Module, ABC):
     `network.network_class = 'my_network.MyNetwork'`, with `my_network.py` in the recipe's folder.
 
     Attributes:
-        fixed_samples: the one length that the network takes, if it takes no other. Recordings are
-            then cut or repeated to this length for scoring, and training clips must have it.
-        frame_hop: samples from frame to frame of `Outputs.extras['frames']`, which a network with
-            a frame-level head returns; None: it has none. Frame f is about the samples from
-            f * frame_hop on; the last frames of a recording may be missing.
-        sample_rate: Sampling rate, in Hz, that the network is made for; None: any, as
-            `settings.audio.sample_rate` says.
-        waveform_channels: Number of channels of the waveforms (batch, channels, samples) that it
-            takes with `audio.channels = 'all'`; None: it takes (batch, samples).
-        further_inputs: Names of what training hands to `forward` by keyword besides the waveforms:
-            'lengths' (B,), samples of each recording before it was padded; 'references' (B, R, T),
-            waveforms of the trials' references; 'columns', texts of the utterances by the names of
-            columns. `forward` computes without them, too: their defaults are None. Networks that
-            take references derive from `PairNetwork`, and need them.
-        input_columns: Columns of the training list that 'columns' holds.
+        fixed_samples: Fixed length of waveforms that the network takes, in samples; None for any
+            length. Recordings are cut or repeated to it for scoring, and training clips must have
+            it.
+        frame_hop: Number of samples between frames of `Outputs.extras['frames']`, the output of a
+            frame-level head; None without one. Frame f covers the samples from f * frame_hop on;
+            the last frames of a recording may be missing.
+        sample_rate: Sampling rate, in Hz, that the network is made for; None for any, given by
+            `settings.audio.sample_rate`.
+        waveform_channels: Number of channels of waveforms (batch, channels, samples) that it takes
+            with `audio.channels = 'all'`; None for waveforms (batch, samples).
+        further_inputs: Names of keyword arguments that training passes to `forward` besides the
+            waveforms: 'lengths' (B,), the samples of each recording before padding; 'references'
+            (B, R, T), waveforms of the trials' references; 'columns', texts of the utterances by
+            column name. Their defaults are None, with which `forward` must work, too. Networks that
+            need references derive from `PairNetwork`.
+        input_columns: Columns of the training list that 'columns' contains.
 
     Examples:
         >>> import torch
@@ -156,8 +156,8 @@ class DetectorNetwork(nn.Module, ABC):
         """Build the network with random weights drawn from torch's default generator.
 
         Args:
-            settings: all sections, as plain dataclasses: `settings.network`, `settings.front_end`
-                and so on.
+            settings: Sections of the settings as plain dataclasses: `settings.network`,
+                `settings.front_end` and so on.
         """
         super().__init__()
 
@@ -166,20 +166,20 @@ class DetectorNetwork(nn.Module, ABC):
         """Return embeddings and logits of utterances of equal length.
 
         Args:
-            waveforms_BT: (batch, samples) float32 at `audio.sample_rate`; of a network with
-                `waveform_channels` (batch, channels, samples). Utterances may have any length, but
-                none of them is empty.
+            waveforms_BT: Waveforms (batch, samples), float32 at `audio.sample_rate`, or (batch,
+                channels, samples) for a network with `waveform_channels`. Utterances may have any
+                length but are not empty.
 
         Returns:
-            embeddings_BE: (batch, anything); logits_B2: (batch, 2), column 1 for bona fide. An
-            utterance's row must not depend on the other rows in `eval()` mode, so that a score does
-            not depend on its batch.
+            Embeddings (batch, anything) and logits (batch, 2), column 1 for bona fide. In `eval()`
+            mode, an utterance's row must not depend on the other rows, so that a score does not
+            depend on its batch.
         """
 
     def scoring_length(self, samples: int) -> int:
-        """Return how many leading samples of `samples` an utterance's score is computed from.
+        """Return how many of the first `samples` samples an utterance's score is computed from.
 
-        Utterances of equal values may share a scoring batch, where each is cut to this length.
+        Utterances with equal values may share a scoring batch, in which each is cut to this length.
         """
         return samples
 
@@ -188,26 +188,26 @@ class DetectorNetwork(nn.Module, ABC):
         return ()
 
     def unused_parameters(self) -> Iterable[nn.Parameter]:
-        """Return the parameters that `forward` does not use; inner modules may have this method.
+        """Return the parameters that `forward` does not use; submodules may have this method.
 
-        The builder freezes them: DistributedDataParallel then waits for no gradient that never
-        comes, and needs no search of the graph in every step.
+        The builder freezes them, so that DistributedDataParallel does not wait for gradients that
+        never arrive and need not search the graph in every step.
         """
         return ()
 
 
 def scoring_length(network: nn.Module, samples: int) -> int:
-    """Return `network.scoring_length(samples)`, or `samples` of a class without such a method.
+    """Return `network.scoring_length(samples)`, or `samples` for a class without this method.
 
     Raises:
-        AsdfError: the class answers with something other than a number from 1 to `samples`.
+        AsdfError: the class returns anything other than a number from 1 to `samples`.
     """
     network = _unwrap(network)
     method = getattr(network, "scoring_length", None)
     if not callable(method):
         return samples
     length = method(samples)
-    # To Python True is an int.
+    # bool is a subclass of int.
     is_number = isinstance(length, int) and not isinstance(length, bool)
     if not is_number or not 1 <= length <= samples:
         raise AsdfError(
@@ -219,16 +219,16 @@ def scoring_length(network: nn.Module, samples: int) -> int:
 
 
 def fixed_samples(network: nn.Module) -> int | None:
-    """Return the one length, in samples, that the network takes; None where it takes any."""
+    """Return the only length, in samples, that the network takes; None if it takes any."""
     samples = getattr(_unwrap(network), "fixed_samples", None)
     return None if samples is None else int(samples)
 
 
 def frame_hop(network: nn.Module) -> int | None:
-    """Return the samples from frame to frame of the network's frame-level head; None without one.
+    """Return the samples between frames of the network's frame-level head; None without one.
 
     Raises:
-        AsdfError: the class has another value than a number of samples.
+        AsdfError: the class has a value that is not a number of samples.
     """
     network = _unwrap(network)
     hop = getattr(network, "frame_hop", None)
@@ -243,10 +243,10 @@ def frame_hop(network: nn.Module) -> int | None:
 
 
 def further_inputs(network: nn.Module) -> tuple[str, ...]:
-    """Return the names of what the network takes by keyword besides the waveforms.
+    """Return the names of the network's keyword inputs besides the waveforms.
 
     Raises:
-        AsdfError: the class names others than there are.
+        AsdfError: the class names an input that does not exist.
     """
     network = _unwrap(network)
     names = tuple(getattr(network, "further_inputs", ()))
@@ -267,9 +267,9 @@ def takes_references(network: nn.Module | type[nn.Module]) -> bool:
 
 
 def inputs_on_noise(network: nn.Module, waveforms_BT: Tensor) -> dict[str, Tensor]:
-    """Return the inputs without which `network` computes nothing, for waveforms of noise.
+    """Return the keyword inputs that `network` requires, for waveforms of noise.
 
-    References are the waveforms from their end to their start: other than these, and no other rows.
+    References are the time-reversed waveforms, which differ from them and have equal rows.
     """
     if REFERENCES not in further_inputs(network):
         return {}
@@ -277,17 +277,17 @@ def inputs_on_noise(network: nn.Module, waveforms_BT: Tensor) -> dict[str, Tenso
 
 
 def input_columns(network: nn.Module) -> tuple[str, ...]:
-    """Return the columns of the training list that the network takes texts of."""
+    """Return the columns of the training list whose texts the network takes."""
     if COLUMNS not in further_inputs(network):
         return ()
     return tuple(getattr(_unwrap(network), "input_columns", ()))
 
 
 def waveform_channels(network: nn.Module | type[nn.Module]) -> int | None:
-    """Return how many channels a network takes, (batch, channels, samples); None: one, without it.
+    """Return the channels of waveforms (batch, channels, samples); None for (batch, samples).
 
     Raises:
-        UsageError: its class has another value than such a number.
+        UsageError: the class has a value that is not a number of channels.
     """
     if isinstance(network, nn.Module):
         network = _unwrap(network)
@@ -295,7 +295,7 @@ def waveform_channels(network: nn.Module | type[nn.Module]) -> int | None:
     if count is None:
         front_end = getattr(network, "front_end_class", None)
         count = getattr(front_end, "waveform_channels", None)
-    # To Python True is an int.
+    # bool is a subclass of int.
     if count is not None and (type(count) is not int or count < 1):
         name = getattr(network, "__qualname__", type(network).__qualname__)
         raise UsageError(
@@ -306,7 +306,7 @@ def waveform_channels(network: nn.Module | type[nn.Module]) -> int | None:
 
 
 def waveform_shape(network: nn.Module, utterances: int, samples: int) -> tuple[int, ...]:
-    """Return the shape of waveforms for a network: (batch, samples) or with its channels."""
+    """Return the shape of waveforms for a network, with its channels if it takes several."""
     channels = waveform_channels(network)
     if channels is None:
         return utterances, samples
@@ -314,21 +314,21 @@ def waveform_shape(network: nn.Module, utterances: int, samples: int) -> tuple[i
 
 
 def note_audio(network: nn.Module, audio: Audio) -> None:
-    """Note what a network that was built hears, for graphs and programs that are made of it."""
+    """Store the audio format of a built network, for exported graphs and programs."""
     vars(network)[_NOTED] = audio
 
 
 def audio_of(network: nn.Module) -> Audio:
-    """Return what a network hears, as `note_audio` noted it."""
+    """Return the audio format stored by `note_audio`."""
     audio: Audio = vars(network).get(_NOTED, USUAL_AUDIO)
     return audio
 
 
 def front_end_parameters(network: nn.Module) -> list[nn.Parameter]:
-    """Return the parameters that learn with `front_end.learning_rate`, which the class names.
+    """Return the parameters that the class names for `front_end.learning_rate`.
 
-    The weights of a learned sum of layers are not among them, also where the class names them: they
-    learn with the back end, and where the front end is frozen.
+    The weights of a learned sum of layers are never included: they learn with the back end, even if
+    the front end is frozen.
     """
     in_sums = set()
     for module in network.modules():
@@ -339,17 +339,17 @@ def front_end_parameters(network: nn.Module) -> list[nn.Parameter]:
 
 
 def unused_parameters(network: nn.Module) -> list[nn.Parameter]:
-    """Return the parameters that the network, or a module in it, names as unused."""
+    """Return the parameters that the network, or a submodule, names as unused."""
     unused = {}
     for module in network.modules():
         for parameter in _read_parameters(module, "unused_parameters"):
-            # Several modules may name the same one.
+            # Several modules may name the same parameter.
             unused[id(parameter)] = parameter
     return list(unused.values())
 
 
 def untrained_parameters(network: nn.Module) -> list[nn.Parameter]:
-    """Return the parameters that learn in no epoch: unused ones, and what rests of front ends."""
+    """Return the parameters that are never trained: unused and resting ones."""
     untrained = {id(parameter): parameter for parameter in unused_parameters(network)}
     for module in network.modules():
         for parameter in _read_parameters(module, "untrained_parameters"):
@@ -360,10 +360,10 @@ def untrained_parameters(network: nn.Module) -> list[nn.Parameter]:
 def repeat_short(waveforms_BT: Tensor, min_samples: int) -> Tensor:
     """Repeat waveforms from their start until they have `min_samples` samples.
 
-    Longer ones come back as they are.
+    Longer waveforms are returned unchanged.
 
     Raises:
-        AsdfError: the waveforms have no samples.
+        AsdfError: the waveforms are empty.
     """
     samples = waveforms_BT.shape[-1]
     if not is_traced() and samples >= min_samples:
@@ -374,7 +374,7 @@ def repeat_short(waveforms_BT: Tensor, min_samples: int) -> Tensor:
             "activity detection left nothing of it. Take it off the list."
         )
     repeats = (min_samples + samples - 1) // samples  # rounded up
-    # A graph takes this way for longer ones, too, which it repeats once.
+    # While tracing, longer waveforms take this path as well and are repeated once.
     once = [1] * (waveforms_BT.dim() - 1)
     return waveforms_BT.repeat(*once, repeats)[..., : at_least(samples, min_samples)]
 
@@ -383,7 +383,7 @@ def cut_or_repeat(waveforms_BT: Tensor, samples: int) -> Tensor:
     """Return waveforms (batch, any) as (batch, samples): cut, or repeated from their start.
 
     Raises:
-        AsdfError: the waveforms have no samples.
+        AsdfError: the waveforms are empty.
     """
     return repeat_short(waveforms_BT, samples)[..., :samples]
 

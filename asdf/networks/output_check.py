@@ -1,8 +1,7 @@
-"""Whether a network's outputs are what training and scoring take them for.
+"""Checks that a network's outputs have the form that training and scoring expect.
 
-Invariant: the check leaves no trace. The network's buffers and modes and every source of random
-numbers are afterwards what they were before, so a run with the check takes the very steps of one
-without.
+Invariant: the check has no side effects. The network's buffers and modes and all random states are
+restored, so a run takes exactly the same steps with and without the check.
 
 Shapes: B utterances, T samples, 2 classes (spoof, bona fide).
 """
@@ -33,7 +32,7 @@ from asdf.text import count_of
 
 _LEVEL = 0.01
 _LOUDER = 10.0
-# For what a GPU adds up in an order that is not fixed.
+# For sums that a GPU computes in varying order.
 _RELATIVE_TOLERANCE = 1e-4
 _ABSOLUTE_TOLERANCE = 1e-6
 
@@ -41,11 +40,11 @@ _ABSOLUTE_TOLERANCE = 1e-6
 def check_outputs(network: nn.Module, settings: Network, device: torch.device) -> None:
     """Compute up to two clips of noise in `eval()` mode, and check the outputs.
 
-    The clips are as long as those of training.
+    The clips have the length of training clips.
 
     Raises:
-        AsdfError: the network fails; does not give embeddings and two finite logits for each
-            utterance; or gives an utterance other logits when it is in another batch.
+        AsdfError: the network fails, does not return embeddings and two finite logits for each
+            utterance, or returns other logits for an utterance in another batch.
     """
     samples = fixed_samples(network) or settings.train_clip_size
     clips_BT = _make_clips(network, samples).to(device)
@@ -55,8 +54,8 @@ def check_outputs(network: nn.Module, settings: Network, device: torch.device) -
         alone_2 = _compute_logits(network, clips_BT[:1], settings)[0]
         if _are_close(next_to_louder_2, alone_2):
             return
-        # Batches of two sizes may be rounded differently, which a choice of nodes or frames can
-        # enlarge.
+        # Batches of different sizes may be rounded differently, and a choice of nodes or frames can
+        # amplify this.
         twice_BT = torch.cat([clips_BT[:1]] * 2)
         next_to_itself_2 = _compute_logits(network, twice_BT, settings)[0]
         if not _are_close(next_to_louder_2, next_to_itself_2):
@@ -72,10 +71,10 @@ def check_outputs(network: nn.Module, settings: Network, device: torch.device) -
 def compute_on_noise(
     network: nn.Module, settings: Network, device: torch.device, in_training: bool = False
 ) -> Outputs:
-    """Compute two clips of noise, with gradients; return the outputs.
+    """Compute two clips of noise with gradients, and return the outputs.
 
     Args:
-        in_training: Whether in `train()` mode instead of in `eval()` mode.
+        in_training: Whether to compute in `train()` instead of `eval()` mode.
 
     Raises:
         AsdfError: the network fails, or its outputs have other shapes.
@@ -94,7 +93,7 @@ def compute_on_noise(
 def _make_clips(network: nn.Module, samples: int) -> Tensor:
     generator = torch.Generator().manual_seed(0)
     clips_BT = _LEVEL * torch.randn(waveform_shape(network, 2, samples), generator=generator)
-    # A louder one shows itself in the other's logits, if these depend on it at all.
+    # A louder clip affects the other's logits if these depend on it at all.
     clips_BT[1] *= _LOUDER
     return clips_BT
 
@@ -120,10 +119,10 @@ def _compute_logits(network: nn.Module, clips_BT: Tensor, settings: Network) -> 
 
 
 def _check_frames(network: nn.Module, outputs: Outputs, samples: int, settings: Network) -> None:
-    """Make sure that there are as many frames as the network's `frame_hop` says.
+    """Check that the number of frames agrees with the network's `frame_hop`.
 
     Raises:
-        AsdfError: there are more, or far less.
+        AsdfError: there are more frames, or far fewer.
     """
     hop = frame_hop(network)
     frames = outputs.extras.get("frames")
@@ -136,7 +135,7 @@ def _check_frames(network: nn.Module, outputs: Outputs, samples: int, settings: 
         )
     count = -(-samples // hop)
     returned = 0 if frames is None else frames.shape[1]
-    # The last frames of a clip may have no whole window.
+    # The last frames of a clip may lack a whole window.
     if not count / 2 <= returned <= count:
         raise _describe_mistake(
             settings,
@@ -158,7 +157,7 @@ def _run_network(network: nn.Module, clips_BT: Tensor, settings: Network) -> Any
 
 
 def _find_fault(outputs: Any, utterances: int) -> str:
-    """Return what is wrong with the shapes of a network's outputs; empty where nothing is."""
+    """Return what is wrong with the shapes of a network's outputs; '' if they are correct."""
     expected = count_of(utterances, "utterance")
     if not isinstance(outputs, tuple | list | Outputs) or len(outputs) != 2:
         return f"gives {_describe_value(outputs)} instead of two tensors for {expected}"
@@ -178,7 +177,7 @@ def _find_fault(outputs: Any, utterances: int) -> str:
 
 
 def _has_other_rows(embeddings: Any, utterances: int) -> bool:
-    # Only a tensor has rows: embeddings may be anything.
+    # Embeddings may be anything, and only a tensor has rows.
     if not isinstance(embeddings, Tensor):
         return False
     return embeddings.dim() == 0 or len(embeddings) != utterances
@@ -214,7 +213,7 @@ def _list_numbers(values: Tensor) -> str:
 
 @contextmanager
 def numbers_unchanged(network: nn.Module) -> Iterator[None]:
-    """Restore the modes and buffers of `network` after the block; no device is waited for."""
+    """Restore the modes and buffers of `network` after the block, without waiting for a device."""
     modes = {module: module.training for module in network.modules()}
     buffers = []
     for module in modes:
@@ -226,7 +225,7 @@ def numbers_unchanged(network: nn.Module) -> Iterator[None]:
         for module, training in modes.items():
             module.training = training
         for module, name, buffer, before in buffers:
-            # A forward may also have put another tensor at the name.
+            # `forward` may also have replaced the buffer by another tensor.
             setattr(module, name, buffer.copy_(before))
 
 

@@ -1,8 +1,8 @@
 """Networks that compare each recording with a reference recording.
 
-Invariant: a reference reaches the comparison through `embed` alone, as one embedding per recording,
-and several references of a trial as the mean of theirs. So scoring embeds each distinct reference
-once, however many trials name it, and a score is what `forward` gives for the waveforms.
+Invariant: a reference affects the comparison only through `embed`, as one embedding per recording;
+several references of a trial are averaged. Scoring therefore embeds each distinct reference once,
+however many trials name it, and a score equals the result of `forward` on the waveforms.
 
 Shapes: B trials, R references of a trial, T samples, E embedding values, 2 classes.
 """
@@ -33,9 +33,9 @@ _HIDDEN = 16
 class PairNetwork(DetectorNetwork):
     """A network that compares a recording with a reference: the base class of yours.
 
-    It embeds each of them, and compares two embeddings. Label 1 and the higher score mean what the
-    training list says they mean: bona fide speech of the reference's speaker, or two recordings of
-    one generator.
+    It embeds both and compares the embeddings. Label 1 and the higher score have the meaning of the
+    training list: bona fide speech of the reference's speaker, or two recordings from the same
+    generator.
 
     Examples:
         >>> import torch
@@ -66,19 +66,19 @@ class PairNetwork(DetectorNetwork):
     def embed(self, waveforms_BT: Tensor) -> Tensor:
         """Return the embeddings of recordings of equal length, (batch, anything).
 
-        In `eval()` mode a row must not depend on the other rows.
+        In `eval()` mode, a row must not depend on the other rows.
 
         Args:
-            waveforms_BT: (batch, samples) float32, of recordings that are tested, or of references.
+            waveforms_BT: Waveforms (batch, samples) in float32, of tested recordings or references.
         """
 
     @abstractmethod
     def compare(self, tests_BE: Tensor, references_BE: Tensor) -> Tensor:
-        """Return logits (batch, 2), column 1 for what the list labels 1.
+        """Return logits (batch, 2), column 1 for pairs that the list labels 1.
 
         Args:
-            tests_BE: Embeddings of the recordings that are tested, as `embed` returns them.
-            references_BE: Embeddings of the references, means where trials have several.
+            tests_BE: Embeddings of the tested recordings, as returned by `embed`.
+            references_BE: Embeddings of the references, averaged for trials with several.
         """
 
     def forward(
@@ -90,12 +90,13 @@ class PairNetwork(DetectorNetwork):
         """Return the embeddings of the tested recordings, and the logits of the comparison.
 
         Args:
-            waveforms_BT: (batch, samples), of the recordings that are tested.
-            references: (batch, references, samples), of their references.
-            reference_embeddings: (batch, ...), means of the references' embeddings, instead.
+            waveforms_BT: Waveforms of the tested recordings, (batch, samples).
+            references: Waveforms of their references, (batch, references, samples).
+            reference_embeddings: Mean embeddings of the references, (batch, ...), instead of
+                waveforms.
 
         Raises:
-            UsageError: neither is there.
+            UsageError: both are None.
         """
         if reference_embeddings is None:
             if references is None:
@@ -105,7 +106,7 @@ class PairNetwork(DetectorNetwork):
         return tests_BE, self.compare(tests_BE, reference_embeddings)
 
     def embed_references(self, references_BRT: Tensor) -> Tensor:
-        """Return the means of the references' embeddings, (batch, anything)."""
+        """Return the mean embedding of each trial's references, (batch, anything)."""
         count = references_BRT.shape[1]
         embeddings = self.embed(references_BRT.flatten(0, 1))
         means: Tensor = embeddings.unflatten(0, (-1, count)).mean(dim=1)
@@ -113,7 +114,7 @@ class PairNetwork(DetectorNetwork):
 
 
 def no_reference(network: str) -> UsageError:
-    """Return the error on a recording that comes without the reference that a network needs."""
+    """Return the error for a recording without the reference that a network needs."""
     return UsageError(
         f"{network} compares each recording with a reference recording, and got none. Give one: "
         "Detector.score(recording, reference=...), `python -m asdf score NETWORK FILE --reference "
@@ -122,7 +123,7 @@ def no_reference(network: str) -> UsageError:
 
 
 def unwanted_reference(network: str) -> UsageError:
-    """Return the error on a reference that a network does not compare with."""
+    """Return the error for a reference given to a network that takes none."""
     return UsageError(
         f"{network} takes no reference: it scores each recording by itself. Leave the reference "
         "out, or score with a network that compares (docs/pairs.md)."
@@ -130,10 +131,10 @@ def unwanted_reference(network: str) -> UsageError:
 
 
 def check_pair_class(network_class: type[nn.Module], setting: str) -> None:
-    """Refuse a class that takes references where they could not be embedded once.
+    """Refuse a class that takes references but cannot embed them separately.
 
     Raises:
-        UsageError: it is no `PairNetwork`.
+        UsageError: the class does not derive from `PairNetwork`.
     """
     if not issubclass(network_class, PairNetwork):
         raise UsageError(
@@ -144,11 +145,11 @@ def check_pair_class(network_class: type[nn.Module], setting: str) -> None:
 
 
 class ComposedPairNetwork(PairNetwork):
-    """The front end and the back end of the settings on both sides, then a small comparison.
+    """The front end and back end of the settings for both sides, then a small comparison.
 
-    The comparison sees five numbers: the cosine of the two embeddings, and the logits that the
-    back end gives either recording by itself. So whatever part the spoof alone betrays counts as
-    well as how far it is from the reference.
+    The comparison sees five numbers: the cosine similarity of the embeddings, and the back end's
+    two logits of each recording. Signs of a spoof in the recording alone therefore count as well as
+    its distance from the reference.
     """
 
     def __init__(self, settings: NetworkSections) -> None:
@@ -159,10 +160,10 @@ class ComposedPairNetwork(PairNetwork):
 
     @abstractmethod
     def make_comparison(self, inputs: int) -> nn.Module:
-        """Return the module from the numbers of a comparison, (batch, inputs), to two logits."""
+        """Return the module from a comparison's numbers, (batch, inputs), to two logits."""
 
     def embed(self, waveforms_BT: Tensor) -> Tensor:
-        """Return the back end's embeddings with its two logits behind them, (batch, E + 2)."""
+        """Return the back end's embeddings followed by its two logits, (batch, E + 2)."""
         embeddings, logits_B2 = self.detector(waveforms_BT)
         return torch.cat([embeddings.flatten(1).float(), logits_B2.float()], dim=1)
 
@@ -175,7 +176,7 @@ class ComposedPairNetwork(PairNetwork):
         return logits_B2
 
     def scoring_length(self, samples: int) -> int:
-        """Return the samples that the detector uses of as many."""
+        """Return the number of samples that the detector uses of `samples`."""
         return self.detector.scoring_length(samples)
 
     def front_end_parameters(self) -> Iterable[nn.Parameter]:
@@ -184,7 +185,7 @@ class ComposedPairNetwork(PairNetwork):
 
 
 class CosinePairNetwork(ComposedPairNetwork):
-    """Recordings and references compared by a weighted sum of the cosine and of their logits."""
+    """A comparison by a weighted sum of the cosine similarity and the logits of both sides."""
 
     paper: ClassVar[str] = ""
 
@@ -194,7 +195,7 @@ class CosinePairNetwork(ComposedPairNetwork):
 
 
 class MLPPairNetwork(ComposedPairNetwork):
-    """The same with a hidden layer of 16 values, for relations that no weighted sum has."""
+    """A comparison with a hidden layer of 16 values, for relations beyond a weighted sum."""
 
     paper: ClassVar[str] = ""
 

@@ -1,4 +1,4 @@
-"""Matrix products on any machine with a GPU.
+"""Matrix products that are fast on GPUs and need no compiler.
 
 Shapes: X matrices; M, K, N their sizes; S parts of a sum.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-# Terms of each number of a product, from which on it is a sum of products; and those of a part.
+# Number of terms from which a product is computed as a sum of products, and terms of each part.
 _LONG, _PART = 8192, 1024
 _MOST_PARTS = 64
 
@@ -22,15 +22,15 @@ def multiply(first_XMK: Tensor, second_XKN: Tensor) -> Tensor:
 
 
 def multiply_long(first_XMK: Tensor, second_XKN: Tensor) -> Tensor:
-    """Return the matrix products of (X, M, K) and (X, K, N), whose numbers have very many terms.
+    """Return the matrix products of (X, M, K) and (X, K, N) for a very large K.
 
-    A GPU gives each part of a result to one of its processors: a small result of 60,000 terms
-    leaves most of them idle, and takes 20 times as long as the sum of several products.
+    A GPU assigns each part of the result to one multiprocessor: a small result with 60,000 terms
+    leaves most of them idle, and takes 20 times as long as a sum of several products.
     """
     terms = first_XMK.shape[2]
     parts = 1
     if terms >= _LONG:
-        # The largest number of equal parts of long enough sums.
+        # The largest number of equal parts that are long enough.
         parts = min(_MOST_PARTS, terms // _PART)
         while terms % parts:
             parts -= 1

@@ -1,12 +1,11 @@
-"""RawGAT-ST on raw waveforms: a graph of frequencies and a graph of times become a third one.
+"""RawGAT-ST on raw waveforms: a graph of frequencies and one of times are fused into a third.
 
 Invariant: parameter names and numbers are those of the published networks. As in AASIST's blocks,
-the first batch norm of blocks 1 to 5 is in the state dict and is not computed, and so is their
-convolution of one channel: the published code throws the output of the one away and never calls
-the other.
+the first batch norm of blocks 1 to 5 and their one-channel convolution are in the state dict but
+not computed: the published code discards the output of the former and never calls the latter.
 
-Linear layers over nodes make both graphs equally large, so the network takes one length only: other
-recordings are cut or repeated, as the authors do.
+Linear layers over nodes give both graphs the same size, so the network takes only one length: other
+recordings are cut or repeated, as in the authors' code.
 
 Source: Tak et al., "End-to-end spectro-temporal graph attention networks for speaker verification
 anti-spoofing and speech deepfake detection", ASVspoof Workshop 2021;
@@ -54,7 +53,7 @@ class MapBlock(nn.Module):
         if not first:
             self.bn1 = nn.BatchNorm2d(channels_in)
             self.conv1 = _convolution(channels_in, channels_out, padding=(1, 1))
-        # Of the first block, which reads one channel; the others have it and do not use it.
+        # Used by the first block, which reads one channel; the others hold it without using it.
         self.conv_1 = _convolution(1, channels_out, padding=(1, 1))
         self.bn2 = nn.BatchNorm2d(channels_out)
         self.conv2 = _convolution(channels_out, channels_out, padding=(0, 1))
@@ -72,11 +71,11 @@ class MapBlock(nn.Module):
         out_BCFT = self.conv2(inside_BCFT)
         if self.changes_channels:
             x_BCFT = order_map(self.conv_downsample(x_BCFT))
-        # The first block's one channel is added to each.
+        # The first block's single input channel is added to every output channel.
         return F.max_pool2d(out_BCFT + x_BCFT, (1, POOL))
 
     def unused_parameters(self) -> Iterator[nn.Parameter]:
-        """Yield the first batch norm's, and those of the convolution that only block 0 uses."""
+        """Yield the first batch norm's parameters, and those of a convolution for block 0 only."""
         if not self.first:
             yield from self.bn1.parameters()
             yield from self.conv_1.parameters()
@@ -90,7 +89,7 @@ def _make_encoder() -> nn.Sequential:
     blocks = []
     for number, channels in enumerate(CHANNELS[1:]):
         block = MapBlock(CHANNELS[number], channels, first=number == 0)
-        # A Sequential around each, as in the published names.
+        # In a Sequential, as in the published names.
         blocks.append(nn.Sequential(block))
     return nn.Sequential(*blocks)
 
@@ -98,20 +97,20 @@ def _make_encoder() -> nn.Sequential:
 class RawGAT_ST(DetectorNetwork):
     """RawGAT-ST, 440,810 parameters, for recordings of 64,600 samples.
 
-    `back_end.rawgat_fusion` joins both graphs by a product, a sum, or side by side: three published
-    networks.
+    `back_end.rawgat_fusion` fuses both graphs by product, sum or concatenation, which gives three
+    published networks.
     """
 
     sample_rate = SAMPLE_RATE
     paper = "Tak et al., ASVspoof Workshop 2021"
     fixed_samples = SAMPLES
-    # So front_end.weights are not even read.
+    # None, so that front_end.weights are not even read.
     front_end_class: ClassVar[None] = None
 
     def __init__(self, settings: NetworkSections) -> None:
         super().__init__(settings)
         self.fusion = settings.back_end.rawgat_fusion
-        # Side by side, nodes are twice as wide, and what follows, too.
+        # Concatenation doubles the width of the nodes and of the following layers.
         factor = 2 if self.fusion == "cat" else 1
         self.conv_time = SincFilters(FILTERS, FILTER_LENGTH)
         self.pool_magnitudes = MagnitudePool()
@@ -126,7 +125,7 @@ class RawGAT_ST(DetectorNetwork):
         self.GAT_layer3 = GraphAttention(factor * WIDE, factor * NARROW, temperature=1.0)
         self.pool3 = GraphPool(_JOINT_RATIO, factor * NARROW)
         self.proj1 = nn.Linear(share(SPECTRAL_NODES, _SPECTRAL_RATIO), NODES)
-        # How many times the encoders leave.
+        # The number of times after the encoders.
         times: int = (SAMPLES - self.conv_time.length + 1) // POOL
         for _ in CHANNELS[1:]:
             times //= POOL
@@ -135,7 +134,7 @@ class RawGAT_ST(DetectorNetwork):
         self.proj_node = nn.Linear(share(NODES, _JOINT_RATIO), 2)
 
     def forward(self, waveforms_BT: Tensor) -> tuple[Tensor, Tensor]:
-        """Return embeddings (batch, 7), a value per node of the last graph, and logits (batch, 2).
+        """Return embeddings (batch, 7), one value per node of the last graph, and logits.
 
         Waveforms (batch, samples) are cut or repeated to 64,600 samples.
         """
@@ -158,7 +157,7 @@ class RawGAT_ST(DetectorNetwork):
         return embeddings_BN, in_full_precision(self.proj_node, embeddings_BN)
 
     def scoring_length(self, samples: int) -> int:
-        """Return 64,600, or all of fewer samples."""
+        """Return 64,600, or `samples` if that is smaller."""
         return min(samples, SAMPLES)
 
     def _join(self, spectral_BCM: Tensor, temporal_BCM: Tensor) -> Tensor:

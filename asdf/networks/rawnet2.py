@@ -1,8 +1,8 @@
-"""RawNet2 on raw waveforms, as the ASVspoof 2021 challenge had it for a baseline.
+"""RawNet2 on raw waveforms, the baseline of the ASVspoof 2021 challenge.
 
-Invariant: parameter names and numbers are those of the published network, so its weights load and
-score alike. As in AASIST's blocks, the first batch norm of blocks 1 to 5 is in the state dict and
-is not computed: the published code throws its output away.
+Invariant: parameter names and numbers are those of the published network, so its weights give the
+same scores. As in AASIST's blocks, the first batch norm of blocks 1 to 5 is in the state dict but
+not computed, since the published code discards its output.
 
 Source: Tak et al., "End-to-End anti-spoofing with RawNet2", ICASSP 2021; asvspoof-challenge/2021,
 LA/Baseline-RawNet2.
@@ -53,7 +53,7 @@ class WaveBlock(nn.Module):
         return F.max_pool1d(out_BCT + x_BCT, POOL)
 
     def unused_parameters(self) -> Iterator[nn.Parameter]:
-        """Yield the first batch norm's."""
+        """Yield the parameters of the first batch norm."""
         if hasattr(self, "bn1"):
             yield from self.bn1.parameters()
 
@@ -61,12 +61,12 @@ class WaveBlock(nn.Module):
 class RawNet2(DetectorNetwork):
     """RawNet2 in the sizes of the ASVspoof 2021 baseline, 17,621,410 parameters, or in others.
 
-    The paper's has 128 and 512 channels instead of 20 and 128, and 25,433,602 parameters.
+    The paper has 128 and 512 channels instead of 20 and 128, and 25,433,602 parameters.
     """
 
     sample_rate = SAMPLE_RATE
     paper = "Tak et al., ICASSP 2021"
-    # So front_end.weights are not even read.
+    # None, so that front_end.weights are not even read.
     front_end_class: ClassVar[None] = None
 
     def __init__(self, settings: NetworkSections) -> None:
@@ -79,7 +79,7 @@ class RawNet2(DetectorNetwork):
         for number in range(BLOCKS):
             channels = filters if number < 2 else sizes.rawnet2_channels
             block = WaveBlock(channels_in, channels, first=number == 0)
-            # A Sequential around each, as in the published names.
+            # In a Sequential, as in the published names.
             self.add_module(f"block{number}", nn.Sequential(block))
             scaling = nn.Sequential(nn.Linear(channels, channels))
             self.add_module(f"fc_attention{number}", scaling)
@@ -89,26 +89,26 @@ class RawNet2(DetectorNetwork):
         self.gru = nn.GRU(channels_in, units, sizes.rawnet2_layers, batch_first=True)
         self.fc1_gru = nn.Linear(units, sizes.rawnet2_embedding)
         self.fc2_gru = nn.Linear(sizes.rawnet2_embedding, 2)
-        # The filters' outputs are pooled, then each block's: one time has to be left.
+        # The filters' outputs and each block are pooled, and one time must remain.
         self.shortest_input = self._min_samples(POOL**BLOCKS)
 
     @classmethod
     def min_layers(cls, sizes: BackEndSettings) -> int:
-        """Return its smallest number of layers, which settings show before it is built."""
+        """Return the minimum number of layers for these settings, known before it is built."""
         return sizes.rawnet2_layers
 
     def forward(self, waveforms_BT: Tensor) -> tuple[Tensor, Tensor]:
         """Return embeddings (batch, rawnet2_embedding) and log probabilities (batch, 2).
 
-        The published scores are taken from the log probabilities. Waveforms (batch, samples)
-        shorter than `shortest_input`, 3,211 samples by default, are repeated up to it.
+        The published scores are the log probabilities. Waveforms (batch, samples) shorter than
+        `shortest_input`, 3,211 samples by default, are repeated to that length.
         """
         waveforms_BT = repeat_short(waveforms_BT, self.shortest_input)
         x_BCT = F.max_pool1d(self.Sinc_conv(waveforms_BT).abs(), POOL)
         x_BCT = F.selu(self.first_bn(x_BCT))
         for number in range(BLOCKS):
             x_BCT = self.get_submodule(f"block{number}")(x_BCT)
-            # Scaling of the feature maps: multiplied, and added.
+            # Feature map scaling, multiplicative and additive.
             scores_BC = self.get_submodule(f"fc_attention{number}")(x_BCT.mean(dim=2))
             factors_BC1 = scores_BC.sigmoid().unsqueeze(2)
             x_BCT = x_BCT * factors_BC1 + factors_BC1

@@ -1,8 +1,8 @@
-"""The selective scan of Mamba: a linear recurrence whose factors follow from its inputs.
+"""The selective scan of Mamba: a linear recurrence with input-dependent factors.
 
-Invariant: each state is its recurrence's, in whatever order states are computed: one by one, by
-doubling in a graph, or by mamba_ssm's kernel. Only products of factors from 0 to 1 and sums are
-formed, never a quotient of them, so that no length loses digits.
+Invariant: each state is that of the recurrence, in whatever order the states are computed: one by
+one, by doubling in a graph, or by mamba_ssm's kernel. Only sums and products of factors from 0 to 1
+are formed, never quotients, so that no length loses precision.
 
 Source: Gu and Dao, "Mamba: Linear-Time Sequence Modeling with Selective State Spaces", 2023,
 algorithm 2 (S6), with the discretisation of their code: factors exp(step * A) and inputs step * B.
@@ -24,7 +24,7 @@ from torch import Tensor
 from asdf.networks.traced_sizes import is_traced
 
 _KERNEL = "mamba_ssm.ops.selective_scan_interface"
-# Rounds of doubling in a graph of any length: 2^20 frames of 20 ms are nearly six hours.
+# Rounds of doubling for any length: 2^20 frames of 20 ms are nearly six hours.
 _ROUNDS = 20
 
 
@@ -38,8 +38,8 @@ def selective_scan(
 
     Args:
         x_BLD: Inputs.
-        steps_BLD: Sizes of the steps, above 0.
-        a_DN: Rates of decay, below 0.
+        steps_BLD: Step sizes, positive.
+        a_DN: Decay rates, negative.
         b_BLN, c_BLN: Weights of inputs and of outputs.
     """
     if x_BLD.is_cuda and not is_traced() and _kernel() is not None:
@@ -54,10 +54,11 @@ def selective_scan(
 
 
 def _scan_in_order(factors_BLDN: Tensor, inputs_BLDN: Tensor) -> Tensor:
-    """Return the states, one frame after the other.
+    """Return the states, computed frame by frame.
 
-    On CPUs this is the fastest way: states of a frame stay in the cache. Scans in chunks or in a
-    tree form products of many factors, which underflow to denormal numbers, a hundred times slower.
+    This is the fastest way on CPUs, since the states of a frame stay in the cache. Scans in chunks
+    or in a tree form products of many factors, which underflow to denormal numbers and run a
+    hundred times slower.
     """
     state_BDN = torch.zeros_like(inputs_BLDN[:, 0])
     states = []
@@ -68,13 +69,13 @@ def _scan_in_order(factors_BLDN: Tensor, inputs_BLDN: Tensor) -> Tensor:
 
 
 def _scan_by_doubling(factors_BLDN: Tensor, states_BLDN: Tensor) -> Tensor:
-    """Return the states, in a fixed number of operations: a graph has them for any length.
+    """Return the states in a fixed number of operations, so that one graph handles any length.
 
-    After round r each state has in it the 2^r inputs that are nearest (Hillis and Steele, 1986).
+    After round r, each state includes the 2^r nearest inputs (Hillis and Steele, 1986).
     """
     for number in range(_ROUNDS):
         shift = 2**number
-        # Beyond the length these are empty, and the round changes nothing.
+        # Beyond the length, this is empty and the round has no effect.
         reached_BLDN = factors_BLDN[:, shift:]
         states_BLDN = torch.cat(
             [
@@ -91,7 +92,7 @@ def _scan_by_doubling(factors_BLDN: Tensor, states_BLDN: Tensor) -> Tensor:
 
 @cache
 def _kernel() -> Callable[..., Any] | None:
-    """Return mamba_ssm's scan on GPUs; None where the package is not installed."""
+    """Return mamba_ssm's scan for GPUs; None if the package is not installed."""
     if find_spec("mamba_ssm") is None:
         return None
     scan: Callable[..., Any] = import_module(_KERNEL).selective_scan_fn
@@ -103,7 +104,7 @@ def _scan_by_kernel(
 ) -> Tensor:
     scan = _kernel()
     assert scan is not None
-    # The kernel wants frames last.
+    # The kernel expects frames in the last dimension.
     frames_last = [tensor.transpose(1, 2).contiguous() for tensor in (x_BLD, steps_BLD)]
     weights = [tensor.transpose(1, 2).contiguous() for tensor in (b_BLN, c_BLN)]
     outputs_BDL: Tensor = scan(*frames_last, a_DN.contiguous(), *weights)

@@ -1,7 +1,7 @@
-"""The fixed band-pass filters that raw-waveform AASIST starts with.
+"""The fixed band-pass filters at the input of raw-waveform AASIST.
 
-Invariant: the filters are no parameters and no part of a state dict; they follow from their number
-and length alone.
+Invariant: the filters are neither parameters nor part of a state dict; they are computed from their
+number and length alone.
 
 Source: Ravanelli and Bengio, "SincNet", SLT 2018; with fixed mel-spaced bands in Tak et al.,
 "RawNet2", ICASSP 2021.
@@ -27,17 +27,17 @@ class SincFilters(nn.Module):
     filters: Tensor
 
     def __init__(self, channels: int, length: int) -> None:
-        """Make `channels` filters of `length` taps, made odd so that they are symmetric."""
+        """Create `channels` filters of `length` taps, made odd so that they are symmetric."""
         super().__init__()
         self.length = length + 1 - length % 2
         filters_FK = torch.from_numpy(band_pass_filters(channels, self.length)).float()
-        # Not persistent: published state dicts have no filters.
+        # Not persistent, since published state dicts contain no filters.
         self.register_buffer("filters", filters_FK.unsqueeze(1), persistent=False)
 
     def forward(self, waveforms_BT: Tensor, mask: bool = False) -> Tensor:
         """Return filtered waveforms (batch, channels, samples - length + 1).
 
-        With `mask`, up to 19 neighbouring filters, drawn for the whole batch, give silence.
+        With `mask`, up to 19 neighbouring filters, drawn for the whole batch, output zeros.
         """
         filters_F1K = self.filters
         if mask:
@@ -49,7 +49,7 @@ class SincFilters(nn.Module):
 
 
 def band_pass_filters(channels: int, length: int) -> np.ndarray:
-    """Return impulse responses (channels, length), windowed.
+    """Return windowed impulse responses (channels, length).
 
     Each is the difference of two ideal low-pass filters.
     """
@@ -63,7 +63,7 @@ def band_pass_filters(channels: int, length: int) -> np.ndarray:
 
 
 def mel_edges(channels: int, low_hz: float = 0.0, rate: int = SAMPLE_RATE) -> np.ndarray:
-    """Return the edges of `channels` bands, equally spaced in mel: (channels + 1).
+    """Return the (channels + 1) edges of `channels` bands, equally spaced in mel.
 
     Args:
         rate: Sampling rate in Hz; the bands go up to half of it.
@@ -79,5 +79,5 @@ def hz_to_mel(hz: float) -> float:
 
 
 def mel_to_hz(mel: np.ndarray) -> np.ndarray:
-    """Return frequencies in Hz of those in mel."""
+    """Return frequencies in Hz for values in mel."""
     return 700 * (10 ** (mel / 2595) - 1)

@@ -19,19 +19,19 @@ from torch import Tensor, nn
 
 INTERVALS = 16
 DEGREE = 4
-# Values of the splines at first; the PReLU does most of the work then.
+# Initial values of the splines, small so that the PReLU dominates at first.
 _FIRST_VALUES = 0.05 / INTERVALS
 
 
 class SplineMap(nn.Module):
-    """A layer from `dim_in` to `dim_out` values, of any leading shape."""
+    """A layer from `dim_in` to `dim_out` values, for any leading shape."""
 
     grid: Tensor
 
     def __init__(self, dim_in: int, dim_out: int) -> None:
         super().__init__()
         steps = torch.arange(-DEGREE, INTERVALS + DEGREE + 1)
-        # Knots on [-1, 1], and as many beyond as the degree asks for: the same of each input.
+        # Knots on [-1, 1], and beyond them as the degree requires; equal for all inputs.
         knots = steps * (2 / INTERVALS) - 1
         self.register_buffer("grid", knots.expand(dim_in, -1).contiguous())
         self.base_weight = nn.Parameter(torch.empty(dim_out, dim_in))
@@ -56,7 +56,7 @@ class SplineMap(nn.Module):
     def bases(self, x_XC: Tensor) -> Tensor:
         """Return the values of the basis functions, (rows, dim_in, 20); zero beyond the knots.
 
-        Between two knots five of them are not zero: polynomials of the way from one to the next.
+        Between two knots, five of them are nonzero polynomials of the distance from the left knot.
         """
         width_C = self.grid[:, 1] - self.grid[:, 0]
         position_XC = (x_XC - self.grid[:, 0]) / width_C
@@ -71,15 +71,15 @@ class SplineMap(nn.Module):
         rows, values = x_XC.shape
         functions = self.grid.shape[1] - 1 + DEGREE
         room_XCK = x_XC.new_zeros(rows, values, functions)
-        # Functions that begin before the first knot, or end after the last, are not part of it.
+        # Drop functions that begin before the first knot or end after the last.
         return room_XCK.scatter(2, places_XC5, values_XC5)[:, :, DEGREE:-DEGREE]
 
 
 def _quartics(way: Tensor) -> Tensor:
-    """Return the five quartic B-splines of knots at whole numbers, along a new last dimension.
+    """Return the five quartic B-splines on integer knots, along a new last dimension.
 
     Args:
-        way: Way from the knot before to the one after, from 0 to 1.
+        way: Relative position between two knots, from 0 to 1.
     """
     rest = 1 - way
     middle = way * rest
@@ -102,6 +102,6 @@ def _shoulder(way: Tensor) -> Tensor:
 
 
 def has_even_knots(grid_CK: Tensor) -> bool:
-    """Whether knots are as far apart as the formulas take them to be."""
+    """Whether the knots are evenly spaced, as the formulas assume."""
     steps = grid_CK.diff(dim=1)
     return bool((steps > 0).all()) and torch.allclose(steps, steps[:, :1].expand_as(steps))

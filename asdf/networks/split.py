@@ -1,8 +1,7 @@
-"""A detector in two parts: what a frozen front end computes, which may be cached, and the rest.
+"""A detector in two parts: the output of a frozen front end, which may be cached, and the rest.
 
-Invariant: `FromFeatures(network)(features)` is `network(waveforms)` for the features of these
-waveforms, up to the number format that they were cached in; networks of which this is not known are
-refused.
+Invariant: `FromFeatures(network)(features)` equals `network(waveforms)` for the features of these
+waveforms, up to the number format of the cache. Networks for which this is not known are refused.
 
 Shapes: B utterances.
 """
@@ -27,8 +26,8 @@ from asdf.networks.ssl_detector import SSLDetector
 class FromFeatures(nn.Module):
     """A detector that takes cached features, for training without the front end.
 
-    DistributedDataParallel sees gradients only of what runs in the `forward` of the module that it
-    wraps.
+    It is a module because DistributedDataParallel only handles gradients of computations in the
+    `forward` of the module that it wraps.
     """
 
     def __init__(self, network: nn.Module) -> None:
@@ -40,7 +39,7 @@ class FromFeatures(nn.Module):
         """Return embeddings and logits (batch, 2), or `Outputs`.
 
         Args:
-            features: (batch, frames, dimension), or (batch, layers, frames, dimension).
+            features: Features (batch, frames, dimension), or (batch, layers, frames, dimension).
         """
         whole: Tensor | list[Tensor] = features.float()
         if features.dim() == 4:
@@ -49,14 +48,14 @@ class FromFeatures(nn.Module):
 
 
 def check_split(network_class: type[nn.Module], front_end_class: type | None = None) -> None:
-    """Make sure that features of the front end may be cached, and are all that the rest sees.
+    """Check that the front end's features may be cached and are the only input of the rest.
 
     Args:
-        front_end_class: Class of the front end that the settings name; None: what the network's
-            class has.
+        front_end_class: Class of the front end that the settings name; None for that of the
+            network's class.
 
     Raises:
-        UsageError: that is not so, or not known of it.
+        UsageError: this is not the case, or not known.
     """
     name = f"front_end.cache_features = True: {network_class.__name__}"
     advice = "Set front_end.cache_features = False"
@@ -81,13 +80,13 @@ def check_split(network_class: type[nn.Module], front_end_class: type | None = N
 
 
 def feature_identity(network: SSLDetector) -> dict[str, Any]:
-    """Return all that `network.front_end_features` depends on, next to the waveforms.
+    """Return everything besides the waveforms that `network.front_end_features` depends on.
 
     Returns:
-        Plain values; numbers of weights and the code of a user's front end by their digests.
+        Plain values, with digests of the weights and of the code of a user's front end.
 
     Raises:
-        UsageError: the front end learns, or its features may not be cached.
+        UsageError: the front end is trained, or its features may not be cached.
     """
     front_end = network.front_end
     is_known = isinstance(front_end, FrontEnd) and _is_cacheable(type(front_end))
@@ -101,7 +100,7 @@ def feature_identity(network: SSLDetector) -> dict[str, Any]:
         "weights": state_digest(front_end.model),
         **front_end.feature_settings(),
         **_describe_code(type(front_end)),
-        # The key under which caches of earlier versions have it.
+        # The key that caches of earlier versions use.
         "given": network.feature_kind,
         "shortest_input": network.shortest_input,
         "fixed_samples": network.fixed_samples,
@@ -109,29 +108,29 @@ def feature_identity(network: SSLDetector) -> dict[str, Any]:
 
 
 def state_digest(module: nn.Module) -> str:
-    """Return a name for the content of the module's state: names, types, shapes and numbers."""
+    """Return a digest of a module's state: names, types, shapes and values."""
     return tensors_digest(module.state_dict())
 
 
 def tensors_digest(tensors: Mapping[str, Tensor]) -> str:
-    """Return a name for the content of tensors, in this order."""
+    """Return a digest of tensors, in this order."""
     digest = hashlib.sha256()
     for name, tensor in tensors.items():
         kind = f"{name} {tensor.dtype} {tuple(tensor.shape)}\n"
         digest.update(kind.encode())
         numbers = tensor.detach().cpu().contiguous().flatten()
-        # As bytes: numpy has no bfloat16.
+        # As bytes, since numpy has no bfloat16.
         digest.update(numbers.view(torch.uint8).numpy().data)
     return digest.hexdigest()
 
 
 def _is_cacheable(front_end_class: type) -> bool:
-    # Not inherited: a derived class may compute something else of the same weights.
+    # Not inherited, since a derived class may compute something else from the same weights.
     return bool(vars(front_end_class).get("cacheable", False))
 
 
 def _describe_code(front_end_class: type[FrontEnd]) -> dict[str, str]:
-    """Return a digest of the module of a user's front end, which changes between two runs.
+    """Return a digest of the module of a user's front end, which may change between two runs.
 
     The project's own front ends compute the same in all versions.
     """

@@ -1,6 +1,6 @@
-"""What all networks with a front end share: the front end, then a back end, whichever they are.
+"""The base of all networks with a front end: a front end, then a back end.
 
-Invariant: a back end gets what its paper feeds it, and it alone decides what that is (`takes`).
+Invariant: a back end gets the input that its paper describes, which it declares itself (`takes`).
 Parameter names are `front_end.*` and `back_end.*`, the latter as in published checkpoints.
 
 Shapes: B utterances, T samples, L frames, C feature values, E embedding values.
@@ -42,7 +42,7 @@ End = TypeVar("End", bound=nn.Module)
 
 
 class SSLDetector(DetectorNetwork):
-    """A front end, and the back end that a derived class makes.
+    """A front end, and the back end created by a derived class.
 
         class MyNetwork(SSLDetector):
             def make_back_end(self, settings):
@@ -50,8 +50,8 @@ class SSLDetector(DetectorNetwork):
 
     Attributes:
         front_end_class: Class of the front end, unless `front_end.front_end_class` names another; a
-            derived class may name another one, its own as well.
-        paper: where the network, or its back end, was published.
+            derived class may set its own.
+        paper: Publication of the network or its back end.
     """
 
     front_end_class: ClassVar[type[FrontEnd]] = Wav2Vec2FrontEnd
@@ -72,41 +72,41 @@ class SSLDetector(DetectorNetwork):
         self.back_end = self.make_back_end(settings)
         if self.fixed_samples is None:
             self.fixed_samples = self.back_end.fixed_samples
-        # A sum of layers leaves a back end nothing to weigh.
+        # After a sum of layers, a back end has no layers left to weight.
         if self.back_end.takes != "features" and settings.front_end.layer == "weighted":
             raise UsageError(
                 f"front_end.layer = 'weighted': {type(self).__name__} weighs the layers by itself. "
                 "Leave front_end.layer at 'last', or give the highest layer that it shall get."
             )
-        # The last to draw random numbers: the others are the same without it.
+        # Draws random numbers last, so that the others are the same without it.
         self.frame_head = make_frame_head(settings.localisation, self.front_end, self.back_end)
         self.frame_hop = self.frame_head.hop if self.frame_head else None
         # Set by `asdf.networks.tuning.tuned`.
         self.feature_adapter: nn.Module | None = None
-        # Set by a training whose terms need the features.
+        # Set by training if its terms need the features.
         self.gives_features = False
-        # Set by a training on recordings of varying length.
+        # Set by training on recordings of varying length.
         self.masks_padding = True
         self.shortest_input = self.front_end.min_samples(self.back_end.shortest_frames)
 
     @abstractmethod
     def make_back_end(self, settings: NetworkSections) -> BackEnd:
-        """Return the back end for `self.front_end`, which exists already.
+        """Return the back end for `self.front_end`, which already exists.
 
-        It may set `self.fixed_samples`, if the back end does not.
+        This may set `self.fixed_samples`, if the back end does not.
         """
 
     def forward(self, waveforms_BT: Tensor, lengths: Tensor | None = None) -> Any:
         """Return embeddings and logits (batch, 2) of waveforms (batch, samples).
 
-        With a frame-level head they are `Outputs` with the logits of frames.
+        With a frame-level head, the result is `Outputs` with the logits of frames.
 
-        Waveforms shorter than `shortest_input` are repeated up to it; with `fixed_samples` all are
-        cut or repeated.
+        Waveforms shorter than `shortest_input` are repeated to it; with `fixed_samples`, all are
+        cut or repeated to that length.
 
         Args:
-            lengths: (batch,), samples of each recording before it was padded; None: none is padded.
-                Outputs are those of each recording alone, unless `masks_padding` is False.
+            lengths: Samples of each recording before padding, (batch,); None without padding.
+                Outputs equal those of each recording alone, unless `masks_padding` is False.
         """
         if lengths is None:
             return self.forward_features(self.front_end_features(waveforms_BT))
@@ -119,14 +119,14 @@ class SSLDetector(DetectorNetwork):
         return self.forward_features(features, counting_frames(frames, waveforms_BT.device))
 
     def front_end_features(self, waveforms_BT: Tensor) -> Tensor | list[Tensor]:
-        """Compute the part of `forward` in which nothing learns with a frozen front end.
+        """Compute the part of `forward` that a frozen front end leaves untrained.
 
         Args:
-            waveforms_BT: (batch, samples).
+            waveforms_BT: Waveforms (batch, samples).
 
         Returns:
-            (batch, frames, dimension); or a list of such tensors, one per layer, if layers are
-            weighed after it.
+            Features (batch, frames, dimension), or a list of such tensors, one per layer, if layers
+            are weighted afterwards.
         """
         if self.fixed_samples is not None:
             waveforms_BT = cut_or_repeat(waveforms_BT, self.fixed_samples)
@@ -141,14 +141,15 @@ class SSLDetector(DetectorNetwork):
         return features_BLC
 
     def forward_features(self, features: Any, counts_BL: Tensor | None = None) -> Any:
-        """Compute the rest of `forward`, from what `front_end_features` returns.
+        """Compute the rest of `forward` from the result of `front_end_features`.
 
         Args:
-            counts_BL: True for the frames of recordings, False for padding; None: none is padded.
+            counts_BL: Mask that is True for frames of recordings and False for padding; None
+                without padding.
 
         Returns:
             Embeddings (batch, anything) and logits (batch, 2); `Outputs` with a frame-level head,
-            and in a training that needs them with `features`.
+            and with `features` in training that needs them.
         """
         whole = features
         if self.front_end.layer_sum is not None:
@@ -170,22 +171,22 @@ class SSLDetector(DetectorNetwork):
 
     @property
     def feature_kind(self) -> Takes:
-        """What `front_end_features` returns."""
+        """The kind of features that `front_end_features` returns."""
         if self.front_end.layer_sum is not None:
-            # A learned sum of layers learns also behind a frozen front end.
+            # A learned sum of layers is trained even behind a frozen front end.
             return "hidden_states"
         return self.back_end.takes
 
     def scoring_length(self, samples: int) -> int:
-        """Return the samples up to the end of the front end's last whole window.
+        """Return the number of samples up to the end of the front end's last whole window.
 
-        At most `fixed_samples`.
+        The result is at most `fixed_samples`.
         """
         if self.fixed_samples is not None:
             return min(samples, self.fixed_samples)
         if samples < self.shortest_input:
             return samples
-        # Frames that the back end's pooling leaves out still count: every frame attends to them.
+        # Frames that the back end's pooling drops still count, since every frame attends to them.
         return self.front_end.scoring_length(samples)
 
     def front_end_parameters(self) -> Iterator[nn.Parameter]:
@@ -193,13 +194,13 @@ class SSLDetector(DetectorNetwork):
         return self.front_end.parameters()
 
     def unused_parameters(self) -> Iterator[nn.Parameter]:
-        """Yield the encoder's final norm, where the back end takes the layers' bare outputs."""
+        """Yield the encoder's final norm if the back end takes the layers' outputs without it."""
         if self.back_end.takes == "layer_outputs":
             yield from self.front_end.final_norm_parameters()
 
 
 class PairedDetector(SSLDetector):
-    """A network whose back end is always of one class, behind any front end.
+    """A network with a fixed class of back end behind any front end.
 
     Attributes:
         back_end_class: Class of the back end.
@@ -209,7 +210,7 @@ class PairedDetector(SSLDetector):
 
     @classmethod
     def min_layers(cls, sizes: BackEndSettings) -> int:
-        """Return the smallest number of layers of the back end."""
+        """Return the minimum number of layers of the back end."""
         return cls.back_end_class.min_layers(sizes)
 
     def make_back_end(self, settings: NetworkSections) -> BackEnd:
@@ -218,11 +219,11 @@ class PairedDetector(SSLDetector):
 
 
 def build_end(setting: str, value: str | None, build: Callable[..., End], *arguments: Any) -> End:
-    """Build a front end or a back end; a failure names the setting that named its class.
+    """Build a front end or back end; an error names the setting of its class.
 
     Args:
-        value: Value of the setting; None: the network's class has the end, and describes its
-            failures.
+        value: Value of the setting; None if the network's class provides the part and describes its
+            own failures.
 
     Raises:
         AsdfError: its constructor fails.
@@ -243,21 +244,21 @@ def build_end(setting: str, value: str | None, build: Callable[..., End], *argum
 def find_front_end_class(
     settings: FrontEndSettings, folder: Path | None = None
 ) -> type[FrontEnd] | None:
-    """Return the class that `front_end.front_end_class` names; None if it names none.
+    """Return the class that `front_end.front_end_class` names; None if it is not set.
 
     Args:
-        folder: the recipe's, which is searched first. A class that was already imported from there
-            is known without it.
+        folder: Folder of the recipe, which is searched first. It is not needed for a class that was
+            already imported from there.
 
     Raises:
-        UsageError: there is no such class, or it is no front end.
-        AsdfError: its module fails when it is imported.
+        UsageError: the class does not exist or is not a front end.
+        AsdfError: importing its module fails.
     """
     value = settings.front_end_class
     if value is None:
         return None
     path = class_path_of(FRONT_END_SETTING, value)
-    # Abstract itself: classes of that kind are meant.
+    # FrontEnd is abstract, but its concrete subclasses are meant.
     return find_class(path, folder, FRONT_END_SETTING, FrontEnd)  # type: ignore[type-abstract]
 
 

@@ -1,8 +1,8 @@
-"""A network with the loss that it is trained by, where that loss has learnt something or scores.
+"""A network with its training loss, if that loss has trained parameters or computes the score.
 
-Invariant: the loss is a part of the network, `trained_loss`. So its numbers are trained, saved,
-averaged and exchanged as the network's, and the network's outputs are what is scored, wherever it
-is called.
+Invariant: the loss is the submodule `trained_loss` of the network, so its parameters are trained,
+saved, averaged and exchanged with the network's. The network's outputs are the scored ones wherever
+it is called.
 
 Shapes: B utterances, E numbers in an embedding, 2 classes (spoof, bona fide).
 """
@@ -25,12 +25,12 @@ AnyLoss = TypeVar("AnyLoss", bound="ScoringLoss")
 
 
 class ScoringLoss(Attached):
-    """What scoring knows of a loss; the losses themselves are a part of training.
+    """The part of a loss that scoring needs; the losses themselves belong to training.
 
     Attributes:
-        dimension: numbers in an embedding; 0 where the loss needs none.
-        gives_likelihood_ratios: whether the difference of its logits is a log-likelihood ratio.
-        values: Values of the columns of the training list that it was built for, sorted, by name.
+        dimension: Number of values in an embedding; 0 if the loss does not use it.
+        gives_likelihood_ratios: Whether the difference of its logits is a log-likelihood ratio.
+        values: Sorted values of the training list's columns that it was built for, by name.
     """
 
     gives_likelihood_ratios: ClassVar[bool] = False
@@ -41,15 +41,15 @@ class ScoringLoss(Attached):
         self.dimension = dimension
 
     def logits(self, embeddings_BE: Tensor, logits_B2: Tensor) -> Tensor:
-        """Return what is scored, (batch, 2), column 1 for bona fide: here the network's logits.
+        """Return the scored logits (batch, 2), column 1 for bona fide; by default the network's.
 
-        A loss that overrides this replaces the logits of the network wherever it is computed: in
-        training, in all scoring, and in what is exported.
+        An override replaces the logits of the network wherever it is computed: in training, in all
+        scoring, and in exports.
         """
         return logits_B2
 
     def complete(self, outputs: Any) -> Any:
-        """Return the outputs with the logits that are scored."""
+        """Return the outputs with the scored logits."""
         if not self.gives_logits:
             return outputs
         embeddings_BE, logits_B2 = outputs
@@ -65,15 +65,15 @@ class ScoringLoss(Attached):
         dimension: int,
         values: Mapping[str, Sequence[str]],
     ) -> AnyLoss:
-        """Return a loss for these values of columns, which a constructor gets that asks for them.
+        """Return a loss for these values of columns, passed to constructors that accept them.
 
         Args:
-            settings, dimension: as of the constructor.
-            values: Values of the columns of the training list, sorted, by name.
+            settings, dimension: Settings and dimension as in the constructor.
+            values: Sorted values of the training list's columns, by name.
         """
         if "values" not in inspect.signature(cls).parameters:
             return cls(settings, dimension)
-        # Only users' constructors have the third argument.
+        # Only users' constructors take the third argument.
         build: Any = cls
         loss: AnyLoss = build(settings, dimension, values)
         loss.values = {name: list(known) for name, known in values.items()}
@@ -86,15 +86,15 @@ class ScoringLoss(Attached):
 
 
 def attach_loss(network: nn.Module, loss: ScoringLoss) -> None:
-    """Make `loss` a part of `network`, whose logits are from now on those of the loss.
+    """Attach `loss` to `network`, whose logits from then on are those of the loss.
 
     Raises:
-        UsageError: the network has something else of that name.
+        UsageError: the network already has another attribute of this name.
     """
     attach(network, TRAINED_LOSS, loss, "a loss with parameters")
 
 
 def loss_of(network: nn.Module) -> ScoringLoss | None:
-    """Return the loss that is a part of `network`, if there is one."""
+    """Return the loss attached to `network`, or None."""
     loss = part_of(network, TRAINED_LOSS)
     return loss if isinstance(loss, ScoringLoss) else None

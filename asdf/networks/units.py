@@ -1,6 +1,6 @@
-"""Which parts of a network are gathered one at a time where it is divided over several processes.
+"""The units of a network that are gathered one at a time when it is sharded over processes.
 
-Invariant: a unit is computed as a whole, by every process equally often, and nothing else uses its
+Invariant: a unit is computed as a whole, equally often by every process, and nothing else uses its
 parameters.
 """
 
@@ -25,9 +25,9 @@ def encoder_units(network: nn.Module) -> list[nn.Module]:
     """Return the encoder layers of the network's front ends of the wav2vec 2.0 family, and those of
     language models with their audio towers.
 
-    Those of a user's own networks as well. Not the convolutional stem, which recomputes its
-    utterances in groups where memory is to be saved, and processes may have different numbers of
-    groups; nor WavLM's first layer, whose position biases all layers use.
+    Layers of a user's own networks are included. The convolutional stem is excluded, since it
+    recomputes its utterances in groups to save memory, and processes may have different numbers of
+    groups; so is WavLM's first layer, whose position biases all layers use.
     """
     units: list[nn.Module] = []
     for module in network.modules():
@@ -42,28 +42,28 @@ def encoder_units(network: nn.Module) -> list[nn.Module]:
 
 
 def check_network_divisible(settings: Sections, folder: Path | None) -> None:
-    """Do `check_divisible` before the network of the settings is built, from its shapes alone.
+    """Check as in `check_divisible`, from the shapes alone, before the network is built.
 
     Args:
-        folder: the recipe's folder, where a user's own modules lie.
+        folder: Folder of the recipe with the user's own modules.
     """
-    # They change no shape but those of their architecture, which has encoder layers as well.
+    # Pretrained weights change no shapes except through their architecture, which has layers, too.
     front_end = replace(settings.front_end, weights=None)
     try:
         with torch.random.fork_rng(devices=[]), FakeTensorMode():
             network = build_network(replace(settings, front_end=front_end), folder)
     except AsdfError:
-        # A constructor that looks at numbers: the network is checked when it is divided.
+        # A constructor that reads values of tensors: the network is checked when it is sharded.
         return
     check_divisible(network, settings.network.network_class)
 
 
 def check_divisible(network: nn.Module, network_class: str) -> None:
-    """Make sure that the network can be divided, and that this saves memory.
+    """Check that the network can be sharded and that this saves memory.
 
     Raises:
-        UsageError: it has no encoder layers, or a parameter that is a single number or a transposed
-            view.
+        UsageError: it has no encoder layers, or has a parameter that is a single number or a
+            transposed view.
     """
     about = f"computing.shard_network = True: {network_class} "
     advice = "set computing.shard_network = False."

@@ -1,8 +1,7 @@
 """The sections of the settings from which networks are built.
 
-Invariant: a network depends on these sections, on what a class of the user's declares, and on
-nothing else of a run: not on its lists, its folders or its machine. Whoever builds a network passes
-all sections, which are such a view as they are.
+Invariant: a network depends only on these sections and on sections declared by a user's class,
+never on lists, folders or the machine. Callers pass all sections, which satisfy this protocol.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from asdf.settings.sections import (
 
 
 class NetworkSections(Protocol):
-    """Sections that the project's networks look at; classes of the user's get all sections."""
+    """The sections that the project's networks read; users' classes get all sections."""
 
     @property
     def audio(self) -> Audio: ...

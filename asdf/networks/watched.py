@@ -1,4 +1,4 @@
-"""Whether a layer may be computed in another way than by calling it."""
+"""Whether a layer may be computed by other means than calling it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from torch import nn
 
 
 def is_plain(module: nn.Module) -> bool:
-    """Return whether nobody watches or changes what a module computes."""
+    """Return whether a module has no hooks that watch or change its computation."""
     hooks = (module._forward_hooks, module._forward_pre_hooks)
     return not any(hooks) and "forward" not in vars(module)

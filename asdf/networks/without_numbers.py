@@ -1,8 +1,8 @@
-"""Networks that have shapes and no numbers, made without torch's compiler.
+"""Networks with shapes but without numbers, created without torch's compiler.
 
-torch computes some functions of the meta device by its references in Python, which load its
-compiler, or sympy: that takes longer than all else that is done to open a network. Those functions,
-which initialise weights, are given their shapes here.
+On the meta device, torch computes some functions by Python references, which load its compiler or
+sympy; this takes longer than all other steps of opening a network. These functions, which
+initialise weights, get their result shapes directly here.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from torch.overrides import TorchFunctionMode
 
 @contextmanager
 def without_numbers() -> Iterator[None]:
-    """Make the tensors of the block on the meta device, where they take no memory."""
+    """Create the block's tensors on the meta device, where they take no memory."""
     with torch.device("meta"), _Shapes():
         yield
 
 
 class _Shapes(TorchFunctionMode):
-    """A block in which meta tensors are neither drawn nor normed."""
+    """A mode in which meta tensors are neither initialised nor normalised."""
 
     def __torch_function__(
         self,
@@ -44,7 +44,7 @@ class _Shapes(TorchFunctionMode):
 
 
 def _shape_of_norm(weight: Tensor, power: int = 2, dim: int = 0) -> Tensor:
-    """Return what torch.norm_except_dim would, without numbers."""
-    # All but one dimension are summed up; -1 leaves none.
+    """Return the shape of torch.norm_except_dim's result as an empty tensor."""
+    # All dimensions but one are summed; -1 keeps none.
     sizes = [size if each == dim else 1 for each, size in enumerate(weight.shape)]
     return weight.new_empty(sizes if dim >= 0 else [])

@@ -1,12 +1,12 @@
-"""Networks that score on a CPU with weights that are laid out for it.
+"""Networks for scoring on a CPU, with weights in an optimised layout.
 
-Invariant: the numbers are those of the network up to the rounding of float32, and a row of a batch
-does not depend on the other rows. The network itself is not changed, unless it is handed over.
+Invariant: results equal the network's up to the rounding of float32, and a row of a batch does not
+depend on the other rows. The network itself is not changed, unless `replace` is set.
 
-Why: torch multiplies matrices with MKL, which is slow on the processors of AMD, and lets oneDNN lay
-out a convolution's weights and results anew in each call. oneDNN multiplies faster on the
-processors of AMD and of Intel when it gets the weights as it wants them. An AASIST spends a third
-of its time in SELU, for which torch has a slow exponential function.
+Torch multiplies matrices with MKL, which is slow on AMD processors, and lets oneDNN convert a
+convolution's weights and results to another layout in each call. With weights in its own layout,
+oneDNN is faster on AMD and Intel processors. SELU takes a third of AASIST's time because torch's
+exponential function is slow.
 """
 
 from __future__ import annotations

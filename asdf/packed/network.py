@@ -1,8 +1,8 @@
-"""A network whose layers are exchanged for packed ones, while it scores.
+"""A network whose layers are replaced by packed ones while it scores.
 
-Invariant: outside `in_use` the network is as it was: it can learn, be saved and be copied. Packed
-weights are made anew where the network's have changed. A layer of a kind that is not known, one
-that hooks watch and one whose weight is computed stay as they are.
+Invariant: outside `in_use`, the network is unchanged: it can be trained, saved and copied. Weights
+are packed again if the network's have changed. Layers of unknown kinds, with hooks or with computed
+weights are not replaced.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ Make = Callable[[Any, torch.dtype], nn.Module | None]
 
 _CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 
-# A tensor, where its numbers are, and how often they were changed in place.
+# A tensor's id, its address, and the number of in-place changes.
 _State = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
 class _Exchange:
-    """A layer of a network and what takes its position."""
+    """A layer of a network and its packed replacement."""
 
     parent: nn.Module
     name: str
@@ -59,7 +59,7 @@ class _Exchange:
 
 
 class PackedNetwork:
-    """The packed layers of a network on the CPU, whose own numbers are float32."""
+    """The packed layers of a network on the CPU with float32 weights."""
 
     def __init__(
         self,
@@ -67,13 +67,12 @@ class PackedNetwork:
         replace: bool = False,
         dtype: torch.dtype = torch.float32,
     ) -> None:
-        """Pack `network` when it is first used.
+        """Prepare packing of `network`, which happens at first use.
 
         Args:
-            dtype: Number format of the products of large linear maps; all else is computed in
-                float32.
-            replace: leave the packed layers in it, and forget the others: the network then takes
-                no more memory than before, and can do nothing but score.
+            dtype: Number format for products of large linear maps; all else is computed in float32.
+            replace: Whether the packed layers replace the others permanently; the network then
+                takes no more memory than before but can only score.
         """
         self._network = network
         self._replace = replace
@@ -83,7 +82,7 @@ class PackedNetwork:
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
-        """Let the network compute with packed layers in the block; in `eval()` mode alone."""
+        """Let the network compute with packed layers in the block, only in `eval()` mode."""
         self._refresh()
         try:
             for each in self._exchanges:
@@ -95,26 +94,27 @@ class PackedNetwork:
                 each.parent._modules[each.name] = each.layer
 
     def _refresh(self) -> None:
-        """Pack the weights if the network's are not those that were packed."""
+        """Pack the weights again if the network's have changed."""
         if self._replace:
             if self._state is None:
                 with torch.no_grad():
                     for each in _exchange_layers(self._network, self._dtype):
-                        # At once: its weights are then freed before the next ones are packed.
+                        # Immediately, so that its weights are freed before the next ones are
+                        # packed.
                         each.parent._modules[each.name] = each.packed
                 self._state = []
             return
-        # Which tensors the network has, where they are, and how often each was changed.
+        # The network's tensors, their addresses, and the number of changes of each.
         state = []
         for tensor in chain(self._network.parameters(), self._network.buffers()):
-            # Tensors that were made for inference count no changes, and may not change.
+            # Inference tensors count no changes and cannot change.
             version = 0 if tensor.is_inference() else tensor._version
-            # An assignment to `.data` changes where a tensor is, and is not counted.
+            # An assignment to `.data` changes the address without being counted.
             state.append((id(tensor), tensor.data_ptr(), version))
         if state == self._state:
             return
-        # First: the memory of the old ones is then free, and after a failure nothing counts as
-        # packed.
+        # Cleared first, so that the memory of the old ones is free, and nothing counts as packed
+        # after a failure.
         self._exchanges = []
         self._state = None
         with torch.no_grad():
@@ -123,16 +123,16 @@ class PackedNetwork:
 
 
 def _exchange_layers(network: nn.Module, dtype: torch.dtype) -> Iterator[_Exchange]:
-    """Yield what is exchanged below `network`; nothing within a layer that is exchanged."""
+    """Yield the replacements in `network`, none inside a replaced layer."""
     made: dict[int, nn.Module | None] = {}
     is_torchs = type(network).__module__.startswith("torch.nn.modules.")
     if is_torchs and not isinstance(network, _CONTAINERS):
-        # Such a module may compute with its layers' weights.
+        # Such a module may use its layers' weights directly.
         return
     for name, layer in list(network._modules.items()):
         if layer is None:
             continue
-        # The same one may stand in several positions.
+        # The same layer may occur at several positions.
         if id(layer) not in made:
             made[id(layer)] = _pack_layer(layer, dtype)
         packed = made[id(layer)]
@@ -143,7 +143,7 @@ def _exchange_layers(network: nn.Module, dtype: torch.dtype) -> Iterator[_Exchan
 
 
 def _pack_layer(layer: nn.Module, dtype: torch.dtype) -> nn.Module | None:
-    """Return a packed layer; None where it is of another kind, or cannot be packed."""
+    """Return the packed layer; None if its kind is not supported or it cannot be packed."""
     make = _MAKERS.get(type(layer))
     if make is None or not all(is_plain(module) for module in layer.modules()):
         return None
@@ -158,11 +158,11 @@ def _pack_layer(layer: nn.Module, dtype: torch.dtype) -> nn.Module | None:
 
 
 def _pack_selu(layer: nn.SELU, dtype: torch.dtype) -> nn.Module | None:
-    # One that overwrites what comes in may be relied on for that.
+    # Code may rely on the side effect of an in-place layer.
     return None if layer.inplace else PackedSelu()
 
 
-# By the very class: a derived one may compute something else.
+# By exact class, since a derived class may compute something else.
 _MAKERS: dict[type[nn.Module], Make] = {
     nn.Linear: pack_linear,
     FeatureExtractor: pack_stem,

@@ -1,12 +1,12 @@
-"""AASIST's attention, over graphs and over the positions of a map, in fewer and cheaper steps.
+"""AASIST's attention, over graphs and over the positions of a map, in fewer, cheaper steps.
 
-Invariant: what `GraphAttention`, `HeterogeneousGraphAttention` and `NodeAttention` compute in
-`eval()` mode. The product of two nodes is that of both their directions, so each pair is projected
-once; tanh is a logistic function whose constants are part of the neighbouring weights, as is the
-norm. A convolution of one position is a linear map of its channels.
+Invariant: results are those of `GraphAttention`, `HeterogeneousGraphAttention` and `NodeAttention`
+in `eval()` mode. The product of two nodes is the same in both directions, so each pair is projected
+once; tanh is computed as a logistic function, with its constants, and the norm, folded into
+neighbouring weights. A convolution over single positions is a linear map of channels.
 
 Shapes: B utterances; N nodes of the first graph, M of the second, J of both or of one alone, P
-pairs of nodes; C values of a node coming in, D going out; K kinds of pairs; 1 a single value. In
+pairs of nodes; C input values of a node, D output values; K kinds of pairs; 1 a single value. In
 `PackedNodeAttention`: C channels, S spectral and N temporal nodes, H hidden values.
 """
 
@@ -52,7 +52,7 @@ class PackedHeterogeneousAttention(nn.Module):
 
     def __init__(self, graph: HeterogeneousGraphAttention) -> None:
         super().__init__()
-        # By how many of a pair's nodes are of the second graph.
+        # Indexed by the number of a pair's nodes in the second graph.
         columns = [graph.att_weight11, graph.att_weight12, graph.att_weight22]
         self._edges = _Edges(graph.att_proj, columns, graph.temperature)
         self._master_edges = _Edges(graph.att_projM, [graph.att_weightM], graph.temperature)
@@ -67,7 +67,7 @@ class PackedHeterogeneousAttention(nn.Module):
         second_BMC: Tensor,
         master_B1C: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Map two graphs and their master node, of dim_in values per node, to dim_out values."""
+        """Map two graphs and their master node from dim_in to dim_out values per node."""
         nodes = first_BNC.shape[1]
         with without_autocast(first_BNC):
             first_BNC = F.linear(first_BNC.float(), *self._first)
@@ -82,13 +82,13 @@ class PackedHeterogeneousAttention(nn.Module):
         return x_BJD[:, :nodes], x_BJD[:, nodes:], master_B1D
 
     def _score_edges(self, x_BJC: Tensor, nodes: int) -> Tensor:
-        """Return the score of each edge, by the weight of its kind."""
+        """Return the score of each edge, using the weight of its kind."""
         pairs = Pairs.of(x_BJC.shape[1])
         return pairs.spread_kinds(self._edges.score(pairs.multiply(x_BJC)), nodes)
 
 
 class PackedNodeAttention(nn.Module):
-    """Two linear maps around SELU and a batch norm, of AASIST behind a front end."""
+    """Two linear maps around SELU and a batch norm, from AASIST behind a front end."""
 
     def __init__(self, attention: NodeAttention) -> None:
         super().__init__()
@@ -98,7 +98,7 @@ class PackedNodeAttention(nn.Module):
         self._first = LinearWeight(first.weight[:, :, 0, 0] * LOG2_E, first.bias * LOG2_E)
         weight_CH = second.weight[:, :, 0, 0]
         scale = SCALE * ALPHA
-        # What comes in is 1 + SELU / scale.
+        # The input is 1 + SELU / scale.
         factor_H, shift_H = fold_norm(norm, -scale)
         bias_C = second.bias + weight_CH @ shift_H
         self._second = LinearWeight(weight_CH * factor_H * scale, bias_C)
@@ -111,7 +111,7 @@ class PackedNodeAttention(nn.Module):
 
 
 class _Edges:
-    """Scores of pairs of nodes: a projection, tanh, and a weight for each kind, by temperature."""
+    """Scores of pairs of nodes: a projection, tanh, and a weight per kind, over temperature."""
 
     def __init__(
         self,
@@ -133,7 +133,7 @@ class _Edges:
 
 
 class _JoinedMap:
-    """The sum of two linear maps, and a norm of it."""
+    """The sum of two linear maps, followed by a norm."""
 
     def __init__(self, first: nn.Linear, second: nn.Linear, norm: nn.Module | None = None) -> None:
         weight_DC = torch.cat([first.weight, second.weight], dim=1).detach()
@@ -151,12 +151,12 @@ class _JoinedMap:
 
 
 def _copies_of(layer: nn.Linear) -> tuple[Tensor, Tensor]:
-    # A copy: the network's may change.
+    # A copy, since the network's may change.
     return layer.weight.detach().clone(), layer.bias.detach().clone()
 
 
 def pack_attention(attention: NodeAttention, dtype: torch.dtype) -> PackedNodeAttention | None:
-    """Return the attention packed; None where it has other parts."""
+    """Return the attention packed; None if it has other parts."""
     first, _, norm, second = attention
     is_known = is_foldable(norm) and type(first) is nn.Conv2d and type(second) is nn.Conv2d
     return PackedNodeAttention(attention) if is_known else None
@@ -165,13 +165,13 @@ def pack_attention(attention: NodeAttention, dtype: torch.dtype) -> PackedNodeAt
 def pack_graph(
     graph: GraphAttention | HeterogeneousGraphAttention, dtype: torch.dtype
 ) -> PackedGraphAttention | PackedHeterogeneousAttention | None:
-    """Return attention over one graph or two, packed; None where it has other parts."""
+    """Return attention over one graph or two, packed; None if it has other parts."""
     for name, part in graph.named_children():
         if name == "bn":
             if not is_foldable(part):
                 return None
         elif "proj" in name and (type(part) is not nn.Linear or part.bias is None):
-            # Low-rank updates are linear layers of another kind.
+            # Low-rank updates are linear layers of another class.
             return None
     if isinstance(graph, GraphAttention):
         return PackedGraphAttention(graph)

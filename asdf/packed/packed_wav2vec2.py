@@ -1,18 +1,18 @@
-"""The layers of wav2vec 2.0 that are faster in another order of their numbers, or together.
+"""Layers of wav2vec 2.0 that are faster in another memory layout, or combined.
 
-Invariant: what torchaudio's layers compute in `eval()` mode. Frames come first in memory and
-channels last, so that a convolution is one product of windows with a matrix, and a layer norm looks
-at neighbouring numbers.
+Invariant: results are those of torchaudio's layers in `eval()` mode. Frames come first in memory
+and channels last, so that a convolution is one product of windows with a matrix, and a layer norm
+reads contiguous numbers.
 
-The convolution that encodes positions spans 128 frames, so that a product of spectra needs a fifth
-of its operations. Frames are cut into segments that overlap by a kernel; what wraps around in a
-segment is thrown away (overlap-save). Source: Oppenheim and Schafer, "Discrete-Time Signal
+The convolution that encodes positions spans 128 frames, so a product of spectra needs a fifth of
+the operations. Frames are cut into segments that overlap by a kernel, and values that wrap around
+in a segment are discarded (overlap-save). Source: Oppenheim and Schafer, "Discrete-Time Signal
 Processing", section 8.7.3.
 
-Shapes: B utterances, T samples, L frames, C channels, O those that go out; W values of a window, V
-of one with a 1 behind it; H heads of D values. In the convolution over positions: G groups of I
-channels coming in and O going out, K values of a kernel, S segments of N frames, F frequencies; 1 a
-single value.
+Shapes: B utterances, T samples, L frames, C channels, O output channels; W values of a window, V of
+one with a 1 appended; H heads of D values. In the convolution over positions: G groups of I input
+and O output channels, K values of a kernel, S segments of N frames, F frequencies; 1 a single
+value.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from torchaudio.models.wav2vec2.components import (
 from asdf.networks.autocast import without_autocast
 from asdf.packed.packed_weights import LinearWeight, is_large
 
-# Length of a segment of positions, in kernels. Shorter ones overlap more, longer ones are larger
-# than a recording of 4 s.
+# Length of a segment of positions, in kernels. Shorter segments overlap more, longer ones exceed a
+# recording of 4 s.
 _KERNELS = 3
 
 
 class PackedStem(nn.Module):
-    """The convolutions from samples to frames; one utterance after the other."""
+    """The convolutions from samples to frames, one utterance after another."""
 
     def __init__(self, stem: FeatureExtractor, dtype: torch.dtype) -> None:
         super().__init__()
@@ -53,11 +53,11 @@ class PackedStem(nn.Module):
                 packed = _NormedOverTime
             elif layer.layer_norm is not None and is_first:
                 packed = _SamplesNormedOverChannels
-            # The samples themselves keep all their digits: of one channel, a product is small.
+            # The samples keep full precision, since a product with one channel is small.
             self._layers.append(packed(layer, torch.float32 if is_first else dtype))
 
     def forward(self, x_BT: Tensor, lengths_B: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """Return frames (batch, frames, channels), and how many of them are of each utterance."""
+        """Return frames (batch, frames, channels), and the number of frames of each utterance."""
         utterances = [self._convolve(x_T) for x_T in x_BT]
         if lengths_B is not None:
             for layer in self._layers:
@@ -72,7 +72,7 @@ class PackedStem(nn.Module):
 
 
 class PackedSelfAttention(nn.Module):
-    """Attention whose queries, keys and values are one product."""
+    """Attention with one product for queries, keys and values."""
 
     def __init__(self, attention: SelfAttention, dtype: torch.dtype) -> None:
         super().__init__()
@@ -95,7 +95,7 @@ class PackedSelfAttention(nn.Module):
         """Map (batch, frames, channels) to the same shape; torchaudio ignores the last two."""
         joined_BL3HD = self._joined.apply(x_BLC).unflatten(2, (3, self._heads, -1))
         queries, keys, values = joined_BL3HD.permute(2, 0, 3, 1, 4)
-        # In bfloat16, torch's attention on a CPU takes three times as long.
+        # In bfloat16, torch's attention takes three times as long on a CPU.
         with without_autocast(x_BLC):
             attended_BHLD = nn.functional.scaled_dot_product_attention(
                 queries, keys, values, attn_mask=attention_mask
@@ -104,7 +104,7 @@ class PackedSelfAttention(nn.Module):
 
 
 class PackedFeedForward(nn.Module):
-    """Two linear maps around a GELU, which the first of them computes."""
+    """Two linear maps around a GELU, which is fused into the first."""
 
     def __init__(self, layer: FeedForward, dtype: torch.dtype) -> None:
         super().__init__()
@@ -131,7 +131,7 @@ class PackedPositions(nn.Module):
         self._removed = positions.num_remove
         self._length = _KERNELS * self._kernel
         self._step = self._length - self._kernel + 1
-        # Turned around: products of spectra are those of a convolution, the layer's a correlation.
+        # Flipped, since products of spectra are convolutions and the layer is a correlation.
         kernels_CIK = conv.weight.detach().double().flip(2)
         spectra_CIF = torch.fft.rfft(kernels_CIK, self._length).to(torch.complex64)
         spectra_GOIF = spectra_CIF.unflatten(0, (self._groups, -1))
@@ -146,7 +146,7 @@ class PackedPositions(nn.Module):
         return result_BLC
 
     def _convolve(self, x_BLC: Tensor, frames: int) -> Tensor:
-        """Return so many frames of all channels, without the bias."""
+        """Return `frames` frames of all channels, without the bias."""
         segments = -(-frames // self._step)
         end = (segments - 1) * self._step + self._length
         padding = (self._padding, end - x_BLC.shape[1] - self._padding)
@@ -157,7 +157,7 @@ class PackedPositions(nn.Module):
         for x_BG1SF, spectra_GO1F in zip(inputs[1:], self._spectra_IGO1F[1:], strict=True):
             y_BGOSF.addcmul_(x_BG1SF, spectra_GO1F)
         y_BCSN = torch.fft.irfft(y_BGOSF.flatten(1, 2), self._length)
-        # The first ones of each segment wrapped around.
+        # The first values of each segment wrapped around.
         y_BCL = y_BCSN[..., self._kernel - 1 :].flatten(2)
         y_BLC: Tensor = y_BCL[..., :frames].transpose(1, 2)
         return y_BLC
@@ -173,17 +173,17 @@ class _StemLayer(ABC):
 
     def apply(self, x_LC: Tensor) -> Tensor:
         """Map (frames, channels) to fewer frames."""
-        # Before windows are cut: they overlap.
+        # Cast before windows are cut, since they overlap.
         x_LC = x_LC.to(self._dtype)
         length, channels = x_LC.shape
         count = (length - self._kernel) // self._stride + 1
         step = self._stride * channels
         windows_LW = x_LC.as_strided((count, self._kernel * channels), (step, 1))
-        # Overlapping ones are copied, which takes a twentieth of the product.
+        # Overlapping windows are copied, which takes a twentieth of the time of the product.
         return self._compute(windows_LW.contiguous())
 
     def frames(self, inputs: Tensor) -> Tensor:
-        """Return how many frames are made of `inputs` ones."""
+        """Return the number of frames for `inputs` input frames."""
         outputs = torch.div(inputs - self._kernel, self._stride, rounding_mode="floor") + 1
         return outputs.clamp(min=0)
 
@@ -193,7 +193,7 @@ class _StemLayer(ABC):
 
 
 class _NormedOverChannels(_StemLayer):
-    """A layer with a norm of each frame, or with none."""
+    """A layer with a norm of each frame, or without a norm."""
 
     def __init__(self, layer: ConvLayerBlock, dtype: torch.dtype) -> None:
         super().__init__(layer, dtype)
@@ -212,7 +212,7 @@ class _NormedOverChannels(_StemLayer):
 
 
 class _NormedOverTime(_StemLayer):
-    """A layer with a norm of each channel; of windows of a few samples."""
+    """A layer with a norm of each channel, for windows of a few samples."""
 
     def __init__(self, layer: ConvLayerBlock, dtype: torch.dtype) -> None:
         super().__init__(layer, dtype)
@@ -223,8 +223,8 @@ class _NormedOverTime(_StemLayer):
         self._weight_OW = _by_window(layer.conv).double()
 
     def _compute(self, windows_LW: Tensor) -> Tensor:
-        # A channel's variance follows from the covariances of the samples of a window. So the norm
-        # becomes a part of the weight, and its mean takes the convolution's bias away.
+        # A channel's variance follows from the covariances of a window's samples, so the norm
+        # becomes part of the weight, and its mean cancels the convolution's bias.
         centred_LW = windows_LW - windows_LW.mean(dim=0)
         covariances_WW = (centred_LW.T @ centred_LW).double() / len(centred_LW)
         variance_O = (self._weight_OW @ covariances_WW * self._weight_OW).sum(dim=1)
@@ -234,11 +234,11 @@ class _NormedOverTime(_StemLayer):
 
 
 class _SamplesNormedOverChannels(_StemLayer):
-    """A layer with a norm of each frame, where a window has fewer samples than there are channels.
+    """A layer with a norm of each frame, for windows with fewer samples than channels.
 
-    A frame minus its mean is a linear map of its window: by the QR decomposition, one to as many
-    numbers as the window has, and a rotation. So the first alone gives a frame's deviation, by
-    which its window is divided; the norm's weight becomes a part of the convolution's.
+    A frame minus its mean is a linear map of its window. The QR decomposition splits it into a map
+    to as many numbers as the window has, and a rotation. The first map alone gives the frame's
+    deviation, by which its window is divided; the norm's weight becomes part of the convolution's.
     """
 
     def __init__(self, layer: ConvLayerBlock, dtype: torch.dtype) -> None:
@@ -247,7 +247,7 @@ class _SamplesNormedOverChannels(_StemLayer):
         norm = layer.layer_norm
         weight_OW = _by_window(conv).double()
         bias_O = torch.zeros(len(weight_OW)) if conv.bias is None else conv.bias.detach()
-        # For the bias, a 1 stands behind each window.
+        # For the bias, a 1 is appended to each window.
         weight_OV = torch.cat([weight_OW, bias_O.double().unsqueeze(1)], dim=1)
         centred_OV = weight_OV - weight_OV.mean(dim=0)
         root_VV = torch.linalg.qr(centred_OV, mode="r").R / math.sqrt(len(centred_OV))
@@ -269,16 +269,17 @@ class _SamplesNormedOverChannels(_StemLayer):
 
 
 def _by_window(conv: nn.Conv1d) -> Tensor:
-    """Return a convolution's weight as a matrix: in a window, a frame's channels stand together."""
+    """Return a convolution's weight as a matrix, with the channels of a frame contiguous."""
     return conv.weight.detach().permute(0, 2, 1).flatten(1)
 
 
 def pack_stem(stem: FeatureExtractor, dtype: torch.dtype) -> PackedStem | None:
-    """Return the stem packed; None where a layer has a norm of another kind."""
+    """Return the stem packed; None if a layer has a norm of another kind."""
     for layer in stem.conv_layers:
         norm = layer.layer_norm
         if type(norm) is nn.GroupNorm:
-            # One group per channel, of samples: covariances of windows of channels would be large.
+            # One group per channel of samples, since covariances over several channels would be
+            # large.
             is_per_channel = norm.num_groups == norm.num_channels
             is_known = is_per_channel and norm.affine and layer.conv.in_channels == 1
         else:
@@ -289,18 +290,18 @@ def pack_stem(stem: FeatureExtractor, dtype: torch.dtype) -> PackedStem | None:
 
 
 def pack_self_attention(layer: SelfAttention, dtype: torch.dtype) -> PackedSelfAttention | None:
-    """Return the attention packed; None where that does not pay, or its maps are of other kinds."""
+    """Return the attention packed; None if that is not faster, or its maps are of other kinds."""
     are_known = _are_linear(layer.q_proj, layer.k_proj, layer.v_proj, layer.out_proj)
     return PackedSelfAttention(layer, dtype) if are_known and is_large(layer.out_proj) else None
 
 
 def pack_feed_forward(layer: FeedForward, dtype: torch.dtype) -> PackedFeedForward | None:
-    """Return the layer packed; None where that does not pay, or its maps are of other kinds."""
+    """Return the layer packed; None if that is not faster, or its maps are of other kinds."""
     are_known = _are_linear(layer.intermediate_dense, layer.output_dense)
     is_packed = are_known and is_large(layer.intermediate_dense)
     return PackedFeedForward(layer, dtype) if is_packed else None
 
 
 def _are_linear(*layers: nn.Module) -> bool:
-    # Low-rank updates are linear layers of another kind.
+    # Low-rank updates are linear layers of another class.
     return all(type(layer) is nn.Linear for layer in layers)

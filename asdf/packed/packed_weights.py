@@ -1,10 +1,10 @@
-"""Weights of linear maps and convolutions, laid out for oneDNN, and the norms folded into them.
+"""Weights of linear maps and convolutions in oneDNN's layout, with norms folded into them.
 
-Invariant: a row's result does not depend on the number of rows, and weights are laid out the same
-on all processes of a machine, so that a score is the same in each of them.
+Invariant: a row's result does not depend on the number of rows, and all processes of a machine use
+the same layout, so that a score is the same in each of them.
 
-Shapes: N rows, I values of a row coming in, O going out; B utterances, C channels, F frequencies,
-T times, K values of a kernel.
+Shapes: N rows, I input values of a row, O output values; B utterances, C channels, F frequencies, T
+times, K values of a kernel.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ _OPERATIONS = (
     "_convolution_pointwise_",
     "_reorder_convolution_weight",
 )
-# What was measured; on others torch has other libraries.
+# The measured processors; on others, torch uses other libraries.
 _PROCESSORS = ("x86_64", "AMD64")
-# A layout that suits as many rows suits others too.
+# A layout that suits this number of rows suits other numbers, too.
 _ROWS = 512
 _CHECK_TOLERANCE = 1e-5
 # Stride, dilation and groups of every convolution here.
 _GEOMETRY = ([1, 1], [1, 1], 1)
 
 MIN_NUMBERS = 2**16
-"""Numbers of a weight from which on it is packed: torch is faster for 128 times 128."""
+"""Minimum size of a packed weight: torch is faster for 128 times 128."""
 
 NO_BFLOAT16 = (
     "bf16 not used: torch has no bf16 for all operations on this CPU, it needs AVX-512 or "
@@ -45,13 +45,13 @@ Pair = tuple[int, int]
 
 @cache
 def is_available() -> bool:
-    """Return whether torch has these products here, and they give the right numbers."""
+    """Return whether torch has these products here, and whether their results are correct."""
     if platform.machine() not in _PROCESSORS or not torch.backends.mkldnn.is_available():
         return False
     if not all(hasattr(torch.ops.mkldnn, name) for name in _OPERATIONS):
         return False
     try:
-        # Private operations of torch: another version may want other arguments.
+        # Private operations of torch, whose arguments may change between versions.
         return _gives_right_numbers()
     except Exception:
         return False
@@ -61,13 +61,13 @@ def is_available() -> bool:
 def computes_bfloat16() -> bool:
     """Return whether all operations of the networks have kernels for bfloat16 on this processor.
 
-    Linear maps and convolutions are emulated everywhere; oneDNN's recurrent layers and the products
-    of laid-out weights need AVX-512 or AVX-NE-CONVERT. Each is tried: oneDNN may be held to fewer
-    instructions than the processor has (ONEDNN_MAX_CPU_ISA), which torch's flags do not show.
+    Linear maps and convolutions are emulated everywhere; oneDNN's recurrent layers and products of
+    packed weights need AVX-512 or AVX-NE-CONVERT. Each is tried, since oneDNN may be limited to
+    fewer instructions than the processor has (ONEDNN_MAX_CPU_ISA), which torch's flags do not show.
     """
     x_TBI = torch.zeros(2, 1, 16)
     state = (torch.zeros(1, 1, 16), torch.zeros(1, 1, 16))
-    # Weights of zeros: those of an nn.LSTM would be drawn, and move the draws of the program.
+    # Zero weights, since creating an nn.LSTM would draw random numbers and change later draws.
     weights = [torch.zeros(64, 16), torch.zeros(64, 16)]
     try:
         with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
@@ -80,7 +80,7 @@ def computes_bfloat16() -> bool:
 
 
 def multiplies_bfloat16() -> bool:
-    """Return whether the processor itself multiplies bfloat16; otherwise it is emulated."""
+    """Return whether the processor multiplies bfloat16 natively rather than by emulation."""
     names = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
     # Private functions of torch, which an earlier version may lack.
     has_instructions = any(getattr(torch.cpu, name, bool)() for name in names)
@@ -88,7 +88,7 @@ def multiplies_bfloat16() -> bool:
 
 
 class LinearWeight:
-    """The weight of a linear map, laid out for oneDNN."""
+    """The weight of a linear map in oneDNN's layout."""
 
     def __init__(
         self,
@@ -96,11 +96,11 @@ class LinearWeight:
         bias_O: Tensor | None,
         dtype: torch.dtype = torch.float32,
     ) -> None:
-        """Lay out a float32 weight; its products are of numbers in `dtype`."""
+        """Pack a float32 weight; its products are computed in `dtype`."""
         self._dtype = dtype
         weight_OI = weight_OI.detach().to(dtype).contiguous()
         self._packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight_OI, _ROWS)
-        # A copy: the network's may change.
+        # A copy, since the network's may change.
         self._bias_O = None if bias_O is None else bias_O.detach().to(dtype, copy=True)
 
     @property
@@ -112,11 +112,11 @@ class LinearWeight:
         """Map (..., I) to (..., O).
 
         Args:
-            activation: 'none', or 'gelu', which costs less here than afterwards.
-            as_float32: return float32, whatever the products are in.
+            activation: Activation: 'none', or 'gelu', which is cheaper here than afterwards.
+            as_float32: Whether to return float32, whatever format the products use.
         """
         algorithm = "none" if activation == "gelu" else ""
-        # Also where a user's network computes a part in another format.
+        # Also if a user's network computes a part in another format.
         result: Tensor = torch.ops.mkldnn._linear_pointwise(
             x.to(self._dtype), self._packed, self._bias_O, activation, [], algorithm
         )
@@ -129,7 +129,7 @@ class LinearWeight:
 
 
 class ConvolutionWeight:
-    """The weight of a convolution of (B, C, F, T), laid out for oneDNN; in float32."""
+    """The weight of a convolution of (B, C, F, T) in oneDNN's layout, in float32."""
 
     def __init__(
         self,
@@ -138,7 +138,7 @@ class ConvolutionWeight:
         padding: Pair,
         input_size: tuple[int, int, int, int],
     ) -> None:
-        """Lay out `weight` (out, C, F, T) for inputs about as large as `input_size`."""
+        """Pack `weight` (out, C, F, T) for inputs about as large as `input_size`."""
         weight = weight.detach().contiguous(memory_format=torch.channels_last)
         self._padding = list(padding)
         self._packed: Tensor = torch.ops.mkldnn._reorder_convolution_weight(
@@ -154,7 +154,7 @@ class ConvolutionWeight:
         return result
 
     def add_to(self, sum_BCFT: Tensor, x_BCFT: Tensor) -> Tensor:
-        """Add the result to `sum_BCFT`, which is changed, and return that."""
+        """Add the result to `sum_BCFT` in place, and return it."""
         result: Tensor = torch.ops.mkldnn._convolution_pointwise_(
             sum_BCFT,
             x_BCFT,
@@ -172,10 +172,10 @@ class ConvolutionWeight:
 
 
 class PackedLinear(nn.Module):
-    """What `nn.Linear` computes.
+    """`nn.Linear` with a packed weight.
 
-    It holds no parameters. Code that looks at its weight gets a copy, or the network's own
-    parameter where that is still there.
+    It holds no parameters. Code that reads its weight gets a copy, or the network's own parameter
+    if that still exists.
     """
 
     def __init__(self, linear: nn.Linear, dtype: torch.dtype = torch.float32) -> None:
@@ -200,19 +200,19 @@ class PackedLinear(nn.Module):
 
 
 def pack_linear(linear: nn.Linear, dtype: torch.dtype) -> PackedLinear | None:
-    """Return the layer packed; None where that does not pay."""
+    """Return the layer packed; None if that is not faster."""
     return PackedLinear(linear, dtype) if is_large(linear) else None
 
 
 def is_large(linear: nn.Linear) -> bool:
-    """Return whether packing its weight pays."""
+    """Return whether its weight is large enough for packing to be faster."""
     return linear.weight.numel() >= MIN_NUMBERS
 
 
 def is_foldable(norm: nn.Module) -> TypeGuard[_BatchNorm]:
-    """Return whether `norm` is a batch norm with statistics and weights of its own.
+    """Return whether `norm` is a batch norm with its own statistics and weights.
 
-    In a run of several processes it is one over the minibatches of all.
+    In a run of several processes, it may be synchronised over all minibatches.
     """
     if not isinstance(norm, _BatchNorm):
         return False
@@ -220,7 +220,7 @@ def is_foldable(norm: nn.Module) -> TypeGuard[_BatchNorm]:
 
 
 def fold_norm(norm: nn.Module, bias_C: Tensor | float) -> tuple[Tensor, Tensor]:
-    """Return what the norm of x + `bias_C` is: a factor (C,) of x, and a constant (C,)."""
+    """Return the norm of x + `bias_C` as a factor (C,) of x and a constant (C,)."""
     assert is_foldable(norm) and norm.running_mean is not None and norm.running_var is not None
     factor_C = norm.weight.detach() / torch.sqrt(norm.running_var + norm.eps)
     constant_C = (bias_C - norm.running_mean) * factor_C + norm.bias.detach()
@@ -228,7 +228,7 @@ def fold_norm(norm: nn.Module, bias_C: Tensor | float) -> tuple[Tensor, Tensor]:
 
 
 def _gives_right_numbers() -> bool:
-    # The answer is remembered: a caller that computes in bfloat16 is no reason for another one.
+    # The result is cached, so it must not depend on a caller that computes in bfloat16.
     with torch.inference_mode(), torch.autocast("cpu", enabled=False):
         draw = torch.Generator().manual_seed(0)
         weight_OI = torch.randn(32, 16, generator=draw)

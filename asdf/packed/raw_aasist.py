@@ -1,18 +1,18 @@
-"""Raw AASIST's layers before its graphs, in stretches of time that stay in a core's cache.
+"""Raw AASIST's layers before its graphs, computed in blocks of time that fit into a core's cache.
 
-Invariant: what `SincFilters`, `MagnitudePool` and `ResidualEncoder` compute in `eval()` mode,
-utterance by utterance. A stretch knows its neighbours' times, so that its edges show nowhere.
+Invariant: results are those of `SincFilters`, `MagnitudePool` and `ResidualEncoder` in `eval()`
+mode, utterance by utterance. A block includes its neighbours' times, so its edges have no effect.
 
-The filters are symmetric: adding the two samples that a tap is multiplied with before the product
-saves half of it.
+The filters are symmetric: adding the two samples that share a tap before multiplying halves the
+products.
 
-The batch norm between the convolutions is part of the first one's weights, and SELU's constants are
-part of both. The whole map of a recording of 4 s has 16 million numbers; each step over it would
-read and write them in memory, which takes as long as computing them.
+The batch norm between the convolutions is folded into the first one's weights, and SELU's constants
+into both. The whole map of a recording of 4 s has 16 million numbers; reading and writing it in
+memory in each step would take as long as computing it.
 
 Shapes: B utterances, T samples, F filters, K taps, H the first half of the taps and the middle one,
 P pooled filters, N pooled times. In the blocks: 1 utterance, C channels, F frequencies, T times;
-"padded" maps have `_HALO` more times at either end, which are zero.
+"padded" maps have `_HALO` more times, all zero, at either end.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from asdf.networks.fast_functions import ALPHA, LOG2_E, SCALE, unscaled_selu_
 from asdf.networks.sinc import SincFilters
 from asdf.packed.packed_weights import ConvolutionWeight, fold_norm
 
-# Times of a stretch, of the filters and of the pooling.
+# Times of a block of the filters and the pooling.
 _FILTERED = 8192
 _POOLED = 2048
 
 # Two convolutions of three times each.
 _HALO = 2
 _POOL = 3
-# Of one step's result, 2.4 MB: fewer cost more calls, more leave the caches.
+# Size of one step's result, 2.4 MB: fewer need more calls, more exceed the caches.
 _NUMBERS = 600_000
 _FREQUENCIES = 23
-# Of a map behind a front end, of 4 s.
+# The height of a map behind a front end, for 4 s.
 _SPECTRAL_NODES = 42
 _TEMPORAL_NODES = 67
 
 
 class PackedFilters(nn.Module):
-    """Symmetric filters."""
+    """Symmetric filters with half of the products."""
 
     def __init__(self, filters: SincFilters) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class PackedFilters(nn.Module):
         self._half_FH = filters.filters[:, 0, : middle + 1].detach().clone()
 
     def forward(self, waveforms_BT: Tensor, mask: bool = False) -> Tensor:
-        """Return filtered waveforms (batch, filters, samples - length + 1); none are masked."""
+        """Return filtered waveforms (batch, filters, samples - length + 1), never masked."""
         assert not mask
         batch, samples = waveforms_BT.shape
         times = samples - self.length + 1
@@ -73,10 +73,10 @@ class PackedFilters(nn.Module):
 
 
 class PackedMagnitudePool(nn.Module):
-    """The largest magnitude of each `POOL` filters and times."""
+    """The maximum magnitude in each window of `POOL` filters and `POOL` times."""
 
     def forward(self, x_BFT: Tensor) -> Tensor:
-        """Return (batch, 1, filters // POOL, times // POOL) of (batch, filters, times)."""
+        """Pool (batch, filters, times) to (batch, 1, filters // POOL, times // POOL)."""
         batch, filters, times = x_BFT.shape
         count = filters // POOL
         result_BPN = torch.empty(batch, count, times // POOL)
@@ -85,7 +85,7 @@ class PackedMagnitudePool(nn.Module):
                 target_PN = result_PN[:, start : start + _POOLED]
                 first = start * POOL
                 stretch_FT = x_FT[: count * POOL, first : first + target_PN.shape[1] * POOL]
-                # Filters first: their times are neighbours in memory.
+                # Pool filters first, since their times are contiguous in memory.
                 rows_PT = _max_of_three(stretch_FT.abs().unflatten(0, (count, POOL)).unbind(1))
                 columns = rows_PT.unflatten(1, (-1, POOL)).unbind(2)
                 target_PN.copy_(_max_of_three(columns))
@@ -99,18 +99,18 @@ def _max_of_three(tensors: tuple[Tensor, ...]) -> Tensor:
 
 
 class PackedEncoder(nn.Module):
-    """Residual blocks one after the other."""
+    """Residual blocks in sequence."""
 
     def __init__(self, encoder: ResidualEncoder) -> None:
         super().__init__()
         blocks = _blocks_of(encoder)
         self._pools = blocks[0].pool
         make = _PoolingBlock if self._pools else _Block
-        # No modules: they have no parameters of the network.
+        # Not modules, since they hold no parameters of the network.
         self._blocks = [make(block) for block in blocks]
 
     def forward(self, x_BCFT: Tensor) -> Tensor:
-        """Return what the last block makes of (batch, channels, F, T)."""
+        """Return the output of the last block for (batch, channels, F, T)."""
         return torch.cat([self._encode(x_1CFT) for x_1CFT in x_BCFT.split(1)])
 
     def _encode(self, x_1CFT: Tensor) -> Tensor:
@@ -125,7 +125,7 @@ class PackedEncoder(nn.Module):
 
 
 class _Block:
-    """A residual block over a whole map, which is small behind a front end."""
+    """A residual block on a whole map, which is small behind a front end."""
 
     def __init__(self, block: ResidualBlock) -> None:
         weight1, bias1_C = _fold_first(block)
@@ -142,7 +142,7 @@ class _Block:
             )
 
     def apply(self, x_1CFT: Tensor) -> Tensor:
-        """Map a map to one of as many times, which may overwrite it."""
+        """Return a map with the same number of times; the input may be overwritten."""
         hidden_1CFT = unscaled_selu_(self._first.apply(x_1CFT)).sub_(1)
         if self._downsample is not None:
             x_1CFT = self._downsample.apply(x_1CFT)
@@ -150,7 +150,7 @@ class _Block:
 
 
 class _PoolingBlock:
-    """A residual block that pools, from one padded map to the next, stretch by stretch."""
+    """A residual block with pooling, from one padded map to the next, in blocks of time."""
 
     def __init__(self, block: ResidualBlock) -> None:
         conv1 = block.conv1
@@ -161,7 +161,7 @@ class _PoolingBlock:
         weight1, bias1_C = _fold_first(block)
         self._first = ConvolutionWeight(weight1, bias1_C, (1, 0), (1, conv1.in_channels, *size[2:]))
         weight2 = conv2.weight * (SCALE * ALPHA)
-        # What comes in is greater by 1 everywhere.
+        # The input is larger by 1 everywhere.
         bias2_C = conv2.bias - weight2.sum(dim=(1, 2, 3))
         self._second = ConvolutionWeight(weight2, bias2_C, (0, 0), size)
         self._downsample: ConvolutionWeight | None = None
@@ -172,7 +172,7 @@ class _PoolingBlock:
             )
 
     def apply(self, padded_1CFT: Tensor) -> Tensor:
-        """Map a padded map to a padded one of a third of the times."""
+        """Map a padded map to a padded map with a third of the times."""
         frequencies = padded_1CFT.shape[2]
         times = padded_1CFT.shape[3] - 2 * _HALO
         result_1CFT = torch.empty(
@@ -187,7 +187,7 @@ class _PoolingBlock:
             end = min(start + width, used)
             stretch_1CFT = self._compute(padded_1CFT, start, end)
             target_1CFT = result_1CFT[..., _HALO + start // _POOL : _HALO + end // _POOL]
-            # In the order in memory, in which a maximum is twice as fast.
+            # In memory order, in which a maximum is twice as fast.
             stretch_1FTC = stretch_1CFT.permute(0, 2, 3, 1)
             pooled_1FTC = stretch_1FTC.unflatten(2, (-1, _POOL)).amax(dim=3)
             target_1CFT.permute(0, 2, 3, 1).copy_(pooled_1FTC)
@@ -210,12 +210,12 @@ class _PoolingBlock:
         return self._second.add_to(sum_1CFT, hidden_1CFT)
 
     def _width(self, frequencies: int) -> int:
-        """Return how many times a stretch has, a multiple of `_POOL`."""
+        """Return the number of times of a block, a multiple of `_POOL`."""
         return _POOL * max(1, _NUMBERS // (self._channels * (frequencies + 1) * _POOL))
 
 
 def _fold_first(block: ResidualBlock) -> tuple[Tensor, Tensor]:
-    """Return the first convolution's weight and bias with its norm and SELU's constant in them."""
+    """Return the first convolution's weight and bias, with its norm and SELU folded in."""
     conv = block.conv1
     assert conv.bias is not None
     factor_C, bias_C = fold_norm(block.bn2, conv.bias)
@@ -224,16 +224,16 @@ def _fold_first(block: ResidualBlock) -> tuple[Tensor, Tensor]:
 
 
 def _cut_times(x_1CFT: Tensor, start: int, end: int) -> Tensor:
-    """Return a dense copy of some times, channels last."""
+    """Return a dense, channels-last copy of some times."""
     part_1CFT = x_1CFT[..., start:end]
     if x_1CFT.shape[1] == 1:
-        # Of a single channel both orders are one, and this one is faster.
+        # With a single channel both layouts are equal, and this one is faster.
         return part_1CFT.contiguous()
     return part_1CFT.contiguous(memory_format=torch.channels_last)
 
 
 def pack_filters(filters: SincFilters, dtype: torch.dtype) -> PackedFilters | None:
-    """Return the filters packed; None where a filter's taps differ from either end."""
+    """Return the filters packed; None if a filter is not symmetric."""
     taps_FK = filters.filters[:, 0]
     is_symmetric = taps_FK.shape[1] % 2 == 1 and torch.equal(taps_FK, taps_FK.flip(1))
     return PackedFilters(filters) if is_symmetric else None
@@ -242,23 +242,23 @@ def pack_filters(filters: SincFilters, dtype: torch.dtype) -> PackedFilters | No
 def pack_encoder(encoder: ResidualEncoder, dtype: torch.dtype) -> PackedEncoder | None:
     """Return the blocks packed.
 
-    None unless all are the project's, each by itself in a Sequential, and alike.
+    The result is None unless all are the project's, each in its own Sequential, and alike.
     """
     blocks = _blocks_of(encoder)
     if len(blocks) != len(encoder) or not blocks:
         return None
-    # What comes into the second block is then a new tensor, which may be overwritten.
+    # The input of the second block is then a new tensor, which may be overwritten.
     is_known = blocks[0].changes_channels and len({block.pool for block in blocks}) == 1
     return PackedEncoder(encoder) if is_known else None
 
 
 def _blocks_of(encoder: ResidualEncoder) -> list[ResidualBlock]:
-    """Return the blocks that stand by themselves in a Sequential."""
+    """Return the blocks, each alone in its Sequential."""
     blocks = []
     for sequence in encoder:
         if not isinstance(sequence, nn.Sequential) or len(sequence) != 1:
             continue
-        # Not a derived one, which may compute something else.
+        # Not a derived class, which may compute something else.
         if type(sequence[0]) is ResidualBlock:
             blocks.append(sequence[0])
     return blocks

@@ -1,7 +1,7 @@
-"""Paths that lie in object stores and on servers: `s3://`, `gs://`, `hf://`, `https://`.
+"""Paths in object stores and on servers: `s3://`, `gs://`, `hf://`, `https://`.
 
-Other rooms use this door alone. What reaches a store is fsspec, with the credentials that it finds;
-what reads archives and recordings out of a store is `asdf.archives`.
+Other rooms import only this package. Stores are accessed through fsspec, with the credentials that
+it finds; `asdf.archives` reads archives and recordings from a store.
 """
 
 # ruff: noqa: F401 (names for others)

@@ -1,6 +1,6 @@
-"""Schemes of addresses: what reaches each, and what it can do.
+"""Schemes of addresses: the package for each, and the operations that it supports.
 
-Invariant: an address is known by its scheme alone, without a look at any disk or network.
+Invariant: an address is recognised by its scheme alone, without any disk or network access.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ EXTRAS = {"s3fs": "s3", "gcsfs": "gs", "adlfs": "az", "huggingface_hub": "hub", 
 SHOWN_SCHEMES = ("s3", "gs", "az", "hf", "https")
 """Schemes that messages name."""
 
-# What answers single addresses, and knows no folders.
+# Servers of single files, without folders.
 _SERVERS = ("http", "https")
 
 
 def scheme_of(address: str) -> str:
-    """Return 's3' of an address; '' of a path of a disk."""
+    """Return the scheme of an address, such as 's3'; '' for a local path."""
     scheme, slash, _ = address.partition(":/")
     return scheme if slash else ""
 
 
 def can_be_listed(path: AnyPath) -> bool:
-    """Whether the names in a folder can be found out: a web server has no list of its files."""
+    """Whether the names in a folder can be listed; a web server does not list its files."""
     return scheme_of(os.fspath(path)) not in _SERVERS
 
 
 def refuse_unwritable(path: AnyPath) -> None:
-    """Refuse an output that no store will take, before any work is done for it.
+    """Refuse an output path that no store can write, before any work is done for it.
 
     Raises:
-        UsageError: it is an address of a web server.
+        UsageError: the path is an address of a web server.
     """
     if scheme_of(os.fspath(path)) in _SERVERS:
         raise UsageError(

@@ -1,10 +1,10 @@
-"""Paths of objects, which go wherever a `Path` goes.
+"""Paths of objects in stores, usable like a `Path`.
 
-Invariant: a remote path shows as its address, what is joined to it stays remote, and asking it
-whether it exists asks the store. It is a `Path`, so that what takes, keeps and joins paths need not
-know of stores; `str`, `os.fspath` and messages give the address. An address is known by its scheme
-alone, in whatever way it was spelled on the way: `Path("s3://b/x")` shows as `s3:/b/x`, and both
-are the same. A path of a disk costs no more than a look at it.
+Invariant: a remote path prints as its address, joining a name gives another remote path, and
+`exists` asks the store. It is a `Path`, so code that handles paths need not know about stores;
+`str`, `os.fspath` and messages give the address. An address is recognised by its scheme alone,
+however it was spelled: `Path("s3://b/x")` prints as `s3:/b/x`, and both are the same. Checking a
+local path costs almost nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from asdf.text import AnyPath
 if TYPE_CHECKING:
     _Base = Path
 else:
-    # Before Python 3.12 only the class of the system's own paths can be derived from.
+    # Before Python 3.12, only the system's own path class can be subclassed.
     _Base = type(Path())
 
 _FILE_MODE = 0o100644
@@ -38,7 +38,7 @@ _MOST_BYTES = 2**30
 
 
 class RemotePath(_Base):
-    """The path of an object, or of what serves as a folder, in a store.
+    """The path of an object, or of a prefix used as a folder, in a store.
 
     Examples:
         >>> path = RemotePath("s3://bucket/corpus") / "LA.tar" / "flac/a.flac"
@@ -87,10 +87,10 @@ class RemotePath(_Base):
         return False
 
     def stat(self, **_: Any) -> os.stat_result:
-        """Return the size; the store's version of the object stands for the time of change.
+        """Return the size of the object; its version in the store replaces the modification time.
 
         Raises:
-            FileNotFoundError: there is no such object.
+            FileNotFoundError: the object does not exist.
         """
         state = object_state(str(self))
         if state is None:
@@ -106,7 +106,7 @@ class RemotePath(_Base):
         errors: str | None = None,
         newline: str | None = None,
     ) -> IO[Any]:
-        """Open the whole content for reading; what is written goes by `atomic_write`."""
+        """Open the whole content for reading; writing goes through `atomic_write`."""
         if set(mode) - set("rbt"):
             raise OSError(errno.EROFS, "objects are written whole", str(self))
         content = io.BytesIO(self.read_bytes())
@@ -115,7 +115,7 @@ class RemotePath(_Base):
         return io.TextIOWrapper(content, encoding or "utf-8", errors, newline)
 
     def read_bytes(self) -> bytes:
-        """Return the whole content, of up to a gibibyte: the longest lists are read so."""
+        """Return the whole content, up to a gibibyte, enough for the longest lists."""
         return read_whole(str(self), _MOST_BYTES)
 
     def read_text(self, encoding: str | None = None, errors: str | None = None, **_: Any) -> str:
@@ -126,11 +126,11 @@ class RemotePath(_Base):
             yield self / name
 
     def glob(self, *_: Any, **__: Any) -> Iterator[Any]:  # type: ignore[override]
-        """Yield nothing: what local writers leave in folders, and clean up, is not in stores."""
+        """Yield nothing, since stores hold no unfinished files to clean up."""
         return iter(())
 
     def mkdir(self, *_: Any, **__: Any) -> None:
-        """Do nothing: a store has no folders of its own."""
+        """Do nothing, since a store has no folders."""
 
     def unlink(self, missing_ok: bool = False) -> None:
         try:
@@ -141,34 +141,34 @@ class RemotePath(_Base):
 
 
 def address_of(path: AnyPath) -> str | None:
-    """Return the address that a path means, without '.', '..' and '//'; None of a path of a disk.
+    """Return a path's address, without '.', '..' and '//'; None for a local path.
 
     Examples:
         >>> address_of("s3:/bucket/a/../b.tar"), address_of("corpora/LA.tar")
         ('s3://bucket/b.tar', None)
     """
     scheme, slash, rest = os.fspath(path).partition(":/")
-    # A folder may be called `memory`.
+    # A local folder may be called `memory`.
     if not slash or scheme not in PACKAGES:
         return None
     return f"{scheme}:/{posixpath.normpath('/' + rest.lstrip('/'))}"
 
 
 def is_remote(path: AnyPath) -> bool:
-    """Whether a path is an address of an object in a store."""
+    """Whether a path is the address of an object in a store."""
     scheme, slash, _ = os.fspath(path).partition(":/")
     return bool(slash) and scheme in PACKAGES
 
 
 def as_path(text: AnyPath) -> Path:
-    """Return a path that a user names, or an address, as the path that it is."""
+    """Return a user's path or address as a `Path`, remote for an address."""
     if isinstance(text, Path) and not is_remote(text):
         return text
     return RemotePath(text) if is_remote(text) else Path(text)
 
 
 def join_path(folder: Path, name: AnyPath) -> Path:
-    """Return `folder / name`, where a name may be an address or absolute, which then counts."""
+    """Return `folder / name`; an absolute path or an address as `name` replaces `folder`."""
     if is_remote(name):
         return RemotePath(name)
     if not is_remote(folder):

@@ -1,9 +1,9 @@
 """Objects of a store, read whole or by ranges, many at once, and written whole.
 
-Invariant: the bytes that are returned are those of the object, all that were requested of it. What
-may be a passing trouble (a network error, 503, a body that ends early) is tried again a few times
-with growing pauses; then it is one `AsdfError` that names the object. Nothing else ever takes the
-place of bytes that did not come. A missing object is None or a `FileNotFoundError`, never a guess.
+Invariant: a read returns exactly the requested bytes of the object. A possibly temporary failure (a
+network error, 503, a truncated body) is retried a few times with growing pauses; then it is one
+`AsdfError` that names the object. Nothing replaces missing bytes. A missing object is None or a
+`FileNotFoundError`, never a guess.
 
 fsspec keeps one file system per process, with its connections, and a new one in a forked process.
 """
@@ -26,15 +26,15 @@ Result = TypeVar("Result")
 _ATTEMPTS = 5
 # Seconds before the second attempt, doubled before each further one.
 _FIRST_PAUSE_S = 0.25
-# Connections of one process to S3: botocore's 10 would be fewer than the threads that read.
+# Connections of one process to S3: botocore's default of 10 is below the number of threads.
 _CONNECTIONS = 64
-# Facts by which stores tell one version of an object from another, the best first.
+# Fields by which stores distinguish versions of an object, the best first.
 _VERSIONS = (
     *("ETag", "etag", "e_tag", "content_md5", "md5Hash", "Content-MD5", "generation"),
     *("xet_hash", "blob_id", "LastModified", "last_modified", "Last-Modified", "mtime", "updated"),
     *("modified", "created"),
 )
-# Exceptions of these packages may be of the network; what else is raised is a mistake of ours.
+# Exceptions of these packages may come from the network; any other is a bug in this project.
 _NETWORK_PACKAGES = (
     *("aiohttp", "botocore", "aiobotocore", "gcsfs", "azure"),
     *("httpx", "httpx2", "fsspec"),
@@ -43,12 +43,12 @@ _NO_CREDENTIALS = ("NoCredentialsError", "PartialCredentialsError", "ProfileNotF
 _BEYOND_END = 416
 _TOO_MANY = 429
 _TIMEOUT = 408
-# Of an object that is downloaded, or read whole.
+# Bytes per request when an object is downloaded or read whole.
 _PART = 2**24
-# More than any object has.
+# Larger than any object.
 _ANY_SIZE = 2**62
-# How a file is opened that is read from its beginning to its end, by one request: with a size, of
-# whatever number, a server is not asked for it before.
+# Options for reading a file from start to end with one request: given any size, fsspec does not ask
+# the server for it first.
 _STREAMED = {
     "http": {"block_size": 0, "size": _ANY_SIZE},
     "https": {"block_size": 0, "size": _ANY_SIZE},
@@ -59,12 +59,12 @@ _random = random.SystemRandom()
 
 
 class ObjectState(NamedTuple):
-    """What changes when an object is replaced.
+    """The state of an object, which changes when it is replaced.
 
     Attributes:
-        size: Bytes of it.
-        version: Digest of its ETag, or of its time of change where the store has none, 63 bits; 0
-            where a server states neither.
+        size: Size in bytes.
+        version: Digest of its ETag, or of its modification time in a store without ETags, 63 bits;
+            0 if the server states neither.
     """
 
     size: int
@@ -80,19 +80,19 @@ class Range(NamedTuple):
 
 
 class BeyondEndError(Exception):
-    """A range that begins at or behind the end of its object."""
+    """A range begins at or after the end of its object."""
 
 
 def object_state(address: str, refresh: bool = False) -> ObjectState | None:
-    """Return the state of an object; None where there is none.
+    """Return the state of an object; None if it does not exist.
 
     Args:
-        refresh: True where an object that was replaced must be seen: the hub's file system lists a
-            folder once, which is enough to find recordings by the thousand.
+        refresh: Whether a replaced object must be noticed. Without it, the hub's file system lists
+            a folder once, which is enough to find thousands of recordings.
 
     Raises:
-        AsdfError: the store does not answer, or does not let this user look.
-        UsageError: the package that reaches it is not installed.
+        AsdfError: the store does not answer, or denies access.
+        UsageError: the package for this scheme is not installed.
     """
     try:
         info = _attempt(address, lambda: _look_up(address, refresh))
@@ -131,7 +131,7 @@ def _state_of(address: str, info: Mapping[str, Any]) -> ObjectState:
     facts = (info.get(name) for name in _VERSIONS)
     fact = next((str(fact) for fact in facts if fact), "")
     digest = hashlib.sha256(fact.encode()).digest()[:8]
-    # 63 bits: it is saved where local files have their time of change, as int64.
+    # 63 bits, since it is saved as int64, like the modification time of local files.
     version = int.from_bytes(digest, "big") >> 1 if fact else 0
     return ObjectState(int(info["size"]), version)
 
@@ -139,7 +139,7 @@ def _state_of(address: str, info: Mapping[str, Any]) -> ObjectState:
 def is_folder(address: str) -> bool:
     """Whether there are objects below an address. Raises as `object_state`."""
     if not can_be_listed(address):
-        # It would download what it takes for a page with links.
+        # fsspec would download the address as a page of links.
         return False
     try:
         return bool(_attempt(address, lambda: _file_system(address).isdir(address)))
@@ -148,7 +148,7 @@ def is_folder(address: str) -> bool:
 
 
 def list_objects(address: str) -> list[str]:
-    """Return the names of what lies directly in a folder; empty where there is none.
+    """Return the names directly inside a folder; empty if it does not exist.
 
     Raises: as `object_state`.
     """
@@ -160,12 +160,12 @@ def list_objects(address: str) -> list[str]:
         return []
     here = address.partition("://")[2]
     paths = (str(path).rstrip("/") for path in found)
-    # Of a file it is the file, and some stores list an empty object for the folder itself.
+    # Listing a file gives the file itself, and some stores list an empty object for the folder.
     return [path.rpartition("/")[2] for path in paths if path.lstrip("/") != here]
 
 
 def find_objects(address: str) -> list[str]:
-    """Return the names of all objects in a folder and below it, relative to it, sorted.
+    """Return the names of all objects below a folder, relative to it, sorted.
 
     Raises: as `object_state`.
     """
@@ -177,17 +177,17 @@ def find_objects(address: str) -> list[str]:
 
 
 def read_whole(address: str, most: int) -> bytes:
-    """Return all bytes of an object, which come by one request and are no more than `most`.
+    """Return all bytes of an object, at most `most`, with one request.
 
     Raises:
-        FileNotFoundError: there is no such object.
-        AsdfError, UsageError: as `object_state`; or it has more.
+        FileNotFoundError: the object does not exist.
+        AsdfError, UsageError: as `object_state`; or the object is larger.
     """
 
     def read() -> bytes:
         content = bytearray()
         system = _file_system(address)
-        # A server may state another size than it sends, or none: what comes is counted.
+        # The size that a server states may be wrong or missing, so the received bytes are counted.
         with system.open(address, "rb", **_STREAMED.get(scheme_of(address), {})) as file:
             while part := file.read(_PART):
                 content += part
@@ -205,8 +205,8 @@ def read_object(address: str, start: int, size: int) -> bytes:
     """Return exactly `size` bytes of an object from `start` on.
 
     Raises:
-        FileNotFoundError: there is no such object.
-        AsdfError, UsageError: as `object_state`; or it ends before.
+        FileNotFoundError: the object does not exist.
+        AsdfError, UsageError: as `object_state`; or the object ends earlier.
     """
     try:
         return _attempt(address, lambda: _read_range(Range(address, start, size)))
@@ -218,13 +218,13 @@ def read_object(address: str, start: int, size: int) -> bytes:
 
 
 def read_objects(ranges: Sequence[Range]) -> list[bytes]:
-    """Return the bytes of many ranges of one store, which are read at once.
+    """Return the bytes of many ranges of one store, read concurrently.
 
     Raises: as `read_object`.
     """
     if not ranges:
         return []
-    # By itself: a server that ignores ranges would send the whole object for each of them at once.
+    # Read the first alone: a server that ignores ranges would send whole objects concurrently.
     first, *others = ranges
     contents = [read_object(*first)]
     system = _file_system(first.address)
@@ -239,13 +239,13 @@ def read_objects(ranges: Sequence[Range]) -> list[bytes]:
         if isinstance(content, bytes) and len(content) == each.size:
             contents.append(content)
         else:
-            # By itself, with all attempts.
+            # Read it alone, with all attempts.
             contents.append(read_object(*each))
     return contents
 
 
 def read_start(address: str, size: int) -> bytes:
-    """Return the first `size` bytes of an object, or all of a shorter one, by one request.
+    """Return the first `size` bytes of an object, or all of a shorter one, with one request.
 
     Raises: as `read_object`.
     """
@@ -259,15 +259,15 @@ def read_start(address: str, size: int) -> bytes:
     try:
         return _attempt(address, read)
     except BeyondEndError:
-        # Of an empty object a store has no range.
+        # A store has no range of an empty object.
         return b""
 
 
 def download_object(address: str, path: Path, size: int, start: int) -> None:
-    """Append the bytes of an object from `start` on to the file `path`, in parts.
+    """Append the bytes of an object from `start` on to the file `path`, in blocks.
 
     Args:
-        size: Bytes of the whole object.
+        size: Size of the whole object in bytes.
 
     Raises: as `read_object`; an OSError where the file cannot be written.
     """
@@ -279,7 +279,7 @@ def download_object(address: str, path: Path, size: int, start: int) -> None:
 
 
 def upload_object(path: Path, address: str) -> None:
-    """Write a file into a store as one object, which is there whole or not at all.
+    """Write a file to a store as one object, which appears whole or not at all.
 
     Raises:
         AsdfError, UsageError: as `object_state`.
@@ -302,7 +302,7 @@ def _read_range(wanted: Range) -> bytes:
     """Read a range once.
 
     Raises:
-        OSError: other than its bytes came.
+        OSError: the wrong number of bytes arrived.
     """
     address, start, size = wanted
     if not size:
@@ -320,12 +320,12 @@ def _read_range(wanted: Range) -> bytes:
 
 
 def _exact(address: str) -> dict[str, Any]:
-    # Its files would read megabytes ahead of a range, and end where a listing says that they do.
+    # fsspec's files of the hub would read megabytes ahead and trust the size in a listing.
     return {"cache_type": "none", "size": _ANY_SIZE} if scheme_of(address) == "hf" else {}
 
 
 def _look_up(address: str, refresh: bool) -> dict[str, Any]:
-    """Return what a store states of an object."""
+    """Return the store's metadata of an object."""
     system = _file_system(address)
     known: dict[str, Any] = {}
     if not refresh or scheme_of(address) != "hf":
@@ -334,18 +334,18 @@ def _look_up(address: str, refresh: bool) -> dict[str, Any]:
     with suppress(FileNotFoundError):
         known.update(system.info(address))
     if not known:
-        # It may have come since its folder was listed.
+        # The object may have appeared since its folder was listed.
         system.invalidate_cache(address)
-    # With `expand_info` the hub is asked for this file alone, and what it says has a version.
+    # With `expand_info`, the hub reports the metadata of this file alone, with its version.
     now: dict[str, Any] = system.info(address, refresh=True, expand_info=True)
     if any(known.get(name) != now.get(name) for name in ("size", *_VERSIONS)):
-        # Looks without a refresh are to find the same from now on.
+        # Later calls without a refresh should see the same state.
         system.invalidate_cache(address)
     return now
 
 
 def _file_system(address: str) -> Any:
-    """Return fsspec's file system of an address.
+    """Return fsspec's file system for an address.
 
     Raises:
         UsageError: fsspec, or the package of this scheme, is not installed.
@@ -354,7 +354,7 @@ def _file_system(address: str) -> Any:
     package = PACKAGES[scheme]
     options: dict[str, Any] = {}
     if scheme != "hf":
-        # An object that is replaced meanwhile is to be seen.
+        # Notice objects that are replaced meanwhile.
         options["use_listings_cache"] = False
     if scheme == "s3":
         options["config_kwargs"] = {"max_pool_connections": _CONNECTIONS}
@@ -371,10 +371,10 @@ def _file_system(address: str) -> Any:
 
 
 def _attempt(address: str, function: Callable[[], Result], done: str = "read") -> Result:
-    """Return what `function` returns, at one of several attempts.
+    """Return the result of `function`, after several attempts if necessary.
 
     Raises:
-        FileNotFoundError: there is no such object.
+        FileNotFoundError: the object does not exist.
         BeyondEndError: the object ends before the range.
         AsdfError: no attempt succeeded, or none could.
     """
@@ -389,7 +389,7 @@ def _attempt(address: str, function: Callable[[], Result], done: str = "read") -
                 raise problem from error
             last = error
         if attempt + 1 < _ATTEMPTS:
-            # Thousands of processes that one store refused must not come back together.
+            # Random pauses keep thousands of refused processes from returning at once.
             time.sleep(_FIRST_PAUSE_S * 2**attempt * _random.uniform(0.5, 1.5))
     cause = last.__cause__
     reason = _describe(cause if isinstance(cause, Exception) else last)
@@ -401,8 +401,8 @@ def _attempt(address: str, function: Callable[[], Result], done: str = "read") -
 
 
 def _meaning_of(address: str, error: Exception, done: str) -> Exception | None:
-    """Return the error to raise; None where another attempt may help."""
-    # fsspec's HTTP file system hides what a server answered behind 'not found'.
+    """Return the error to raise; None if another attempt may help."""
+    # fsspec's HTTP file system hides the server's answer behind 'not found'.
     shown = error
     if isinstance(error, FileNotFoundError) and not can_be_listed(address):
         cause = error.__cause__
@@ -432,7 +432,7 @@ def _meaning_of(address: str, error: Exception, done: str) -> Exception | None:
 
 def _is_of_network(error: BaseException) -> bool:
     kind = type(error)
-    # asyncio's timeout is no OSError before Python 3.11.
+    # Before Python 3.11, asyncio's timeout is not an OSError.
     return kind.__module__.partition(".")[0] in _NETWORK_PACKAGES or "Timeout" in kind.__name__
 
 

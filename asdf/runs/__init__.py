@@ -1,1 +1,1 @@
-"""The folder of a run: whole files, its owner's mark, its log, its seeds, records of its starts."""
+"""The folder of a run: atomic files, the owner's lock, the log, seeds, records of its starts."""

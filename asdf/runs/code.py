@@ -1,7 +1,6 @@
-"""The user's own code of a run: its files, their digests, and copies in the system folder.
+"""The user's own code in a run: its files, their digests, and copies in the system folder.
 
-Invariant: a file is known by what it holds. Whether it is committed, or anywhere near a repository,
-does not matter.
+Invariant: a file is identified by its content, whether or not it is committed or in a repository.
 """
 
 from __future__ import annotations
@@ -14,22 +13,22 @@ from pathlib import Path
 
 from asdf.runs.files import atomic_write
 
-# Code is text of some kilobytes; of anything larger only the digest is saved.
+# Code files have some kilobytes; of larger files only the digest is saved.
 _LARGEST_COPIED = 1_000_000
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def code_files(recipe_folder: Path, class_paths: Iterable[str]) -> dict[str, Path]:
-    """Return the files of a run's own code by the names that their copies get.
+    """Return the files of a run's own code by the names of their copies.
 
-    These are run.py, the configs, the loaded modules of the recipe's folder, and the modules of
-    `class_paths`, wherever they lie; but not the project's own, nor those of a Python that is
-    installed in that folder.
+    These are run.py, the configs, the loaded modules in the recipe's folder, and the modules of
+    `class_paths` anywhere. The project's own modules and those of a Python environment installed in
+    that folder are left out.
     """
     recipe_folder = recipe_folder.resolve()
     modules = []
     for class_path in class_paths:
-        # torch's optimisers are nobody's own code: its version is in the record.
+        # Torch's optimisers are not the user's code; the record states torch's version.
         if not class_path.startswith("torch."):
             modules.append(class_path.rpartition(".")[0])
     paths = [recipe_folder / "run.py", *sorted((recipe_folder / "configs").glob("*.py"))]
@@ -43,10 +42,10 @@ def code_files(recipe_folder: Path, class_paths: Iterable[str]) -> dict[str, Pat
 
 
 def _modules_in(recipe_folder: Path, modules: Iterable[str]) -> set[Path]:
-    """Return the user's modules in the recipe's folder: all that are loaded, and `modules`."""
-    # Those that no chosen stage needs are not loaded, but named in a setting.
+    """Return the user's modules in the recipe's folder: all loaded ones, and `modules`."""
+    # Modules that only other stages need are not loaded, but named in a setting.
     candidates = {recipe_folder / f"{module.replace('.', '/')}.py" for module in modules}
-    # A copy: another thread may import something meanwhile.
+    # Iterate over a copy, since another thread may import a module meanwhile.
     for module in list(sys.modules):
         path = _file_of(module)
         if path:
@@ -59,7 +58,7 @@ def _modules_in(recipe_folder: Path, modules: Iterable[str]) -> set[Path]:
 
 
 def _is_installed(path: Path, recipe_folder: Path) -> bool:
-    """Whether a module of the recipe's folder belongs to an environment or to this package."""
+    """Whether a module in the recipe's folder belongs to an environment or to this package."""
     for folder in (_PACKAGE, Path(sys.prefix).resolve(), Path(sys.base_prefix).resolve()):
         if folder.is_relative_to(recipe_folder) and path.is_relative_to(folder):
             return True
@@ -74,13 +73,13 @@ def save_code(files: Mapping[str, Path], folder: Path) -> dict[str, str]:
     """
     digests = {}
     for name, path in files.items():
-        # Read once, so that digest and copy are of the same content.
+        # Read once, so that digest and copy have the same content.
         content = path.read_bytes()
         digests[name] = hashlib.sha256(content).hexdigest()
         if len(content) <= _LARGEST_COPIED:
             with atomic_write(folder / name, "wb") as file:
                 file.write(content)
-    # What an earlier start had copied is not part of this one.
+    # Remove the copies of an earlier start.
     for path in folder.rglob("*"):
         if path.is_file() and str(path.relative_to(folder)) not in digests:
             path.unlink()
@@ -88,14 +87,14 @@ def save_code(files: Mapping[str, Path], folder: Path) -> dict[str, str]:
 
 
 def _file_of(module: str) -> Path | None:
-    """Return the file of a module; None if it is not loaded, or is built in."""
+    """Return the file of a module; None if it is not loaded or is built in."""
     file = getattr(sys.modules.get(module), "__file__", None)
     if not isinstance(file, str) or not Path(file).is_file():
         return None
     return _resolved(file)
 
 
-# Thousands of modules are asked for at each start, and each part of a path is looked up.
+# Each start asks for thousands of modules, and resolving a path looks up each of its parts.
 @cache
 def _resolved(file: str) -> Path:
     return Path(file).resolve()

@@ -1,7 +1,7 @@
-"""Work on a list that is divided among processes which do not know each other.
+"""Work on a list, divided among independent processes.
 
-Invariant: parts 1 to N of a division are disjoint and together all of the work, whoever does them,
-whenever, in whatever order. The whole and a part, or one part twice, are never done at once.
+Invariant: parts 1 to N of a division are disjoint and together cover all of the work, in any order
+and on any process. The whole and a part, or the same part twice, never run at once.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ _PART = re.compile(r"([0-9]{1,6})/([0-9]{1,6})")
 
 @dataclass(frozen=True)
 class Part:
-    """The `number`-th of `of` parts, from 1 on."""
+    """Part `number` of `of` parts, counted from 1."""
 
     number: int
     of: int
 
     @classmethod
     def parse(cls, text: str) -> Part:
-        """Read '3/40'.
+        """Read a part such as '3/40'.
 
         Raises:
-            UsageError: it is none of the parts that it counts.
+            UsageError: the text is not a number of parts, or the part is not among them.
         """
         match = _PART.fullmatch(text)
         if match is None or not 1 <= int(match[1]) <= int(match[2]):
@@ -46,22 +46,22 @@ class Part:
         return cls(int(match[1]), int(match[2]))
 
     def indices(self, count: int) -> range:
-        """Return the indices of the part among `count` entries: neighbours."""
+        """Return the indices of the part among `count` entries, which are contiguous."""
         return range((self.number - 1) * count // self.of, self.number * count // self.of)
 
     def every(self, count: int) -> range:
-        """Return the indices of the part among `count` entries, each `of`-th of them.
+        """Return the indices of the part among `count` entries, every `of`-th one.
 
-        For entries that are sorted by their cost, so that all parts take as long.
+        With entries sorted by cost, all parts take about as long.
         """
         return range(self.number - 1, count, self.of)
 
     def of_every(self, entries: Sequence[T]) -> list[T]:
-        """Return each `of`-th of some entries."""
+        """Return every `of`-th entry, beginning with this part's first."""
         return [entries[index] for index in self.every(len(entries))]
 
     def label(self) -> str:
-        """Return 'part-3-of-40', for names of files."""
+        """Return 'part-3-of-40', for file names."""
         return f"part-{self.number}-of-{self.of}"
 
     def __str__(self) -> str:
@@ -112,31 +112,31 @@ def find_parts(folder: Path, before: str, end: str, what: str) -> dict[Part, Pat
 
 
 def lock_work(folder: Path, output: Path, part: Part | None) -> IO[str]:
-    """Return an open file in `folder` whose lock keeps others from the same work at an output.
+    """Return an open file in `folder` whose lock keeps others from writing the same output.
 
     Args:
-        folder: Folder of what is known of the output before it is written.
-        part: Part of the work; None: all of it, or the merge.
+        folder: Folder of the intermediate files of the output.
+        part: Part of the work; None for all of it, or for the merge.
 
     Raises:
-        InUseError: another process does the whole, the same part, or one of another division.
+        InUseError: another process works on the whole, on the same part or on another division.
         AsdfError: the folder cannot be written.
     """
     name = "lock" if part is None else f"lock-{part.label()}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        # A lock, not a file that says so: it ends with its process, however that ends.
+        # A lock rather than a marker file, since it always ends with its process.
         mark = (folder / name).open("w")
     except OSError as error:
         raise AsdfError(write_advice(folder, error)) from error
     try:
         can_lock(mark)
-        # Each takes its own lock first, so that of a whole and a part one sees the other.
+        # Each takes its own lock first, so that at least one of two processes sees the other.
         for other in folder.glob("lock*"):
             of_division = part and re.fullmatch(rf"lock-part-\d+-of-{part.of}", other.name)
             if other.name == name or of_division:
                 continue
-            # One that has ended may remove the folder now.
+            # A process that has ended may remove the folder now.
             with suppress(FileNotFoundError), other.open("r+") as opened:
                 can_lock(opened)
     except BlockingIOError:
@@ -145,7 +145,7 @@ def lock_work(folder: Path, output: Path, part: Part | None) -> IO[str]:
             f"another process is writing {output}. Wait for it, or name another output."
         ) from None
     if part is None:
-        # Other parts may be writing now.
+        # With parts, other processes may be writing now.
         remove_unfinished(folder)
         remove_unfinished(output.resolve().parent, output=output.name)
     return mark

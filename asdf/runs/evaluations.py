@@ -1,8 +1,8 @@
-"""The results of a run's networks on its validation sets, and which network is the best by them.
+"""The results of a run's networks on its validation sets, and the choice of the best network.
 
-Invariant: whoever needs the best network, `network.validation_metric` on the first validation
-set decides, by the one rule of `best_first`. Only values of one metric on one set are compared, and
-only those of the same recordings.
+Invariant: the best network is chosen everywhere by `best_first`, from `network.validation_metric`
+on the first validation set. Only values of the same metric on the same set and the same recordings
+are compared.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from asdf.text import and_more
 
 # The first versions recorded no precision and computed in this one.
 _FIRST_PRECISION = "fp32"
-# The default of `network.validation_metric`, and what every record has.
+# The default of `network.validation_metric`, present in every record.
 EER = "eer"
 _SHOWN = 5
 
 
 def first_value(values: Mapping[str, float]) -> float:
-    """Return the value on the first of the validation sets."""
+    """Return the value on the first validation set."""
     return next(iter(values.values()))
 
 
 @dataclass(frozen=True)
 class ChosenBy:
-    """The metric that networks are chosen by, where it is not the EER, and its values.
+    """The metric that networks are chosen by, if it is not the EER, and its values.
 
     Attributes:
         metric: Metric as `network.validation_metric` names it.
-        values: Values by validation set, as the EERs.
+        values: Values by validation set.
     """
 
     metric: str
@@ -48,11 +48,11 @@ class ChosenBy:
 
 @dataclass(frozen=True)
 class ValidationResult:
-    """What a validation computes: EERs by set, at least one, and what networks are chosen by.
+    """The results of a validation: EERs by set, at least one, and the metric of the choice.
 
     Attributes:
-        recordings: digests of the sets' recordings; empty where they were not computed.
-        losses: means of the training's loss by set; sets of which it is not known are left out.
+        recordings: Digests of the sets' recordings; empty if they were not computed.
+        losses: Mean training loss by set; sets without a known loss are left out.
     """
 
     eers: dict[str, float]
@@ -66,16 +66,17 @@ class Evaluation:
     """A network's results on the validation sets.
 
     Attributes:
-        step: optimiser steps of the run up to the network.
-        epoch: the same in epochs, 2.5 in the middle of the third; None where a record does not say.
+        step: Optimiser steps of the run up to this network.
+        epoch: Epochs up to this network, such as 2.5 in the middle of the third; None if a record
+            does not state it.
         eers: EER (a fraction) by validation set, in the order of `recipe.validation_sets`; never
             empty.
-        scoring_precision: Precision that the scores were computed in; None where a record does not
-            say.
-        chosen_by: the metric by which networks were chosen then; None for the EER.
-        recordings: digests of the sets' recordings; empty where a record does not say.
-        stale: sets whose recordings have been replaced since.
-        losses: means of the training's loss by validation set; those not known are left out.
+        scoring_precision: Precision of the computation of scores; None if a record does not state
+            it.
+        chosen_by: Metric by which networks were chosen then; None for the EER.
+        recordings: Digests of the sets' recordings; empty if a record does not state them.
+        stale: Sets whose recordings have been replaced since.
+        losses: Mean training loss by validation set; sets without a known loss are left out.
     """
 
     step: int
@@ -94,7 +95,7 @@ class Evaluation:
         return self.chosen_by.metric if self.chosen_by else EER
 
     def values(self, metric: str) -> Mapping[str, float]:
-        """Return the values of a metric by validation set; none where it was not computed."""
+        """Return the values of a metric by validation set; empty if it was not computed."""
         if metric == EER:
             return self.eers
         if self.chosen_by is not None and self.chosen_by.metric == metric:
@@ -102,14 +103,14 @@ class Evaluation:
         return {}
 
     def cost(self, metric: str, set_name: str) -> float | None:
-        """Return a number that is lower for a better network; None where it is not known."""
+        """Return a number that is lower for a better network; None if it is unknown."""
         value = self.values(metric).get(set_name)
         if value is None or metric == EER or self.chosen_by is None:
             return value
         return value if self.chosen_by.lower_is_better else -value
 
     def record(self) -> dict[str, Any]:
-        """Return the evaluation as evaluations.json, metrics.jsonl and callbacks have it."""
+        """Return the evaluation in the form of evaluations.json and metrics.jsonl."""
         record: dict[str, Any] = {"step": self.step}
         if self.epoch is not None:
             record["epoch"] = self.epoch
@@ -132,7 +133,7 @@ class Evaluation:
 
     @classmethod
     def from_record(cls, record: Any) -> Evaluation | None:
-        """Return the evaluation that `record` describes, or None if it describes none."""
+        """Return the evaluation that `record` describes, or None if it is not an evaluation."""
         if not isinstance(record, dict):
             return None
         step, network, eers = (record.get(name) for name in ("step", "network", "eer"))
@@ -168,14 +169,14 @@ class Evaluation:
 
 
 def _are_values(entry: Any) -> TypeGuard[dict[str, float]]:
-    """Return whether an entry of a record has the values of a metric by set."""
+    """Return whether an entry of a record holds the values of a metric by set."""
     if not isinstance(entry, dict) or not entry:
         return False
     return all(isinstance(value, float | int) for value in entry.values())
 
 
 def evaluations_in(records: Iterable[Any]) -> list[Evaluation]:
-    """Return the evaluations among `records`; the others are left out."""
+    """Return the evaluations among `records`, skipping other records."""
     evaluations = (Evaluation.from_record(record) for record in records)
     return [evaluation for evaluation in evaluations if evaluation is not None]
 
@@ -187,20 +188,20 @@ def metrics_evaluations(records: Iterable[dict[str, Any]]) -> list[Evaluation]:
 
 @dataclass(frozen=True)
 class _Judged:
-    """An evaluation with the number by which it is compared, the lower the better."""
+    """An evaluation and its cost, lower for a better network."""
 
     evaluation: Evaluation
     cost: float
 
 
 def _judge(evaluations: Iterable[Evaluation], metric: str | None) -> list[_Judged]:
-    """Return the evaluations that have a value of the metric on one set, in their order.
+    """Return the evaluations that have a value of the metric on one set, in order.
 
-    The set is the first one of the latest evaluation that has the metric. A run that was restarted
-    with another metric, other sets or other recordings has evaluations that say nothing by these.
+    The set is the first one of the latest evaluation that has the metric. A run restarted with
+    another metric, other sets or other recordings has evaluations that cannot be compared.
 
     Args:
-        metric: None: that of the latest evaluation.
+        metric: Metric to compare; None for that of the latest evaluation.
     """
     evaluations = list(evaluations)
     newest_first = sorted(evaluations, key=lambda evaluation: evaluation.step, reverse=True)
@@ -224,11 +225,11 @@ def _judge(evaluations: Iterable[Evaluation], metric: str | None) -> list[_Judge
 def best_first(evaluations: Iterable[Evaluation], metric: str | None = None) -> list[Evaluation]:
     """Return the evaluations from the best on the first validation set to the worst.
 
-    Of equals the later network comes first: it has been trained for longer. Evaluations that do not
-    know the metric are left out.
+    Of equal networks, the later one comes first, since it has been trained for longer. Evaluations
+    without the metric are left out.
 
     Args:
-        metric: None: that of the latest evaluation.
+        metric: Metric to compare; None for that of the latest evaluation.
     """
     judged = _judge(evaluations, metric)
     judged.sort(key=lambda known: (known.cost, -known.evaluation.step))
@@ -237,16 +238,16 @@ def best_first(evaluations: Iterable[Evaluation], metric: str | None = None) -> 
 
 @dataclass(frozen=True)
 class Improvement:
-    """The evaluation that reached the best value first, and the number of evaluations after it."""
+    """The first evaluation with the best value, and the number of evaluations after it."""
 
     evaluation: Evaluation
     evaluations_since: int
 
 
 def best_network(training: list[dict[str, Any]], networks: Sequence[str]) -> str | None:
-    """Return the network that is the best on the first validation set, by the rule of `best_first`.
+    """Return the best network on the first validation set, as defined by `best_first`.
 
-    Without an evaluation of any of `networks` it is the last one; None if there is none.
+    If none of `networks` was evaluated, it is the last one; None without networks.
     """
     for evaluation in best_first(metrics_evaluations(training)):
         if str(evaluation.network) in networks:
@@ -257,16 +258,16 @@ def best_network(training: list[dict[str, Any]], networks: Sequence[str]) -> str
 def last_improvement(
     evaluations: list[Evaluation], metric: str | None = None
 ) -> Improvement | None:
-    """Return when the metric on the first validation set last improved, for stopping early.
+    """Return when the metric on the first validation set last improved, for early stopping.
 
-    Unlike `best_first`, the first of equals counts: the same EER again is not an improvement.
+    Unlike in `best_first`, the first of equal networks counts: repeating an EER is no improvement.
 
     Args:
         evaluations: Evaluations in the order of training.
-        metric: None: that of the latest evaluation.
+        metric: Metric to compare; None for that of the latest evaluation.
 
     Returns:
-        None where no evaluation knows the metric.
+        Latest improvement; None if no evaluation has the metric.
     """
     judged = _judge(evaluations, metric)
     if not judged:
@@ -279,10 +280,10 @@ def last_improvement(
 def mark_stale(
     evaluations: Iterable[Evaluation], recordings: Mapping[str, str]
 ) -> list[Evaluation]:
-    """Return the evaluations, each with those of its sets whose recordings are others now.
+    """Return the evaluations, marking the sets whose recordings have changed.
 
     Args:
-        recordings: digests of the sets' recordings now; of other sets the marks stay.
+        recordings: Current digests of the sets' recordings; the marks of other sets stay.
     """
     marked = []
     for evaluation in evaluations:
@@ -295,7 +296,7 @@ def mark_stale(
 
 
 def describe_stale(evaluations: Iterable[Evaluation]) -> list[str]:
-    """Return a sentence for each set of which some evaluations are stale."""
+    """Return a sentence for each set with stale evaluations."""
     by_set: dict[str, list[str]] = {}
     for evaluation in evaluations:
         for name in evaluation.stale:
@@ -333,10 +334,10 @@ def write_evaluations(layout: Layout, evaluations: list[Evaluation]) -> None:
 
 
 def read_evaluations(layout: Layout) -> list[Evaluation]:
-    """Return what `write_evaluations` wrote; an empty list where there is no such file.
+    """Return the evaluations in networks/evaluations.json; empty if the file does not exist.
 
-    Instead of a damaged file metrics.jsonl is read, with a warning: each evaluation is a line of
-    it as well.
+    A damaged file is replaced, with a warning, by metrics.jsonl, which also has a line for each
+    evaluation.
 
     Raises:
         AsdfError: the file is damaged, and metrics.jsonl holds no evaluations.
@@ -350,7 +351,7 @@ def read_evaluations(layout: Layout) -> list[Evaluation]:
         return _recover_evaluations(layout, f"cannot be read ({error})")
     if isinstance(records, list):
         evaluations = evaluations_in(records)
-        # A list with one damaged record might leave out the best network.
+        # A list with one damaged record might lack the best network.
         if len(evaluations) == len(records):
             return evaluations
     return _recover_evaluations(layout, "is not a list of evaluations")
@@ -358,7 +359,7 @@ def read_evaluations(layout: Layout) -> list[Evaluation]:
 
 def _recover_evaluations(layout: Layout, damage: str) -> list[Evaluation]:
     """Return the evaluations that metrics.jsonl holds; `damage` says why they are needed."""
-    # Not begun anew: without its history the run would choose and remove other networks.
+    # Starting over without history would choose and remove other networks.
     evaluations = metrics_evaluations(read_json_lines(layout.metrics))
     if not evaluations:
         raise AsdfError(
@@ -377,10 +378,10 @@ def _recover_evaluations(layout: Layout, damage: str) -> list[Evaluation]:
 
 
 def evaluated_networks(layout: Layout, metric: str | None = None) -> list[NetworkName]:
-    """Return the networks that have been evaluated by `metric` and still exist, best first.
+    """Return the existing networks that were evaluated by `metric`, best first.
 
     Args:
-        metric: None: that of the latest evaluation.
+        metric: Metric to compare; None for that of the latest evaluation.
 
     Raises:
         AsdfError: as `read_evaluations`.
@@ -390,7 +391,7 @@ def evaluated_networks(layout: Layout, metric: str | None = None) -> list[Networ
 
 
 def other_precisions(evaluations: list[Evaluation], precision: str) -> str:
-    """Return a remark if EERs were computed in other precisions than `precision`, else ''."""
+    """Return a remark if EERs were computed in another precision than `precision`, else ''."""
     precisions = (item.scoring_precision or _FIRST_PRECISION for item in evaluations)
     others = [name for name in dict.fromkeys(precisions) if name != precision]
     if not others:

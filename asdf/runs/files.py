@@ -1,6 +1,6 @@
-"""Every output file is whole or absent: written next to its path, flushed to disk, then renamed.
+"""Atomic output files: written next to their path, flushed to disk, then renamed.
 
-The exception is what cannot be renamed: standard output (the path '-'), another open file, a pipe.
+Exceptions are outputs that cannot be renamed: standard output (the path '-'), open files, pipes.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _PIECE = 1 << 20
 def atomic_write(path: AnyPath, mode: str = "w") -> Iterator[IO[Any]]:
     """Open a file that replaces `path` only when the block ends without an error.
 
-    Whatever was at `path` stays untouched when the block raises, the disk fills up or the process
-    is killed. An object of a store is written beside, on the local disk, and replaced by the whole
-    file at once. '-' is standard output; that and any other open file of this process
-    (`descriptor_of`) is written to directly.
+    An existing file at `path` stays untouched if the block raises, the disk fills up or the process
+    is killed. An object of a store is written to the local disk and uploaded whole. '-' stands for
+    standard output, which is written directly, as is any other open file of this process
+    (`descriptor_of`).
 
     Raises:
-        AsdfError: the folder cannot be made or written, or the disk is full.
-        NobodyReadsError: nobody reads standard output any more.
+        AsdfError: the folder cannot be created or written, or the disk is full.
+        NobodyReadsError: the reader of standard output has closed it.
     """
     address = address_of(path)
     if address is not None:
@@ -52,17 +52,17 @@ def atomic_write(path: AnyPath, mode: str = "w") -> Iterator[IO[Any]]:
             yield file
         return
     if path.exists() and not path.is_file():
-        # A pipe, /dev/null: it cannot be whole or absent, but must not be replaced by a file.
+        # A pipe or /dev/null cannot be replaced by a file, so it is written directly.
         with _open_special(path, mode) as file:
             yield file
         return
     try:
         path = path.resolve()  # a link stays one
         path.parent.mkdir(parents=True, exist_ok=True)
-        # A name of its own: processes that write the same path do not mix what they write.
+        # A unique name: processes that write the same path do not mix their contents.
         unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-        # 0o666 less the user's umask: tempfile would not give that, and the umask cannot be read
-        # without changing it for all threads.
+        # Mode 0o666 less the user's umask: tempfile would set another mode, and reading the umask
+        # would change it for all threads.
         descriptor = os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_EXCL | open_flags(), 0o666)
     except OSError as error:
         raise AsdfError(write_advice(path, error)) from error
@@ -70,7 +70,7 @@ def atomic_write(path: AnyPath, mode: str = "w") -> Iterator[IO[Any]]:
         with _open(descriptor, mode) as file:
             yield file
             file.flush()
-            # On the disk before it gets its name: a power cut leaves the old file or the new one.
+            # Flush to disk before renaming: a power cut leaves the old file or the new one.
             os.fsync(file.fileno())
         unfinished.replace(path)
     except OSError as error:
@@ -123,11 +123,12 @@ def _open_special(path: Path, mode: str) -> Iterator[IO[Any]]:
 
 
 def remove_unfinished(folder: Path, older_than_s: float = 0.0, output: str = "") -> None:
-    """Remove what killed processes left half-written in `folder`; only its owner may call this.
+    """Remove half-written files of killed processes in `folder`; only its owner may call this.
 
     Args:
-        older_than_s: leave what was touched later than that; for a folder with other writers.
-        output: remove only what was to be this file, of which the caller is the only writer.
+        older_than_s: Minimum age of files to remove, in seconds, for a folder with other writers.
+        output: Name of the only output whose unfinished files are removed, where the caller is its
+            only writer; '' for all.
     """
     pattern = f".{escape(output)}.*.part" if output else ".*.part"
     for path in folder.glob(pattern):
@@ -178,12 +179,12 @@ def write_text(path: AnyPath, text: str) -> None:
 def _open(descriptor: int, mode: str) -> IO[Any]:
     if "b" in mode:
         return os.fdopen(descriptor, mode)
-    # The same bytes on every system, as digests and comparisons of outputs need.
+    # The same bytes on every system, so that digests of outputs can be compared.
     return os.fdopen(descriptor, mode, encoding="utf-8", newline="\n")
 
 
 def write_advice(path: Path, error: OSError) -> str:
-    """Return the message for a `path` that could not be written."""
+    """Return the message for a `path` that cannot be written."""
     return (
         f"cannot write {path}: {error.strerror or error}. What was there before is unchanged. Free "
         "some space or choose another folder (of a run: paths.output_folder), then start the same "
@@ -192,7 +193,7 @@ def write_advice(path: Path, error: OSError) -> str:
 
 
 def sha256_of(path: Path) -> str:
-    """Return the SHA-256 digest of a file's content, read a piece at a time.
+    """Return the SHA-256 digest of a file's content, read in blocks.
 
     Raises:
         OSError: it cannot be read.
@@ -205,13 +206,13 @@ def sha256_of(path: Path) -> str:
 
 
 def digest_of(path: Path) -> str:
-    """Digest a file's content, or that of all files in a folder.
+    """Return the digest of a file's content, or of all files in a folder.
 
     Raises:
         OSError: it cannot be read.
     """
     digest = hashlib.sha256()
-    # Sorted: folders list their files in any order.
+    # Sorted, since folders list their files in arbitrary order.
     for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
         if file.is_file():
             digest.update(os.fsencode(file.relative_to(path)) + b"\0")
@@ -220,7 +221,7 @@ def digest_of(path: Path) -> str:
 
 
 def removed_folder_error() -> AsdfError | None:
-    """Return what a FileNotFoundError means if the working directory was removed, else None."""
+    """Return an error if the working directory was removed, the cause of a FileNotFoundError."""
     try:
         Path.cwd()
     except FileNotFoundError:
@@ -233,18 +234,17 @@ def removed_folder_error() -> AsdfError | None:
 
 @contextmanager
 def one_at_a_time(path: Path) -> Iterator[bool]:
-    """Let one of several processes that want a file make it, while the others wait for it.
+    """Let one of several processes create a file while the others wait.
 
-    The block gets whether this process is alone. File systems without locks raise an error, as do
-    folders that only others may write: then each process makes the file, and none knows to be
-    alone.
+    Yield whether this process is alone. On file systems without locks, or in folders that this user
+    cannot write, each process creates the file, and the value is False.
     """
     with ExitStack() as opened:
         is_alone = False
         with suppress(OSError):
             mark = opened.enter_context(path.with_name(f".{path.name}.lock").open("w"))
             lock(mark, wait=True)
-            # Closing it would not be enough where a process was forked meanwhile: it has it open.
+            # Closing the file would not release the lock if a forked process has it open.
             opened.callback(_release, mark)
             is_alone = True
         yield is_alone

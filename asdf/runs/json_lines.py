@@ -11,10 +11,10 @@ from asdf.errors import AsdfError
 
 
 def read_json_lines(path: Path) -> list[dict[str, Any]]:
-    """Return the records of a file; none if it does not exist.
+    """Return the records of a file; empty if it does not exist.
 
-    Lines that are not records are skipped: the last line of a run that was killed or that is
-    writing it now, or what a power cut left.
+    Lines that are not records are skipped, such as the last line of a killed or active run, or the
+    remains of a power cut.
 
     Raises:
         AsdfError: it cannot be read at all.

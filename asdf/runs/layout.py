@@ -1,7 +1,7 @@
-"""The paths in the system folder of a run, and what killed runs have left there.
+"""The paths in the system folder of a run, and the leftovers of killed runs.
 
-Invariants: no other module spells the name of a file or folder of a run; a file where a folder
-belongs, or the other way round, is reported before anything is written.
+Invariants: no other module spells the name of a file or folder of a run. A file at the path of a
+folder, or a folder at the path of a file, is reported before anything is written.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from asdf.runs.files import remove_unfinished
 from asdf.runs.network_names import NetworkName
 
 _SCORES = "scores"
-# The folder of results may also lie outside a run: `write_results` takes any.
+# The folder of results may also lie outside a run, since `write_results` takes any folder.
 RESULTS_JSON = "results.json"
 RESULTS_TEXT = "results.txt"
-# Another run may be writing to a folder that it shares with this one. It touches its unfinished
-# files every few seconds, so a file of this age belongs to no living run.
+# Another run may be writing to a shared folder. It touches its unfinished files every few seconds,
+# so a file of this age does not belong to a live run.
 _ABANDONED_AFTER_S = 3600.0
 
 
@@ -44,60 +44,60 @@ class Layout:
     settings = _Below("settings.py")
     """The settings of the last start."""
     environment = _Below("environment.json")
-    """A record per start: versions, machine, devices, the state of the code."""
+    """Records of all starts: versions, machine, devices, git state of the code."""
     sets = _Below("sets.json")
-    """What the sets share with those that the run trained on and validated on."""
+    """Overlap of the sets with the training and validation sets."""
     metrics = _Below("metrics.jsonl")
-    """A line per printed step and per evaluation."""
+    """Records of training steps and evaluations, one per line."""
     code = _Below("code")
-    """The user's own code, as it was at the last start."""
+    """The user's own code at the latest start."""
     starts = _Below("starts")
-    """The settings and the code of earlier starts, where later ones have others."""
+    """Settings and code of earlier starts, if they differ from those of later ones."""
 
     def start_settings(self, number: int) -> Path:
-        """Return the path of the settings of the start of a number, counted from 1."""
+        """Return the path of the settings of a start, counted from 1."""
         return self.starts / str(number) / self.settings.name
 
     def start_code(self, number: int) -> Path:
-        """Return the path of the user's own code of the start of a number, counted from 1."""
+        """Return the path of the user's own code of a start, counted from 1."""
         return self.starts / str(number) / self.code.name
 
     profile = _Below("profile")
     tensorboard = _Below("tensorboard")
     tracking = _Below("tracking.json")
-    """What trackers call the run."""
+    """Identifiers of the run in its trackers."""
     mlflow = _Below("mlflow.db")
     networks = _Below("networks")
     evaluations = _Below("networks", "evaluations.json")
-    """The EERs of the validation sets, for choosing among the networks without opening them."""
+    """EERs of the validation sets, for choosing a network without opening any."""
     scores = _Below(_SCORES)
     trials = _Below("trials")
     results = _Below("results")
     results_json = _Below("results", RESULTS_JSON)
     rate_test = _Below("results", "learning_rate.json")
-    """The losses of a learning-rate test."""
+    """Losses of a learning-rate test."""
     results_text = _Below("results", RESULTS_TEXT)
     generalisation_json = _Below("results", "generalisation.json")
-    """Results over the sets of several corpora, where other ones than the training's are."""
+    """Results on sets of several corpora, including corpora outside the training data."""
     generalisation_text = _Below("results", "generalisation.txt")
     sasv_json = _Below("results", "sasv.json")
-    """Results of verification under attack, of sets whose trials name enrolments and kinds."""
+    """Results of spoofing-robust verification, for trials with enrolments and kinds."""
     report = _Below("results", "report.html")
     sources_json = _Below("results", "sources.json")
-    """How well sources are traced."""
+    """Results of source tracing."""
     sources_text = _Below("results", "sources.txt")
     localisation_json = _Below("results", "localisation.json")
-    """How well frame scores locate what is spoofed."""
+    """Results of locating spoofed segments by frame scores."""
     localisation_text = _Below("results", "localisation.txt")
     robustness = _Below("results", "robustness")
-    """What degraded copies of evaluation sets cost the networks: a folder per set."""
+    """Results on degraded copies of evaluation sets, one folder per set."""
     launch_log = _Below("launch.log")
-    """Everything that a launched run prints, of all its starts."""
+    """Output of a launched run, over all of its starts."""
     launch_state = _Below("launch.json")
     launch_stop = _Below("launch.stop")
     """A launched run stops when this file exists."""
     launch_claim = _Below("launch.claim")
-    """The trials of searches whose run it is; locked by the worker that runs it."""
+    """Trials of searches that this run belongs to; locked by the worker that runs it."""
 
     def network_file(self, name: NetworkName) -> Path:
         return self.networks / name.file
@@ -106,7 +106,7 @@ class Layout:
         return self.scores / str(name) / f"{file_stem(corpus)}.txt"
 
     def frames_file(self, name: NetworkName, corpus: str) -> Path:
-        """Return the path of the scores of frames, which lie next to the trials' scores."""
+        """Return the path of the frame scores, next to the file of trial scores."""
         return self.score_file(name, corpus).with_suffix(".frames.npz")
 
     def score_files(self) -> list[Path]:
@@ -114,15 +114,15 @@ class Layout:
         return sorted(self.scores.glob("*/*.txt"))
 
     def robustness_records(self) -> list[Path]:
-        """Return the results of the existing studies of robustness, sorted by path."""
+        """Return the results of existing robustness studies, sorted by path."""
         return sorted(self.robustness.glob(f"*/{RESULTS_JSON}"))
 
     def trials_file(self, corpus: str) -> Path:
-        """Return the path of the trials' labels and columns, for results by attack and the like."""
+        """Return the path of the trials' labels and columns, for results by attack or the like."""
         return self.trials / f"{file_stem(corpus)}.tsv"
 
     def files(self) -> tuple[Path, ...]:
-        """Return the files that a run writes to paths known beforehand."""
+        """Return the files that a run writes to fixed paths."""
         return (
             self.owner,
             self.log,
@@ -134,17 +134,17 @@ class Layout:
         )
 
     def folders(self) -> tuple[Path, ...]:
-        """Return the folders that a run makes."""
+        """Return the folders that a run creates."""
         return (self.networks, self.scores, self.trials, self.results, self.code, self.starts)
 
 
 def file_stem(corpus: str) -> str:
-    """Return the name of a corpus as a part of file names: those of folders and hubs have '/'."""
+    """Return a corpus name as part of a file name; names of folders and hubs contain '/'."""
     return corpus.replace("%", "%25").replace("/", "%2F") if "/" in corpus else corpus
 
 
 def corpus_of_file(path: Path) -> str:
-    """Return the corpus that a score file is of, by its name."""
+    """Return the corpus of a score file, from its name."""
     return path.stem.replace("%2F", "/").replace("%25", "%") if "%2F" in path.stem else path.stem
 
 
@@ -154,7 +154,7 @@ def layout_of_network(path: Path) -> Layout:
 
 
 def layout_of_score_file(path: Path) -> Layout | None:
-    """Return the layout of the run that wrote the score file, or None if it is in no run."""
+    """Return the layout of the run that wrote a score file, or None if it belongs to no run."""
     parents = path.parents
     if len(parents) < 3 or parents[1].name != _SCORES:
         return None
@@ -162,22 +162,22 @@ def layout_of_score_file(path: Path) -> Layout | None:
 
 
 def network_of_score_file(path: Path) -> NetworkName | None:
-    """Return the network whose scores the file holds, or None if it is in no run."""
+    """Return the network that a score file belongs to, or None if it belongs to no run."""
     if layout_of_score_file(path) is None:
         return None
     return NetworkName(path.parent.name)
 
 
 def runs_inside(folder: Path) -> list[Path]:
-    """Return the system folders that lie directly in `folder`, sorted by name."""
+    """Return the system folders directly inside `folder`, sorted by name."""
     return sorted(path.parent for path in folder.glob(f"*/{Layout(folder).settings.name}"))
 
 
 def check_layout(layout: Layout) -> None:
-    """Make sure that no folder lies where a run writes a file, and no file where it makes a folder.
+    """Check that no folder has the path of a file of the run, and no file that of a folder.
 
     Raises:
-        AsdfError: names everything that does.
+        AsdfError: some paths are taken; the message names all of them.
     """
     misplaced = []
     for path in layout.files():

@@ -15,21 +15,21 @@ PROGRESS = logging.getLogger("asdf.progress")
 
 
 class _Formatter(logging.Formatter):
-    """Escapes and bounds what is logged: it may name files of a corpus, or quote them."""
+    """Escapes and shortens messages, which may quote file names or contents of a corpus."""
 
     def format(self, record: logging.LogRecord) -> str:
         return message(super().format(record))
 
 
 class ScreenFormatter(_Formatter):
-    """Shows the message alone: the traceback of a failure that ends nothing is for `log.txt`."""
+    """Shows the message without its traceback, which goes to `log.txt`."""
 
     def format(self, record: logging.LogRecord) -> str:
         return message(record.getMessage())
 
 
 class _Screen(logging.Handler):
-    """Prints through tqdm, so that lines do not tear a progress bar apart."""
+    """Prints through tqdm, so that lines do not break a progress bar."""
 
     def emit(self, record: logging.LogRecord) -> None:
         from tqdm import tqdm
@@ -39,9 +39,9 @@ class _Screen(logging.Handler):
 
 
 def log_to_screen(is_main: bool = True) -> None:
-    """Show the log on the screen; a process that is not the main one shows warnings only."""
+    """Show the log on the screen; a process other than the main one shows only warnings."""
     LOG.handlers.clear()
-    # A library that sets up logging would show each line a second time.
+    # Otherwise a library that configures logging would show each line twice.
     LOG.propagate = False
     LOG.setLevel(logging.INFO)
     screen = _Screen(logging.INFO if is_main else logging.WARNING)
@@ -50,12 +50,12 @@ def log_to_screen(is_main: bool = True) -> None:
 
 
 def is_on_screen() -> bool:
-    """Whether `log_to_screen` was called; other handlers of the log show it to nobody."""
+    """Whether `log_to_screen` was called and the log is visible on the screen."""
     return any(isinstance(handler, _Screen) for handler in LOG.handlers)
 
 
 class _File(logging.FileHandler):
-    """Warns once, without a traceback, that the log cannot be written; the run itself goes on."""
+    """Warns once, without a traceback, if the log cannot be written; the run continues."""
 
     _has_warned = False
 
@@ -69,7 +69,7 @@ class _File(logging.FileHandler):
 
 @contextmanager
 def log_to_file(path: Path) -> Iterator[None]:
-    """Append the log to `path` as well, each line with its time."""
+    """Append the log to `path`, each line with its time."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handler = _File(path, encoding="utf-8")
     handler.setFormatter(_Formatter("%(asctime)s  %(message)s", "%Y-%m-%d %H:%M:%S"))
@@ -78,6 +78,6 @@ def log_to_file(path: Path) -> Iterator[None]:
         yield
     finally:
         LOG.removeHandler(handler)
-        # That the disk is full was reported when a line could not be written.
+        # A full disk was reported when a line could not be written.
         with suppress(OSError):
             handler.close()

@@ -1,8 +1,8 @@
 """One run at a time in a system folder.
 
-Invariant: whoever holds the mark holds an advisory lock on it, which the kernel drops when the
-process dies. Some file systems keep such locks to one node, so the mark also beats: it is touched
-every few seconds, and another host's mark is taken over only when it has been still for a while.
+Invariant: the owner of a folder holds an advisory lock on its mark, which the kernel releases when
+the process dies. On some file systems a lock holds on one node only, so the owner also touches the
+mark every few seconds. Another host's mark is taken over only if it has not changed for a while.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from asdf.runs.systems import can_lock, is_gone, open_flags
 
 BEAT_S = 10.0
 STILL_S = 60.0
-# A killed run's loader processes hold its lock until they notice, some seconds later.
+# Loader processes of a killed run hold its lock for some seconds, until they notice.
 ORPHANS_S = 20.0
 
 
@@ -35,7 +35,7 @@ def owner_mark(folder: Path) -> Iterator[None]:
     """Hold the mark of `folder` (`folder/owner.json`) while the block runs.
 
     Raises:
-        AsdfError: a running process holds it; the message names its host, process and start.
+        AsdfError: a live process holds it; the message names its host, process and start.
     """
     path = Layout(folder).owner
     try:
@@ -56,23 +56,23 @@ def owner_mark(folder: Path) -> Iterator[None]:
             "another paths.output_folder, free some space, or fix the folder's permissions."
         ) from error
     ended = threading.Event()
-    # A daemon: it must not keep a process alive that wants to end.
+    # A daemon thread does not keep a finished process alive.
     beat = threading.Thread(target=_beat, args=(file, ended), daemon=True)
     try:
         beat.start()
         yield
     finally:
         ended.set()
-        # First: the beat touches the file that is closed below.
+        # Stop the thread first, since it touches the file that is closed below.
         if beat.is_alive():
             beat.join()
-        # Removed while it is still locked: nobody else can have taken it over.
+        # Remove the file while it is locked, so that nobody can have taken it over.
         path.unlink(missing_ok=True)
         file.close()
 
 
 def _open_locked(path: Path) -> IO[str]:
-    """Return the mark, open and locked; its text is what a dead owner left."""
+    """Return the mark, open and locked; its text is that of a dead owner, if any."""
     orphans_gone = time.monotonic() + ORPHANS_S
     while True:
         file = _open_mark(path)
@@ -82,10 +82,10 @@ def _open_locked(path: Path) -> IO[str]:
             file.close()
             if not _is_dead(owner) or time.monotonic() >= orphans_gone:
                 raise AsdfError(_refusal(path, owner))
-            # Its loader processes still hold the lock, and are about to end.
+            # Its loader processes still hold the lock and are about to end.
             time.sleep(0.2)
             continue
-        # On a file system without locks the mark and its beat have to do.
+        # On a file system without locks, only the mark and its modification time count.
         is_same_host = owner.get("host") == socket.gethostname()
         if is_locked is None and is_same_host and not _is_dead(owner):
             raise AsdfError(_refusal(path, owner))
@@ -106,7 +106,7 @@ def _open_locked(path: Path) -> IO[str]:
 
 
 def _lock(file: IO[str]) -> bool | None:
-    """Lock a mark; False if another process holds the lock, None on a file system without locks."""
+    """Lock a mark; return False if another process holds the lock, None without lock support."""
     try:
         return True if can_lock(file) else None
     except BlockingIOError:
@@ -114,19 +114,19 @@ def _lock(file: IO[str]) -> bool | None:
 
 
 def _open_mark(path: Path) -> IO[str]:
-    """Open the mark to be read and written.
+    """Open the mark for reading and writing.
 
-    A link of its name is not followed: it could lead to any file.
+    A symbolic link is not followed, since it could lead to any file.
 
     Raises:
-        AsdfError: there is such a link.
+        AsdfError: the mark is a symbolic link.
     """
 
     def opener(name: str, flags: int) -> int:
         return os.open(name, flags | open_flags("O_NOFOLLOW"), 0o666)
 
     try:
-        # a+: makes the mark if need be, and never empties that of a living owner.
+        # a+: creates the mark if necessary, and never truncates that of a live owner.
         return open(path, "a+", encoding="utf-8", opener=opener)
     except OSError as error:
         if error.errno != errno.ELOOP:
@@ -138,16 +138,16 @@ def _open_mark(path: Path) -> IO[str]:
 
 
 def _wait_until_still(path: Path, file: IO[str], left: dict[str, str]) -> None:
-    """Wait for another host's mark to stop beating: its owner may live, as locks are local.
+    """Wait for another host's mark to stop changing, since its owner may be alive.
 
     Raises:
-        AsdfError: the mark beats.
+        AsdfError: the mark changes.
     """
     if left.get("host") == socket.gethostname():
         return
     seen = os.fstat(file.fileno()).st_mtime
-    # The age is judged by watching, not by the clock: the clocks of two hosts need not agree.
-    # No difference between two clocks explains such an age.
+    # Judge the age by watching the file, since the clocks of two hosts may differ. No clock
+    # difference explains an age beyond this limit.
     if time.time() - seen > 10 * STILL_S:
         return
     LOG.info(
@@ -167,7 +167,7 @@ def _wait_until_still(path: Path, file: IO[str], left: dict[str, str]) -> None:
 
 def _beat(file: IO[str], ended: threading.Event) -> None:
     while not ended.wait(BEAT_S):
-        # By its descriptor: at the path there may be the mark of a later owner.
+        # Touch the descriptor, since the path may lead to the mark of a later owner.
         os.utime(file.fileno())
 
 
@@ -179,18 +179,18 @@ def _is_at(file: IO[str], path: Path) -> bool:
 
 
 def _is_dead(owner: dict[str, str]) -> bool:
-    """Whether a mark's process is known to be gone: it ran on this host, and its number is free."""
+    """Whether a mark's process is gone: it ran on this host, and its process id is free."""
     if owner.get("host") != socket.gethostname():
         return False
     try:
         return is_gone(int(owner["process"]))
-    # A damaged mark, or the process of another user: not known to be gone.
+    # A damaged mark, or a process of another user: not known to be gone.
     except (KeyError, TypeError, ValueError, OverflowError, OSError):
         return False
 
 
 def _read(file: IO[str]) -> dict[str, str]:
-    """Return the owner that a mark names: question marks if it is damaged, nothing if empty."""
+    """Return the owner that a mark names: question marks if it is damaged, empty if it is empty."""
     file.seek(0)
     try:
         owner = json.loads(file.read() or "{}")

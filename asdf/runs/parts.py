@@ -1,8 +1,8 @@
-"""Long work on the entries of a list, saved in parts from which the same command goes on.
+"""Long work on the entries of a list, saved in parts from which the same command resumes.
 
-Invariant: a part is whole or absent, and holds what its numbers depend on. Parts of other work are
-never used: they are removed, and the log says in what they differ. So what was saved survives any
-end of the process, `kill -9` among them, and any number of processes may go on from it.
+Invariant: a part is whole or absent, and records the inputs of its numbers. Parts with other inputs
+are never used: they are removed, and the log says what differs. Saved parts survive any end of the
+process, including `kill -9`, and any number of processes may resume from them.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from asdf.remote import is_remote
 from asdf.runs.files import atomic_write, files_named, remove_unfinished
 from asdf.runs.log import LOG
 
-# Arrays of equally many rows, or of as many as a column of counts says.
+# Arrays with equal numbers of rows, or with the numbers of rows in a column of counts.
 Columns = dict[str, np.ndarray]
 
-# How much a killed process may lose: on a disk, and in a store, where each part is a request.
+# Maximum work that a killed process loses: on a disk, and in a store, where each part is a request.
 SAVED_EVERY_S = 20.0
 STORED_EVERY_S = 60.0
 _WORK = "work"
-# A part is written within seconds.
+# Writing a part takes seconds, so an older unfinished file is abandoned.
 _ABANDONED_S = 3600.0
 
 
 class Parts:
-    """What this process has done of some work, and what any process had saved of it.
+    """The finished entries of some work, of this process and of earlier ones.
 
     Attributes:
-        saved: True if this process has saved a part.
+        saved: Whether this process has saved a part.
     """
 
     def __init__(
@@ -47,14 +47,14 @@ class Parts:
         work: Callable[[], dict[str, Any]],
         others: Sequence[str] = (),
     ) -> None:
-        """Prepare parts in `folder`, which all processes see; nothing is read or written yet.
+        """Prepare parts in `folder`, which all processes share, without reading or writing.
 
         Args:
             folder: Folder on a disk or in a store.
-            prefix: Beginning of the names of the parts' files.
-            work: returns all that the numbers depend on, as plain values; called when a part is
-                read or written, as it may take seconds.
-            others: Beginnings of the names of files of the same work that are read, too.
+            prefix: Prefix of the names of the parts' files.
+            work: Function that returns all inputs that the numbers depend on, as plain values;
+                called when a part is read or written, as it may take seconds.
+            others: Prefixes of the names of further files of the same work, which are read too.
         """
         self.saved = False
         self._folder = folder
@@ -66,16 +66,16 @@ class Parts:
 
     @property
     def due(self) -> bool:
-        """Whether the last part was saved, or the work begun, long enough ago."""
+        """Whether it is time to save another part."""
         every = STORED_EVERY_S if is_remote(self._folder) else SAVED_EVERY_S
         return time.monotonic() - self._saved_at > every
 
     def add(self, columns: Columns) -> None:
-        """Add what has been done; it is lost with the process until `save`."""
+        """Add finished rows, which are lost with the process until `save`."""
         self._added.append(columns)
 
     def save(self) -> None:
-        """Write what was added since the last time.
+        """Write the rows added since the last save.
 
         Raises:
             AsdfError: it cannot be written.
@@ -92,12 +92,12 @@ class Parts:
         self._saved_at = time.monotonic()
 
     def read(self, what: str) -> list[Columns]:
-        """Return the parts that were saved; the main process alone may call this.
+        """Return the saved parts; only the main process may call this.
 
-        Parts of other work, and what is not a part, are removed.
+        Parts with other inputs, and files that are not parts, are removed.
 
         Args:
-            what: the work in words, such as 'scoring dev', for the log.
+            what: Description of the work for the log, such as 'scoring dev'.
         """
         parts: list[Columns] = []
         others: set[str] = set()
@@ -115,10 +115,10 @@ class Parts:
         return parts
 
     def remove(self) -> None:
-        """Remove all parts: the work is done, and its result written."""
+        """Remove all parts when the work is done and its result is written."""
         for path in self._paths():
             path.unlink(missing_ok=True)
-        # Another run may be at the same work, and writing a part now.
+        # Another run may be writing a part of the same work now.
         remove_unfinished(self._folder, older_than_s=_ABANDONED_S)
 
     def _paths(self) -> list[Path]:
@@ -126,7 +126,7 @@ class Parts:
 
 
 def join_columns(parts: Sequence[Columns]) -> Columns:
-    """Put the rows of some parts into one."""
+    """Concatenate the rows of some parts."""
     joined = {}
     for name in parts[0]:
         joined[name] = np.concatenate([part[name] for part in parts])
@@ -138,7 +138,7 @@ def _encode(work: dict[str, Any]) -> str:
 
 
 def _read_part(path: Path) -> Columns | None:
-    """Return the columns of a part, with its work; None for a file that is damaged."""
+    """Return the columns of a part, with its inputs; None for a damaged file."""
     with (
         suppress(OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile),
         path.open("rb") as opened,
@@ -149,7 +149,7 @@ def _read_part(path: Path) -> Columns | None:
 
 
 def _difference(columns: Columns, work: dict[str, Any]) -> str:
-    """Say in what the work of a part differs from `work`; '' if in nothing."""
+    """Describe how the inputs of a part differ from `work`; '' if they are equal."""
     try:
         saved = json.loads(str(columns[_WORK]))
     except (KeyError, ValueError):

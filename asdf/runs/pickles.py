@@ -1,12 +1,12 @@
-"""A pickle that is followed, not run.
+"""A pickle reader that executes nothing.
 
-Invariant: nothing is imported and nothing is called with what a file says; a reader of one kind of
-file decides what its names and calls stand for (`PickleFollower`). No value is hashed, compared or
-copied, so that the work is in proportion to the file.
+Invariant: no content of a file is imported or called. A subclass of `PickleFollower` defines the
+meaning of names and calls for one kind of file. Values are never hashed, compared or copied, so the
+work is proportional to the size of the file.
 
-A pickle names what it made before in two bytes. So a tuple of two that holds another twice, and so
-on, is small in the file and takes for ever to hash as a dictionary's key; and a call that copies a
-long list may be repeated any number of times. Both are counted as often as they appear.
+A pickle refers to an earlier value in two bytes. A tuple that holds another one twice, nested many
+times, is small in the file but takes exponential time to hash as a dictionary key; a call that
+copies a long list may also be repeated. Shared values therefore count each time they appear.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SMALL_FILE_COPIES = 1_000_000
 Kind = Literal["list", "dict", "call"]
 _CONSTANTS: dict[str, Any] = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
 _EMPTY: dict[str, Kind] = {"EMPTY_LIST": "list", "EMPTY_DICT": "dict"}
-# What is added to, and how many values are; None: those since the last mark.
+# Target and number of values of each adding instruction; None for all since the last mark.
 _ADDING: dict[str, tuple[Kind, int | None]] = {
     "APPEND": ("list", 1),
     "APPENDS": ("list", None),
@@ -37,15 +37,15 @@ _ADDING: dict[str, tuple[Kind, int | None]] = {
 
 
 class Name(str):
-    """A name that the pickle asks for: 'MODULE ATTRIBUTE'."""
+    """A name that the pickle refers to: 'MODULE ATTRIBUTE'."""
 
 
 class Items:
-    """A list, a dictionary or what a call made.
+    """A list, a dictionary or the result of a call.
 
     Attributes:
-        values: Values in the order of the file; of a dictionary its keys and values in turn.
-        copied: Number of values that a call may have copied into it.
+        values: Values in the order of the file; for a dictionary, its keys and values in turn.
+        copied: Maximum number of values that a call may have copied into it.
     """
 
     def __init__(self, kind: Kind, copied: int = 0) -> None:
@@ -55,7 +55,7 @@ class Items:
 
 
 class _Tuple(tuple[Any, ...]):
-    """A tuple, and how many values it is made of: itself, and shared ones each time they appear."""
+    """A tuple with its total size: itself and its values, shared ones counted repeatedly."""
 
     total: int
 
@@ -63,11 +63,11 @@ class _Tuple(tuple[Any, ...]):
 class PickleFollower(ABC):
     """The stack and the memo of a pickle.
 
-    A subclass says what names, calls and other instructions than those of lists, dictionaries and
-    tuples are.
+    A subclass defines names, calls and all instructions except those of lists, dictionaries and
+    tuples.
 
     Args:
-        file_size: Bytes of the file, which bound what its calls may copy.
+        file_size: Size of the file in bytes, which limits how much its calls may copy.
     """
 
     def __init__(self, file_size: int) -> None:
@@ -80,8 +80,8 @@ class PickleFollower(ABC):
         """Return what the pickle at the file's position describes.
 
         Raises:
-            UnpicklingError: it is broken, holds a tuple of too many values, copies too much, or
-                asks for something that is refused.
+            UnpicklingError: it is damaged, holds a tuple of too many values, copies too much, or
+                uses a refused name or instruction.
         """
         try:
             for instruction, argument, _ in pickletools.genops(file):
@@ -98,14 +98,14 @@ class PickleFollower(ABC):
 
     @abstractmethod
     def other(self, instruction: pickletools.OpcodeInfo, argument: Any) -> None:
-        """Follow an instruction that is not of lists, dictionaries and tuples."""
+        """Follow an instruction that is not for lists, dictionaries or tuples."""
 
     def call(self, called: Any, arguments: Any, copied: int) -> Any:
-        """Return what a call makes, which may copy as many values of its arguments."""
+        """Return the result of a call, which may copy up to `copied` values of its arguments."""
         return Items("call", copied)
 
     def build(self, target: Any, state: Any) -> None:
-        """Describe an object further; a state may be copied."""
+        """Set the state of an object; a state may be copied."""
         self._count_copies(state)
 
     def _follow(self, instruction: pickletools.OpcodeInfo, argument: Any) -> None:
@@ -121,7 +121,7 @@ class PickleFollower(ABC):
             case "GLOBAL":
                 self._push_name(argument)
             case "STACK_GLOBAL":
-                # Texts only: a list of lists of lists would be written out for ever.
+                # Only texts: converting nested lists to text could take exponential time.
                 module, attribute = map(_as_text, self.pop(2))
                 self._push_name(f"{module} {attribute}")
             case "REDUCE" | "NEWOBJ":
@@ -163,7 +163,7 @@ class PickleFollower(ABC):
         target.values.extend(items)
 
     def _count_copies(self, arguments: Any) -> int:
-        """Return how many values a call may copy of its arguments: into a set, bytes, a size."""
+        """Return how many argument values a call may copy, for example into a set or bytes."""
         copied = 0
         waiting = [arguments]
         while waiting:
@@ -181,7 +181,7 @@ class PickleFollower(ABC):
         return copied
 
     def pop(self, count: int | None = None) -> list[Any]:
-        """Remove the last `count` values from the stack, None: those since the last mark."""
+        """Remove the last `count` values from the stack; None for all since the last mark."""
         start = self._marks.pop() if count is None else len(self.stack) - count
         if start < 0:
             raise IndexError("its stack is empty")

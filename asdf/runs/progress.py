@@ -1,4 +1,4 @@
-"""Progress of a long work: a bar on a terminal, a plain line now and then in the log."""
+"""Progress of long work: a bar on a terminal, an occasional plain line in the log."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from asdf.runs.log import PROGRESS
 T = TypeVar("T")
 LINE_EVERY_S = 30.0
 
-# More lines in the first minute: work that has just begun should be seen to go on.
+# Log more often in the first minute, to show that the work has begun.
 _FIRST_S = 60.0
 _FIRST_LINES_EVERY_S = 5.0
 
@@ -26,19 +26,19 @@ def track(
     shown: bool = True,
     unit: str = "it",
 ) -> Generator[T, None, None]:
-    """Yield from `items` and show how far they are.
+    """Yield from `items` and show the progress.
 
     Args:
-        lines_every: log a line after this number of items; 0: after every 5 seconds of the first
-            minute, then every 30.
-        shown: False shows nothing (on processes that are not the main one).
+        lines_every: Number of items between two log lines; 0 logs every 5 seconds in the first
+            minute and every 30 seconds after it.
+        shown: Whether progress is shown; False on processes other than the main one.
     """
     from tqdm import tqdm
 
     if not shown:
         yield from items
         return
-    # Monotonic: the clock of the machine may be set meanwhile.
+    # A monotonic clock, since the system time may be changed meanwhile.
     started = time.monotonic()
     last_line = started
     with tqdm(
@@ -59,7 +59,7 @@ def track(
                 is_due = now - last_line >= (
                     _FIRST_LINES_EVERY_S if (now - started) < _FIRST_S else LINE_EVERY_S
                 )
-            # After the last item the result itself says that all is done.
+            # After the last item, the result itself shows that the work is done.
             if is_due and done < total:
                 last_line = now
                 PROGRESS.info(
@@ -68,7 +68,7 @@ def track(
 
 
 def _describe_rate(done: int, elapsed_s: float, unit: str) -> str:
-    """Return what is done per second, or how many seconds one takes where that is more."""
+    """Return the rate per second, or the seconds per item if one takes longer than a second."""
     rate = done / elapsed_s
     if rate >= 1:
         return f"{rate:.1f} {unit}/s"

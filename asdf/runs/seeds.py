@@ -1,7 +1,6 @@
-"""Every random draw of a run is a function of the seed and of its purpose, never of earlier draws.
+"""Random draws that depend only on the seed and their purpose, never on earlier draws.
 
-That makes a resumed run bit-identical, and a crop the same on whichever process or worker it is
-made.
+A resumed run is therefore bit-identical, and a crop is the same on every process and worker.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ def _sequence(seed: int, purpose: tuple[int | str, ...]) -> np.random.SeedSequen
     numbers = [seed, *map(_number, purpose)]
     if max(numbers) >> 32:
         return np.random.SeedSequence(numbers)
-    # For numbers of 32 bits an array gives the same sequence as a list, twice as fast.
+    # For 32-bit numbers, an array gives the same sequence as a list, twice as fast.
     return np.random.SeedSequence(np.array(numbers, np.uint32))
 
 

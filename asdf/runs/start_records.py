@@ -1,4 +1,4 @@
-"""What a run ran on: versions, git state, command line, host, devices; saved with its settings."""
+"""The environment of a run: versions, git state, command line, host and devices."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _VARIABLES = (
     "SLURM_JOB_NODELIST",
     "SLURM_RESTART_COUNT",
 )
-# Variables of torch and the libraries below it: each may change numbers, speed or memory.
+# Variables of torch and its libraries, which may change numbers, speed or memory.
 _PREFIXES = ("CUBLAS_", "CUDA_", "CUDNN_", "GLOO_", "NCCL_", "PYTORCH_", "TORCH_")
 
 
@@ -39,9 +39,9 @@ def environment_record(
     """Return the record as plain values.
 
     Args:
-        devices: Line for each process, as its rank describes itself.
-        recipe_folder: Folder of run.py; its repository may be another one than the project's.
-        libraries: versions of what a GPU is used with.
+        devices: Description of the device of each process, in order of rank.
+        recipe_folder: Folder of run.py, possibly in another repository than the project's.
+        libraries: Versions of the GPU's libraries, by name.
     """
     variables = {
         name: os.environ[name]
@@ -65,19 +65,19 @@ def environment_record(
 
 
 def append_record(path: Path, record: dict[str, Any]) -> None:
-    """Add `record` to the list in the JSON file `path`: one entry per start of the run."""
+    """Append `record` to the list in the JSON file `path`, one entry per start of the run."""
     _write_records(path, [*_read_records(path), record])
 
 
 def update_record(path: Path, values: Mapping[str, Any]) -> None:
-    """Add `values` to the record of the last start."""
+    """Add `values` to the record of the latest start."""
     # The record of the start may have been damaged or removed meanwhile.
     *earlier, last = _read_records(path) or [{}]
     _write_records(path, [*earlier, {**last, **values}])
 
 
 def read_starts(path: Path) -> list[dict[str, Any]]:
-    """Return the records of the starts so far, oldest first; none where they cannot be read."""
+    """Return the records of all starts, oldest first; empty if they cannot be read."""
     try:
         records = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -88,9 +88,9 @@ def read_starts(path: Path) -> list[dict[str, Any]]:
 
 
 def was_finished(path: Path) -> bool:
-    """Whether the record says that the last run in the folder did all that it had to do.
+    """Whether the latest run in the folder completed all of its work.
 
-    A run that was stopped on request, or failed, has not. False where there is no such record.
+    Return False if it was stopped on request, if it failed, or without a record.
     """
     try:
         records = json.loads(path.read_bytes())
@@ -104,7 +104,7 @@ def _write_records(path: Path, records: list[Any]) -> None:
 
 
 def _read_records(path: Path) -> list[Any]:
-    """Read the records of earlier starts; a file that has none is renamed, with a warning."""
+    """Read the records of earlier starts; an unreadable file is renamed, with a warning."""
     try:
         records = json.loads(path.read_bytes())
     except FileNotFoundError:
@@ -114,7 +114,7 @@ def _read_records(path: Path) -> list[Any]:
     if isinstance(records, list):
         return records
     aside = path.with_suffix(".damaged")
-    # Renamed, not removed: somebody may want to see what is left of it.
+    # Renamed rather than removed, so that somebody can inspect it.
     path.replace(aside)
     LOG.warning("warning: %s is damaged: it is now %s, and the record begins anew", path, aside)
     return []
@@ -123,10 +123,10 @@ def _read_records(path: Path) -> list[Any]:
 def git_state(folder: Path) -> dict[str, Any] | None:
     """Return commit, branch, changed and untracked files of the checkout around `folder`.
 
-    Files that git ignores are not named; of a folder that is untracked as a whole, the folder is.
+    Files that git ignores are left out; an untracked folder is listed without its files.
 
     Returns:
-        None if there is no checkout.
+        State of the checkout; None if there is no checkout.
     """
     try:
         changed = []
@@ -147,17 +147,17 @@ def git_state(folder: Path) -> dict[str, Any] | None:
 
 
 def _run_git(folder: Path, *words: str) -> list[str]:
-    """Return the lines that git prints.
+    """Return the lines of output of a git command.
 
     Raises:
-        OSError: there is no git, or it failed.
+        OSError: git is not installed or failed.
     """
     finished = subprocess.run(
         # No locks: many runs may start at once, and the user may be committing.
         ["git", "--no-optional-locks", "-C", str(folder), *words],
         capture_output=True,
         text=True,
-        # A checkout on a disk that hangs must not keep the run waiting.
+        # A checkout on an unresponsive disk must not block the run.
         timeout=20,
     )
     if finished.returncode:
@@ -180,5 +180,5 @@ def _version(package: str) -> str | None:
 
 
 def now() -> str:
-    """Return the time as records have it, in UTC."""
+    """Return the current time in the format of records, in UTC."""
     return datetime.now(timezone.utc).isoformat(timespec="seconds")

@@ -1,8 +1,8 @@
-"""The standard streams of a process: full, closed, of another encoding, or named as a file.
+"""The standard streams of a process, which may be full, closed or in another encoding.
 
-Invariant: no output ends a program with a traceback. A letter that the terminal lacks is written as
-its escape sequence; a stream that cannot be written is one message and exit status 1, also when
-that shows at the last flush; where nobody reads on (`| head`) the program ends quietly.
+Invariant: no output ends a program with a traceback. A character that the terminal cannot show is
+written as an escape sequence. A stream that cannot be written gives one message and exit status 1,
+also if the final flush fails. If the reader has closed a pipe (`| head`), the program ends quietly.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ STDIN = 0
 STDOUT = 1
 STDERR = 2
 _NAMES = {STDIN: "standard input", STDOUT: "standard output", STDERR: "standard error"}
-# As many as Linux follows in one path.
+# The limit of Linux for symbolic links in one path.
 _MAX_LINKS = 40
 
 
@@ -36,21 +36,21 @@ class OutputError(AsdfError):
 
 
 class NobodyReadsError(BrokenPipeError):
-    """Standard output is a pipe that nobody reads any more (`| head`), which is not a failure."""
+    """Standard output is a pipe whose reader has closed it (`| head`), which is not a failure."""
 
 
 def open_streams() -> None:
-    """Make standard output and error fit for any text and any failure; a program calls this first.
+    """Prepare standard output and error for any text and any failure; programs call this first.
 
-    What cannot be written to standard error ends nothing: the results matter more than a message
-    about them. The exit status of `close_streams` shows it.
+    A failure of standard error does not end the program, since the results matter more than
+    messages; `close_streams` includes it in the exit status.
 
     Raises:
-        OutputError: what was printed before cannot be written.
+        OutputError: earlier output cannot be written.
     """
     for descriptor, mode in ((STDIN, os.O_WRONLY), (STDOUT, os.O_RDONLY), (STDERR, os.O_RDONLY)):
-        # The next file that is opened would be taken for a closed stream. What stands in for it is
-        # opened the wrong way round, so that whoever reads or writes it by number gets an error.
+        # Otherwise the next opened file would take the number of a closed stream. The placeholder
+        # is opened in the wrong direction, so that any access by number gives an error.
         try:
             os.fstat(descriptor)
         except OSError:
@@ -62,18 +62,18 @@ def open_streams() -> None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
         elif stream is getattr(sys, f"__{name}__"):
             setattr(sys, name, _checked_stream(stream, kind))
-        # Else a notebook or a test has replaced it, and its stream stays.
+        # Otherwise a notebook or a test has replaced the stream, which then stays.
     if printed_before is not None:
         with _as_output_error():
             printed_before.flush()
 
 
 def close_streams(status: int) -> int:
-    """Write out what is buffered, so that nothing is left to fail when the interpreter ends.
+    """Flush all buffers, so that nothing can fail when the interpreter ends.
 
     Returns:
-        The exit status: `status`, or 1 if it was 0 and output was lost. A loss of standard output
-            is also shown.
+        Exit status: `status`, or 1 if it was 0 and output was lost. A loss of standard output is
+        also reported.
     """
     try:
         sys.stdout.flush()
@@ -93,24 +93,24 @@ def show_error(text: str) -> None:
 
 
 def discard_output() -> None:
-    """Drop all that is still written to standard output: it is full, or nobody reads it."""
+    """Drop all further standard output, which is full or has no reader."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, STDOUT)
     os.close(null)
 
 
 def descriptor_of(path: AnyPath) -> int | None:
-    """Return the open file of this process that a path to be written means; None for other files.
+    """Return the descriptor of the open file that an output path means; None for other files.
 
-    That is standard output for '-', /dev/stdout and the file that it is redirected to, standard
-    error likewise, and N for /dev/fd/N: a new file renamed to such a path would take it from the
+    This is standard output for '-', /dev/stdout and the file that it is redirected to, standard
+    error likewise, and N for /dev/fd/N. Renaming a new file to such a path would detach it from the
     program or shell that opened it.
     """
     if os.fspath(path) == STREAM:
         return STDOUT
     path = Path(path)
     try:
-        # Link by link: resolve() would go past /dev/fd/1 to the file that is open there.
+        # Follow links one by one: resolve() would skip /dev/fd/1 and return the file open there.
         for _ in range(_MAX_LINKS):
             folder = path.parent.resolve()
             if str(folder) in ("/dev/fd", f"/proc/{os.getpid()}/fd") and path.name.isdecimal():
@@ -118,7 +118,7 @@ def descriptor_of(path: AnyPath) -> int | None:
             if not path.is_symlink():
                 break
             path = folder / path.readlink()
-        # Outputs that are thrown away together do not mix.
+        # Outputs to /dev/null cannot mix.
         if path.exists() and not path.samefile(os.devnull):
             status = path.stat()
             for descriptor in (STDOUT, STDERR):
@@ -130,12 +130,12 @@ def descriptor_of(path: AnyPath) -> int | None:
 
 
 def is_stdout(path: AnyPath) -> bool:
-    """Whether what is written to `path` goes to standard output."""
+    """Whether output to `path` goes to standard output."""
     return descriptor_of(path) == STDOUT
 
 
 def stream_name(descriptor: int) -> str:
-    """Return the name of a standard stream, in words."""
+    """Return the name of a standard stream in words."""
     return _NAMES.get(descriptor, f"file descriptor {descriptor}")
 
 
@@ -159,7 +159,7 @@ def _as_output_error() -> Iterator[None]:
 
 
 class _OutputFile(io.FileIO):
-    """The file of standard output, whose failures are errors of their own kind."""
+    """The file of standard output, whose failures raise `OutputError`."""
 
     descriptor = STDOUT
 
@@ -169,7 +169,7 @@ class _OutputFile(io.FileIO):
 
 
 class _ErrorFile(io.FileIO):
-    """The file of standard error, which remembers that it failed instead of raising."""
+    """The file of standard error, which records failures instead of raising them."""
 
     descriptor = STDERR
     has_failed = False
@@ -185,9 +185,9 @@ class _ErrorFile(io.FileIO):
 def _checked_stream(
     stream: io.TextIOWrapper, kind: type[_OutputFile] | type[_ErrorFile]
 ) -> io.TextIOWrapper:
-    # closefd: Python's own stream has the same descriptor, and outlives this object.
+    # closefd=False: Python's own stream has the same descriptor and outlives this object.
     buffer: Any = kind(kind.descriptor, "w", closefd=False)
-    # Python run with -u has no buffer here either.
+    # With -u, Python does not buffer here either.
     if not stream.write_through:
         buffer = io.BufferedWriter(buffer)
     return io.TextIOWrapper(
@@ -201,7 +201,7 @@ def _checked_stream(
 
 @contextmanager
 def progress_on_stderr() -> Iterator[None]:
-    """Show lines of progress on standard error, for a command that has no log."""
+    """Show lines of progress on standard error, for a command without a log."""
     if sys.stderr.isatty():  # where a progress bar shows it
         yield
         return

@@ -1,8 +1,8 @@
-"""What Linux, macOS and Windows have or lack, in one file: locks, limits, forks, flags, signals.
+"""Differences between Linux, macOS and Windows: locks, limits, forks, flags, signals.
 
-Invariant: modules and functions of the standard library that one of these systems lacks are named
-here alone, or looked for before they are used. So ASDF is imported and scores on a CPU on each of
-them; a system without locks is treated like a file system without locks.
+Invariant: functions of the standard library that one of these systems lacks are named only here, or
+are checked for before use. ASDF can therefore be imported and score on a CPU on each of them. A
+system without locks is treated like a file system without locks.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ except ImportError:  # Windows
 
 NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP)
 """Errors of file systems, and of systems, without locks."""
-# The kernel counts in kilobytes, that of macOS in bytes.
+# The unit of ru_maxrss is kilobytes, on macOS bytes.
 _RSS_UNIT = 1 if sys.platform == "darwin" else 1024
 
 _reading = threading.Lock()
 
 
 def lock(file: int | IO[str] | IO[bytes], wait: bool) -> None:
-    """Lock an open file for this process; the lock ends with it, however it ends.
+    """Lock an open file for this process; the lock always ends with the process.
 
     Args:
-        wait: True to wait for another process that holds the lock.
+        wait: Whether to wait for another process that holds the lock.
 
     Raises:
         BlockingIOError: another process holds the lock, and `wait` is False.
-        OSError: with one of `NO_LOCKS`, the system or the file system has no locks.
+        OSError: with an errno in `NO_LOCKS`, the system or file system does not support locks.
     """
     if fcntl is None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
@@ -53,17 +53,17 @@ def lock(file: int | IO[str] | IO[bytes], wait: bool) -> None:
 
 
 def unlock(file: int | IO[str] | IO[bytes]) -> None:
-    """Give the lock of an open file back.
+    """Release the lock of an open file.
 
     Raises:
-        OSError: the file system has no locks.
+        OSError: the file system does not support locks.
     """
     if fcntl is not None:
         fcntl.flock(file, fcntl.LOCK_UN)
 
 
 def can_lock(file: int | IO[str] | IO[bytes]) -> bool:
-    """Lock an open file without waiting; return False where there are no locks.
+    """Lock an open file without waiting; return False if locks are not supported.
 
     Raises:
         BlockingIOError: another process holds the lock.
@@ -79,14 +79,14 @@ def can_lock(file: int | IO[str] | IO[bytes]) -> bool:
 
 @dataclass(frozen=True)
 class OpenFilesLimit:
-    """How many files this process may have open, and how far it may raise that; None: no limit."""
+    """The number of files that this process may open, and its maximum; None for no limit."""
 
     soft: int | None
     hard: int | None
 
 
 def open_files_limit() -> OpenFilesLimit:
-    """Return the limits of this process; a system that states none counts as one without."""
+    """Return the limits of this process; a system that states none counts as unlimited."""
     if resource is None:
         return OpenFilesLimit(None, None)
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -95,7 +95,7 @@ def open_files_limit() -> OpenFilesLimit:
 
 
 def raise_open_files_limit(wanted: int) -> int | None:
-    """Raise the soft limit to `wanted`, or as far as is allowed; return it; None: no limit."""
+    """Raise the soft limit towards `wanted`, as far as allowed; return it, or None for no limit."""
     limit = open_files_limit()
     if limit.hard is not None:
         wanted = min(limit.hard, wanted)
@@ -109,7 +109,7 @@ def raise_open_files_limit(wanted: int) -> int | None:
 
 
 def peak_memory_bytes() -> int | None:
-    """Return the peak of this process's resident memory; None where the system has no count."""
+    """Return this process's peak resident memory in bytes; None if the system has no count."""
     if resource is None:
         return None
     peak: int = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -117,9 +117,9 @@ def peak_memory_bytes() -> int | None:
 
 
 def open_flags(*names: str) -> int:
-    """Return flags of `os.open` together, without those that the system lacks.
+    """Return the union of flags of `os.open`, ignoring those that the system lacks.
 
-    O_BINARY, without which Windows changes line ends, is always among them.
+    O_BINARY is always included, since without it Windows changes line ends.
     """
     flags = getattr(os, "O_BINARY", 0)
     for name in names:
@@ -128,7 +128,7 @@ def open_flags(*names: str) -> int:
 
 
 def _seek_and_read(descriptor: int, count: int, position: int) -> bytes:
-    # The position is moved, so one thread at a time.
+    # Reading moves the file position, so only one thread reads at a time.
     with _reading:
         before = os.lseek(descriptor, 0, os.SEEK_CUR)
         try:
@@ -147,30 +147,30 @@ Raises an OSError where the file cannot be read.
 
 
 def call_in_forked_processes(function: Callable[[], None]) -> None:
-    """Let `function` be called in each process that is forked from this one."""
+    """Call `function` in each process that is forked from this one."""
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=function)
 
 
 def call_around_forks(before: Callable[[], None], after: Callable[[], None]) -> None:
-    """Let `before` be called before this process forks, and `after` in both processes then."""
+    """Call `before` before this process forks, and `after` in both processes after it."""
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(before=before, after_in_parent=after, after_in_child=after)
 
 
 def existing_signals(*names: str) -> tuple[signal.Signals, ...]:
-    """Return the signals of these names that the system has."""
+    """Return the signals of these names that the system supports."""
     return tuple(getattr(signal, name) for name in names if hasattr(signal, name))
 
 
 def is_gone(process: int) -> bool:
-    """Return whether no process has this number; False where that cannot be seen.
+    """Return whether no process has this number; False if that cannot be determined.
 
     Raises:
-        OSError, OverflowError: the process is another user's, or there is no such number.
+        OSError, OverflowError: the process belongs to another user, or the number is invalid.
     """
     if os.name == "nt":
-        # There the signal 0 does not ask: it is Ctrl-C.
+        # On Windows, signal 0 is not a query but Ctrl-C.
         return False
     try:
         os.kill(process, 0)
@@ -180,7 +180,7 @@ def is_gone(process: int) -> bool:
 
 
 def end_process_group(leader: int) -> None:
-    """Kill a process and its group; where there are no groups, the process alone."""
+    """Kill a process and its group; without process groups, only the process."""
     with suppress(ProcessLookupError, PermissionError):
         if hasattr(os, "killpg"):
             os.killpg(leader, signal.SIGKILL)

@@ -1,6 +1,6 @@
 """The settings language and the `Settings` singleton.
 
-Nothing here imports torch or numpy: `--list` answers at once.
+Nothing here imports torch or numpy, so that `--list` answers quickly.
 """
 
 from asdf.settings.declared import OwnSettings

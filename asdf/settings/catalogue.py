@@ -1,4 +1,4 @@
-"""All settings by their full names, read off the dataclasses of `sections`."""
+"""All settings by their full names, collected from the dataclasses in `sections`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from asdf.text import closest
 
 @dataclass(frozen=True)
 class Known:
-    """A setting: its names, type and default, and the metadata of `sections.setting`."""
+    """A setting: its name, type and default, and the metadata of `sections.setting`."""
 
     section: str
     name: str
@@ -31,11 +31,11 @@ class Known:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """The settings that a config may set: the project's, and those that its classes declare.
+    """The settings that a config may set: the project's, and those declared by its classes.
 
     Attributes:
-        sections: the dataclass of each section by the section's name.
-        settings: every setting by its full name.
+        sections: Dataclass of each section, by name.
+        settings: Settings by full name.
     """
 
     sections: Mapping[str, type]
@@ -43,12 +43,12 @@ class Catalogue:
 
     @property
     def declared(self) -> dict[str, type]:
-        """The sections that are not the project's."""
+        """The sections that are declared by classes outside the project."""
         ours = section_types()
         return {name: kind for name, kind in self.sections.items() if name not in ours}
 
     def with_sections(self, declared: Mapping[str, type]) -> Catalogue:
-        """Return the catalogue with further sections, or others, by their names."""
+        """Return the catalogue with sections added or replaced by name."""
         if not declared:
             return self
         settings = {}
@@ -60,10 +60,10 @@ class Catalogue:
         return Catalogue({**self.sections, **declared}, settings)
 
     def look_up(self, target: str) -> Known:
-        """Return the setting of this full name.
+        """Return the setting with this full name.
 
         Raises:
-            Complaint: there is none; its advice names the nearest one.
+            Complaint: the setting does not exist; its advice names the nearest one.
         """
         if target in self.settings:
             return self.settings[target]
@@ -83,10 +83,10 @@ class Catalogue:
         raise Complaint(problem, advice=advise)
 
     def part(self, what: str) -> list[Known]:
-        """Return the settings of a full name or of a section; all of them for an empty name.
+        """Return a setting by full name, the settings of a section, or all for an empty name.
 
         Raises:
-            Complaint: there is no such setting or section.
+            Complaint: the setting or section does not exist.
         """
         settings = list(self.settings.values())
         if not what:
@@ -96,8 +96,8 @@ class Catalogue:
         return [self.look_up(what)]
 
     def _nearest_setting(self, section: str, name: str) -> str:
-        """Return the nearest setting's full name: in its section if that exists, else in any."""
-        # The right name in the wrong section is the most likely slip.
+        """Return the nearest setting's full name, in its section if that exists, else in any."""
+        # The right name in the wrong section is the most likely mistake.
         for setting in self.settings.values():
             if setting.name == name:
                 return setting.full
@@ -118,21 +118,21 @@ def our_catalogue() -> Catalogue:
 
 
 def catalogue() -> Mapping[str, Known]:
-    """Return every setting of the project's by its full name."""
+    """Return the project's settings by full name."""
     return our_catalogue().settings
 
 
 @cache
 def section_types() -> dict[str, type]:
-    """Return the dataclass of each section of the project's by the section's name."""
+    """Return the dataclasses of the project's sections by name."""
     hints = get_type_hints(Sections)
     names = [entry.name for entry in fields(Sections) if is_dataclass(hints[entry.name])]
     return {name: hints[name] for name in names}
 
 
 def settings_of(section: str, kind: type) -> dict[str, Known]:
-    """Return the settings of a section's dataclass by their full names."""
-    # The fields have their types as texts: `from __future__ import annotations` leaves them so.
+    """Return the settings of a section's dataclass by full name."""
+    # `from __future__ import annotations` leaves the types of fields as texts.
     hints = get_type_hints(kind)
     known = {}
     for entry in fields(kind):
@@ -142,19 +142,19 @@ def settings_of(section: str, kind: type) -> dict[str, Known]:
 
 
 def describe_names(known: Known) -> str:
-    """Describe the values of a setting that takes short names: "'sgd', 'adam' or a class path"."""
+    """Describe the values of a setting with short names: "'sgd', 'adam' or a class path"."""
     several = "class paths" if get_origin(known.annotation) is tuple else "a class path"
     return f"{', '.join(map(repr, known.metadata['names']))} or {several}"
 
 
 def class_path_of(setting: str, value: str) -> str:
-    """Return the class path of a value of `setting`, which may be a short name of a class."""
+    """Return the class path for a value of `setting`, which may be a short name."""
     names: Mapping[str, str] = catalogue()[setting].metadata["names"]
     return names.get(value, value)
 
 
 def class_paths(sections: Sections) -> list[str]:
-    """Return the classes that the settings name, the project's and the user's own, by path."""
+    """Return the class paths that the settings name, both the project's and the user's."""
     paths: list[str] = []
     for setting in class_settings():
         paths += named_classes(setting, attrgetter(setting)(sections))
@@ -167,7 +167,7 @@ def class_settings() -> list[str]:
 
 
 def named_classes(setting: str, value: str | tuple[str, ...] | None) -> list[str]:
-    """Return the class paths that a value of `setting` stands for: none, one or several."""
+    """Return the class paths that a value of `setting` stands for: zero, one or several."""
     if value is None:
         return []
     values = (value,) if isinstance(value, str) else value

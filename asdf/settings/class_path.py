@@ -1,20 +1,20 @@
-"""Classes named in a setting by a path, such as 'my_network.MyNetwork': ours, or the user's own.
+"""Classes named in a setting by a path such as 'my_network.MyNetwork', ours or the user's.
 
-This is the one mechanism for everything that a user may replace by a class. A room that takes
-such a class
+This is the only mechanism for everything that a user may replace by a class. A room that uses such
+a class
 
 1. has a setting `x: str = setting("name", ..., check="class_path", names=NAMES)` in `sections`,
    where `NAMES` has the class paths of the project's classes by short names,
 2. gets the class by `find_class(class_path_of("section.x", settings.section.x), recipe_folder,
    "section.x", Base)`, which imports it; or a function by `find_function`.
 
-A dry run looks for the classes of such settings by `look_for_class`, which runs nothing, unless it
-tries them out.
+A dry run checks the classes of such settings with `look_for_class`, which executes nothing, unless
+it tries the classes out.
 
-A module is looked for in the recipe's folder first, then where Python finds it. The file of such a
+A module is searched for in the recipe's folder first, then on Python's path. The file of such a
 class is copied to the run's folder with the user's other code (`catalogue.class_paths`).
 
-Invariant: a class is known to be derived from the base before anything of it is used.
+Invariant: a class is checked to derive from its base class before it is used.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ _NOT_USERS = (Path(__file__).parents[1], Path(sysconfig.get_path("stdlib")))
 
 
 def find_class(class_path: str, folder: Path | None, setting: str, base: type[Kind]) -> type[Kind]:
-    """Import the class that `class_path`, such as 'my_network.MyNetwork', names.
+    """Import the class named by `class_path`, such as 'my_network.MyNetwork'.
 
     Args:
-        folder: the recipe's folder, where a user's own modules lie; it is searched first.
-        setting: the setting's name, for messages.
-        base: Class that it must be derived from.
+        folder: Folder of the recipe with the user's own modules, which is searched first.
+        setting: Name of the setting, for messages.
+        base: Base class that the class must derive from.
 
     Raises:
-        UsageError: no such module or class, not derived from `base`, or without a method that
-            `base` leaves to derived classes.
-        AsdfError: the module fails when it is imported.
+        UsageError: the module or class does not exist, the class does not derive from `base`, or it
+            lacks an abstract method of `base`.
+        AsdfError: importing the module fails.
     """
     named = find_named(class_path, folder, setting, base)
     if not _is_of(named, base):
@@ -63,12 +63,12 @@ def find_class(class_path: str, folder: Path | None, setting: str, base: type[Ki
 
 
 def check_whole(kind: type, class_path: str, setting: str, base: type) -> None:
-    """Make sure that a class has the methods that `base` leaves to derived classes.
+    """Check that a class implements the abstract methods of `base`.
 
     Raises:
-        UsageError: it lacks some, which are named.
+        UsageError: it lacks some; the message names them.
     """
-    # A class is asked for what its base asks for: some of torch's are abstract for others.
+    # Only if the base has abstract methods: some of torch's classes are abstract for other uses.
     if not getattr(base, "__abstractmethods__", ()):
         return
     missing = sorted(getattr(kind, "__abstractmethods__", ()))
@@ -86,15 +86,15 @@ def find_named(
     setting: str,
     base: type[object] | None = object,
 ) -> Any:
-    """Import what `class_path` names: a class, most often.
+    """Import the object that `class_path` names, usually a class.
 
     Args:
-        folder, setting: as of `find_class`.
-        base: Class whose derived classes a message offers instead; None: functions.
+        folder, setting: Folder and setting as in `find_class`.
+        base: Base of the classes that a message suggests instead; None suggests functions.
 
     Raises:
-        UsageError: no such module, or no such name in it.
-        AsdfError: the module fails when it is imported.
+        UsageError: the module does not exist, or lacks the name.
+        AsdfError: importing the module fails.
     """
     module_name, name = _split_path(class_path, setting)
     module = _import(module_name, folder, setting)
@@ -106,12 +106,12 @@ def find_named(
 
 
 def is_ours(class_path: str) -> bool:
-    """Whether a class path leads into the project's package."""
+    """Whether a class path points into the project's package."""
     return class_path.startswith(f"{_OUR_PACKAGE.name}.")
 
 
 def module_file(module_name: str, folder: Path | None) -> Path | None:
-    """Return the file of a module that lies in `folder`; None where it does not."""
+    """Return the file of a module in `folder`; None if it is not there."""
     if folder is None or not module_name:
         return None
     file = _file_in(folder, module_name)
@@ -136,15 +136,15 @@ def _file_of(module: ModuleType) -> str:
 
 
 def look_for_class(class_path: str, folder: Path, setting: str) -> None:
-    """Check that a class exists as far as that is known without running anything, not even torch.
+    """Check that a class exists, as far as possible without executing or importing anything.
 
     Args:
-        folder: the recipe's.
-        setting: the setting's name, for messages.
+        folder: Folder of the recipe.
+        setting: Name of the setting, for messages.
 
     Raises:
-        UsageError: no such file next to the recipe, or no such class in it, or among the project's
-            networks.
+        UsageError: the file or the class does not exist next to the recipe, or the class is not
+            among the project's networks.
         AsdfError: the file is not Python.
     """
     module_name, class_name = _split_path(class_path, setting)
@@ -152,27 +152,27 @@ def look_for_class(class_path: str, folder: Path, setting: str) -> None:
     file = _file_in(folder, module_name)
     if file.is_file():
         _look_in_file(file, class_name, setting, f"{module_name} ({file})")
-    # Ours by their text as well: importing asdf.networks' modules would load torch.
+    # Read our own files as text as well, since importing asdf.networks would load torch.
     elif package == _OUR_PACKAGE.name:
         file = _file_in(_OUR_PACKAGE.parent, module_name)
         if not file.is_file():
             raise _no_module(module_name, module_name, folder, setting)
         _look_in_file(file, class_name, setting, module_name)
-    # A module installed elsewhere is not opened: finding it may already run code of its package.
+    # Do not open a module installed elsewhere: searching for it may execute code of its package.
     elif not (package in sys.modules or (folder / package).is_dir() or find_spec(package)):
         raise _no_module(package, package, folder, setting)
 
 
 def find_function(path: str, folder: Path | None, setting: str) -> Callable[..., Any]:
-    """Import the function that `path`, such as 'my_schedules.triangle', names.
+    """Import the function named by `path`, such as 'my_schedules.triangle'.
 
     Args:
-        folder: the recipe's folder, where a user's own modules lie; it is searched first.
-        setting: the setting's name, for messages.
+        folder: Folder of the recipe with the user's own modules, which is searched first.
+        setting: Name of the setting, for messages.
 
     Raises:
-        UsageError: no such module, or no such function in it.
-        AsdfError: the module fails when it is imported.
+        UsageError: the module or the function does not exist.
+        AsdfError: importing the module fails.
     """
     named = find_named(path, folder, setting, None)
     if not callable(named) or isinstance(named, type):
@@ -186,7 +186,7 @@ def _look_in_file(file: Path, class_name: str, setting: str, module: str) -> Non
         tree = ast.parse(file.read_bytes(), str(file))
     except (SyntaxError, ValueError) as error:
         raise AsdfError(f"{setting}: {file} is not Python: {describe_error(error)}.") from None
-    # At any depth: a class may be defined under an `if` or a `try`; '*' may bring any name.
+    # At any depth: a class may be defined under an `if` or `try`; '*' may import any name.
     names = names_in(tree)
     if class_name not in names and "*" not in names:
         raise _no_class(f"{setting}: module {module}", class_name, _classes_in(tree))
@@ -202,7 +202,7 @@ def _split_path(class_path: str, setting: str) -> tuple[str, str]:
 
 
 def _file_in(folder: Path, module_name: str) -> Path:
-    """Return where the text of a module is, if it lies in `folder`."""
+    """Return the path of a module's source, if it lies in `folder`."""
     path = folder / module_name.replace(".", "/")
     if path.is_dir():
         return path / "__init__.py"
@@ -210,7 +210,7 @@ def _file_in(folder: Path, module_name: str) -> Path:
 
 
 def names_in(tree: ast.Module) -> set[str]:
-    """Return all names that a file may define or import; '*' among them for a star import."""
+    """Return all names that a file may define or import, including '*' for a star import."""
     names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef | ast.FunctionDef):
@@ -219,16 +219,16 @@ def names_in(tree: ast.Module) -> set[str]:
             names.add(node.id)
         elif isinstance(node, ast.alias):
             names.add(node.asname or node.name)
-        # A door offers names of other packages by its arguments.
+        # open_door takes names of other packages as arguments.
         elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "open_door":
             names.update(str(keyword.arg) for keyword in node.keywords)
     return names
 
 
 def _classes_in(tree: ast.Module) -> list[str]:
-    """Return the classes that a file offers: those it defines, or imports from our modules.
+    """Return the classes that a file defines, or imports from our modules.
 
-    Functions are among them, but for private ones.
+    Public functions are included.
     """
     ours = f"{_OUR_PACKAGE.name}."
     functions = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
@@ -237,13 +237,13 @@ def _classes_in(tree: ast.Module) -> list[str]:
         if isinstance(node, ast.ClassDef):
             classes.append(node.name)
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith(ours):
-            # A package such as asdf.networks only imports its classes.
+            # The __init__ of a package such as asdf.networks only imports its classes.
             classes += [alias.name for alias in node.names if alias.name[0].isupper()]
     return classes
 
 
 def _no_class(where: str, class_name: str, classes: list[str]) -> UsageError:
-    # By their first letters, as everybody writes them.
+    # Tell functions from classes by the usual case of their first letters.
     kind = "function" if class_name[:1].islower() else "class"
     fitting = [name for name in classes if name[:1].islower() == (kind == "function")]
     hint = did_you_mean(class_name, fitting)
@@ -253,7 +253,7 @@ def _no_class(where: str, class_name: str, classes: list[str]) -> UsageError:
 
 
 def _no_module(missing: str, package: str, folder: Path | None, setting: str) -> UsageError:
-    """Return the error for a module that is `missing`, which may be below `package`."""
+    """Return the error for a `missing` module, possibly a submodule of `package`."""
     files: list[str] = []
     where = "next to the recipe"
     if folder:
@@ -271,11 +271,11 @@ def _import(module_name: str, folder: Path | None, setting: str) -> ModuleType:
         with searched_first(folder):
             module = import_module(module_name)
     except ModuleNotFoundError as error:
-        # Either the module itself or one that it needs does not exist.
+        # Either the module itself or one that it imports does not exist.
         if error.name and f"{module_name}.".startswith(f"{error.name}."):
             raise _no_module(error.name, package, folder, setting) from error
         raise _import_failed(module_name, setting, error) from error
-    # It says already what to do.
+    # An AsdfError already says what to do.
     except AsdfError:
         raise
     except Exception as error:
@@ -290,7 +290,7 @@ def _import_failed(module_name: str, setting: str, error: Exception) -> AsdfErro
 
 
 def _check_not_hidden(users_file: Path, package: str, setting: str) -> None:
-    """Raise a UsageError where Python has another module of the name of the user's file."""
+    """Raise a UsageError if Python would import another module than the user's file."""
     if not users_file.is_file():
         return
     imported = getattr(sys.modules[package], "__file__", None)
@@ -303,28 +303,28 @@ def _check_not_hidden(users_file: Path, package: str, setting: str) -> None:
 
 @contextmanager
 def searched_first(folder: Path | None) -> Iterator[None]:
-    """Let modules be looked for in `folder` first; where it is None, as ever."""
+    """Search for modules in `folder` first; None leaves Python's search path unchanged."""
     before = list(sys.path)
     if folder:
-        # First, so that a user's file is not hidden by an installed module of its name.
+        # At the front, so that an installed module of the same name does not hide a user's file.
         sys.path.insert(0, str(folder.resolve()))
-        # The file may be younger than what Python remembers of the folder.
+        # The file may be newer than Python's cached listing of the folder.
         invalidate_caches()
     try:
         yield
     finally:
-        # In place: other modules may hold this very list.
+        # In place, since other modules may hold this very list.
         sys.path[:] = before
 
 
 class UserErrors:
-    """A block that calls a class or function of the user's; what fails in it becomes one message.
+    """Turn any failure of the user's class or function in a block into one message.
 
-    The project's own errors pass as they are.
+    The project's own errors pass unchanged.
     """
 
     def __init__(self, failed: str, advice: str = "", kind: type[AsdfError] = AsdfError) -> None:
-        """Take what the message says before the reason, and what it says behind it."""
+        """Set the text of the message before the reason, and the advice after it."""
         self._failed = failed
         self._advice = advice
         self._kind = kind
@@ -344,12 +344,12 @@ class UserErrors:
 
 
 def describe_error(error: Exception, skip_file: str = __file__) -> str:
-    """Return an error's kind and text, and where it was raised unless in `skip_file`.
+    """Return an error's type and text, and where it was raised unless in `skip_file`.
 
-    Of an error inside Python or a package it is the user's line that led there, if there is one.
+    For an error inside Python or a package, that is the line of the user's code, if any.
     """
     text = f"{type(error).__name__}: {error}"
-    # A syntax error's own text says where it is.
+    # The text of a syntax error states its location.
     if isinstance(error, SyntaxError):
         return text
     frames = traceback.extract_tb(error.__traceback__)

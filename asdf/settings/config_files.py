@@ -1,10 +1,10 @@
-"""The text of init_config.py and run_configs.py, taken apart into assignments and named blocks.
+"""The text of init_config.py and run_configs.py, parsed into assignments and named blocks.
 
-Invariant: every line of a file ends up as exactly one thing (blank, comment, assignment, a block's
-first line) or as a mistake; none is skipped or added to a block that it does not belong to. A blank
-line ends a block. A value may go on over several lines inside its brackets; whatever is wrong with
-it, the lines after it are read as if it were right, so that one mistake does not hide or make
-others. Values are read as literals here; whether they fit their settings is checked later.
+Invariant: every line of a file is classified exactly once (blank, comment, assignment, first line
+of a block) or reported as a mistake; no line is skipped or added to the wrong block. A blank line
+ends a block. A value may span several lines inside its brackets. After a broken value, reading
+continues as if it were correct, so that one mistake neither hides nor causes others. Values are
+read as literals here; whether they fit their settings is checked later.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TARGET = re.compile(r"[^\W\d]\w*(\.\w+)*")
 
 @dataclass(frozen=True)
 class Line:
-    """One line, or the several of one value; `text` is the assigned name, or the line as it is."""
+    """A line, or several lines of one value; `text` is the assigned name, or the line itself."""
 
     kind: Literal["blank", "comment", "assignment", "other"]
     number: int
@@ -36,10 +36,10 @@ class Line:
 
 
 def read_text(path: AnyPath, what: str) -> str:
-    """Return the text of a config file, its line ends turned into newlines.
+    """Return the text of a config file with line ends converted to newlines.
 
     Raises:
-        SettingsError: there is no such file, it cannot be read, or it is not UTF-8.
+        SettingsError: the file does not exist, cannot be read, or is not UTF-8.
     """
     try:
         raw = Path(path).read_bytes()
@@ -49,7 +49,7 @@ def read_text(path: AnyPath, what: str) -> str:
         reason = error.strerror if isinstance(error, OSError) else error
         raise _unreadable(path, f"the {what} cannot be read: {reason}") from None
     try:
-        # With or without the mark that editors on Windows write in front.
+        # With or without the byte order mark that Windows editors write.
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
@@ -63,7 +63,7 @@ def _unreadable(path: AnyPath, problem: str, line: int | None = None) -> Setting
 
 
 def read_lines(text: str, file: str, collector: Collector) -> Iterator[Line]:
-    """Yield the lines of a text; a value over several lines makes one. Broken values are noted."""
+    """Yield the lines of a text, each multi-line value as one; report broken values."""
     start = 0
     number = 1
     while start < len(text):
@@ -79,7 +79,7 @@ def read_lines(text: str, file: str, collector: Collector) -> Iterator[Line]:
         elif not equals or not TARGET.fullmatch(target.strip()):
             yield Line("other", number, bare.strip(), comment.strip())
         else:
-            # From the whole line, not from `bare`: a '#' inside a string begins no comment.
+            # Search the whole line, not `bare`, since a '#' inside a string begins no comment.
             value_start = start + raw.index("=") + 1
             line, end = _read_value(
                 text, value_start, target.strip(), Location(file, number), collector
@@ -98,7 +98,7 @@ def _read_value(
 ) -> tuple[Line, int]:
     """Return the assignment whose value starts at `start`, and the end of its last line."""
     assert location.line is not None
-    # Shown in the message of a value whose end cannot be found.
+    # Shown in the message if the end of the value cannot be found.
     value_text = text[start : _line_end(text, start)].strip()
     try:
         end, comment = find_end(text, start)
@@ -121,7 +121,7 @@ def _line_end(text: str, start: int) -> int:
 def _end_of_broken(text: str, start: int) -> int:
     """Return the end of the last line that may belong to the broken value at `start`.
 
-    That is where its brackets are closed; else before the next blank line or assignment.
+    The value ends where its brackets close, or before the next blank line or assignment.
     """
     try:
         value_end, _ = find_end(text, start)
@@ -144,7 +144,7 @@ NAMES = "letters, digits, '-', '_' and '.'"
 
 @dataclass(frozen=True)
 class Assignment:
-    """One `section.name = value`; `text` is the value as it is written, `broken` if no literal."""
+    """One `section.name = value`; `text` is the value as written, `broken` if not a literal."""
 
     target: str
     value: Any
@@ -156,13 +156,13 @@ class Assignment:
 
 @dataclass
 class Block:
-    """One config of run_configs.py.
+    """One config in run_configs.py.
 
     Attributes:
-        parents: the configs that it inherits from, the nearest first.
-        assignments: its own settings by their targets, in the order of the file.
-        comments: about the config: those above its name and behind it, or else those between its
-            name and the first setting. All others are about the setting that follows.
+        parents: Names of the configs that it inherits from, nearest first.
+        assignments: Settings of its own by target, in the order of the file.
+        comments: Comments on the config: those above and behind its name, or else those between its
+            name and the first setting. All other comments belong to the next setting.
     """
 
     name: str
@@ -173,12 +173,12 @@ class Block:
 
     @property
     def header(self) -> str:
-        """The first line as it would be written."""
+        """The first line of the block, in canonical form."""
         return " < ".join((self.name, *self.parents))
 
 
 def parse_assignments(text: str, file: str) -> tuple[list[Assignment], list[Mistake]]:
-    """Return the assignments of an init_config text, and what is wrong with it."""
+    """Return the assignments in the text of an init_config, and its mistakes."""
     collector = Collector()
     assignments: dict[str, Assignment] = {}
     for line in read_lines(text, file, collector):
@@ -191,7 +191,7 @@ def parse_assignments(text: str, file: str) -> tuple[list[Assignment], list[Mist
 
 
 def parse_blocks(text: str, file: str) -> tuple[dict[str, Block], list[Mistake]]:
-    """Return the blocks of a run_configs text by name, in order, and what is wrong with it."""
+    """Return the blocks in the text of a run_configs by name, in order, and its mistakes."""
     reader = _BlockReader(file)
     for line in read_lines(text, file, reader.collector):
         reader.take(line)
@@ -199,7 +199,7 @@ def parse_blocks(text: str, file: str) -> tuple[dict[str, Block], list[Mistake]]
 
 
 class _BlockReader:
-    """Puts the lines of a run_configs text, one after another, where they belong."""
+    """Assigns the lines of a run_configs text to blocks, in order."""
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -207,12 +207,12 @@ class _BlockReader:
         self.blocks: dict[str, Block] = {}
         self._open: Block | None = None
         self._ended: Block | None = None
-        # Comments since the last blank line, outside blocks: they are about the next block.
+        # Comments since the last blank line, outside blocks, belong to the next block.
         self._comments_above: list[str] = []
         self._is_described = False
 
     def take(self, line: Line) -> None:
-        """Put the next line where it belongs."""
+        """Process the next line."""
         if line.kind == "blank":
             self._ended = self._open or self._ended
             self._open = None
@@ -220,7 +220,7 @@ class _BlockReader:
         elif line.kind == "comment":
             if self._open is None:
                 self._comments_above.append(line.comment)
-            # Comments further down are about the settings that follow them.
+            # Comments further down belong to the settings below them.
             elif not self._open.assignments and not self._is_described:
                 self._open.comments.append(line.comment)
         elif line.kind == "assignment":
@@ -248,7 +248,7 @@ class _BlockReader:
         block.comments += self._comments_above
         if line.comment:
             block.comments.append(line.comment)
-        # The lines of a second block of the name are read too, so that their mistakes are found.
+        # Read the lines of a duplicate block as well, to find their mistakes.
         first = self.blocks.setdefault(name, block)
         if first is not block:
             self.collector.add(
@@ -261,7 +261,7 @@ class _BlockReader:
         self._is_described = bool(block.comments)
 
     def _begin_unnamed(self, line: Line, location: Location) -> Block:
-        """Report an assignment of no config, once for its paragraph; return a block to hold it."""
+        """Report an assignment outside a block, once per paragraph; return a block to hold it."""
         text = f"'{shortened(line.text)} = {shortened(line.value_text, 30)}' belongs to no config"
         ended = self._ended
         problem = f"{text}; begin the block with a line that holds its name"

@@ -1,10 +1,10 @@
-"""The values of one config from its layers: defaults, init_config, blocks, the command line.
+"""The values of a config from its layers: defaults, init_config, blocks, the command line.
 
 Invariants: a log only grows, in the order in which values are applied, and the last step of a
-setting is its value. So what a value is and where it comes from can never contradict each other.
-Environment variables and `~` are expanded in the path that a config ends up with alone, so that a
-variable which is not set in one layer does no harm where a later layer overrides it. An empty
-variable counts as not set: '$SCRATCH/LA' must not turn into '/LA' in silence.
+setting is its value, so the value and its stated origin cannot contradict each other. Environment
+variables and `~` are expanded only in the final value of a path, so an unset variable in one layer
+does no harm if a later layer overrides it. An empty variable counts as unset: '$SCRATCH/LA' must
+not silently become '/LA'.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ def expand(text: str) -> str:
     """Return `text` with `$NAME`, `${NAME}` and a leading `~` replaced.
 
     Raises:
-        Complaint: a variable is not set, or is empty; names all of these.
+        Complaint: variables are unset or empty; the message names all of them.
     """
     names = [plain or braced for plain, braced in VARIABLE.findall(text)]
-    # Several variables of one path are reported together, each once.
+    # Report all missing variables of a path together, each once.
     missing = [name for name in dict.fromkeys(names) if not os.environ.get(name)]
     if missing:
         listed = shortened(", ".join(f"${name}" for name in missing), 200)
@@ -48,10 +48,10 @@ def expand(text: str) -> str:
 
 @dataclass(frozen=True)
 class Step:
-    """A value that a layer gives a setting; `broken` if it does not fit.
+    """A value that a layer assigns to a setting; `broken` if it does not fit.
 
     Attributes:
-        location: where it is written; None for the default.
+        location: Location in a file or on the command line; None for the default.
     """
 
     setting: str
@@ -69,9 +69,9 @@ class Config:
     """A config with all layers applied.
 
     Attributes:
-        header: Description of it, with the place where it is written, for a user.
-        values: each setting's value by its full name, with environment variables expanded.
-        unset: the mistakes of paths whose variables are not set; `values` has these as written.
+        header: Description for the user, including where the config is written.
+        values: Value of each setting by full name, with environment variables expanded.
+        unset: Mistakes of paths with unset variables, which `values` holds unexpanded.
     """
 
     header: str
@@ -82,7 +82,7 @@ class Config:
     catalogue: Catalogue = field(default_factory=our_catalogue)
 
     def sections(self) -> Sections:
-        """Return the values as plain dataclasses, a new copy each time."""
+        """Return the values as plain dataclasses, a new copy for each call."""
         return _sections_of(self.catalogue, self.values)
 
 
@@ -94,7 +94,7 @@ def _sections_of(catalogue: Catalogue, values: Mapping[str, Any]) -> Sections:
 
 
 def defaults(catalogue: Catalogue, sections: Iterable[str] | None = None) -> list[Step]:
-    """Return the lowest layer, of some sections or of all."""
+    """Return the lowest layer, for some sections or for all."""
     chosen = catalogue.sections if sections is None else set(sections)
     known = [known for known in catalogue.settings.values() if known.section in chosen]
     return [Step(entry.full, entry.default) for entry in known]
@@ -105,7 +105,7 @@ def steps_of(
     catalogue: Catalogue,
     collector: Collector,
 ) -> list[Step]:
-    """Return the layer of these assignments; note unknown settings and values that do not fit."""
+    """Return the layer of these assignments; report unknown settings and unsuitable values."""
     steps = []
     for assignment in assignments:
         try:
@@ -135,16 +135,16 @@ def read_overrides(
     catalogue: Catalogue,
     collector: Collector,
 ) -> list[Assignment]:
-    """Read the command line's `section.name=value`, each setting's once.
+    """Read the command line's `section.name=value`, at most one per setting.
 
-    A command with two values for one setting may be meant as two runs: the mistake is noted.
+    Two values for one setting may be meant as two runs, so this is reported as a mistake.
     """
     assignments: dict[str, Assignment] = {}
     for text in overrides:
         assignment = _read_override(text, catalogue, collector)
         if assignment is None:
             continue
-        # The same value twice is harmless: scripts add overrides to a command that has them.
+        # Repeating the same value is harmless: scripts append overrides to a given command.
         earlier = assignments.setdefault(assignment.target, assignment)
         if earlier.text != assignment.text:
             collector.add(
@@ -162,17 +162,17 @@ def _read_override(override: str, catalogue: Catalogue, collector: Collector) ->
         problem = f"'{shortened(override)}' is not an override of the form section.name=value"
         collector.add(COMMAND_LINE, problem)
         return None
-    # An unknown setting is reported once, by `steps_of`, together with the nearest name.
+    # `steps_of` reports an unknown setting once, with the nearest name.
     known = catalogue.settings.get(target)
     try:
         return Assignment(target, parse_literal(text), text, COMMAND_LINE)
     except Complaint as complaint:
-        # The shell took its quotes, or nobody wrote any; what begins with a quote or a bracket is a
-        # literal with a mistake in it.
+        # The shell removed the quotes, or there were none; a text that begins with a quote or a
+        # bracket is a literal with a mistake.
         is_bare = text != "" and text[0] not in "'\"([{"
         if known is not None and is_bare and takes_string(known.annotation):
             return Assignment(target, text, text, COMMAND_LINE)
-        # Of an unknown setting nobody can say whether it takes a bare string.
+        # Whether an unknown setting takes a bare string cannot be known.
         if known is not None:
             written = f"{target} = {shortened(text)}"
             collector.mistakes.append(complaint.at(COMMAND_LINE, written))
@@ -180,7 +180,7 @@ def _read_override(override: str, catalogue: Catalogue, collector: Collector) ->
 
 
 def resolve(header: str, log: Log, catalogue: Catalogue, name: str = "") -> Config:
-    """Apply the steps of a log, which has a default for every setting of the catalogue."""
+    """Apply the steps of a log that has a default for every setting of the catalogue."""
     latest = _latest_steps(log)
     values = {}
     unset = {}
@@ -204,10 +204,10 @@ def _latest_steps(log: Log) -> dict[str, Step]:
 
 
 def final_mistakes(config: Config) -> list[Mistake]:
-    """Return what is wrong with a config's final values: unset variables and contradictions."""
+    """Return the mistakes in a config's final values: unset variables and contradictions."""
     latest = _latest_steps(config.log)
     mistakes = list(config.unset.values())
-    # What is broken is noted already; its default stands in for it.
+    # Broken values are already reported, and their defaults replace them.
     sound = {name: config.values[name] for name in latest if not latest[name].broken}
     sections = _sections_of(config.catalogue, sound)
     for contradiction in contradictions(sections):
@@ -215,7 +215,7 @@ def final_mistakes(config: Config) -> list[Mistake]:
         second = latest[contradiction.second]
         if first.broken or second.broken:
             continue
-        # The mistake is shown at the line that came last: without it there was no contradiction.
+        # Report the line that was applied last, since it caused the contradiction.
         written = [
             step.location
             for step in config.log

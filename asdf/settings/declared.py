@@ -1,8 +1,7 @@
-"""Sections of settings that classes of the user's declare for themselves.
+"""Sections of settings that a user's classes declare for themselves.
 
 A class that a setting names may have settings of its own: a dataclass derived from `OwnSettings`,
-as its attribute `own_settings`. They are then written, checked, explained and recorded like all
-others:
+as its attribute `own_settings`. They are written, checked, explained and recorded like all others:
 
     @dataclass
     class TripletSettings(OwnSettings, section_name="triplet"):
@@ -13,9 +12,8 @@ others:
     class Triplet(Loss):
         own_settings = TripletSettings
 
-Invariant: to read a declaration, a module is imported and nothing else of it runs; it is a module
-that a setting of this very config names. A module whose text shows that it declares nothing is not
-even imported.
+Invariant: reading a declaration only imports its module, which a setting of this very config names.
+A module whose text shows no declaration is not even imported.
 """
 
 from __future__ import annotations
@@ -45,8 +43,7 @@ from asdf.settings.value_checks import check_value, is_supported
 
 ATTRIBUTE = "own_settings"
 ARGUMENT_SECTIONS = {"network.optimizer": "optimizer"}
-"""Settings whose classes need declare nothing: the arguments of their constructors are a section,
-which stands behind the setting."""
+"""Sections of settings whose classes need no declaration, made of constructor arguments."""
 
 RESERVED = (
     "apply_each",
@@ -59,9 +56,9 @@ RESERVED = (
     "section_of",
     "snapshot",
 )
-"""Methods of `Settings` and `Sections`, which a section of their name would hide."""
+"""Methods of `Settings` and `Sections` that a section of the same name would hide."""
 
-# What the project itself hands to a constructor.
+# Arguments that the project itself passes to a constructor.
 _SET_BY_US = {"params", "lr", "weight_decay", "fused", "capturable", "differentiable"}
 
 
@@ -96,11 +93,11 @@ def declared_sections(
     folder: Path | None,
     collector: Collector,
 ) -> dict[str, type[OwnSettings]]:
-    """Return the sections that the classes which `assignments` name declare, by their names.
+    """Return the sections declared by the classes that `assignments` name, by section name.
 
     Args:
-        folder: the recipe's, where the user's modules lie.
-        collector: gets what is wrong with a declaration, at the line that names the class.
+        folder: Folder of the recipe with the user's modules.
+        collector: Collector of mistakes in declarations, at the line that names the class.
     """
     assignments = list(assignments)
     ours = section_types()
@@ -108,7 +105,7 @@ def declared_sections(
     declared: dict[str, type[OwnSettings]] = {}
     for assignment in assignments:
         if assignment.target in ARGUMENT_SECTIONS:
-            # The last line decides of which class the arguments are.
+            # The last assignment decides which class the arguments belong to.
             declared.pop(ARGUMENT_SECTIONS[assignment.target], None)
         for class_path in _classes_of(assignment):
             try:
@@ -125,14 +122,14 @@ def declared_sections(
 
 
 def declared_by(class_path: str, setting: str, folder: Path) -> type[OwnSettings] | None:
-    """Return the section that a class in `folder` declares; None for none.
+    """Return the section that a class in `folder` declares; None if it declares none.
 
     Args:
-        setting: the setting that names the class.
+        setting: Setting that names the class.
 
     Raises:
-        AsdfError: the class does not exist, its module fails when it is imported, or its
-            declaration has a mistake.
+        AsdfError: the class does not exist, importing its module fails, or its declaration has a
+            mistake.
     """
     try:
         kind = _declaration(class_path, setting, folder, has_unknown=True)
@@ -144,13 +141,13 @@ def declared_by(class_path: str, setting: str, folder: Path) -> type[OwnSettings
 
 
 def _classes_of(assignment: Assignment) -> Iterator[str]:
-    """Yield the classes of other people that a line names; ours declare nothing."""
+    """Yield the classes outside the project that a line names; ours declare nothing."""
     if assignment.broken or assignment.target not in class_settings():
         return
     value = assignment.value
     texts = value if isinstance(value, tuple | list) else (value,)
     for text in texts:
-        # A value that does not fit is complained of elsewhere.
+        # A value of the wrong type is reported elsewhere.
         if not isinstance(text, str) or "." not in text:
             continue
         for class_path in named_classes(assignment.target, text):
@@ -164,10 +161,10 @@ def _declaration(
     folder: Path | None,
     has_unknown: bool,
 ) -> type[OwnSettings] | None:
-    """Return what a class declares; its module is imported unless its text shows that to be none.
+    """Return a class's declared section, importing its module unless its text shows none.
 
     Args:
-        has_unknown: whether the config sets something in a section that is not the project's.
+        has_unknown: Whether the config sets anything in a section outside the project's.
     """
     of_arguments = ARGUMENT_SECTIONS.get(setting)
     if not (has_unknown or of_arguments or _may_declare(class_path, folder)):
@@ -175,7 +172,7 @@ def _declaration(
     try:
         named = find_named(class_path, folder, setting)
     except AsdfError:
-        # What is not in the folder may not be needed, and is reported where it is.
+        # A module outside the folder may not be needed; it is reported when it is used.
         if module_file(class_path.rpartition(".")[0], folder) is None:
             return None
         raise
@@ -193,28 +190,28 @@ def _declaration(
 
 
 def _may_declare(class_path: str, folder: Path | None) -> bool:
-    """Whether a class's module has to be imported to know what the class declares."""
+    """Whether a class's module must be imported to know what the class declares."""
     module_name, _, class_name = class_path.rpartition(".")
     file = module_file(module_name, folder)
     if file is None or folder is None:
-        # Elsewhere: what it declares is known by importing it only. What is missing is not ours to
-        # report.
+        # Elsewhere, a declaration is known only by importing the module. A missing module is
+        # reported by the code that uses it.
         package = module_name.partition(".")[0]
         return package in sys.modules or find_spec(package) is not None
     try:
         tree = ast.parse(file.read_bytes(), str(file))
     except (OSError, SyntaxError, ValueError):
-        # Whoever needs the class says so.
+        # The code that needs the class reports this.
         return False
     classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
     if not any(node.name == class_name for node in classes):
-        # It comes from elsewhere, or does not exist, which whoever needs it says.
+        # It comes from elsewhere or does not exist; the code that needs it reports this.
         return class_name in names_in(tree) or "*" in names_in(tree)
     return ATTRIBUTE in names_in(tree) or _imports_from(tree, folder)
 
 
 def _imports_from(tree: ast.Module, folder: Path) -> bool:
-    """Whether a module imports another one of `folder`, where a base of its class may be."""
+    """Whether a module imports another one in `folder`, which may hold a base of its class."""
     modules: list[str] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -227,10 +224,10 @@ def _imports_from(tree: ast.Module, folder: Path) -> bool:
 
 
 def _check_section(kind: type[OwnSettings], other: type[OwnSettings] | None) -> None:
-    """Make sure that a declared section can stand with the others.
+    """Check that a declared section does not conflict with the others.
 
     Raises:
-        Complaint: it cannot.
+        Complaint: it does.
     """
     name = kind.section_name
     described = f"{kind.__module__}.{kind.__qualname__}"
@@ -277,7 +274,7 @@ def _settings_in(kind: type[OwnSettings]) -> dict[str, Known]:
 
 
 def section_of_arguments(named: type, section: str) -> type[OwnSettings]:
-    """Return a section of the arguments with plain defaults of a class's constructor.
+    """Return a section made of the arguments with plain defaults of a class's constructor.
 
     Raises:
         Complaint: its arguments cannot be read.
@@ -302,12 +299,12 @@ def section_of_arguments(named: type, section: str) -> type[OwnSettings]:
 
 
 def _kind_of_default(default: Any) -> Any:
-    """Return the type of a setting with this default; None if it has no plain value."""
+    """Return the type of a setting with this default; None if it is not a plain value."""
     if default is inspect.Parameter.empty:
         return None
     if default is None:
         return bool | int | float | str | None
-    # An argument of 0 is most often a number of any kind.
+    # An argument with a default of 0 usually takes any number.
     if isinstance(default, int | float) and not isinstance(default, bool):
         return int | float
     if isinstance(default, bool | str):

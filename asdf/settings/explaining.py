@@ -1,6 +1,6 @@
-"""Where each value comes from, in words: `--explain`, the account of a config, the saved snapshot.
+"""The origin of each value in words: `--explain`, the summary of a config, the saved snapshot.
 
-Invariant: everything here is read off the log of a config; the last step shown is in force.
+Invariant: every statement is read from the log of a config, whose last step is in force.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from asdf.settings.config_layers import Config, Step
 from asdf.settings.mistakes import COMMAND_LINE, Complaint, SettingsError, shortened
 from asdf.settings.value_checks import describe
 
-# A wider setting is not aligned: the others would stand too far to the right.
+# Settings wider than this are not aligned, which would move all others too far right.
 _MAX_WIDTH = 60
 
 
@@ -20,24 +20,24 @@ def explain(config: Config, what: str) -> str:
     """Return the text of `run.py CONFIG --explain what`.
 
     Args:
-        what: a setting, shown with its history; a section; or '' for all settings.
+        what: Setting to show with its history, section, or '' for all settings.
 
     Raises:
-        SettingsError: there is no such setting or section.
+        SettingsError: the setting or section does not exist.
     """
     try:
         settings = config.catalogue.part(what)
     except Complaint as complaint:
         raise SettingsError([complaint.at(COMMAND_LINE, f"--explain {shortened(what)}")]) from None
-    # A section has several settings: its table shows only the last step of each.
+    # For a section, the table shows only the last step of each setting.
     if len(settings) == 1:
         return _history(config, settings[0])
     return _table(config, [known.full for known in settings])
 
 
 def account(config: Config) -> str:
-    """Return the settings that a config and its layers set, and where; the rest are defaults."""
-    # Defaults are steps as well, but nobody wrote them anywhere.
+    """Return the settings that a config and its layers set, and where; others keep defaults."""
+    # Defaults are also steps, but without a location.
     assigned = {step.setting for step in config.log if step.location is not None}
     catalogue = config.catalogue.settings
     names = [name for name in catalogue if name in assigned]
@@ -48,7 +48,7 @@ def account(config: Config) -> str:
 
 
 def render_snapshot(config: Config) -> str:
-    """Return the values of all settings as an init_config text, each with its source after it."""
+    """Return all settings as the text of an init_config, each with its origin."""
     header = _one_line(config.header)
     lines = [f"# Settings of {header}: a full init_config.py, with the source of each value."]
     section = ""
@@ -56,9 +56,9 @@ def render_snapshot(config: Config) -> str:
         if known.section != section:
             section = known.section
             lines.append("")
-        # Every setting has at least one step: its default.
+        # Every setting has at least one step, its default.
         *overridden, final = _steps_of(config, name)
-        # The expanded value: a variable may be another one where the file is read again.
+        # Write the expanded value, since a variable may differ where the file is read again.
         text = f"{name} = {config.values[name]!r}  # {_source(final)}"
         if overridden:
             earlier = [f"{step.value!r} ({_source(step)})" for step in reversed(overridden)]
@@ -117,5 +117,5 @@ def _source(step: Step, *, short: bool = True) -> str:
 
 
 def _one_line(text: str) -> str:
-    """Return `text` fit for a comment: a file's name may hold line ends and any bytes."""
+    """Return `text` in a form fit for a comment, since a file name may hold any bytes."""
     return " ".join(text.splitlines()).encode("utf-8", "backslashreplace").decode()

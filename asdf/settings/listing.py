@@ -1,4 +1,4 @@
-"""What a user can choose from: the configs of a run_configs file, and the settings there are."""
+"""The available choices: the configs in a run_configs file, and all settings."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from asdf.settings.mistakes import raise_all
 from asdf.text import AnyPath
 
 WIDTH = 80
-# Deeper configs of a long chain stand no further to the right.
+# Deeper configs of a long chain are not indented further.
 _DEEPEST = 8
 _STEP = "  "
 _HEAD = ("| setting | default | meaning |", "|---|---|---|")
 
 
 def list_configs(run_configs: AnyPath) -> str:
-    """Return the configs of a file as a tree, each below its nearest parent, with its description.
+    """Return the configs of a file as a tree, each below its nearest parent, with descriptions.
 
-    No line is wider than 80 columns. A config's description is made of the comments before its
-    settings; an indented one among them, such as a command, stays a line of its own.
+    Lines have at most 80 columns. The comments before a config's settings describe it; an indented
+    comment, such as a command, stays on a line of its own.
 
     Raises:
-        SettingsError: the file is missing or has mistakes in it.
+        SettingsError: the file is missing or has mistakes.
     """
     blocks, in_text = parse_blocks(read_text(run_configs, "run configs"), str(run_configs))
     raise_all([*in_text, *inheritance_mistakes(blocks)])
     children: dict[str, list[Block]] = {}
     for block in blocks.values():
-        # A tree has one parent per entry: the nearest, which decides most settings.
+        # A tree has one parent per entry: the nearest one, which determines most settings.
         parent = block.parents[0] if block.parents else ""
         children.setdefault(parent, []).append(block)
     lines: list[str] = []
-    # By a stack: a chain of configs may be deeper than Python calls go.
+    # Use a stack, since a chain of configs may exceed Python's recursion limit.
     stack = [(0, block) for block in reversed(children.get("", []))]
     while stack:
         depth, block = stack.pop()
@@ -50,11 +50,11 @@ def list_configs(run_configs: AnyPath) -> str:
 
 
 def _paragraphs(comments: Iterable[str]) -> list[str]:
-    """Join lines that follow each other into one text; an indented line is a text of its own."""
+    """Join consecutive lines into paragraphs; an indented line is a paragraph of its own."""
     paragraphs: list[str] = []
     goes_on = False
     for comment in comments:
-        # A setting that is commented out says nothing about the config.
+        # A commented-out setting does not describe the config.
         if not comment or ASSIGNMENT_LINE.match(comment):
             goes_on = False
             continue
@@ -75,13 +75,13 @@ def _wrap(text: str, indent: str) -> list[str]:
         WIDTH,
         initial_indent=indent + further,
         subsequent_indent=indent + further + _STEP * bool(further),
-        # Names of configs and options such as --dry-run stay whole, to be copied.
+        # Keep names of configs and options such as --dry-run whole, for copying.
         break_on_hyphens=False,
     )
 
 
 def markdown_tables() -> str:
-    """Return a heading and a table for each section: setting, default with its unit, meaning."""
+    """Return a heading and a table per section: setting, default with unit, meaning."""
     parts: list[str] = []
     for section, kind in section_types().items():
         about = str(kind.__doc__).partition("\n")[0]

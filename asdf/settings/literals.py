@@ -1,12 +1,12 @@
 """The value of one Python literal, and where it ends in the text of a file.
 
-Invariant: nothing that is read is ever run. What passes `scan` holds plain strings only, and nests
-no deeper than `MAX_DEPTH`, so that no input exhausts the stack of `ast.parse`, which runs nothing
-either. Only arithmetic on numbers is computed, and sizes are bounded, so that no input calls
-anything or computes for long (`9**9**9`).
+Invariant: nothing that is read is executed. A text that passes `scan` holds only plain strings and
+nests at most `MAX_DEPTH` deep, so that no input exhausts the stack of `ast.parse`, which executes
+nothing either. Only arithmetic on numbers is computed, with bounded sizes, so that no input calls a
+function or computes for long (`9**9**9`).
 
-The tokens are not those of Python's `tokenize`: what it makes of an unclosed quote or bracket
-differs between the versions of Python, and it reads on to the end of the file.
+The tokens differ from those of Python's `tokenize`, whose treatment of an unclosed quote or bracket
+differs between versions of Python, and which reads on to the end of the file.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from asdf.settings.mistakes import Complaint, shortened
 MAX_DEPTH = 60
 KINDS = "a value is a number, a string in quotes, True, False, None, or a tuple or list of these"
 
-# A string ends with its line: an unclosed quote must not swallow the rest of the file.
+# A string ends with its line, so that an unclosed quote does not swallow the rest of the file.
 TOKEN = re.compile(
     r"""
       (?P<comment>  \#[^\n]* )
@@ -52,7 +52,7 @@ Tokens = Iterator[tuple[re.Match[str], list[int]]]
 
 
 def _tokens(text: str, start: int = 0) -> Tokens:
-    """Yield the tokens of a text, each with the positions of the brackets that are open after it.
+    """Yield the tokens of a text, each with the positions of the brackets open after it.
 
     Raises:
         Complaint: a quote or a bracket is not closed.
@@ -79,11 +79,10 @@ def _unclosed(text: str, start: int, opened: list[int]) -> Complaint:
 def find_end(text: str, start: int) -> tuple[int, str]:
     """Return where the value that starts at `start` ends, and the comment after it.
 
-    A value ends with its line, unless a bracket is still open there. The end lies before the
-    comment. A bracket that is never closed is not searched for beyond the next value of the file,
-    so that a file is read in a time that grows with its length: an assignment ends the search, and
-    after a blank line (where reading goes on after a broken value) so does a line 'name =' without
-    a section.
+    A value ends with its line, unless a bracket is still open. The end lies before the comment. The
+    search for a missing bracket stops at the next value of the file, so that reading takes time
+    linear in its length: an assignment ends the search, and after a blank line (where reading
+    resumes after a broken value) so does a line 'name =' without a section.
 
     Raises:
         Complaint: a quote or a bracket is not closed.
@@ -104,7 +103,7 @@ def find_end(text: str, start: int) -> tuple[int, str]:
 
 
 def split_values(text: str) -> list[str]:
-    """Split a text at the commas that stand outside of strings and brackets.
+    """Split a text at commas outside strings and brackets.
 
     Raises:
         Complaint: a value is empty, or a quote or a bracket is not closed.
@@ -122,13 +121,13 @@ def split_values(text: str) -> list[str]:
 
 
 def scan(text: str) -> None:
-    """Refuse what nests too deep for the parser, and strings that are not plain.
+    """Refuse text that nests too deep for the parser, and strings that are not plain.
 
     Raises:
-        Complaint: on the first token that is refused.
+        Complaint: a token is refused.
     """
-    # Python's tree is at most as deep as there are brackets, dots, operators and words in a row,
-    # such as 'not not', between two commas of each open level.
+    # The depth of Python's syntax tree is bounded by the brackets, dots, operators and words in a
+    # row, such as 'not not', between two commas of each open level.
     levels = [0]
     previous = ""
     previous_text = ""
@@ -148,7 +147,7 @@ def scan(text: str) -> None:
             raise Complaint(
                 f"more than {MAX_DEPTH} brackets or operators within each other are refused", line
             )
-        # Strings that follow each other are one text; inside a tuple they are a forgotten comma.
+        # Adjacent strings are concatenated; inside a tuple they mean a forgotten comma.
         if kind == previous == "string" and opened:
             between = f"{shortened(previous_text, 30)} and {shortened(token[0], 30)}"
             raise Complaint(f"is a comma missing between {between}?", line)
@@ -161,7 +160,7 @@ def scan(text: str) -> None:
         previous_text = token[0]
 
 
-# As many as the largest float has; no setting takes a larger number.
+# The largest float needs this many bits, and no setting takes a larger number.
 MAX_BITS = 1024
 MAX_LENGTH = 100_000
 
@@ -175,7 +174,7 @@ _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Pow: operator.pow,
 }
 _PLAIN = bool | int | float | str | None
-# As JSON and YAML write them.
+# The spellings of JSON and YAML.
 _SPELLINGS = {"true": "True", "false": "False", "none": "None", "null": "None"}
 
 
@@ -183,7 +182,7 @@ def parse_literal(text: str) -> Any:
     """Return the value of one Python literal.
 
     Raises:
-        Complaint: `text` is anything else; `line` says which line of `text`, counted from 0.
+        Complaint: `text` is anything else; `line` is the line in `text`, counted from 0.
     """
     text = text.strip(" \t\f\n")
     if not text:
@@ -193,11 +192,11 @@ def parse_literal(text: str) -> Any:
     scan(text)
     try:
         with warnings.catch_warnings():
-            # Such as of an unknown escape sequence: a matter of the text, not of the value.
+            # For example about an unknown escape sequence, which does not affect the value.
             warnings.simplefilter("ignore")
             tree = ast.parse(text, mode="eval")
     except SyntaxError as error:
-        # Python may name the line after the last one, or none at all.
+        # Python may report the line after the last one, or none at all.
         line = min(max(error.lineno or 1, 1) - 1, text.count("\n"))
         raise Complaint(f"Python cannot read it ({error.msg}); {KINDS}", line) from None
     except (ValueError, MemoryError, RecursionError):
@@ -205,13 +204,13 @@ def parse_literal(text: str) -> Any:
     try:
         return _evaluate(tree.body)
     except Complaint as complaint:
-        # A carriage return alone is a line to Python, and none to the file.
+        # Python counts a lone carriage return as a line end, but the file does not.
         complaint.line = min(complaint.line, text.count("\n"))
         raise
 
 
 def _evaluate(node: ast.expr) -> Any:
-    # Bytes, complex numbers and the ellipsis are constants as well.
+    # Bytes, complex numbers and the ellipsis are also constants.
     if isinstance(node, ast.Constant) and isinstance(node.value, _PLAIN):
         return _bounded(node.value, node)
     if isinstance(node, ast.Tuple):
@@ -237,7 +236,7 @@ def _describe_other(node: ast.expr) -> str:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
         name = shortened(ast.unparse(node.func), 30)
         return f"{name}(...) is a call, and nothing in a config is run; {KINDS}"
-    # (1, 2)(3, 4) and [1][2]: what Python takes for a call and an item.
+    # Python reads (1, 2)(3, 4) and [1][2] as a call and a subscript.
     if isinstance(node, ast.Call | ast.Subscript):
         return f"is a comma missing in {text}?"
     if isinstance(node, ast.Name | ast.Attribute):
@@ -248,7 +247,7 @@ def _describe_other(node: ast.expr) -> str:
 
 
 def _evaluate_number(node: ast.expr) -> int | float:
-    # True + 1 is 2 in Python; in a config it is a slip.
+    # True + 1 is 2 in Python; in a config it is a mistake.
     value = _evaluate(node)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise Complaint("only numbers can be calculated with", node.lineno - 1)
@@ -259,7 +258,7 @@ def _calculate(node: ast.BinOp, left: int | float, right: int | float) -> int | 
     line = node.lineno - 1
     is_huge = False
     if isinstance(node.op, ast.Pow) and isinstance(left, int) and isinstance(right, int):
-        # Judged without computing it.
+        # Decide without computing it.
         is_huge = abs(left) > 1 and (left.bit_length() - 1) * abs(right) > MAX_BITS
     if is_huge:
         raise Complaint("the number is out of range", line)
@@ -269,7 +268,7 @@ def _calculate(node: ast.BinOp, left: int | float, right: int | float) -> int | 
         raise Complaint("division by zero", line) from None
     except ArithmeticError:
         raise Complaint("the number is out of range", line) from None
-    # What Python makes of (-8) ** 0.5.
+    # Python's result of (-8) ** 0.5 is complex.
     if isinstance(result, complex):
         raise Complaint("the root of a negative number is not a number", line)
     number: int | float = _bounded(result, node)

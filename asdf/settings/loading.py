@@ -1,13 +1,12 @@
-"""From the files and the command line to configs that are ready to be applied.
+"""Configs from the files and the command line, ready to be applied.
 
 Invariants: all mistakes are found before anything is returned, and a command reads each file once,
-so that what is edited while a run goes on reaches none of its configs.
+so later edits do not affect a running command.
 
 `child < parent < grandparent` applies the right-most first, then the next to its left, then the
-child's own lines, and each parent brings what it inherits itself. A block that comes in several
-times is applied only the last time: what it set earlier it would set again anyway. So a web of
-parents cannot grow without bound, and a config is put together in a time that grows with the number
-of its ancestors.
+child's own lines; each parent includes what it inherits itself. A block that occurs several times
+is applied only at its last occurrence, which would overwrite the earlier ones anyway. The time to
+build a config is therefore linear in the number of its ancestors.
 """
 
 from __future__ import annotations
@@ -44,17 +43,17 @@ from asdf.settings.mistakes import (
 )
 from asdf.text import AnyPath
 
-# A circle is shown by this many of its names.
+# A circle is reported with at most this many of its names.
 _SHOWN = 10
 
 
 def application_order(name: str, blocks: Mapping[str, Block]) -> list[str]:
-    """Return the blocks that make up the config `name`, first applied to last, by their names.
+    """Return the names of the blocks that form the config `name`, first applied to last.
 
     Unknown parents are left out.
     """
-    # Backwards it is the walk that visits a block, then its parents from the left with all of
-    # theirs. When a block is met again, all its ancestors have been met as well.
+    # The reverse order visits a block, then its parents from the left, each with its own parents.
+    # When a block is met again, all its ancestors have been met as well.
     backwards: dict[str, None] = {}
     stack = [name]
     while stack:
@@ -62,13 +61,13 @@ def application_order(name: str, blocks: Mapping[str, Block]) -> list[str]:
         if current in backwards or current not in blocks:
             continue
         backwards[current] = None
-        # Reversed, as a stack gives back the last first: the nearest parent is visited next.
+        # Reversed, since a stack returns the last entry first: the nearest parent is visited next.
         stack += reversed(blocks[current].parents)
     return list(backwards)[::-1]
 
 
 def inheritance_mistakes(blocks: Mapping[str, Block]) -> list[Mistake]:
-    """Return what is wrong in what the blocks inherit: parents that are no configs, and circles."""
+    """Return mistakes in the inheritance of blocks: parents that do not exist, and circles."""
     collector = Collector()
     for block in blocks.values():
         # A parent that is named twice is one mistake.
@@ -93,7 +92,7 @@ def _find_circles(
     finished: set[str],
     collector: Collector,
 ) -> None:
-    """Walk up from `start` through what is not `finished`; by a stack, as chains may be long."""
+    """Report circles above `start` among blocks not in `finished`, without recursion."""
     path = [start]
     depths = {start: 0}
     waiting = [_known_parents(start, blocks)]
@@ -104,7 +103,7 @@ def _find_circles(
             name = path.pop()
             finished.add(name)
             del depths[name]
-        # On the path from `start`: the walk has come back to it.
+        # The block is on the path from `start`, so there is a circle.
         elif parent in depths:
             circle = path[depths[parent] :]
             names = [shortened(name, 40) for name in circle[:_SHOWN]]
@@ -125,23 +124,23 @@ def _known_parents(name: str, blocks: Mapping[str, Block]) -> Iterator[str]:
             yield parent
 
 
-# What makes a name a pattern; no name of a config has it.
+# Characters that make a name a pattern; no name of a config has them.
 _PATTERN = re.compile(r"[*?\[]")
 
 FilePath = AnyPath
 Configs = tuple[Config, ...]
-"""The configs that a command names, in its order: read once and free of mistakes."""
+"""Configs that a command names, in its order, read once and free of mistakes."""
 
 
 def read_init_config(path: FilePath, folder: Path | None = None) -> Config:
     """Return the defaults with an init_config file applied.
 
     Args:
-        folder: where the user's own modules lie; None: the folder of the recipe, or of the run,
+        folder: Folder of the user's own modules; None for the folder of the recipe, or of the run,
             that the file belongs to.
 
     Raises:
-        SettingsError: the file is missing or has mistakes in it.
+        SettingsError: the file is missing or has mistakes.
     """
     assignments, in_text = parse_assignments(read_text(path, "init config"), str(path))
     collector = Collector()
@@ -153,10 +152,10 @@ def read_init_config(path: FilePath, folder: Path | None = None) -> Config:
 
 
 def modules_folder(init_config: FilePath) -> Path:
-    """Return where the modules of the user's lie that a file of settings names.
+    """Return the folder of the user's modules that a file of settings names.
 
     The file is `configs/init_config.py` of a recipe, or `settings.py` of a run, which has copies of
-    them; or it lies next to them.
+    the modules; otherwise the modules lie next to it.
     """
     folder = Path(init_config).absolute().parent
     if folder.name == "configs":
@@ -172,14 +171,14 @@ def read_run_configs(
     overrides: Iterable[str],
     folder: Path | None = None,
 ) -> Configs:
-    """Return the named configs of a run_configs file, applied onto `initial`, overrides last.
+    """Return configs of a run_configs file, applied onto `initial`, with overrides on top.
 
     Args:
-        folder: as of `read_init_config`.
+        folder: Folder of the user's own modules, as in `read_init_config`.
 
     Raises:
-        SettingsError: names every mistake in the text of the file, in these configs and what they
-            inherit, and in the overrides. The values of other blocks are not checked.
+        SettingsError: there are mistakes in the text of the file, in these configs and their
+            parents, or in the overrides; all are named. The values of other blocks are not checked.
     """
     points = read_points(initial, path, names, [list(overrides)], folder)
     return tuple(chain.from_iterable(points))
@@ -193,22 +192,22 @@ def read_points(
     folder: Path | None = None,
     mistakes: Iterable[Mistake] = (),
 ) -> tuple[Configs, ...]:
-    """Return every named config with the overrides of every point on top, the file read once.
+    """Return every named config with the overrides of every point on top.
 
     Args:
-        names: Names of configs, or patterns of names ('base*'), which stand for the configs that
-            match, in the order of the file, without those named before.
-        points: the overrides of each.
-        folder: as of `read_init_config`.
-        mistakes: Other mistakes of the command, for the same message.
+        names: Names of configs, or patterns of names ('base*'), which stand for all matching
+            configs in the order of the file that were not named before.
+        points: Overrides of each point.
+        folder: Folder of the user's own modules, as in `read_init_config`.
+        mistakes: Other mistakes of the command, to include in the same message.
 
     Returns:
-        For each config in turn a config per point.
+        Configs of each name in turn, one per point.
 
     Raises:
-        SettingsError: as `read_run_configs`, for all points together.
+        SettingsError: as in `read_run_configs`, for all points together.
     """
-    # A single name is a list of characters to Python: a trap for those who write recipes.
+    # Python would iterate over the characters of a single name, an easy mistake in recipes.
     if isinstance(names, str):
         names = [names]
     collector = Collector()
@@ -216,7 +215,7 @@ def read_points(
     layers = _Layers(initial, folder or modules_folder(path), collector)
     try:
         blocks, in_text = parse_blocks(read_text(path, "run configs"), str(path))
-    # Mistakes on the command line are reported even if there is no file to read.
+    # Report mistakes on the command line even if the file cannot be read.
     except SettingsError as error:
         layers.check_overrides(points)
         raise SettingsError([*error.mistakes, *collector.mistakes]) from None
@@ -226,7 +225,7 @@ def read_points(
         configs.append(tuple(layers.resolve(blocks[name], blocks, point) for point in points))
     if not configs:
         layers.check_overrides(points)
-    # A parent that is missing may be what settles a contradiction.
+    # A missing parent may be what would resolve a contradiction.
     if not in_parents:
         for config in chain.from_iterable(configs):
             collector.mistakes += final_mistakes(config)
@@ -240,7 +239,7 @@ def _matching_names(
     path: FilePath,
     collector: Collector,
 ) -> Iterator[str]:
-    """Yield the names of existing configs; note the names and patterns that match none."""
+    """Yield the names of existing configs; report names and patterns without a match."""
     yielded: set[str] = set()
     for name in names:
         matches: Sequence[str] = ()
@@ -262,7 +261,7 @@ def _matching_names(
 
 @dataclass(frozen=True)
 class _Layers:
-    """What lies below and above the blocks of every config of a command."""
+    """The layers below and above the blocks, shared by every config of a command."""
 
     initial: Config
     folder: Path
@@ -279,7 +278,7 @@ class _Layers:
         inherited: list[Assignment] = []
         for name in application_order(block.name, blocks):
             inherited += blocks[name].assignments.values()
-        # Which sections there are follows from the classes that are named, in any layer.
+        # The set of sections depends on the classes that are named in any layer.
         on_top = read_overrides(overrides, initial.catalogue, Collector())
         declared = declared_sections([*inherited, *on_top], self.folder, self.collector)
         catalogue = initial.catalogue.with_sections(declared)
@@ -299,7 +298,7 @@ class _Layers:
         return resolve(header, log, catalogue, block.name)
 
     def check_overrides(self, points: Iterable[Sequence[str]]) -> None:
-        """Note what is wrong with overrides that no config is there for."""
+        """Report mistakes in overrides for which no config exists."""
         for overrides in points:
             self._override_steps(overrides, self.initial.catalogue)
 

@@ -1,9 +1,9 @@
-"""What is wrong in a config, and where: collected, so that one error names every mistake at once.
+"""Mistakes in configs with their locations, collected so that one error names all of them.
 
-Invariant: a mistake reaches the user with the location where it was written, and only once, however
-many of the configs to run share the line. A reader who fixes what one error lists does not meet a
-second one. However many mistakes a file holds, a message lists `MAX_SHOWN` of them and counts the
-rest; the nearest known name is searched for only where it is shown.
+Invariant: a mistake is reported with the location where it was written, and only once, even if
+several configs share the line. Fixing everything that one error lists does not lead to a second
+error. A message lists at most `MAX_SHOWN` mistakes and counts the rest; the nearest known name is
+searched for only for those shown.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from asdf.errors import UsageError
 from asdf.text import closest, lines_and_more, shorten
 
-# More names than these are no help in a message.
+# A longer list of names would not help in a message.
 FEW = 12
 MAX_SHOWN = 30
 
@@ -25,7 +25,7 @@ Advice = Callable[[], str]
 
 @dataclass(frozen=True)
 class Location:
-    """Where a value was written: a line of a file, or something without lines."""
+    """The location of a value: a line of a file, or a source without lines."""
 
     file: str
     line: int | None = None
@@ -37,7 +37,7 @@ class Location:
         return f"{self.file}:{self.line}"
 
     def with_block(self, *, short: bool = False) -> str:
-        """Return the location with its config; short: without the folder of the file."""
+        """Return the location with its config; `short` leaves out the folder of the file."""
         location = str(self)
         if short and self.line is not None:
             location = f"{PurePath(self.file).name}:{self.line}"
@@ -52,11 +52,11 @@ RECIPE_CODE = Location("recipe code")
 
 @dataclass(frozen=True)
 class Mistake:
-    """A location, what is wrong there and what to do; `advice` is worked out when it is shown."""
+    """A location, what is wrong there and a fix; `advice` is computed only when it is shown."""
 
     location: Location
     text: str
-    # Not compared: mistakes of the same text are one, whoever works out its advice.
+    # Not compared, so that mistakes with the same text are one.
     advice: Advice | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
@@ -64,11 +64,11 @@ class Mistake:
 
 
 class Complaint(ValueError):
-    """What is wrong with a value or a name, raised where its location is not known.
+    """A problem with a value or a name, raised where its location is not known.
 
     Attributes:
-        line: the line that is meant, counted from 0 at the value's first line.
-        advice: as of a `Mistake`.
+        line: Line of the problem, counted from 0 at the value's first line.
+        advice: Advice as in a `Mistake`.
     """
 
     def __init__(self, text: str, line: int = 0, advice: Advice | None = None) -> None:
@@ -81,7 +81,7 @@ class Complaint(ValueError):
         return _with_advice(self.text, self.advice)
 
     def at(self, location: Location, about: str = "") -> Mistake:
-        """Return the mistake of this complaint about something that was written at `location`."""
+        """Return this complaint as a mistake at `location`."""
         if self.line and location.line is not None:
             location = Location(location.file, location.line + self.line, location.block)
         text = f"{about}: {self.text}" if about else self.text
@@ -95,16 +95,16 @@ def _with_advice(text: str, advice: Advice | None) -> str:
 
 
 class SettingsError(UsageError):
-    """All mistakes of configs, their files and the overrides: by file and line, each once."""
+    """All mistakes in configs, their files and the overrides, by file and line, each once."""
 
     def __init__(self, mistakes: Iterable[Mistake]) -> None:
-        # Each config of the command that inherits a line has found its mistake again.
+        # Configs of the command that inherit the same line have all reported its mistake.
         unique = list(dict.fromkeys(mistakes))
         files = [mistake.location.file for mistake in unique]
 
         def order(mistake: Mistake) -> tuple[bool, int, int]:
             location = mistake.location
-            # Files in the order in which they were read, then what has no lines: the command line.
+            # Files in the order of reading, then the command line, which has no lines.
             return location.line is None, files.index(location.file), location.line or 0
 
         self.mistakes = tuple(sorted(unique, key=order))
@@ -117,27 +117,27 @@ class SettingsError(UsageError):
         return f"{len(self.mistakes):,} mistakes in the settings:{lines}"
 
 
-# An AttributeError too, so that hasattr() and getattr() with a default work on settings.
+# Also an AttributeError, so that hasattr() and getattr() with a default work on settings.
 class UnknownName(UsageError, AttributeError):
-    """Code read, or assigned to, a setting or section that does not exist."""
+    """Code read or assigned a setting or section that does not exist."""
 
 
 class Collector:
-    """Gathers mistakes, so that the search goes on after the first one."""
+    """Collects mistakes, so that checking continues after the first one."""
 
     def __init__(self) -> None:
         self.mistakes: list[Mistake] = []
 
     def add(self, location: Location, text: str, advice: Advice | None = None) -> None:
-        """Note one mistake."""
+        """Add one mistake."""
         self.mistakes.append(Mistake(location, text, advice))
 
 
 def raise_all(mistakes: Iterable[Mistake]) -> None:
-    """Raise one error that names all of these, if there are any.
+    """Raise one error that names all of these mistakes, if there are any.
 
     Raises:
-        SettingsError: there was at least one mistake.
+        SettingsError: there is at least one mistake.
     """
     mistakes = list(mistakes)
     if mistakes:
@@ -145,7 +145,7 @@ def raise_all(mistakes: Iterable[Mistake]) -> None:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return a clause with the known name nearest to `name`, or with all if they are few."""
+    """Return a clause with the known name closest to `name`, or with all if they are few."""
     names = list(known)
     near = closest(name, names)
     if near:
@@ -156,14 +156,14 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def shortened(text: str, width: int = 60) -> str:
-    """Return `text` on one line of at most `width` characters, for use in a message."""
+    """Return `text` on one line of at most `width` characters, for messages."""
     return shorten(" ".join(text.split()), width)
 
 
 class KnownNames:
-    """Rejects assignment to unknown settings, so that a typo in the code of a recipe raises."""
+    """Rejects assignments to unknown settings, so that a typo in a recipe's code raises."""
 
-    # Hidden from type checkers, which find unknown names by themselves only without it.
+    # Hidden from type checkers, which report unknown names only without it.
     if not TYPE_CHECKING:
 
         def __setattr__(self, name: str, value: Any) -> None:

@@ -1,4 +1,4 @@
-"""`python -m asdf.settings.page`: bring docs/settings.md up to date."""
+"""`python -m asdf.settings.page`: update docs/settings.md."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ This page is made from the code by `python -m asdf.settings.page`.
 
 
 def settings_page() -> str:
-    """Return the text of docs/settings.md: a table for each section."""
+    """Return the text of docs/settings.md, with a table for each section."""
     return f"{_START}\n{markdown_tables()}"
 
 

@@ -1,7 +1,7 @@
-"""What `front_end.trained_parts` and `lora.targets` may name: words, ranges of layers, patterns.
+"""Values of `front_end.trained_parts` and `lora.targets`: words, ranges of layers, patterns.
 
-Invariant: a text is one of these three at first sight, so that a slip of the pen is found before a
-network exists. Whether a network has such a part is known when it is built.
+Invariant: the text alone shows which of these three it is, so mistakes are found before a network
+exists. Whether a network has such a part is checked when it is built.
 """
 
 from __future__ import annotations
@@ -12,35 +12,35 @@ from dataclasses import dataclass
 from asdf.settings.mistakes import Complaint, nearest, shortened
 
 PARTS = ("convolutions", "projection", "positions", "layers", "norms", "biases", "masks")
-"""The words of `front_end.trained_parts`."""
+"""Words that `front_end.trained_parts` may contain."""
 
 TARGETS = ("attention", "feed_forward")
-"""The words of `lora.targets`."""
+"""Words that `lora.targets` may contain."""
 
 _RANGE = re.compile(r"layers:(?P<first>\d{1,5})(?P<dash>-(?P<last>\d{1,5})?)?", re.ASCII)
 
 
 @dataclass(frozen=True)
 class LayerRange:
-    """Encoder layers, counted from 1 as in `front_end.layer`; up to the last one if `last` is None.
+    """A range of encoder layers, counted from 1 as in `front_end.layer`, both ends included.
 
-    The end is included.
+    If `last` is None, the range extends to the last layer.
     """
 
     first: int
     last: int | None
 
     def indices(self, layers: int) -> range:
-        """Return the layers' indices, from 0, in an encoder of `layers` layers."""
+        """Return the layers' indices, from 0, in an encoder with `layers` layers."""
         last = layers if self.last is None else self.last
         return range(self.first - 1, last)
 
 
 def read_layer_range(text: str) -> LayerRange | None:
-    """Return what 'layers', 'layers:3', 'layers:1-12' or 'layers:13-' means; None for other texts.
+    """Parse 'layers', 'layers:3', 'layers:1-12' or 'layers:13-'; None for other texts.
 
     Raises:
-        Complaint: there are no such layers.
+        Complaint: no layers can match the range.
     """
     if text == "layers":
         return LayerRange(1, None)
@@ -59,7 +59,7 @@ def read_layer_range(text: str) -> LayerRange | None:
 
 
 def is_pattern(text: str) -> bool:
-    """Return whether a text is a pattern of parameter names, and no word."""
+    """Return whether a text is a pattern of parameter names rather than a word."""
     return any(character in text for character in "*?[.")
 
 
@@ -67,7 +67,7 @@ def check_parts(parts: tuple[str, ...]) -> None:
     """Check the values of `front_end.trained_parts`.
 
     Raises:
-        Complaint: one is neither a part, nor a range of layers, nor a pattern.
+        Complaint: a value is neither a part, nor a range of layers, nor a pattern.
     """
     if not parts:
         raise Complaint("names no part; write front_end.frozen = True for a front end that rests")
@@ -80,7 +80,7 @@ def check_targets(targets: tuple[str, ...]) -> None:
     """Check the values of `lora.targets`.
 
     Raises:
-        Complaint: one is neither a kind of linear maps nor a pattern.
+        Complaint: a value is neither a kind of linear map nor a pattern.
     """
     if not targets:
         raise Complaint("names no linear maps; write lora.rank = 0 for none")

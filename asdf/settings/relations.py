@@ -1,8 +1,7 @@
-"""Whether the settings fit each other, once all layers are applied.
+"""Checks of settings against each other, once all layers are applied.
 
-Invariant: only values that some config really ends up with are compared. A layer in between may
-well be contradictory, as a later one may put it right. Each rule takes the sections that it
-compares.
+Invariant: only the final values of a config are compared, since a later layer may resolve a
+contradiction in an earlier one. Each rule takes only the sections that it compares.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class Contradiction(NamedTuple):
 
 
 _ENABLED = "localisation.enabled"
-# Of the project's back ends those without frames; their classes know it as well, but to ask them
+# The project's back ends without a time axis; their classes know this as well, but importing them
 # would import torch.
 _WITHOUT_TIME = (
     *("aasist", "aasist_l", "sls", "mlp", "classes"),
@@ -73,7 +72,7 @@ _NETWORKS_WITHOUT_TIME = (
 )
 THAT_KEEP_TIME = ", ".join(name for name in BACK_ENDS if name not in _WITHOUT_TIME)
 
-# The first of each two may not be above the second.
+# In each pair, the first setting may not exceed the second.
 ORDERED = (
     ("rawboost.minF", "rawboost.maxF"),
     ("rawboost.minBW", "rawboost.maxBW"),
@@ -98,14 +97,14 @@ ORDERED = (
     ("recipe.start_stage", "recipe.end_stage"),
 )
 
-# What each part of the augmentation chain takes its material from.
+# Source of the material of each part of the augmentation chain.
 CHAIN_NEEDS = {
     "noise": "noise_folders",
     "reverberation": "reverberation_folders",
     "codec": "codecs",
 }
-# Networks whose ends settings choose, and those that have no front end; their classes know it as
-# well.
+# Networks whose front end and back end are settings, and networks without a front end; their
+# classes know this as well.
 COMPOSED = "asdf.networks.ComposedDetector"
 _OF_ANY_BACK_END = (COMPOSED, "asdf.networks.CosinePairNetwork", "asdf.networks.MLPPairNetwork")
 WITHOUT_FRONT_END = (
@@ -114,8 +113,8 @@ WITHOUT_FRONT_END = (
     "asdf.networks.RawGAT_ST",
     "asdf.networks.RawNet2",
 )
-# Networks and back ends that take clips of `back_end.sls_samples` alone. Their classes know it as
-# well, but to ask them would import torch, for which --list and --explain do not wait.
+# Networks and back ends that only take clips of `back_end.sls_samples`. Their classes know this as
+# well, but importing them would import torch, which slows down --list and --explain.
 OF_ONE_LENGTH = ("asdf.networks.SSL_SLS", "asdf.networks.SLSBackEnd")
 
 
@@ -139,8 +138,8 @@ def contradictions(sections: Sections) -> Iterator[Contradiction]:
     if computing.cuda_graphs is True:
         yield from _of_graphs(computing, front_end, sections.lora, sections.prompt)
     yield from _of_chain(sections.augmentation)
-    # The label of a frame is that of the samples in it. What moves speech in time, so that this
-    # would no longer be known, is refused, in scoring as well.
+    # The label of a frame comes from the samples in it. Augmentation that moves speech in time
+    # would make it unknown and is refused, in scoring as well.
     if has_frames and network.max_cut_proportion:
         relation = "cuts the last frames of recordings off, and contradicts"
         yield Contradiction("network.max_cut_proportion", relation, _ENABLED)
@@ -148,14 +147,14 @@ def contradictions(sections: Sections) -> Iterator[Contradiction]:
         relation = "cuts parts out of recordings, so that frames would be at other times, against"
         yield Contradiction("sad.mode", relation, _ENABLED)
     yield from _of_audio(sections)
-    # What only training minds does not keep a command that only scores from running.
+    # Rules about training do not stop a command that only scores.
     if not sections.recipe.execute_stage(1):
         return
     yield from _of_training(sections)
 
 
 def _of_training(sections: Sections) -> Iterator[Contradiction]:
-    """Yield what contradicts each other in training alone."""
+    """Yield contradictions that concern training alone."""
     network = sections.network
     computing = sections.computing
     front_end = sections.front_end
@@ -192,7 +191,7 @@ def _of_training(sections: Sections) -> Iterator[Contradiction]:
 
 
 def _of_audio(sections: Sections) -> Iterator[Contradiction]:
-    """Yield what is made for 16 kHz, or for one channel, and is to hear something else."""
+    """Yield settings that require 16 kHz or mono audio but would get other audio."""
     audio = sections.audio
     trains = sections.recipe.execute_stage(1)
     has_vocoders = trains and bool(sections.vocoding.vocoders)
@@ -227,7 +226,7 @@ def _of_lengths(
     augmentation: Augmentation,
     has_frames: bool,
 ) -> Iterator[Contradiction]:
-    """Yield what minibatches of recordings of varying length cannot be combined with."""
+    """Yield settings that minibatches of varying length cannot be combined with."""
     takes_one = "is for clips of one length and contradicts"
     contradicting = {
         "network.global_minibatch_size": network.global_minibatch_size is not None,
@@ -253,7 +252,7 @@ def _of_chain(augmentation: Augmentation) -> Iterator[Contradiction]:
 def _of_trained_frames(
     network: Network, back_end: BackEnd, augmentation: Augmentation
 ) -> Iterator[Contradiction]:
-    """Yield what contradicts `localisation.enabled` in training."""
+    """Yield contradictions of `localisation.enabled` in training."""
     reason = f"keeps no frames that could be judged one by one ({THAT_KEEP_TIME} do)"
     if network.network_class in _NETWORKS_WITHOUT_TIME:
         relation = f"{reason[:-1]}, behind asdf.networks.ComposedDetector), and contradicts"
@@ -294,7 +293,7 @@ def _of_computing(computing: Computing, front_end: FrontEnd) -> Iterator[Contrad
 def _of_tuning(
     front_end: FrontEnd, adapter: Adapter, lora: Lora, network: Network
 ) -> Iterator[Contradiction]:
-    """Yield what contradicts the choice of what is trained of the front end."""
+    """Yield contradictions among the settings for the trained parts of the front end."""
     frozen = "front_end.frozen"
     relation = "trains nothing of the front end and contradicts"
     if front_end.frozen and front_end.trained_parts is not None:
@@ -332,7 +331,7 @@ def _of_compiling(computing: Computing, front_end: FrontEnd, lora: Lora) -> Iter
 
 
 def _of_sharding(computing: Computing, front_end: FrontEnd) -> Iterator[Contradiction]:
-    """Yield what a network that is divided over the processes cannot be trained with."""
+    """Yield settings that a network sharded over the processes cannot be trained with."""
     shard = "computing.shard_network"
     if computing.compile:
         relation = "gathers each layer just before it is computed and cannot be combined with"
@@ -368,7 +367,7 @@ def _of_sharding(computing: Computing, front_end: FrontEnd) -> Iterator[Contradi
 def _of_graphs(
     computing: Computing, front_end: FrontEnd, lora: Lora, prompt: Prompt
 ) -> Iterator[Contradiction]:
-    """Yield what the passes over a minibatch cannot be captured with."""
+    """Yield settings that prevent the passes over a minibatch from being captured."""
     graphs = "computing.cuda_graphs"
     if computing.compile:
         relation = "captures the network's operations, not the compiled ones of"
@@ -381,7 +380,7 @@ def _of_graphs(
         if getattr(front_end, name):
             relation = "repeats the same operations in each step, which vary with"
             yield Contradiction(graphs, relation, f"front_end.{name}")
-    # What is recomputed draws as before from a state of which a graph has no copy.
+    # Recomputed layers restore a random state that a graph does not capture.
     relation = "cannot recompute layers that draw random numbers, as they do with"
     if front_end.gradient_checkpointing and front_end.dropout:
         yield Contradiction(graphs, relation, "front_end.dropout")
@@ -408,7 +407,7 @@ def _of_sources(
 def _of_distillation(
     distillation: Distillation, computing: Computing, front_end: FrontEnd
 ) -> Iterator[Contradiction]:
-    """Yield what contradicts `distillation.teacher`, which hears the waveforms of each step."""
+    """Yield contradictions of `distillation.teacher`, which hears the waveforms of each step."""
     teacher = "distillation.teacher"
     relation = "leaves no waveforms for the teacher to hear, and contradicts"
     if front_end.cache_features:
@@ -434,7 +433,7 @@ def _of_scores(network: Network, loss: Loss) -> Iterator[Contradiction]:
 
 
 def _of_ends(network: Network, front_end: FrontEnd, back_end: BackEnd) -> Iterator[Contradiction]:
-    """Yield a front end or a back end that the network's class would not take."""
+    """Yield a front end or a back end that the network's class does not accept."""
     network_class = network.network_class
     if network_class in WITHOUT_FRONT_END and front_end.front_end_class is not None:
         relation = "has no front end, and so cannot have that of"
@@ -455,7 +454,7 @@ def _of_caching(
     augmentation: Augmentation,
     vocoding: Vocoding,
 ) -> Iterator[Contradiction]:
-    """Yield what makes the front end's features of an utterance change between epochs."""
+    """Yield settings that change the front end's features of an utterance between epochs."""
     cache = "front_end.cache_features"
     no_learning = "needs a front end that never learns"
     no_augmentation = "needs clips without augmentation"

@@ -1,10 +1,10 @@
-"""The settings of a run: one object in the process, read wherever a recipe needs it.
+"""The settings of a run: one object per process, readable anywhere in a recipe.
 
-Invariant: outside a turn of `apply_each` the settings are what init_config.py made them, however
-the turn ended; a mistake in any config to come is found before the first one is applied. The
-sections stay the same objects throughout, so that a reference that a recipe holds stays valid.
-Rooms below the recipes never read this object: they get `snapshot()`, as a spawned process would
-see only defaults.
+Invariant: outside an iteration of `apply_each`, the settings are those of init_config.py, however
+the iteration ended; mistakes in any config are found before the first one is applied. The sections
+stay the same objects throughout, so a recipe's reference to one stays valid. Rooms below the
+recipes never read this object: they get `snapshot()`, since a spawned process would see only
+defaults.
 """
 
 from __future__ import annotations
@@ -57,15 +57,14 @@ from asdf.settings.value_checks import check_value
 class Settings:
     """The settings: `Settings(init_config)` once, then `Settings().network.max_epochs` anywhere.
 
-    Without any earlier path `Settings()` holds the defaults; a later call with a path starts afresh
+    Without an earlier path, `Settings()` holds the defaults; a later call with a path starts afresh
     from that file.
 
     Args:
-        folder: where the user's own modules lie, as of `read_init_config`.
+        folder: Folder of the user's own modules, as in `read_init_config`.
 
     Raises:
-        SettingsError: the file is missing, or has mistakes in it (all of them are named); nothing
-            is changed then.
+        SettingsError: the file is missing or has mistakes, which are all named; nothing is changed.
 
     Examples:
         >>> from asdf.settings import Settings
@@ -108,7 +107,7 @@ class Settings:
     ) -> Settings:
         settings = cls._instance
         if settings is None:
-            # The first call in a process makes the object, with the defaults.
+            # The first call in a process creates the object, with the defaults.
             settings = super().__new__(cls)
             for name, kind in section_types().items():
                 settings._set(name, kind())
@@ -129,11 +128,11 @@ class Settings:
         names: Iterable[str],
         overrides: Iterable[str] = (),
     ) -> Configs:
-        """Read and check the named configs of a file, over init_config and below the overrides.
+        """Read and check the named configs of a file, above init_config and below the overrides.
 
         Raises:
-            SettingsError: names every mistake in these configs, in what they inherit and in the
-                overrides, each once.
+            SettingsError: there are mistakes in these configs, their parents or the overrides; each
+                is named once.
         """
         return read_run_configs(self._initial, run_configs, names, overrides, self._folder)
 
@@ -144,27 +143,27 @@ class Settings:
         points: Sequence[Sequence[str]],
         mistakes: Iterable[Mistake] = (),
     ) -> tuple[Configs, ...]:
-        """Read the named configs once for each point, that is with its overrides on top.
+        """Read the named configs once for each point, with its overrides on top.
 
         Args:
-            names: Names of configs, or patterns of them ('base*').
-            mistakes: Other mistakes of the command, for the same message.
+            names: Names of configs, or patterns of names ('base*').
+            mistakes: Other mistakes of the command, to include in the same message.
 
         Returns:
-            For each config in turn a config per point.
+            Configs of each name in turn, one per point.
 
         Raises:
-            SettingsError: names every mistake, each once.
+            SettingsError: there are mistakes; each is named once.
         """
         return read_points(self._initial, run_configs, names, points, self._folder, mistakes)
 
     def apply_each(self, configs: Configs) -> Generator[str, None, None]:
-        """Apply one config per turn of the loop; after it the settings are init_config.py's again.
+        """Apply one config per iteration; afterwards the settings are init_config.py's again.
 
         Yields:
-            The settings of the config and where each is written, as a text for the log.
+            Settings of the config and the origin of each, as a text for the log.
         """
-        # Two loops may overlap: each knows by its own object whether it is the one in force.
+        # Two loops may overlap: each checks by its own object whether it is the active one.
         turn = object()
         try:
             for config in configs:
@@ -172,7 +171,7 @@ class Settings:
                 self._apply(config)
                 yield explaining.account(config)
         finally:
-            # A loop that was left may be closed late, when another one or init_config is in force.
+            # An abandoned loop may be closed late, when another one or init_config is active.
             if self._turn is turn:
                 self._start(self._initial)
 
@@ -182,39 +181,39 @@ class Settings:
         names: Iterable[str],
         overrides: Iterable[str] = (),
     ) -> Generator[str, None, None]:
-        """Read, check and apply configs: `read_configs`, at once, then `apply_each`.
+        """Read, check and apply configs: `read_configs`, immediately, then `apply_each`.
 
         Raises:
-            SettingsError: as `read_configs`, before the first turn.
+            SettingsError: as in `read_configs`, before the first iteration.
         """
-        # Not a generator itself: mistakes are raised at the call, before the first turn.
+        # Not a generator itself, so that mistakes are raised at the call.
         return self.apply_each(self.read_configs(run_configs, names, overrides))
 
     def snapshot(self) -> Sections:
-        """Return a plain copy of the settings as they are now, with what the recipe's code has set.
+        """Return a plain copy of the current settings, including those that the recipe's code set.
 
         Raises:
-            SettingsError: a value set in code does not fit, a path needs a variable that is not
-                set, or two settings contradict each other.
+            SettingsError: a value set in code does not fit, a path needs an unset variable, or two
+                settings contradict each other.
         """
         return self._checked().sections()
 
     def explain(self, what: str | None = None) -> str:
-        """Return where the values of a setting or section (None: of all) come from.
+        """Return the origin of the values of a setting or section; None for all settings.
 
         Raises:
-            SettingsError: there is no such setting or section.
+            SettingsError: the setting or section does not exist.
         """
         return explaining.explain(self._current(), what or "")
 
     def save(self, path: FilePath) -> None:
-        """Write the settings as they are now to a file that `Settings(path)` reads to equal values.
+        """Write the current settings to a file that `Settings(path)` reads to equal values.
 
         Raises:
-            SettingsError: as `snapshot`.
+            SettingsError: as in `snapshot`.
             AsdfError: the file cannot be written.
         """
-        # Imported here: reading settings needs nothing of the rooms for output.
+        # Imported here, since reading settings does not need the rooms for output.
         from asdf.runs.files import write_text
 
         write_text(path, explaining.render_snapshot(self._checked()))
@@ -235,7 +234,7 @@ class Settings:
         return config
 
     def _current(self) -> Config:
-        """Return what is applied, with what the recipe's code has assigned since as a top layer."""
+        """Return the active config, with later assignments of the recipe's code as a top layer."""
         applied = self._applied
         collector = Collector()
         log = list(applied.log)
@@ -243,7 +242,7 @@ class Settings:
         for name, known in applied.catalogue.settings.items():
             value = attrgetter(name)(self)
             before = applied.values[name]
-            # 1 == True: a change of the type is a change as well.
+            # 1 == True, so a change of type is also compared.
             if value != before or type(value) is not type(before):
                 try:
                     log.append(Step(name, check_value(known, value), RECIPE_CODE))
@@ -254,14 +253,14 @@ class Settings:
                 unchanged[name] = value
         raise_all(collector.mistakes)
         current = resolve(applied.header, log, applied.catalogue, applied.name)
-        # Expanded when the config was read: a variable that has changed since moves no path.
+        # Paths were expanded when the config was read, so later changes of variables do not count.
         return replace(current, values={**current.values, **unchanged})
 
     def _set(self, name: str, value: Any) -> None:
-        # Around `__setattr__` below, which refuses a user's assignment to a section.
+        # Bypass `__setattr__` below, which rejects a user's assignment to a section.
         object.__setattr__(self, name, value)
 
-    # Hidden from type checkers, which find unknown names by themselves only without them.
+    # Hidden from type checkers, which report unknown names only without them.
     if not TYPE_CHECKING:
 
         def __setattr__(self, name: str, value: Any) -> NoReturn:

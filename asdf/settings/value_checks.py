@@ -1,8 +1,8 @@
-"""Whether a value fits its setting, and the types of settings in words.
+"""Checks of values against their settings, and descriptions of types in words.
 
-Invariant: everything that a single value is compared with is written in `sections`, as its type
-or its metadata; what relates two settings is in `relations.py`. A value comes back in the one form
-that the code below relies on: a tuple for a list, a float for an int where the setting is a float.
+Invariant: every check of a single value is declared in `sections`, as its type or its metadata;
+relations between settings are in `relations.py`. A value is returned in one form that later code
+can rely on: a tuple for a list, a float for an int if the setting is a float.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from asdf.settings.mistakes import Complaint, shortened
 from asdf.settings.part_names import check_parts, check_targets
 from asdf.text import closest
 
-# In the singular and in the plural.
+# Singular and plural.
 _WORDS = {
     bool: ("True or False", "True or False"),
     int: ("a whole number", "whole numbers"),
@@ -71,7 +71,7 @@ def _alternatives(annotation: Any, *, plural: bool) -> list[str]:
         if arguments[-1] is Ellipsis:
             return [f"a tuple of {elements}"]
         return [f"a tuple of {len(arguments)} {elements}"]
-    # A union: each member in its own words.
+    # A union: describe each member.
     words = []
     for member in arguments:
         words += _alternatives(member, plural=plural)
@@ -91,7 +91,7 @@ def check_value(known: Known, value: Any) -> Any:
     """Return `value` in the form of its setting.
 
     Raises:
-        Complaint: the value is of another type, out of its range, or fails the setting's `check`.
+        Complaint: the value has the wrong type, is out of range, or fails the setting's `check`.
     """
     fitted = _fit(known.annotation, value)
     for number in fitted if isinstance(fitted, tuple) else (fitted,):
@@ -115,7 +115,7 @@ def _fit(annotation: Any, value: Any) -> Any:
         return _fit_tuple(annotation, value)
     if get_origin(annotation) is Literal:
         return _fit_choice(annotation, value)
-    # A float setting takes 3; an int setting does not take 3.0, which may be a slip.
+    # A float setting accepts 3; an int setting rejects 3.0, which may be a mistake.
     if annotation is float and _is(value, int):
         try:
             return float(value)
@@ -129,7 +129,7 @@ def _fit(annotation: Any, value: Any) -> Any:
 
 
 def _is(value: Any, kind: Any) -> bool:
-    """Whether `value` is of this kind; in Python True is an int, in a config it is not."""
+    """Whether `value` is of this kind; unlike in Python, True is not an int."""
     if isinstance(value, bool):
         return kind is bool
     return isinstance(value, kind)
@@ -145,7 +145,7 @@ def _wrong_kind(annotation: Any, value: Any, hint: str = "") -> Complaint:
 def _fit_choice(annotation: Any, value: Any) -> Any:
     choices = get_args(annotation)
     for choice in choices:
-        # 1 == True: the type has to be the same as well.
+        # 1 == True, so the type must be equal as well.
         if value == choice and type(value) is type(choice):
             return value
     problem = f"expected {describe(annotation)}"
@@ -158,7 +158,7 @@ def _fit_choice(annotation: Any, value: Any) -> Any:
 
 def _fit_union(annotation: Any, value: Any) -> Any:
     members = get_args(annotation)
-    # The first that fits: the members of a type exclude each other.
+    # Use the first that fits, since the members of a union exclude each other.
     for member in members:
         try:
             return _fit(member, value)
@@ -168,8 +168,8 @@ def _fit_union(annotation: Any, value: Any) -> Any:
     member = others[0]
     is_tuple = get_origin(member) is tuple
     if len(others) == 1 and (is_tuple or (isinstance(member, type) and _is(value, member))):
-        # Its own complaint says more than "expected this or None"; a tuple's names the element
-        # that does not fit.
+        # Its own complaint is clearer than "expected this or None"; a tuple's names the unsuitable
+        # element.
         _fit(member, value)
     hints = [_hint(member, value) for member in others]
     raise _wrong_kind(annotation, value, next(filter(None, hints), ""))
@@ -183,12 +183,12 @@ def _fit_tuple(annotation: Any, value: Any) -> tuple[Any, ...]:
         with suppress(Complaint):
             if of_any_length:
                 _fit(kinds[0], value)
-                # (0) is a number in brackets: a trap that everyone falls into once.
+                # (0) is a number in brackets, a common mistake.
                 hint = f"; a tuple of one value is written ({shortened(repr(value))},)"
         raise _wrong_kind(annotation, value, hint)
     if of_any_length:
         kinds = (kinds[0],) * len(value)
-    # Only a tuple of a fixed length gets here with another one.
+    # Only a tuple of fixed length reaches this line with another length.
     if len(kinds) != len(value):
         raise Complaint(f"expected {describe(annotation)}, not {len(value)}")
     fitted = []
@@ -259,7 +259,7 @@ def _check_path(value: str | tuple[str, ...]) -> None:
     for path in _texts_in(value):
         if not path.strip():
             raise Complaint("the path is empty; the current folder is written '.'")
-        # Surrogates are bytes that are no UTF-8.
+        # Surrogates are bytes that are not UTF-8.
         if "\0" in path or any("\ud800" <= character <= "\udfff" for character in path):
             raise Complaint("the path holds a character that no file name can have")
 

@@ -1,6 +1,6 @@
-"""What `front_end.weights` may name: a bundle of torchaudio, or a file or folder.
+"""Values of `front_end.weights`: a bundle of torchaudio, or a file or folder.
 
-Names of the hub are known to `asdf.hub`.
+Names on the hub are handled by `asdf.hub`.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ _HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*", re.ASCII)
 
 
 def missing_weights(path: Path) -> str:
-    """Say what to do where `front_end.weights` is to be read from `path`, and nothing is there.
+    """Return advice for a `front_end.weights` whose `path` does not exist.
 
-    A model's name on the Hugging Face hub, such as facebook/wav2vec2-xls-r-300m, is most often the
-    reason.
+    The usual reason is a name of a model on the Hugging Face hub, such as
+    facebook/wav2vec2-xls-r-300m.
     """
     reason = f"there is no file {path}: check front_end.weights."
     name = f"{path.parent.name}/{path.name}"
-    # Such a path is of a file that is missing, not the name of a model.
+    # Such a path means a missing file, not the name of a model.
     if path.suffix in _CHECKPOINTS or path.parent.exists() or not _HUB_NAME.fullmatch(name):
         return reason
     return (

@@ -1,5 +1,5 @@
-"""Results as tables: columns that say what they are, and renderers that know no kind of result.
+"""Results as tables: columns that describe their values, and renderers for any kind of result.
 
-Invariant: a kind of result is a list of columns, and an output is a renderer. Neither knows the
-other, so a new column is in every output, and a new output has every kind.
+Invariant: a kind of result is a list of columns, and an output format is a renderer. Neither knows
+the other, so every format shows a new column, and a new format shows every kind of result.
 """

@@ -23,19 +23,19 @@ _ESCAPED = {character: f"\\{character}" for character in "&%$#_{}"} | {
     ">": r"\textgreater{}",
     "…": r"\ldots{}",
 }
-# The text width of article in 10 points, the narrowest page that a table has to fit.
+# Text width of the class article at 10 points, the narrowest page that a table must fit.
 _WIDTH_PT = 340
 _GAP_PT = 12.1
-# How much wider a bold number is.
+# Extra width of a bold number.
 _BOLD_PT = 5.0
 _NO_MARKUP = str.maketrans("", "", "\\{}")
-# Each kind counts as its widest letter in Computer Modern: too wide is safe, too narrow is not.
+# Each kind counts as its widest letter in Computer Modern, which overestimates the width.
 _WIDE = "mwMW@%—…"
 _NARROW = "ijlt.,;:'|!()[] -"
 
 
 def as_latex(table: Table) -> str:
-    """Return a table as `tabular`s, with the intervals over trials in brackets behind values."""
+    """Return a table as one or more `tabular`, with intervals over trials in brackets."""
     columns = []
     for column, values in table.columns:
         if column.in_papers:
@@ -49,7 +49,7 @@ def _cell(column: Column, value: Value) -> str:
     if value.text is not None:
         return latex_text(value.text)
     text = column.format(value.number, paper=True, absent="--")
-    # What stands behind the value stays light, so that bold is the value alone.
+    # Only the value is bold, not its interval or mark.
     if value.is_best:
         text = f"\\textbf{{{text}}}"
     bounds = value.intervals.get("trials")
@@ -61,12 +61,12 @@ def _cell(column: Column, value: Value) -> str:
 
 
 def latex_text(text: str) -> str:
-    """Return `text` with every character escaped that LaTeX would take for a command."""
+    """Return `text` with the special characters of LaTeX escaped."""
     return "".join(_ESCAPED.get(character, character) for character in text)
 
 
 def _tabulars(names: Sequence[str], columns: Sequence[Sequence[str]], notes: Sequence[str]) -> str:
-    """Return as many `tabular` as the columns need, the names in each, and the notes below."""
+    """Return as many `tabular` as the columns need, each with the row names, and the notes."""
     widths = list(map(_column_width, columns))
     room = _WIDTH_PT - _column_width(names)
     parts = []
@@ -75,7 +75,7 @@ def _tabulars(names: Sequence[str], columns: Sequence[Sequence[str]], notes: Seq
         shown += [columns[index] for index in group]
         head, *body = rows_of(shown)
         alignment = "l" + "r" * (len(head) - 1)
-        # \noindent: the indent of a paragraph would push a full table over the margin.
+        # \noindent: a paragraph's indent would push a full table over the margin.
         lines = [f"\\noindent\\begin{{tabular}}{{{alignment}}}", "\\toprule"]
         lines += [_latex_row(head), "\\midrule", *map(_latex_row, body)]
         parts.append("\n".join([*lines, "\\bottomrule", "\\end{tabular}"]))
@@ -89,10 +89,10 @@ def _latex_row(cells: Sequence[str]) -> str:
 
 
 def _column_width(column: Sequence[str]) -> float:
-    """Return the width of a column at most, in points of a 10 point font, with its gap."""
+    """Return the maximum width of a column, in points at a 10-point font, with its gap."""
     widths = []
     for cell in column:
-        # A wide character stands for each command such as \ldots{}.
+        # Count each command such as \ldots{} as one wide character.
         visible = re.sub(r"\\[a-z]+\{\}", "m", cell.replace("\\textbf", ""))
         width = sum(map(_character_width, visible.translate(_NO_MARKUP)))
         widths.append(width + _BOLD_PT if "\\textbf" in cell else width)

@@ -1,4 +1,4 @@
-"""Tables for spreadsheets: CSV with all digits, in which no text is a formula."""
+"""Tables for spreadsheets: CSV with all digits and no formulas."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ def as_csv(
     *,
     has_head: bool = True,
 ) -> str:
-    """Return a row for each record; a key that it lacks, or whose value is None, is empty.
+    """Return a row for each record; a missing key or a value of None gives an empty cell.
 
     Args:
-        keys: Keys of the columns, in their order.
-        has_head: Whether the keys are the first row.
+        keys: Keys of the columns, in order.
+        has_head: Whether the first row holds the keys.
     """
     text = io.StringIO()
     writer = csv.DictWriter(text, keys, lineterminator="\n")
@@ -29,7 +29,7 @@ def as_csv(
     for record in records:
         row = {}
         for key, value in record.items():
-            # Names come from files: none of them may be a formula.
+            # Names come from files and must not be read as formulas.
             row[key] = csv_text(value) if isinstance(value, str) else value
         writer.writerow(row)
     return text.getvalue()

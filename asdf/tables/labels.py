@@ -1,6 +1,6 @@
-"""Names of systems: short enough for a table, and no two alike.
+"""Labels of systems: short enough for a table, and distinct.
 
-Invariant: whatever is left out of a name, names that differ stay different.
+Invariant: names that differ get labels that differ.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from asdf.text import numbered, shorten
 
 _SEPARATORS = "-_./ "
-# How much longer than requested a label may be, rather than get a number.
+# Characters by which a label may exceed the requested length before it gets a number.
 _MORE_ROOM = 16
 _NUMBER_ROOM = len(" #99")
 
@@ -19,15 +19,16 @@ _NUMBER_ROOM = len(" #99")
 def labels_of(names: Sequence[str], max_length: int) -> list[str]:
     """Return names for a table or a legend.
 
-    Names longer than `max_length` are reduced to the parts in which they differ, at separators, and
-    cut in the middle. Labels that are alike even where they may be a little longer get numbers.
+    Names longer than `max_length` are reduced to the parts in which they differ, split at
+    separators, and cut in the middle. Labels that remain equal after a few more characters get
+    numbers.
     """
     different = len(set(names))
     short = _without_common_parts(names, max_length)
-    # Without their common parts, two names may have become alike.
+    # Without their common parts, two names may have become equal.
     if len(set(short.values())) < different:
         short = _by_themselves(names)
-    # Rather a little longer than a number, which says nothing about the system.
+    # A slightly longer label beats a number, which says nothing about the system.
     for length in range(max_length, max_length + _MORE_ROOM, 4):
         labels = [shorten(short[name], length) for name in names]
         if len(set(labels)) == different:
@@ -37,7 +38,7 @@ def labels_of(names: Sequence[str], max_length: int) -> list[str]:
 
 
 def differing_parts(names: Sequence[Sequence[str]]) -> list[Sequence[str]]:
-    """Return names in parts without what all share; each keeps one part at least."""
+    """Return names, given in parts, without their common parts; each keeps at least one part."""
     shorter = _without_common_ends(names)
     if len(set(map(len, shorter))) > 1:
         return shorter
@@ -47,7 +48,7 @@ def differing_parts(names: Sequence[Sequence[str]]) -> list[Sequence[str]]:
             continue
         for name, parts in zip(shorter, differing, strict=True):
             parts.append(name[index])
-    # Equal names have no part that differs, and stay whole.
+    # Equal names have no differing part and stay whole.
     return list(differing) if differing[0] else shorter
 
 
@@ -56,13 +57,13 @@ def _by_themselves(names: Sequence[str]) -> dict[str, str]:
 
 
 def _without_common_parts(names: Sequence[str], max_length: int) -> dict[str, str]:
-    """Return name -> label: long names without what they share with all, or all long ones."""
+    """Return each name's label: long names, or all names, without the parts that they share."""
     short = _by_themselves(names)
     long = [name for name in names if len(name) > max_length]
     # A single long name has nothing in common with another: it is cut.
     if len(set(long)) < 2:
         return short
-    # Next to whole short names, what is left of long ones would be read as another kind of name.
+    # Next to whole short names, a part of a long name would look like another kind of name.
     tokens = list(map(_tokens, names))
     share_an_end = _part_is_equal(tokens, 0) or _part_is_equal(tokens, -1)
     reduced = names if share_an_end else long
@@ -74,7 +75,7 @@ def _without_common_parts(names: Sequence[str], max_length: int) -> dict[str, st
 
 
 def _without_common_ends(names: Sequence[Sequence[str]]) -> list[Sequence[str]]:
-    """Return the names without the parts that all begin or end with; each keeps one at least."""
+    """Return the names without common parts at either end; each keeps at least one part."""
     shortest = min(map(len, names))
     removable = shortest - 1
     first = 0
@@ -92,9 +93,9 @@ def _part_is_equal(names: Sequence[Sequence[str]], index: int) -> bool:
 
 
 def _tokens(name: str) -> list[str]:
-    """Return the name in pieces that end with a separator: 'net-', 'seed3 ', 'lr1e-4-', 'epoch.4'.
+    """Return the name split after separators: 'net-', 'seed3 ', 'lr1e-4-', 'epoch.4'.
 
-    A number by itself belongs to the word before it: in 'lr1e-4' and 'lr1e-5', the parts '4' and
-    '5' alone would say too little.
+    A number stays with the word before it: in 'lr1e-4' and 'lr1e-5', the parts '4' and '5' alone
+    would say too little.
     """
     return re.split(r"(?<=[-_./ ])(?=[^-_./ ])(?!\d+(?:[-_./ ]|$))", name)

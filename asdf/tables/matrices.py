@@ -1,7 +1,7 @@
-"""A matrix described once: numbers in cells that are the darker the higher, as SVG or for papers.
+"""A heat map: numbers in cells, darker for higher values, as SVG or for papers.
 
-Invariant: each cell says its number in words too, and the description names all of them, so nothing
-depends on a colour alone.
+Invariant: each cell also states its number as text, and the description lists all numbers, so that
+colour is never the only information.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from asdf.text import shorten
 _LABEL = 16
 _CELL = 34
 _MARGIN = 130
-# White numbers are read on colours beyond this share of the darkest one.
+# Above this share of the darkest colour, numbers are white.
 _DARK = 0.6
 
 
 @dataclass(frozen=True)
 class Matrix:
-    """Cells with their numbers.
+    """A matrix of numbers with the text of each cell.
 
     Attributes:
-        values: (rows, columns), what the colours show; NaN where there is nothing.
-        texts: Text of each cell, row by row; '' for none.
-        highest: Value of the darkest colour; that of the palest is 0.
-        scale: Words of the scale of colours.
+        values: Values that the colours show, (rows, columns); NaN for an empty cell.
+        texts: Text of each cell, row by row; '' for an empty cell.
+        highest: Value of the darkest colour; the palest colour stands for 0.
+        scale: Label of the colour scale.
     """
 
     rows: Sequence[str]
@@ -44,15 +44,15 @@ class Matrix:
     column_heading: str = ""
 
     def is_dark(self, row: int, column: int) -> bool:
-        """Whether the number of a cell is read in white alone."""
+        """Whether a cell is so dark that its number must be white."""
         return bool(self.values[row, column] > _DARK * self.highest)
 
     def svg(self, description: str, prefix: str = "") -> str:
         """Return the matrix as the content of an SVG file.
 
         Args:
-            description: All that it shows, in words.
-            prefix: Prefix of the ids in it, which are unique on a page only if the prefixes are.
+            description: Description of the matrix in words, for readers who do not see it.
+            prefix: Prefix of the element ids, which keeps them unique on a page.
         """
         width = _MARGIN + _CELL * len(self.columns) + 10
         height = _MARGIN + _CELL * len(self.rows) + 10
@@ -78,7 +78,7 @@ class Matrix:
         left = _MARGIN + column * _CELL
         top = _MARGIN + row * _CELL
         share = float(np.nan_to_num(self.values[row, column])) / self.highest
-        # From white, also where there is nothing, to a dark blue.
+        # Colours run from white, which also marks empty cells, to dark blue.
         colour = "#" + "".join(f"{round(255 - share * (255 - end)):02x}" for end in (8, 48, 107))
         cell = (
             f'<rect x="{left}" y="{top}" width="{_CELL}" height="{_CELL}" fill="{colour}" '

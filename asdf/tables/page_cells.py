@@ -1,7 +1,7 @@
-"""Tables of the page as plain data; the templates in page/ turn them into HTML.
+"""Tables of the results page as plain data; the templates in page/ turn them into HTML.
 
 Invariant: nothing here is markup. The templates escape every text, so a name such as `</script><b>`
-is shown as it is, wherever it came from.
+is shown literally, wherever it came from.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ class Cell:
     """A cell of a table.
 
     Attributes:
-        text: Text that it shows.
-        value: Value that it is sorted by and copied as, such as all digits of a rounded number or
-            the whole of a name that is cut; None is the text itself.
-        css: its class.
-        title: shown where the pointer rests on the cell.
-        mark: 'best', 'lowest' or '', shown behind the text.
-        remark: shown behind text and mark, without a gap.
-        interval: shown below the text.
+        text: Text shown in the cell.
+        value: Value for sorting and copying, such as all digits of a rounded number or the full
+            form of a shortened name; None stands for `text`.
+        css: CSS class of the cell.
+        title: Tooltip of the cell.
+        mark: Mark behind the text: 'best', 'lowest' or ''.
+        remark: Text shown directly behind text and mark.
+        interval: Interval shown below the text.
     """
 
     text: Text
@@ -52,13 +52,13 @@ class Cell:
 
     @property
     def data_value(self) -> str | None:
-        """The value with all its digits; None where the cell needs none."""
+        """The value with all its digits; None if it equals the text."""
         return None if self.value is None else str(self.value)
 
     @property
     def is_number(self) -> bool:
-        """Whether the cell is aligned as numbers are: to the right."""
-        # What is copied decides: a rounded number is a text with a value.
+        """Whether the cell is right-aligned, as numbers are."""
+        # The copied value decides, since a rounded number is a text with a value.
         value = self.text if self.value is None else self.value
         return isinstance(value, int | float)
 
@@ -74,7 +74,7 @@ class PageTable:
 
     @cached_property
     def number_columns(self) -> frozenset[int]:
-        """The columns with a number in any row; all their cells are aligned to the right."""
+        """The columns with a number in any row; all their cells are right-aligned."""
         columns: set[int] = set()
         for row in self.rows:
             for index, cell in enumerate(row):
@@ -84,15 +84,15 @@ class PageTable:
 
 
 def name_cell(name: str, label: str) -> Cell:
-    """Return a name by its label; the pointer and a copy get the whole name."""
-    # A name that is not cut needs neither.
+    """Return a cell with a short label whose tooltip and copied text are the full name."""
+    # A name that is not shortened needs neither.
     if name == label:
         return Cell(name)
     return Cell(label, name, title=name)
 
 
 def as_page(table: Table, caption: str, css: str = "") -> PageTable:
-    """Return a table of the page, numbers as papers round them, intervals below values."""
+    """Return a table for the page: numbers rounded as in papers, intervals below values."""
     head = [Cell(table.row_heading)]
     for column, _ in table.columns:
         head.append(name_cell(column.whole_name or column.heading, column.heading))
@@ -111,7 +111,7 @@ def _value_cell(column: Column, value: Value) -> Cell:
         return Cell(ABSENT if value.text is None else value.text, title=value.title)
     text = value.text
     if text is None:
-        # The minus of numbers: a hyphen is half as wide, and easily missed.
+        # Use the minus sign, since a hyphen is half as wide and easily missed.
         text = column.format(number, paper=True).replace("-", "−")
     if column.is_count:
         text = f"{number:,}"
@@ -124,7 +124,7 @@ def _value_cell(column: Column, value: Value) -> Cell:
     bounds = value.intervals.get("trials")
     interval = ""
     if bounds is not None:
-        # A dash between two minus signs cannot be read.
+        # A dash between two minus signs is hard to read.
         between = " to " if bounds.low < 0 else "–"
         interval = column.format_bounds(bounds, between, paper=True).replace("-", "−")
     return Cell(
@@ -139,10 +139,10 @@ def _value_cell(column: Column, value: Value) -> Cell:
 
 
 def heat_step(rate: float) -> int:
-    """Return the number of the colour of an EER (a fraction)."""
+    """Return the index of the colour of an EER, given as a fraction."""
     return sum(100 * rate >= step for step in HEAT_STEPS)
 
 
 def count_cell(count: int) -> Cell:
-    """Return a number of trials, its thousands separated."""
+    """Return a number of trials with thousands separators."""
     return Cell(f"{count:,}", count)

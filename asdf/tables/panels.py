@@ -1,10 +1,10 @@
-"""A plot described once: axes and lines, written as SVG on the page and by matplotlib in papers.
+"""A plot described once: axes and lines, drawn as SVG on the page and by matplotlib in papers.
 
-Invariant: nothing here knows where it is drawn. Values stand in the units of the axes; a writer
-asks for positions, so both outputs show the same points. Lines differ by colour, dashes and marks,
-so that no eye and no printer depends on colour.
+Invariant: nothing here knows the output format. Values are in the units of the axes, and a writer
+asks for positions, so both outputs show the same points. Lines differ in colour, dashes and marks,
+so that they stay distinguishable without colour.
 
-page/plots.html writes the SVG, asdf.report.plots.figures draws by matplotlib.
+page/plots.html writes the SVG, asdf.report.plots.figures draws with matplotlib.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ _MARKS = (
 _COLOURS = 9
 _RIGHT_MARGIN = 14
 _BOTTOM_MARGIN = 42
-# Pixels of a digit of an axis.
+# Width of a digit on an axis, in pixels.
 _DIGIT = 6.6
 
 
 def tick_text(value: float) -> str:
-    """Return a value of an axis; its minus is that of numbers, since a hyphen is easily missed."""
+    """Return the label of an axis value, with a minus sign, since a hyphen is easily missed."""
     return f"{value:g}".replace("-", "−")
 
 
 @dataclass(frozen=True)
 class Axis:
-    """The values that an axis shows; `scale` maps them to positions, `text` one to its name."""
+    """A range of values; `scale` maps values to positions, `text` maps one value to its label."""
 
     low: float
     high: float
@@ -51,15 +51,15 @@ class Axis:
     text: Callable[[float], str] = tick_text
 
     def positions(self, values: Any, start: float, end: float) -> Floats:
-        """Return where values lie on an axis from `start` to `end`, in pixels."""
+        """Return the positions of values on an axis from `start` to `end`, in pixels."""
         low, high = self.scale([self.low, self.high])
-        # An axis of a single value has no span: everything lies at its start.
+        # An axis with a single value has no span: everything lies at its start.
         shares = (self.scale(values) - low) / ((high - low) or 1)
         positions: Floats = start + shares * (end - start)
         return positions
 
     def hold(self, value: float) -> float:
-        """Return a value, or the end of the axis beyond which it lies."""
+        """Return a value, clipped to the range of the axis."""
         return min(max(value, self.low), self.high)
 
 
@@ -69,15 +69,15 @@ class Line:
 
     Attributes:
         points: Points as [x, y, x, y, ...].
-        index: Number of its look.
-        name: Name by which a reader shows or hides it; '' for a line that stays.
-        series: Key of its values in the page's data; '' where the pointer reads out none.
-        css: More classes on the page.
-        choice: Choice that it belongs to; None for any.
+        index: Index of its style: colour, dashes and marks.
+        name: Name by which a reader shows or hides it; '' for a line that is always visible.
+        series: Key of its values in the page's data; '' if the pointer shows none.
+        css: Additional CSS classes on the page.
+        choice: Choice that it belongs to; None if it belongs to all.
         is_area: Whether it is filled and has no outline.
         is_linked: Whether its points are joined.
         is_hidden: Whether the page hides it until its name is ticked.
-        mark_words: Words of the mark at a point; None without marks.
+        mark_words: Tooltip of each mark; None without marks.
         chosen: Values of x whose marks are filled.
     """
 
@@ -95,12 +95,12 @@ class Line:
 
     @property
     def colour(self) -> str:
-        """The class of its colour."""
+        """The CSS class of its colour."""
         return f"c{self.index % _COLOURS}"
 
     @property
     def dashes(self) -> str:
-        """The dashes of the line; '' for a whole one."""
+        """The dash pattern of the line; '' for a solid one."""
         return "" if self.is_area or self.css == "noise" else _DASHES[self.index % len(_DASHES)]
 
     @property
@@ -111,7 +111,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Mark:
-    """A mark at a point in pixels; `words` are shown where the pointer rests on it."""
+    """A mark at a point in pixels, with `words` as its tooltip."""
 
     x: str
     y: str
@@ -121,7 +121,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Upright:
-    """An upright line with its value, such as a threshold."""
+    """A vertical line with its value, such as a threshold."""
 
     x: float
     label: str
@@ -130,14 +130,14 @@ class Upright:
 
 @dataclass(frozen=True)
 class Panel:
-    """A frame with two axes and what is drawn inside.
+    """A frame with two axes and its content.
 
     Attributes:
-        width, height: Size in pixels, with the texts around the frame.
-        css: Kind of the panel, its class on the page.
-        name: Name by which a reader shows or hides the whole of it; '' where it stays.
-        choice: Choice that it belongs to; None for any.
-        note: Sentence in its middle.
+        width, height: Size in pixels, including the labels around the frame.
+        css: Kind of the panel, its CSS class on the page.
+        name: Name by which a reader shows or hides the panel; '' if it is always visible.
+        choice: Choice that it belongs to; None if it belongs to all.
+        note: Sentence in the middle of the panel.
     """
 
     x: Axis
@@ -156,16 +156,16 @@ class Panel:
 
     @cached_property
     def left(self) -> int:
-        """Left end of the frame: the values of the upright axis stand before it."""
+        """Left edge of the frame, with room for the labels of the vertical axis."""
         return round(32 + _DIGIT * max(map(len, map(self.y.text, self.y.ticks)), default=0))
 
     @cached_property
     def right(self) -> int:
-        """Right end of the frame: the last value of the horizontal axis is not cut off."""
+        """Right edge of the frame, with room for the last label of the horizontal axis."""
         margin = _RIGHT_MARGIN
         if len(self.x.ticks):
             last = self.x.ticks[-1]
-            # It stands centred below its tick.
+            # The label is centred below its tick.
             reach = _DIGIT * len(self.x.text(last)) / 2
             share = float(self.x.positions(last, 0, 1))
             beside = (1 - share) * (self.width - _RIGHT_MARGIN - self.left)
@@ -174,24 +174,24 @@ class Panel:
 
     @property
     def top(self) -> int:
-        """Upper end of the frame."""
+        """Upper edge of the frame."""
         return 26 if self.title else 10
 
     @property
     def bottom(self) -> int:
-        """Lower end of the frame."""
+        """Lower edge of the frame."""
         return self.height - _BOTTOM_MARGIN
 
     def at_x(self, values: Any) -> Any:
-        """Return where values of the horizontal axis lie, in pixels."""
+        """Return the positions of values on the horizontal axis, in pixels."""
         return self.x.positions(values, self.left, self.right)
 
     def at_y(self, values: Any) -> Any:
-        """Return where values of the upright axis lie, in pixels."""
+        """Return the positions of values on the vertical axis, in pixels."""
         return self.y.positions(values, self.bottom, self.top)
 
     def path(self, line: Line) -> str:
-        """Return a line as the commands of a path; '' where no points are joined."""
+        """Return a line as the commands of an SVG path; '' if its points are not joined."""
         if len(line.points) < 4 or not line.is_linked:
             return ""
         xs = self.at_x(line.points[::2]).tolist()
@@ -200,7 +200,7 @@ class Panel:
         return f"M{corners}Z" if line.is_area else f"M{corners}"
 
     def marks(self, line: Line) -> list[Mark]:
-        """Return the marks of a line; those beyond the axes stand at their ends."""
+        """Return the marks of a line; marks beyond the axes are moved to the nearest end."""
         marks = []
         if line.mark_words is not None:
             for x, y in zip(line.points[::2], line.points[1::2], strict=True):
@@ -211,10 +211,10 @@ class Panel:
 
 def nice_ticks(low: float, high: float, about: int) -> list[float]:
     """Return about `about` round numbers from `low` to `high`."""
-    # An axis of no length has a tick too.
+    # An axis of zero length needs a tick, too.
     rough = (high - low) / about or 1.0
     power = 10.0 ** math.floor(math.log10(rough))
-    # A step that is too small by rounding alone is wide enough.
+    # Accept a step that is too small only by rounding.
     wide_enough = rough * (1 - 1e-9)
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= wide_enough)
     first = math.ceil(low / step - 1e-9)

@@ -10,12 +10,12 @@ from asdf.tables.table import Bounds
 
 
 def as_json(records: Any, *, indent: int = 2) -> str:
-    """Return records of plain values as the content of a file."""
+    """Return records of plain values as the text of a JSON file."""
     return json.dumps(records, indent=indent, ensure_ascii=False) + "\n"
 
 
 def bounds_record(interval: Bounds | None) -> dict[str, float] | None:
-    """Return the bounds of an interval, and of how many groups it is where these were drawn."""
+    """Return the bounds of an interval, with the number of groups if groups were resampled."""
     if interval is None:
         return None
     groups = getattr(interval, "groups", None)
@@ -24,7 +24,7 @@ def bounds_record(interval: Bounds | None) -> dict[str, float] | None:
 
 
 def bounds_records(intervals: Mapping[str, Bounds]) -> dict[str, dict[str, float] | None] | None:
-    """Return the bounds of intervals by their metrics; None where there are none."""
+    """Return the bounds of intervals by metric; None without intervals."""
     if not intervals:
         return None
     return {name: bounds_record(interval) for name, interval in intervals.items()}

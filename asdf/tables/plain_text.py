@@ -1,4 +1,4 @@
-"""Tables as aligned text, in blocks of columns that 80 characters hold."""
+"""Tables as aligned text, split into blocks of columns of at most 80 characters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _GAP = 2
 
 
 def as_text(table: Table) -> list[str]:
-    """Return blocks of lines, each of which begins with the names of the rows."""
+    """Return blocks of lines, each of which begins with the row names."""
     names = _names(table)
     columns = [cells for _, cells in _columns(table)]
     widths = [_GAP + max(map(len, column)) for column in columns]
@@ -27,7 +27,7 @@ def as_text(table: Table) -> list[str]:
 
 
 def as_lines(table: Table) -> list[str]:
-    """Return the lines of a table as one block, however wide it is."""
+    """Return the lines of a table as one block of any width."""
     columns = _columns(table)
     right = [index for index, (column, _) in enumerate(columns, 1) if not column.is_left]
     return aligned(rows_of([_names(table), *(cells for _, cells in columns)]), right=right)
@@ -52,7 +52,7 @@ def _columns(table: Table) -> list[tuple[Column, list[str]]]:
 
 
 def _mark(column: Column, is_best: bool = False) -> str:
-    # The space stands below the mark of the best.
+    # Leave a space where the mark of the best value would be.
     if not column.marked:
         return ""
     return BEST if is_best else " "
@@ -79,9 +79,9 @@ def rows_of(columns: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
 
 
 def group_columns(widths: Sequence[float], room: float) -> list[list[int]]:
-    """Return the indices of columns of these widths in groups, each of which `room` holds.
+    """Return column indices in groups whose total width fits `room`.
 
-    A column that is wider than `room` has a group of its own.
+    A column wider than `room` forms a group of its own.
     """
     groups: list[list[int]] = []
     left = 0.0

@@ -1,7 +1,7 @@
-"""A table of results: rows of systems, and columns that say how their numbers are read.
+"""A table of results: one row per system, and columns that define how numbers are shown.
 
-Invariant: a number stands in a table with all its digits. How many of them people read, in which
-unit, and which of the values is marked, is a column's and a value's own; renderers only obey.
+Invariant: a table holds every number with all its digits. Columns and values define the number of
+digits shown, the unit and the marks; renderers only follow them.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ class Difference(Bounds, Protocol):
 
 @dataclass(frozen=True)
 class Column:
-    """What the values of a column are.
+    """The description of a column of values.
 
     Attributes:
-        key: Name for programs: in JSON, and as the column of a CSV.
+        key: Name of the column in JSON and CSV.
         name: Name in text, without the unit.
-        percent: Whether values are fractions that people read in per cent.
-        states_unit: Whether the heading has the unit.
-        digits: Decimals in text, those of a per cent value if it is one.
-        paper_digits: Decimals in publications.
-        in_papers: Whether tables of publications have it.
-        lower_is_better: Direction in which systems are ranked; None: they are not.
-        marked: Whether values are marked where a test says that they are the best.
-        over: Kinds of intervals that have columns of their own in text, by their heading.
+        percent: Whether values are fractions shown in per cent.
+        states_unit: Whether the heading includes the unit.
+        digits: Number of decimals in text, of the per cent value if `percent`.
+        paper_digits: Number of decimals in publications.
+        in_papers: Whether tables for publications include the column.
+        lower_is_better: Direction in which systems are ranked; None if they are not ranked.
+        marked: Whether values are marked if a test finds them the best.
+        over: Kinds of intervals that get columns of their own in text, by heading.
         is_count: Whether values are numbers of trials, seeds and the like.
-        is_shaded: Whether the page colours values as it colours EERs.
-        is_left: Whether text is aligned to the left.
-        whole_name: Name that `name` shortens; '' where nothing is cut.
+        is_shaded: Whether the page colours values like EERs.
+        is_left: Whether text is left-aligned.
+        whole_name: Full form of a shortened `name`; '' if `name` is not shortened.
         paper_mark: LaTeX behind the heading, such as a dagger.
         plus_minus: Sign before a deviation in text.
     """
@@ -76,7 +76,7 @@ class Column:
 
     @property
     def heading(self) -> str:
-        """The name, with the unit if it is stated there."""
+        """The name, followed by the unit if `states_unit`."""
         return f"{self.name} %" if self.percent and self.states_unit else self.name
 
     def with_values(self, numbers: Iterable[float | None]) -> tuple[Column, list[Value]]:
@@ -95,11 +95,11 @@ class Column:
         absent: str = "-",
         sign: str = "",
     ) -> str:
-        """Return a number in the unit of the heading; `absent` for None.
+        """Return a number in the unit of the heading, or `absent` for None.
 
         Args:
-            paper: Whether it has the decimals of publications.
-            sign: '+' shows the sign of differences that are positive, too.
+            paper: Whether to use the decimals of publications.
+            sign: Sign option: '+' also shows the sign of positive differences.
         """
         if number is None:
             return absent
@@ -114,7 +114,7 @@ class Column:
         return f"{low}{between}{self.format(bounds.high, paper=paper)}"
 
     def format_intervals(self, intervals: Mapping[str, Bounds]) -> str:
-        """Return intervals by what they are over, with the space before them; '' without any."""
+        """Return intervals by their kind, with a leading space; '' without any."""
         shown = []
         for over, interval in intervals.items():
             shown.append(f"{self.format_bounds(interval, ' .. ')} over {over}")
@@ -130,7 +130,7 @@ class Column:
 
 
 class Spread(Protocol):
-    """A mean over seeds, with its deviation."""
+    """A mean over seeds, with its standard deviation."""
 
     @property
     def mean(self) -> float: ...
@@ -144,19 +144,19 @@ class Spread(Protocol):
 
 @dataclass(frozen=True)
 class Value:
-    """A value of a table.
+    """A value in a cell of a table.
 
     Attributes:
-        number: Number with all its digits; None: not defined.
-        intervals: Intervals of 95 % by what they are over, such as 'trials'.
-        is_best: Whether a test says that it is the best of its column.
-        text: Text in place of a number, by which the page still sorts.
+        number: Number with all its digits; None if it is undefined.
+        intervals: 95 % intervals by what was resampled, such as 'trials'.
+        is_best: Whether a test finds it the best of its column.
+        text: Text shown instead of the number, which the page still sorts by.
         deviation: Standard deviation over seeds, of which the number is the mean.
-        is_lowest: Whether it is the lowest of its column, maybe by chance.
-        remark: Text behind it on the page, without a gap.
-        paper_remark: Text behind it in a paper, without a gap.
-        title: Text that the page shows where the pointer rests.
-        css: Class on the page, instead of that of its colour.
+        is_lowest: Whether it is the lowest of its column, possibly by chance.
+        remark: Text directly behind it on the page.
+        paper_remark: Text directly behind it in a paper.
+        title: Tooltip on the page.
+        css: CSS class on the page, which replaces that of its colour.
     """
 
     number: float | None = None
@@ -172,7 +172,7 @@ class Value:
 
     @classmethod
     def of_spread(cls, spread: Spread | None, **options: Any) -> Value:
-        """Return a mean over seeds with its deviation and interval; `options` are attributes."""
+        """Return a mean over seeds with deviation and interval; `options` are attributes."""
         if spread is None:
             return cls()
         intervals = {} if spread.interval is None else {"trials": spread.interval}
@@ -182,7 +182,7 @@ class Value:
     def with_intervals(
         cls, numbers: Iterable[float | None], drawn: Iterable[Bounds | None]
     ) -> list[Value]:
-        """Return numbers with their intervals over trials, where these were drawn."""
+        """Return numbers with their intervals over trials, if these were computed."""
         values = []
         for number, bounds in zip(numbers, drawn, strict=True):
             values.append(cls(number, {} if bounds is None else {"trials": bounds}))
@@ -195,14 +195,14 @@ Columns = list[tuple[Column, Sequence[Value]]]
 
 @dataclass(frozen=True)
 class Table:
-    """A value for each column and row.
+    """A value for each row and column.
 
     Attributes:
         rows: Names of the rows.
         columns: Columns with their values, one per row.
-        row_heading: Heading of the names.
-        notes: Sentences below it.
-        labels: Shorter names that are shown instead; empty: the names.
+        row_heading: Heading of the column of row names.
+        notes: Sentences below the table.
+        labels: Shorter names shown instead of `rows`; empty to show `rows`.
     """
 
     rows: Sequence[str]
@@ -218,27 +218,27 @@ class Table:
 
 
 def each(rows: Iterable[object], attribute: str) -> list[Any]:
-    """Return an attribute of what each row is of; dots lead to attributes of attributes."""
+    """Return an attribute of each row; dots lead to nested attributes."""
     return list(map(attrgetter(attribute), rows))
 
 
 def texts(key: str, cells: Sequence[str], **options: Any) -> tuple[Column, list[Value]]:
-    """Return a column of texts, whose heading is its key; `options` are attributes of a column."""
+    """Return a column of texts with its key as heading; `options` are attributes of a column."""
     return Column(key, key, lower_is_better=None, **options).with_texts(cells)
 
 
 def counts(key: str, numbers: Sequence[int], **options: Any) -> tuple[Column, list[Value]]:
-    """Return a column of numbers of trials, seeds and the like, whose heading is its key."""
+    """Return a column of counts with its key as heading, such as numbers of trials or seeds."""
     column = Column(key, key, is_count=True, lower_is_better=None, **options)
     return column.with_values(numbers)
 
 
 def rate(key: str, name: str = "", digits: int = 2, **options: Any) -> Column:
-    """Return a column of rates in per cent, whose unit stands above the table.
+    """Return a column of rates in per cent, with the unit stated above the table.
 
     Args:
-        name: Heading; '' is the key.
-        digits: Decimals in text; papers have two.
+        name: Heading; '' stands for the key.
+        digits: Number of decimals in text; papers have two.
         options: Attributes of the column.
     """
     options = {"percent": True, "states_unit": False, "digits": digits, "paper_digits": 2} | options

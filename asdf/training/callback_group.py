@@ -1,9 +1,9 @@
-"""The callbacks of a run, called together; `metrics.jsonl` is written by one of the project's own.
+"""The callbacks of a run, called together; one of the project's own writes `metrics.jsonl`.
 
-Invariants: a user's callback does not cost the training. An exception in one is logged and the run
-goes on, unless `network.callback_failures_end_training`; then, and when one of the project's own
-fails, all ranks end together. Each step and each evaluation of the run has one line in the file,
-however often the run was killed.
+Invariants: a user's callback cannot break the training. An exception in one is logged and the run
+continues, unless `network.callback_failures_end_training` is set; then, or if one of the project's
+own fails, all ranks end together. Each step and each evaluation of the run has exactly one line in
+the file, however often the run was killed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from asdf.training.callbacks import (
 
 @dataclass(frozen=True)
 class _Line:
-    """A readable line of the file."""
+    """A parsed line of the file."""
 
     text: str
     kind: str
@@ -43,7 +43,7 @@ class _Line:
 
 
 class MetricsFile(Callback):
-    """Appends records; lines of what a resumed run does again are removed first."""
+    """Appends records, after removing the lines of steps that a resumed run repeats."""
 
     def __init__(self, settings: CallbackSections, folder: Path) -> None:
         super().__init__(settings, folder)
@@ -51,9 +51,9 @@ class MetricsFile(Callback):
         self._evaluated_steps: set[float] = set()
 
     def on_start(self, step: int) -> None:
-        """Remove the lines of later steps, an end that was none, and unreadable lines.
+        """Remove the lines of later steps, a premature end, and unreadable lines.
 
-        A kill or a broken disk leaves those.
+        They are left by a kill or a broken disk.
         """
         if not self.path.exists():
             return
@@ -65,8 +65,7 @@ class MetricsFile(Callback):
         self._append({"kind": "step", **record})
 
     def on_evaluation(self, record: dict[str, Any]) -> None:
-        # A run that is killed after this line and before evaluations.json is written evaluates
-        # once more.
+        # A run killed after this line, but before evaluations.json is written, evaluates again.
         if record["step"] in self._evaluated_steps:
             step = record["step"]
             lines = self._read()
@@ -96,7 +95,7 @@ class MetricsFile(Callback):
 
 
 def _parse_line(line: bytes) -> _Line | None:
-    """Return the line, or None if it is not whole, no record, or not even text."""
+    """Return the parsed line, or None if it is incomplete, not a record, or not text."""
     if not line.endswith(b"\n"):
         return None
     try:
@@ -109,7 +108,7 @@ def _parse_line(line: bytes) -> _Line | None:
 
 @dataclass(frozen=True)
 class Needs:
-    """What the callbacks of a run need besides the records that are made in any case."""
+    """The data that the callbacks of a run need besides the records that are always made."""
 
     every_step: bool = False
     gradient_norm: bool = False
@@ -117,7 +116,7 @@ class Needs:
 
     @classmethod
     def of(cls, kinds: Iterable[type[Callback]]) -> Needs:
-        """Return what callbacks of these classes need."""
+        """Return the needs of callbacks of these classes."""
         watching = [kind for kind in kinds if kind.on_every_step is not Callback.on_every_step]
         return cls(
             every_step=bool(watching),
@@ -132,9 +131,9 @@ class CallbackGroup:
 
     Attributes:
         required: Callbacks of the project's own, whose failures end the run.
-        users: Callbacks that `network.callbacks` names; only the main rank needs to have any.
+        users: Callbacks that `network.callbacks` names; only the main rank needs any.
         needs: Needs of `users`, on every rank.
-        failures_end_training: a failure of one of `users` ends the run, too.
+        failures_end_training: Whether a failure of one of `users` also ends the run.
     """
 
     required: Sequence[Callback]
@@ -145,7 +144,7 @@ class CallbackGroup:
     _failures: Counter[str] = field(init=False, default_factory=Counter)
 
     def show(self, training: Training) -> None:
-        """Let the callbacks see the training that begins."""
+        """Give the callbacks access to the training that begins."""
         for callback in (*self.required, *self.users):
             callback.training = training
 
@@ -153,14 +152,14 @@ class CallbackGroup:
         """Call the method `event` of every callback with `argument`; all ranks call this together.
 
         Raises:
-            AsdfError: a callback failed whose failures end the run; on every rank.
+            AsdfError: a callback whose failures end the run has failed; raised on every rank.
         """
         self.world.run_on_main(lambda: self.call_alone(event, argument))
 
     def end(self, error: BaseException | None) -> None:
-        """Say how the run ended, on the main rank, where the other ranks may be gone.
+        """Report how the run ended, on the main rank, where the other ranks may be gone.
 
-        No failure of a callback hides `error`.
+        A failure of a callback never hides `error`.
         """
         with suppress(AsdfError):
             if isinstance(error, Stopped):
@@ -183,7 +182,7 @@ class CallbackGroup:
                 LOG.warning("%s: %s failed %d times", SETTING, method, count)
 
     def call_alone(self, event: str, argument: Any) -> None:
-        """Do the same as `call` on the main rank only, where the other ranks may be gone."""
+        """Do the same as `call`, but only on the main rank, where the other ranks may be gone."""
         for callback in self.required:
             getattr(callback, event)(argument)
         for callback in self.users:
@@ -225,7 +224,7 @@ def build_callbacks(
         recipe_folder: Folder of the user's modules.
 
     Raises:
-        AsdfError: a callback cannot be made; on every rank.
+        AsdfError: a callback cannot be created; raised on every rank.
     """
     kinds = find_callbacks(settings, recipe_folder)
     users: list[Callback] = []

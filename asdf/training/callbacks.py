@@ -1,7 +1,6 @@
-"""What users may add to a run: methods that are called when something happens.
+"""The base class of callbacks, whose methods are called at events of a run.
 
-Invariant: they are called on the main rank only, and what a callback does costs the other ranks
-nothing but the time.
+Invariant: callbacks are called only on the main rank, and cost the other ranks nothing but time.
 
 Shapes: B utterances, E embedding values, 2 classes (spoof, bona fide).
 """
@@ -30,7 +29,7 @@ SETTING = "network.callbacks"
 
 
 class CallbackSections(TrainingSections, Protocol):
-    """The sections of a training, and what trackers show of a run."""
+    """The sections of a training, and those for trackers."""
 
     @property
     def tracking(self) -> Tracking: ...
@@ -42,7 +41,7 @@ class CallbackSections(TrainingSections, Protocol):
 
 @dataclass(frozen=True)
 class Training:
-    """What a callback sees of a training. It may look at everything and should change nothing.
+    """A training as callbacks see it: they may read everything but should change nothing.
 
     Attributes:
         network: Network as it is trained, on the main process's device.
@@ -57,13 +56,13 @@ class Training:
 
 @dataclass(frozen=True)
 class StepOutputs:
-    """What the network gave for the main process's utterances of a step.
+    """The network's outputs for the main process's utterances of a step.
 
     Attributes:
-        utterances: their ids.
-        labels_B: (utterances,), 1 for bona fide.
-        embeddings_BE: (utterances, anything).
-        logits_B2: (utterances, 2), those of the loss where it has weights of its own.
+        utterances: Names of the utterances.
+        labels_B: Labels (utterances,), 1 for bona fide.
+        embeddings_BE: Embeddings (utterances, anything).
+        logits_B2: Logits (utterances, 2), those of the loss if it has weights of its own.
     """
 
     utterances: list[str]
@@ -74,16 +73,16 @@ class StepOutputs:
 
 @dataclass(frozen=True)
 class StepRecord:
-    """An optimiser step.
+    """A record of an optimiser step.
 
     Attributes:
-        step: Number of the step, from 1 on.
-        epoch: epochs done, with the part of the current one.
-        loss: the mean over the utterances of the step, of all processes.
-        learning_rate: the highest of the parameter groups.
-        gradient_norm: the 2-norm of the gradient before any clipping; None if no callback of the
-            run says `needs_gradient_norm`.
-        outputs: Outputs of the network; None if no callback of the run says `needs_outputs`.
+        step: Number of the step, counted from 1.
+        epoch: Epochs done, including the part of the current one.
+        loss: Mean loss over the utterances of the step, of all processes.
+        learning_rate: Highest learning rate of the parameter groups.
+        gradient_norm: 2-norm of the gradient before any clipping; None if no callback of the run
+            sets `needs_gradient_norm`.
+        outputs: Outputs of the network; None if no callback of the run sets `needs_outputs`.
     """
 
     step: int
@@ -97,19 +96,19 @@ class StepRecord:
 class Callback:
     """Base of the callbacks named in `network.callbacks`; override what you need.
 
-    An exception in one of these methods is logged, and the run goes on: the first of each method
-    with its traceback in log.txt, later ones are counted. With
-    `network.callback_failures_end_training = True` it ends the run. An exception in the constructor
-    always ends it, before the first step.
+    An exception in one of these methods is logged, and the run continues: for each method, the
+    first exception has its traceback in log.txt, later ones are counted. With
+    `network.callback_failures_end_training = True`, an exception ends the run. An exception in the
+    constructor always ends it, before the first step.
 
     Args:
-        settings: a plain copy of the run's settings.
+        settings: Settings of the run, as a plain copy.
         folder: System folder of the run.
 
     Attributes:
-        needs_gradient_norm, needs_outputs: True if the records of `on_every_step` are to have
-            these, which costs time: the norm is computed, and the host waits for it.
-        training: the network and its optimiser, from `on_start` on; None in stages 2 and 3.
+        needs_gradient_norm, needs_outputs: Whether the records of `on_every_step` include these;
+            computing the norm takes time, and the host waits for it.
+        training: Network and optimiser, from `on_start` on; None in stages 2 and 3.
 
     Examples:
         >>> from pathlib import Path
@@ -133,66 +132,66 @@ class Callback:
         self.folder = folder
 
     def on_start(self, step: int) -> None:
-        """Before the first step; earlier starts of this run took `step` optimiser steps."""
+        """Called before the first step; earlier starts of this run took `step` optimiser steps."""
 
     def on_epoch_start(self, epoch: int) -> None:
-        """Before the first step of an epoch, counted from 1, or of the rest of one."""
+        """Called before the first step of an epoch, counted from 1, or of the rest of one."""
 
     def on_every_step(self, record: StepRecord) -> None:
-        """After each optimiser step. While nobody overrides it, it costs nothing."""
+        """Called after each optimiser step; it has no cost unless a callback overrides it."""
 
     def on_step(self, record: dict[str, Any]) -> None:
-        """After an optimiser step that is printed: step, epoch, loss, learning_rate and the like.
+        """Called after a step that is printed: step, epoch, loss, learning_rate and the like.
 
-        loss is the mean since the last printed step of the epoch; utterances_per_s is that of all
-        processes; data_wait is the proportion of the time, 0 to 1, that was spent waiting for
-        clips; seconds_left is the time to the end of training, at the speed so far. With further
-        terms of the loss terms has the means of each since then, by name.
+        The entry loss is the mean since the last printed step of the epoch; utterances_per_s is
+        that of all processes; data_wait is the proportion of time spent waiting for clips, from 0
+        to 1; seconds_left is the estimated time to the end of training. With further loss terms,
+        terms has their means since the last printed step, by name.
         """
 
     def on_epoch_end(self, record: dict[str, Any]) -> None:
-        """After a whole epoch: step, epoch, and loss, the mean over the epoch; terms as above."""
+        """Called after a whole epoch: step, epoch, mean loss over the epoch; terms as above."""
 
     def on_evaluation(self, record: dict[str, Any]) -> None:
-        """After the validation sets have been scored: step, epoch, network, eer (by set).
+        """Called after the validation sets have been scored: step, epoch, network, eer (by set).
 
-        validation_loss is the mean of the training's loss by set, where it is known.
-        Where networks are chosen by another metric, validation_metric is its name, and the entry of
+        The entry validation_loss has the mean training loss by set, if it is known.
+        If networks are chosen by another metric, validation_metric is its name, and the entry of
         that name has its values by set.
         """
 
     def on_checkpoint(self, path: Path) -> None:
-        """After a thread has written a checkpoint: at the end of a step, maybe of a later one."""
+        """Called after a thread has written a checkpoint: at the end of this or a later step."""
 
     def on_end(self, record: dict[str, Any]) -> None:
-        """After training has ended by itself: step, epoch, reason."""
+        """Called after training has ended by itself: step, epoch, reason."""
 
     def on_scores(self, record: dict[str, Any]) -> None:
-        """After stage 2 has scored a set: network, set, eer, path (of the score file)."""
+        """Called after stage 2 has scored a set: network, set, eer, path (of the score file)."""
 
     def on_results(self, rows: list[dict[str, Any]]) -> None:
-        """After stage 3: the rows of results.json, one per network and set, with all metrics."""
+        """Called after stage 3 with the rows of results.json, one per network and set."""
 
     def on_stop(self, reason: str) -> None:
-        """When the run ends because somebody stopped it: by a signal, or by a file."""
+        """Called when the run ends because of a stop request, by a signal or a file."""
 
     def on_failure(self, error: BaseException) -> None:
-        """When the run ends by an error."""
+        """Called when the run ends with an error."""
 
     def close(self) -> None:
-        """At the very end, however the run ended."""
+        """Called at the very end, however the run ended."""
 
 
 def find_callbacks(settings: CallbackSections, folder: Path) -> list[type[Callback]]:
     """Return the classes that `network.callbacks` names.
 
     Args:
-        folder: Folder of the recipe, where a user's own modules lie.
+        folder: Folder of the recipe with the user's own modules.
 
     Raises:
-        UsageError: one of them does not exist, is not derived from `Callback`, or has a method
-            that looks like one of `Callback`'s and is none.
-        AsdfError: its module fails when it is imported.
+        UsageError: one of them does not exist, does not derive from `Callback`, or has a method
+            whose name resembles one of `Callback`'s.
+        AsdfError: importing its module fails.
     """
     paths = named_classes(SETTING, settings.network.callbacks)
     kinds = [find_class(path, folder, SETTING, Callback) for path in paths]
@@ -202,7 +201,7 @@ def find_callbacks(settings: CallbackSections, folder: Path) -> list[type[Callba
 
 
 def _check_methods(kind: type[Callback]) -> None:
-    """Refuse a misspelt method, which nobody would ever call."""
+    """Refuse a misspelt method, which would never be called."""
     events = [name for name in dir(Callback) if name.startswith("on_")]
     for name in dir(kind):
         if name.startswith("on_") and name not in events:
@@ -214,7 +213,7 @@ def _check_methods(kind: type[Callback]) -> None:
 
 
 def build_callback(kind: type[Callback], settings: CallbackSections, folder: Path) -> Callback:
-    """Return the callback of a class.
+    """Return a callback of this class.
 
     Args:
         folder: System folder of the run.
@@ -230,6 +229,6 @@ def build_callback(kind: type[Callback], settings: CallbackSections, folder: Pat
 
 def __getattr__(name: str) -> Any:
     if name == "TensorBoard":
-        # Configs of the first version name it by this module.
+        # Configs of the first version refer to it in this module.
         return import_module("asdf.training.trackers").TensorBoard
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

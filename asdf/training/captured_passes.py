@@ -1,16 +1,16 @@
-"""The passes over a minibatch as CUDA graphs (`computing.cuda_graphs`): one launch, not thousands.
+"""The passes over a minibatch as CUDA graphs (`computing.cuda_graphs`), with one launch each.
 
-Invariants: the numbers are those of the same passes without graphs. Dropout draws from the
-generator of the device, of which a replay takes the seed of its step. What a network draws on the
-host would be the same in each replay, so it is refused. A network's weights, its buffers and its
-gradients stay where they were when it was captured.
+Invariants: results equal those of the same passes without graphs. Dropout draws from the device's
+generator, which a replay seeds for its step. Random numbers that a network draws on the host would
+be the same in each replay, so this is refused. A network's weights, buffers and gradients keep
+their addresses after the capture.
 
-The forward and the backward pass are two graphs, so that the loss is on its way to the host while
-the backward pass computes. If several minibatches make a step, two more graphs add to the gradient.
+The forward and the backward pass are two graphs, so that the loss is copied to the host while the
+backward pass computes. If a step has several minibatches, two more graphs accumulate the gradient.
 
-One process only. DistributedDataParallel's exchange during the backward pass could be captured as
-well, but NCCL's watchdog does not see what a replay sends: if one process fails, the others would
-wait for it without end.
+Only a single process is supported. DistributedDataParallel's exchange during the backward pass
+could be captured, too, but NCCL's watchdog does not see the communication of a replay: if one
+process failed, the others would wait for ever.
 """
 
 from __future__ import annotations
@@ -38,10 +38,9 @@ from asdf.training.objective import Objective
 from asdf.training.training_precision import Precision
 from asdf.training.training_sections import TrainingSections
 
-# These build what a capture must find: handles of libraries, the loss scale, the optimiser's
-# moments.
+# These steps create what a capture needs: library handles, the loss scale, the optimiser's moments.
 EAGER_STEPS = 3
-# Packages whose layers wait for nothing and draw nothing on the host in training.
+# Packages whose layers neither synchronise nor draw random numbers on the host in training.
 _KNOWN = ("asdf", "torch", "torchaudio")
 
 
@@ -50,7 +49,7 @@ class _Pair:
     """The captured passes over a minibatch.
 
     Attributes:
-        losses_B, noted: Losses, and values of the terms, which the forward pass writes.
+        losses_B, noted: Losses, and values of the terms, to which the forward pass writes.
     """
 
     forward: torch.cuda.CUDAGraph
@@ -60,12 +59,12 @@ class _Pair:
 
 
 class GraphedPasses:
-    """`Passes` with graphs for the windows whose minibatches are all whole.
+    """`Passes` with graphs for windows of whole minibatches.
 
     Args:
-        whole: the utterances of a whole minibatch.
-        gives_up: Whether passes that cannot be captured, or for which there is no room, are
-            computed without graphs.
+        whole: Number of utterances of a whole minibatch.
+        gives_up: Whether passes that cannot be captured, or do not fit into memory, are computed
+            without graphs.
     """
 
     def __init__(self, eager: Passes, whole: int, gives_up: bool = False) -> None:
@@ -85,7 +84,7 @@ class GraphedPasses:
 
     @property
     def model(self) -> nn.Module:
-        """The network as training calls it."""
+        """The network as it is called in training."""
         return self._eager.model
 
     def for_window(self, window: Window) -> Passes | GraphedPasses:
@@ -100,7 +99,7 @@ class GraphedPasses:
         return self
 
     def forward(self, clips: Tensor, targets: Targets) -> Tensor:
-        """Return the losses of a whole minibatch, as `Passes.forward`.
+        """Return the losses of a whole minibatch, as in `Passes.forward`.
 
         Raises:
             UsageError: the passes cannot be captured.
@@ -116,19 +115,19 @@ class GraphedPasses:
         pair = self._pairs[self._adds]
         pair.forward.replay()
         self._eager.objective.noted.update(pair.noted)
-        # The next replay writes others there.
+        # The next replay overwrites this tensor.
         return pair.losses_B.clone()
 
     def backward(self, losses_B: Tensor, factor: float) -> None:
-        """Add the gradient of the last minibatch, as `Passes.backward`."""
+        """Add the gradient of the last minibatch, as in `Passes.backward`."""
         if self._gave_up:
             self._eager.backward(losses_B, factor)
             return
         self._factor.fill_(factor)
         self._pairs[self._adds].backward.replay()
         if not self._adds:
-            # The step before has taken the gradients off the parameters; the tensors are still
-            # there, and each replay writes them.
+            # The previous step has detached the gradients from the parameters; the tensors still
+            # exist, and each replay writes to them.
             for parameter, gradient in self._gradients:
                 parameter.grad = gradient
         self._adds = True
@@ -166,18 +165,18 @@ class GraphedPasses:
         torch.cuda.empty_cache()
 
     def _capture_checked(self) -> _Pair:
-        # A step before this one must have left nothing of its own autograd graph.
+        # No autograd graph of an earlier step may be alive.
         gc.collect()
         before = _host_draws()
         try:
             pair = self._capture()
         except RuntimeError as error:
-            # What broke a capture: its end fails as well then, and does not say why.
+            # This error broke the capture, whose end then fails as well, without the reason.
             cause = error
             while isinstance(cause.__context__, RuntimeError):
                 cause = cause.__context__
             if isinstance(cause, torch.OutOfMemoryError):
-                # Nothing is wrong with the network, and the advice would mislead.
+                # The network is not at fault, and the advice would mislead.
                 raise cause from None
             raise UsageError(_refusal(cause)) from error
         if _host_draws() != before:
@@ -196,7 +195,8 @@ class GraphedPasses:
         with self._capturing(backward):
             self._eager.backward(losses_B, self._factor)
         if not self._adds:
-            # Parameters had no gradient at the capture, so the graph writes it, and does not add.
+            # Parameters had no gradient at the capture, so the graph writes it instead of adding to
+            # it.
             self._gradients = []
             for parameter in self._eager.model.parameters():
                 if parameter.grad is not None:
@@ -205,7 +205,7 @@ class GraphedPasses:
         return _Pair(forward, backward, losses_B.detach(), noted)
 
     def _capturing(self, graph: torch.cuda.CUDAGraph) -> torch.cuda.graph:
-        # Only this thread's work is captured: the loader's threads use the device meanwhile.
+        # Capture only this thread's work, since the loader's threads use the device meanwhile.
         return torch.cuda.graph(
             graph,
             pool=self._pool,
@@ -216,7 +216,7 @@ class GraphedPasses:
 
 @cache
 def _capturing_stream(device: torch.device) -> torch.cuda.Stream:
-    """Return the stream of all captures: cuBLAS allocates 64 MiB for each that it is used on."""
+    """Return the stream of all captures, since cuBLAS allocates 64 MiB for each stream."""
     return torch.cuda.Stream(device)
 
 
@@ -247,18 +247,18 @@ def _copy_targets(source: Targets, destination: Targets) -> None:
 
 
 def _has_room(device: torch.device) -> bool:
-    """Return whether graphs leave a quarter of the memory, which a batch of scoring may take."""
+    """Return whether graphs leave a quarter of the memory, which a scoring batch may need."""
     free, total = torch.cuda.mem_get_info(device)
     held = torch.cuda.memory_allocated(device)
     cached = torch.cuda.memory_reserved(device) - held
-    # They compute in memory of their own: as much as a step took so far.
+    # Graphs compute in memory of their own, as much as a step has used so far.
     step = torch.cuda.max_memory_allocated(device) - held
     return free + cached - step >= total / 4
 
 
 def _host_draws() -> tuple[object, ...]:
-    """Return the states of the host's random numbers, to be compared."""
-    # As text: the state is a dictionary with an array, and comparing those gives an array.
+    """Return the random states of the host, for comparison."""
+    # As text, since the state is a dictionary with an array, and comparing arrays gives an array.
     numpy_state = repr(np.random.get_state(legacy=False))
     return bytes(torch.get_rng_state().numpy()), numpy_state, random.getstate()
 
@@ -281,13 +281,13 @@ def prepare_passes(
     scaler: torch.amp.GradScaler,
     once: bool = True,
 ) -> Passes | GraphedPasses:
-    """Return the passes over a minibatch of this rank, as `settings.computing` describes them.
+    """Return the passes over a minibatch of this rank, according to `settings.computing`.
 
     All ranks call this together.
 
     Args:
-        once: Whether a step passes over each minibatch once, which alone is captured, of a network
-            that takes waveforms alone.
+        once: Whether a step passes over each minibatch once, for a network that takes only
+            waveforms; other passes are not captured.
     """
     whole_minibatch = minibatch_per_process(settings.network, world.size)
     model = network
@@ -312,9 +312,9 @@ def prepare_passes(
 def _suits_graphs(
     network: nn.Module, settings: TrainingSections, world: World, objective: Objective
 ) -> bool:
-    """Return whether a run that does not ask for graphs has all that they need.
+    """Return whether a run that does not request graphs satisfies all their requirements.
 
-    What is not ASDF's may do anything in a pass, and a graph repeats only what the device did.
+    Code outside ASDF may do anything in a pass, and a graph repeats only operations of the device.
     """
     computing, front_end = settings.computing, settings.front_end
     if world.size > 1 or computing.compile or computing.profile_steps:

@@ -1,13 +1,13 @@
 """Networks on disk: `networks/epoch.N.pt`, and `networks/resume.pt` inside an epoch.
 
-Invariants: a file is whole or absent; it holds tensors and plain values only and is read without
-running anything in it; what is at a path is never replaced by an earlier or another run's network.
-A file has all that a resume needs, and the settings that build the network that it fits.
+Invariants: a file is whole or absent; it holds only tensors and plain values, and reading it
+executes nothing; it is never replaced by the network of an earlier or another run. A file holds
+everything that a resume needs, and the settings that build its network.
 
-Its tensors are copied to the host, so that training may change its own. A copy has the types, the
-names and the shared storages of the original, so that its file is the same; and it is complete
-after `HostCopies.wait`. On a GPU the host waits once for all tensors together. Those of a network
-that is divided over the processes are gathered one by one, with a wait for each.
+Its tensors are copied to the host, so that training can change its own. A copy keeps the types,
+names and shared storages of the original, so the file is the same; it is complete after
+`HostCopies.wait`. With a GPU, the host waits once for all tensors. Tensors of a sharded network are
+gathered one by one, with a wait for each.
 """
 
 from __future__ import annotations
@@ -48,16 +48,15 @@ __all__ = [
 
 
 class HostCopies:
-    """Copies content to the host, one round after another.
+    """Copies content to the host, in consecutive rounds.
 
-    Copies of a GPU's tensors are in pinned memory, which is allocated in the first round and reused
-    in later ones: they are valid until the first `queue` or `take` after their `wait`. Copies of
-    the CPU's tensors are new each time, so that they take memory only as long as they are
-    referenced.
+    Copies of GPU tensors are in pinned memory, which is allocated in the first round and reused in
+    later ones: they are valid until the first `queue` or `take` after their `wait`. Copies of CPU
+    tensors are new each time and take memory only while they are referenced.
 
     Attributes:
-        leaves_parts: Whether tensors that are divided over the processes are not gathered.
-        parts: These tensors themselves, by their places in the last checkpoint.
+        leaves_parts: Whether sharded tensors are left ungathered.
+        parts: Sharded tensors by their paths in the last checkpoint.
     """
 
     def __init__(self, leaves_parts: bool = False) -> None:
@@ -67,15 +66,15 @@ class HostCopies:
         self._begin_round()
 
     def queue(self, content: Any) -> Any:
-        """Return a copy of dictionaries, lists, tuples and the tensors in them, valid after `wait`.
+        """Return a copy of nested dictionaries, lists and tuples of tensors, valid after `wait`.
 
-        Other values are those of `content`. Where tensors are divided over the ranks, all ranks
+        Other values are shared with `content`. If tensors are sharded over the ranks, all ranks
         call this together, and the main one gets the whole tensors.
         """
         if isinstance(content, Tensor):
             return self._copy_tensor(content)
         if isinstance(content, dict):
-            # A shallow copy: a state dict has attributes, which are saved with it.
+            # A shallow copy, since a state dict has attributes, which are saved with it.
             copied = copy.copy(content)
             for key, value in content.items():
                 copied[key] = self.queue(value)
@@ -85,9 +84,9 @@ class HostCopies:
         return content
 
     def wait(self) -> None:
-        """Wait for everything that was queued since the last call."""
+        """Wait for all copies queued since the last call."""
         if self._device is not None:
-            # A blocking event lets the core read clips meanwhile.
+            # Waiting for a blocking event leaves the core free to read clips.
             arrived = torch.cuda.Event(blocking=True)
             arrived.record(torch.cuda.current_stream(self._device))
             arrived.synchronize()
@@ -103,7 +102,7 @@ class HostCopies:
         self._device: torch.device | None = None
         self._buffers_used: Counter[int] = Counter()
         self._copied: dict[int, torch.UntypedStorage] = {}
-        # Referenced, so that their addresses do not become other storages' meanwhile.
+        # Referenced, so that their addresses are not reused by other storages meanwhile.
         self._originals: list[torch.UntypedStorage] = []
 
     def _copy_tensor(self, tensor: Tensor) -> Tensor:
@@ -128,7 +127,7 @@ class HostCopies:
             return copied
         self._device = storage.device
         numbers = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
-        # A pinned buffer of `size` bytes that this round has not used yet.
+        # A pinned buffer of this size that has not been used in this round.
         size = storage.nbytes()
         buffers = self._pinned[size]
         index = self._buffers_used[size]
@@ -150,22 +149,22 @@ def collect_checkpoint(
     copies: HostCopies,
     average: WeightAverage | None = None,
 ) -> NetworkFile | None:
-    """Collect all that scoring with the network and resuming its training need.
+    """Collect everything needed for scoring with the network and for resuming its training.
 
     All ranks call this together.
 
     Args:
-        copies: Copies of the tensors; training may change its own when this returns, but for those
+        copies: Copier of the tensors; training may change them once this returns, except for those
             in `copies.parts`.
-        average: Average of the weights, which are then the network in the file.
+        average: Average of the weights, which is then saved as the network.
 
     Returns:
-        What `write_checkpoint` takes, in the main rank's memory; None on the other ranks.
+        Content for `write_checkpoint`, in the main rank's memory; None on the other ranks.
     """
-    # The parts of a divided network are gathered, in which all ranks take part.
+    # Gathering a sharded network requires all ranks.
     if not (world.is_main or is_sharded(network)):
         return None
-    # To ask a scaler on a GPU for its state would wait for the GPU once per number.
+    # Reading a scaler's state on a GPU would synchronise once per number.
     scaler_on_host = type(scaler).__new__(type(scaler))
     tensors = {name: value for name, value in vars(scaler).items() if isinstance(value, Tensor)}
     vars(scaler_on_host).update({**vars(scaler), **copies.queue(tensors)})
@@ -181,19 +180,19 @@ def collect_checkpoint(
         if not world.is_main:
             return None
     copied = NetworkFile(**copies.take(entries))
-    # Only now: until `take` has waited, the scale may not have arrived on the host.
+    # Only now, since the scale arrives on the host in `take`.
     copied.scaler_state = scaler_on_host.state_dict()
     return copied if world.is_main else None
 
 
 def read_checkpoint(path: Path, mapped: bool = False, whole: bool = True) -> NetworkFile:
-    """Read a network file, onto the CPU; nothing in the file is executed.
+    """Read a network file onto the CPU, without executing anything in it.
 
     Args:
-        mapped, whole: See `read_network_file`.
+        mapped, whole: Options as in `read_network_file`.
 
     Raises:
-        AsdfError: no such file exists, or it is not a network.
+        AsdfError: the file does not exist or is not a network.
     """
     if not path.exists():
         raise AsdfError(
@@ -206,18 +205,18 @@ def read_checkpoint(path: Path, mapped: bool = False, whole: bool = True) -> Net
 def read_parts(
     file: NetworkFile, network: nn.Module, optimiser: torch.optim.Optimizer, world: World
 ) -> NetworkFile:
-    """Return `file` with the tensors that lie beside it, divided as those of `network` are.
+    """Return `file` with the tensors stored beside it, sharded as those of `network` are.
 
-    Each process reads what it will hold; what is not divided, it reads whole.
+    Each process reads its shards, and the whole of tensors that are not sharded.
 
     Raises:
-        AsdfError: the parts are damaged.
+        AsdfError: the stored parts are damaged.
     """
     parts = file.stored_parts()
     if parts is None:
         return file
     likes: dict[KeyPath, Tensor] = {}
-    # Weights that may be those of its base are compared with them as a whole.
+    # Weights that may equal those of their base are compared with them as a whole.
     if base_of(network) is None:
         for name, layer in network.state_dict().items():
             likes["state", name] = layer
@@ -230,7 +229,7 @@ def read_parts(
         likes["optimiser_state", "state", number] = parameter
     targets = {}
     for path, outline in parts.outlines().items():
-        # Moments have their names behind the number of their parameter.
+        # Moments have their names after the index of their parameter.
         like = likes.get(path, likes.get(path[:3]))
         if like is not None and is_part(like) and like.shape == outline.shape:
             targets[path] = torch.empty_like(like.detach(), dtype=outline.dtype)
@@ -241,7 +240,7 @@ def read_parts(
 
 
 def join_networks(folder: Path) -> None:
-    """Make networks in `folder` files of one piece whose divided tensors lie beside them.
+    """Join networks in `folder` whose tensors are stored beside them into single files.
 
     Raises:
         AsdfError: parts are damaged, or a file cannot be written.
@@ -259,10 +258,10 @@ def join_networks(folder: Path) -> None:
 
 
 def progress_in(file: NetworkFile) -> Progress | None:
-    """Return how far the training of `file` had come, or None if it has no progress.
+    """Return the training progress in `file`, or None if it has none.
 
     Raises:
-        AsdfError: its progress is damaged.
+        AsdfError: the progress is damaged.
     """
     if file.progress is None:
         return None
@@ -281,7 +280,7 @@ def newest_checkpoint(folder: Path) -> Path | None:
     warning.
 
     Raises:
-        AsdfError: networks exist, but none can be read: a new start would overwrite them.
+        AsdfError: networks exist, but none can be read; a new start would overwrite them.
     """
     candidates = [folder / name.file for name in reversed(list_networks(folder))]
     resume = folder / RESUME.file
@@ -304,7 +303,7 @@ def newest_checkpoint(folder: Path) -> Path | None:
         if newest is None or step > newest_step:
             newest = path
             newest_step = step
-        # The others are older than this one; the checkpoint inside an epoch need not be the newest.
+        # Epoch networks are sorted by age, but the checkpoint inside an epoch may be older.
         if path != resume:
             break
     if candidates and newest is None:

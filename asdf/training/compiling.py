@@ -1,10 +1,10 @@
 """Training with a compiled network (`computing.compile`).
 
-Invariant: only what training calls is compiled. The network itself stays as it is: the names in its
-state dict do not change, and scoring computes it exactly as without compiling. Clips and whole
-minibatches have one shape, so there is one graph; torch compiles it again when the front end starts
-to learn. With 'layers' it is a graph of one encoder layer, which all of them share: seconds, not
-minutes; the stem and what follows the front end are computed as ever.
+Invariant: only the calls in training are compiled. The network itself is unchanged: the names in
+its state dict stay, and scoring computes exactly as without compiling. Clips and whole minibatches
+have one shape, so there is one graph, which torch compiles again when the front end starts to be
+trained. With 'layers', the graph is of one encoder layer and shared by all: compiling takes seconds
+rather than minutes, and the other parts are not compiled.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ _UNSUPPORTED = "The network's code has something that torch.compile does not sup
 
 
 class Compiled(nn.Module):
-    """A network whose forward in training is compiled; it shares the network's modules and
-    parameters.
+    """A network with a compiled forward in training, which shares modules and parameters.
 
     Args:
-        batch: the rows of a whole minibatch. The short ones at the end of an epoch are not worth a
-            compilation of their own: they are computed without.
+        batch: Number of rows of a whole minibatch. Shorter ones at the end of an epoch are computed
+            without compiling, since they are not worth a second graph.
     """
 
     def __init__(self, network: nn.Module, batch: int) -> None:
         super().__init__()
         self.network = network
         self.batch = batch
-        # The method, not the module: a compiled module would be a second owner of every parameter.
+        # The method, not the module, since a compiled module would own every parameter a second
+        # time.
         self._forward = torch.compile(network.forward, dynamic=False)
 
     def forward(self, waveforms_BT: Tensor, **inputs: Any) -> Any:
@@ -54,9 +54,9 @@ class Compiled(nn.Module):
 
 
 class CompiledLayers(nn.Module):
-    """A network the layers of whose encoder are compiled in training, one graph for all alike.
+    """A network with compiled encoder layers in training, one graph for all equal layers.
 
-    Args: as of `Compiled`.
+    Args: as in `Compiled`.
     """
 
     def __init__(self, network: nn.Module, batch: int) -> None:
@@ -71,10 +71,10 @@ class CompiledLayers(nn.Module):
 
 
 def compile_network(network: nn.Module, how: bool | str, batch: int) -> nn.Module:
-    """Return what training calls of `network`, compiled as `computing.compile` says.
+    """Return the module that training calls for `network`, compiled according to `how`.
 
     Raises:
-        UsageError: it has no layers that could be compiled apart.
+        UsageError: it has no layers that could be compiled separately.
     """
     if how != "layers":
         return Compiled(network, batch)
@@ -88,10 +88,10 @@ def compile_network(network: nn.Module, how: bool | str, batch: int) -> nn.Modul
 
 
 def check_compilable(computing: Computing, front_end: FrontEnd) -> None:
-    """Refuse what would be compiled again in every step.
+    """Refuse settings that would require compiling again in every step.
 
     Raises:
-        UsageError: encoder layers are dropped at random, so the graph is another one in each step.
+        UsageError: encoder layers are dropped at random, so the graph differs in each step.
     """
     if computing.compile is True and front_end.layer_drop:
         raise UsageError(
@@ -126,7 +126,7 @@ def compile_errors_as_usage_errors(compiles: bool | str) -> Iterator[None]:
 
 
 def _describe_cause(cause: BaseException) -> str:
-    """Put torch's report on one line: its first line, its explanations, the line of the network."""
+    """Condense torch's report to one line: first line, explanations, line of the network."""
     text, _, code = str(cause).partition("from user code:")
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     parts = lines[:1]

@@ -1,16 +1,16 @@
 """The exchange of gradients between processes.
 
-Invariant: every step adds up the gradients of the ranks in the same order, the first one after a
-start like any other. With three or more ranks the order matters to the last bit, and a resumed run
-has to take the steps of an uninterrupted one.
+Invariant: every step sums the gradients of the ranks in the same order, including the first step
+after a start. With three or more ranks the order affects the last bits, and a resumed run has to
+take the steps of an uninterrupted one.
 
-DistributedDataParallel sends gradients in buckets, and the order in which the numbers of the ranks
-are added follows from their position in a bucket. After its first backward pass it lays out its
-buckets again, in the order in which the gradients came. So that no real step sees the first layout,
-that pass is made here, over the bare parameters: it runs nothing of the network, draws no random
-number, and defines the order, from the last parameter to the first. Gradients come in that order,
-which lets the exchange overlap with the backward pass. `find_unused_parameters=True` would fix the
-layout as well, but searches the whole graph in each step.
+DistributedDataParallel sends gradients in buckets, and the order of summation depends on a number's
+position in a bucket. After its first backward pass, it rebuilds the buckets in the order in which
+the gradients arrived. This pass is therefore made here, on the bare parameters, before any real
+step: it runs none of the network, draws no random numbers, and sets the order from the last
+parameter to the first. Gradients arrive in that order, so that their exchange overlaps with the
+backward pass. `find_unused_parameters=True` would also fix the layout, but searches the whole graph
+in each step.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from asdf.networks.units import check_divisible, encoder_units
 from asdf.runs.log import LOG
 from asdf.training.training_sections import TrainingSections
 
-# Buffers, 30 in AASIST's batch norms, are sent by `World.broadcast_buffers` when a network is saved
-# or scored, and not in each step. torch 2.14 gave the option another name, and warns of the old
-# one.
+# Buffers, such as AASIST's 30 of batch norms, are sent by `World.broadcast_buffers` when a network
+# is saved or scored, not in each step. torch 2.14 renamed the option, with a warning for the old
+# name.
 _OPTIONS = inspect.signature(DistributedDataParallel).parameters
 _SENDS = "forward_sync_buffers" if "forward_sync_buffers" in _OPTIONS else "broadcast_buffers"
 _NO_BUFFERS: dict[str, Any] = {_SENDS: False}
@@ -40,14 +40,14 @@ _NO_BUFFERS: dict[str, Any] = {_SENDS: False}
 def exchange_gradients(
     network: nn.Module, world: World, compression: str | None = None
 ) -> nn.Module:
-    """Return the network with its gradients averaged over the ranks, ready for its first step.
+    """Return the network with gradients averaged over the ranks, ready for its first step.
 
-    A network in a world of one is returned as it is, and one that is divided over the processes,
-    since that exchanges gradients by itself.
+    In a world of one, the network is returned unchanged, as is a sharded one, which exchanges
+    gradients itself.
 
     Args:
-        compression: Number format of `computing.gradient_compression`; each rank divides its
-            gradient by their number in that format before it is added up.
+        compression: Number format from `computing.gradient_compression`, in which each rank divides
+            its gradient by the number of ranks before the sum.
     """
     if world.size == 1 or is_sharded(network):
         return network
@@ -55,7 +55,7 @@ def exchange_gradients(
     model = DistributedDataParallel(
         _BareOrWhole(network),
         device_ids=ids,
-        # Gradients lie in the buckets themselves: no second copy of them is in memory.
+        # Gradients are views of the buckets, so there is no second copy in memory.
         gradient_as_bucket_view=True,
         **_NO_BUFFERS,
     )
@@ -63,7 +63,7 @@ def exchange_gradients(
         from torch.distributed.algorithms.ddp_comm_hooks import default_hooks as hooks
 
         by_format = {"bf16": hooks.bf16_compress_hook, "fp16": hooks.fp16_compress_hook}
-        # torch takes a hook before the first backward pass only.
+        # torch accepts a hook only before the first backward pass.
         model.register_comm_hook(None, by_format[compression])
     model(None).backward()
     for parameter in network.parameters():
@@ -77,13 +77,13 @@ def shard(
     world: World,
     dtype: torch.dtype | None,
 ) -> ShardedNetwork | None:
-    """Divide `network` in place if the settings say so, and the run has more than one process.
+    """Shard `network` in place if the settings say so and the run has several processes.
 
     Args:
-        dtype: Type in which its encoder layers are gathered; None: float32.
+        dtype: Type in which its encoder layers are gathered; None for float32.
 
     Raises:
-        UsageError: it cannot be divided.
+        UsageError: it cannot be sharded.
     """
     if not settings.computing.shard_network:
         return None
@@ -106,9 +106,9 @@ def shard(
 
 
 def exchange_now(model: nn.Module, now: bool) -> AbstractContextManager[Any]:
-    """Open a block in which a backward pass sends its gradients (`now`), or only adds them up.
+    """Return a block in which a backward pass sends its gradients (`now`) or only sums.
 
-    A divided network sends them in every pass: to add them up, each process would have to hold all.
+    A sharded network sends them in every pass, since local sums would need a whole gradient.
     """
     if now or not isinstance(model, DistributedDataParallel):
         return nullcontext()
@@ -116,7 +116,7 @@ def exchange_now(model: nn.Module, now: bool) -> AbstractContextManager[Any]:
 
 
 class _BareOrWhole(nn.Module):
-    """The network. Called with None it returns 0, computed from every parameter that learns."""
+    """The network; a call with None returns 0, computed from every trained parameter."""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What training hands to the network besides waveforms, and what it cannot be combined with."""
+"""Inputs that training passes to the network besides waveforms, and their incompatibilities."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from asdf.trials.trial_list import TrialList
 
 
 def inputs_in_training(network: nn.Module, settings: TrainingSections) -> tuple[str, ...]:
-    """Return the names of what the network gets besides waveforms."""
+    """Return the names of the network's inputs besides waveforms."""
     lengths = settings.lengths
     names = further_inputs(network)
-    # Without masks a front end of ours still has to know what it normalises.
+    # Even without masks, our front ends need the lengths to normalise recordings.
     knows_lengths = lengths.masks or isinstance(network, SSLDetector)
     if lengths.minibatch_s is None or not knows_lengths:
         return tuple(name for name in names if name != LENGTHS)
@@ -27,11 +27,11 @@ def inputs_in_training(network: nn.Module, settings: TrainingSections) -> tuple[
 def check_inputs(
     network: nn.Module, utterances: TrialList, settings: TrainingSections, from_features: bool
 ) -> None:
-    """Check that training can hand over what the network takes besides waveforms.
+    """Check that training can provide the network's inputs besides waveforms.
 
     Raises:
-        UsageError: the training list lacks a column; minibatches are cached features, or mixed, and
-            what belongs to a recording would go with another one; or the network masks no padding.
+        UsageError: the training list lacks a column; minibatches are cached features or mixed, so
+            inputs would not belong to them; or the network does not mask padding.
     """
     if settings.lengths.minibatch_s is not None:
         _check_padding(network, settings)
@@ -52,10 +52,10 @@ def check_inputs(
 
 
 def _check_padding(network: nn.Module, settings: TrainingSections) -> None:
-    """Check that the network takes recordings of varying length, as `lengths.masks` says.
+    """Check that the network takes recordings of varying length, as `lengths.masks` requires.
 
     Raises:
-        UsageError: it takes one length, or masks no padding.
+        UsageError: it takes one length, or does not mask padding.
     """
     name = settings.network.network_class
     samples = fixed_samples(network)

@@ -1,8 +1,8 @@
-"""The size of a step's gradient: limited, measured, and checked after the step.
+"""The norm of a step's gradient: clipped, measured, and checked after the step.
 
 Invariant: the host never waits. Whether the gradient was finite, or fp16's new loss scale, is
 computed on the device and copied to the host with the loss of the next step. A network is saved
-only after its last step has been checked, so none with NaN is ever saved.
+only after its last step has been checked, so NaN weights are never saved.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from asdf.distributed.sharding import local_part
 
-# From the first loss scale, 65536, this many halves lead to 0.002: no network needs that.
+# Halving the first loss scale, 65536, this many times gives 0.002, which no network needs.
 MAX_SKIPPED = 25
 
 
@@ -24,29 +24,30 @@ def clip_and_measure(
     network: nn.Module,
     limit: float | None,
 ) -> Tensor | None:
-    """Scale the gradient down to the 2-norm `limit`; None: leave it as it is.
+    """Clip the gradient to the 2-norm `limit`; None leaves it unchanged.
 
     Returns:
-        A norm of the gradient before clipping, 0-dimensional, NaN or infinite if a number in it is.
-        None with fp16's scaler and no limit: the scaler examines the gradient by itself.
+        Norm of the gradient before clipping, 0-dimensional, which is NaN or infinite if the
+        gradient is. None with fp16's scaler and no limit, since the scaler examines the gradient
+        itself.
     """
     if limit is not None:
-        # The limit is one of the true gradient, not of that times the loss scale.
+        # The limit applies to the true gradient, without the loss scale.
         scaler.unscale_(optimiser)
         return local_part(nn.utils.clip_grad_norm_(network.parameters(), limit))
     if scaler.is_enabled():
         return None
     parts = [local_part(gradient) for gradient in _gradients(optimiser)]
-    # A rank may hold nothing of a small parameter that is divided, which has no largest value.
+    # A rank may hold nothing of a small sharded parameter, and an empty tensor has no maximum.
     held = [part for part in parts if part.numel()] or [parts[0].new_zeros(1)]
-    # Unlike a 2-norm the largest value cannot overflow where every value is finite.
+    # Unlike a 2-norm, the maximum cannot overflow if every value is finite.
     return nn.utils.get_total_norm(held, math.inf)
 
 
 def gradient_norm(optimiser: torch.optim.Optimizer, scaler: torch.amp.GradScaler) -> Tensor:
     """Return the 2-norm of the gradient without the loss scale; 0-dimensional, on the device.
 
-    All ranks call this together: of a divided network each has a part.
+    All ranks call this together, since each has a part of a sharded network.
     """
     norm = local_part(nn.utils.get_total_norm(_gradients(optimiser)))
     if scaler.is_enabled():
@@ -55,18 +56,19 @@ def gradient_norm(optimiser: torch.optim.Optimizer, scaler: torch.amp.GradScaler
 
 
 def _gradients(optimiser: torch.optim.Optimizer) -> list[Tensor]:
-    """Return the gradients of the parameters; a zero where none has one."""
+    """Return the gradients of the parameters; a single zero if there are none."""
     parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
     return gradients or [torch.zeros(1, device=parameters[0].device)]
 
 
 class LastStep:
-    """The step taken last, until it is known to be sound.
+    """The latest step, until its gradient is known to be finite.
 
     Attributes:
-        loss_scale: the newest known one of fp16; None without a loss scale.
-        skipped: steps that fp16 skipped since `take_skipped`, since their gradient was not finite.
+        loss_scale: Latest known loss scale of fp16; None without one.
+        skipped: Steps since `take_skipped` that fp16 skipped because of a gradient that was not
+            finite.
     """
 
     def __init__(self, scaler: torch.amp.GradScaler, device: torch.device) -> None:
@@ -79,26 +81,26 @@ class LastStep:
         self.loss_scale = scaler.get_scale() if scaler.is_enabled() else None
 
     def note(self, name: str, norm: Tensor | None) -> None:
-        """Remember a step that has just been taken.
+        """Store a step that has just been taken.
 
         Args:
             name: Name of the step, for the message.
-            norm: any norm of its gradient, on the device; unused with fp16's loss scale.
+            norm: Norm of any kind of its gradient, on the device; unused with fp16's loss scale.
         """
         self._name = name
         self._number = norm
         if self.loss_scale is not None:
-            # The scale becomes lower exactly when the scaler has skipped the step.
+            # The scale decreases exactly when the scaler has skipped the step.
             self._number = self._scaler.scale(torch.ones((), device=self._device))
 
     def numbers(self) -> list[Tensor]:
-        """Return what `is_sound` needs, on the device, in float64; [] before the first step."""
+        """Return the inputs of `is_sound`, on the device, in float64; [] before the first step."""
         if self._number is None:
             return []
         return [self._number.double()]
 
     def is_sound(self, numbers: list[float]) -> bool:
-        """Return whether training may go on after the step; its `numbers` are counted once."""
+        """Return whether training may continue after the step, whose `numbers` are counted once."""
         self._number = None
         for number in numbers:
             if self.loss_scale is None:
@@ -119,7 +121,7 @@ class LastStep:
         return skipped
 
     def complaint(self) -> str:
-        """Return why training cannot go on."""
+        """Return why training cannot continue."""
         if self.loss_scale is None:
             advice = (
                 f"the gradient of {self._name} is not a finite number, although its loss is. "

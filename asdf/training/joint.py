@@ -1,10 +1,10 @@
-"""Steps by a loss that depends on all utterances of the step together.
+"""Steps with a loss that depends on all utterances of the step together.
 
-Invariant: the gradient is that of one big batch, whichever process computes which minibatch of it.
-A step takes two forward passes. The first one, without gradients, computes the outputs for all
-utterances; every rank gets those of the others, and computes the gradient of the loss with respect
-to each output. The second one computes the same outputs again, from the same random numbers, and
-its backward pass takes these gradients on. The running statistics of batch norm see each clip once.
+Invariant: the gradient is that of one big batch, however processes divide it into minibatches. A
+step takes two forward passes. The first, without gradients, computes the outputs for all
+utterances; every rank gathers them and computes the gradient of the loss with respect to each
+output. The second computes the same outputs again with the same random numbers, and its backward
+pass starts from these gradients. The running statistics of batch norm include each clip once.
 
 Shapes: N utterances of a step, B of a minibatch, E numbers in an embedding, 2 classes.
 """
@@ -34,7 +34,7 @@ class Minibatch:
     """A minibatch of this rank.
 
     Attributes:
-        number: Number in the step, from 1 on.
+        number: Number in the step, counted from 1.
         clips: Waveforms, (B, samples), or cached features.
     """
 
@@ -45,13 +45,12 @@ class Minibatch:
 
     @property
     def indices(self) -> np.ndarray:
-        """Indices of its utterances into the training list, (B,)."""
+        """Indices of its utterances in the training list, (B,)."""
         return self.share.utterances
 
     @property
     def counted(self) -> int:
-        """Number of utterances that count, from the first on: the others are fillers, which are
-        computed for batch norm and weigh nothing."""
+        """Number of utterances that count, which precede the fillers for batch norm."""
         return self.share.counted
 
 
@@ -73,7 +72,7 @@ _Slope = tuple[Tensor, Tensor]
 
 
 class JointPasses:
-    """The second passes over the minibatches of one step, one after another."""
+    """The second passes over the minibatches of a step, in order."""
 
     def __init__(
         self,
@@ -81,11 +80,10 @@ class JointPasses:
         gradients: Sequence[_Gradient],
         parameters: list[_Slope],
     ) -> None:
-        """Take on `gradients`, one per minibatch.
+        """Store the `gradients`, one per minibatch.
 
         Args:
-            parameters: Parameters of the loss, with the part of their gradients that is this
-                rank's.
+            parameters: Parameters of the loss, with this rank's part of their gradients.
         """
         self._passes = passes
         self._gradients = iter(gradients)
@@ -105,17 +103,17 @@ class JointPasses:
         by_embeddings_B = (embeddings_BE[:counted] * gradient.embeddings_BE).sum(dim=1)
         by_logits_B = (logits_B2[:counted] * gradient.logits_B2).sum(dim=1)
         along_B = by_embeddings_B + by_logits_B
-        # The value of the loss, with the slope of what stands for it.
+        # The value of the loss, with the gradient of its linear replacement.
         losses_B = gradient.losses_B + (along_B - along_B.detach())
         if not self._passes.objective.terms:
             return losses_B
-        # Further terms are of each utterance by itself, and so are their slopes.
+        # Further terms and their gradients concern each utterance separately.
         return self._passes.objective.with_terms(
             losses_B, outputs.first(counted), targets.first(counted)
         )
 
     def backward(self, losses_B: Tensor, factor: float | Tensor) -> None:
-        """Add the gradient of a minibatch, and with the last one that of the loss's parameters."""
+        """Add the gradient of a minibatch; the last one also adds that of the loss's parameters."""
         parts = [losses_B]
         if not self._left:
             for parameter, gradient in self._parameters:
@@ -131,14 +129,14 @@ def prepare_joint_passes(
     world: World,
     seed: Callable[[int], None],
 ) -> JointPasses:
-    """Compute the outputs of all utterances of a step, and the gradient of the loss there.
+    """Compute the outputs of all utterances of a step, and the gradient of the loss at them.
 
     All ranks call this together.
 
     Args:
         passes: Passes of the network.
         targets: Targets of all utterances of `window`, in its order.
-        seed: Function that seeds the random numbers of the minibatch of a number.
+        seed: Function that seeds the random numbers for a minibatch number.
     """
     outputs = []
     with torch.no_grad(), numbers_unchanged(passes.model):
@@ -158,7 +156,7 @@ def prepare_joint_passes(
     for rows_B in rows:
         gradient_BX = gradients_NX[rows_B]
         gradients.append(_Gradient(losses_N[rows_B], gradient_BX[:, :-2], gradient_BX[:, -2:]))
-    # Every rank has computed all of it, and the step adds up the ranks.
+    # Every rank has computed all of it, and the step sums over the ranks.
     parts = [(parameter, gradient / world.size) for parameter, gradient in parameters]
     return JointPasses(passes, gradients, parts)
 
@@ -170,7 +168,7 @@ def _outputs(passes: Passes, clips: Tensor, inputs: Mapping[str, Any]) -> Output
 
 
 def _in_one_type(outputs: Outputs) -> tuple[Tensor, Tensor]:
-    """Return embeddings and logits, (batch, E) and (batch, 2), in one type of 32 bits or more."""
+    """Return embeddings (batch, E) and logits (batch, 2) in one type of at least 32 bits."""
     embeddings_BE, logits_B2 = outputs
     kind = torch.promote_types(embeddings_BE.dtype, logits_B2.dtype)
     kind = torch.promote_types(kind, torch.float32)
@@ -188,7 +186,7 @@ def _gather(
     outputs_NX = first_BX.new_zeros(utterances, first_BX.shape[1])
     for output_BX, rows_B in zip(outputs, rows, strict=True):
         outputs_NX[rows_B] = output_BX[: len(rows_B)]
-    # Each row is of one rank, and zeros of the others change no number.
+    # Each row comes from one rank, and adding zeros from the others is exact.
     world.sum_tensor(outputs_NX)
     return outputs_NX
 
@@ -198,8 +196,7 @@ def differentiate(
     outputs_NX: Tensor,
     targets: Targets,
 ) -> tuple[Tensor, Tensor, list[_Slope]]:
-    """Return the losses of detection, and the gradients of their sum with respect to the outputs
-    and to the loss's parameters."""
+    """Return detection losses, and their sum's gradients for outputs and loss parameters."""
     outputs_NX.requires_grad_()
     outputs = Outputs(outputs_NX[:, :-2], outputs_NX[:, -2:])
     losses_N = objective.detection(outputs, targets)

@@ -1,15 +1,14 @@
 """The training loop: epochs, validation, checkpoints, and when it ends.
 
-What is decided when:
-- after each step inside an epoch: whether to evaluate, which first saves the network under a name
-  of its own; else whether to save a checkpoint for resuming; then whether to stop;
+Decisions:
+- after each step inside an epoch: whether to evaluate, which first saves the network under its own
+  name; otherwise whether to save a checkpoint for resuming; then whether to stop;
 - at the end of an epoch: whether the plateau schedule lowers the rate. The network is always saved;
-  then comes a requested stop, then the evaluation;
+  then a requested stop takes effect, then the evaluation follows;
 - after an evaluation: whether training ends early, and which networks are removed.
 
-Invariant: all ranks take the same decisions. Whether to stop or to save is summed over the ranks
-with each step; whether an evaluation is due follows from the progress, which is the same on all of
-them.
+Invariant: all ranks take the same decisions. Requests to stop or save are summed over the ranks in
+each step; whether an evaluation is due depends on the progress, which is the same on all of them.
 """
 
 from __future__ import annotations
@@ -53,12 +52,12 @@ from asdf.training.validating import Validate, Validation, divides
 
 @dataclass(frozen=True)
 class _Requests:
-    """What any rank requested with a step; the same on all ranks.
+    """Requests of any rank in a step, the same on all ranks.
 
     Attributes:
-        stop: Request that the run stops.
-        save: a checkpoint inside the epoch, as the last one is long ago.
-        settle: Conclusion of the last save, whose file is whole.
+        stop: Request to stop the run.
+        save: Request for a checkpoint inside the epoch, since the last one is old.
+        settle: Request to conclude the last save, whose file is complete.
     """
 
     stop: bool = False
@@ -71,9 +70,9 @@ class Trainer:
 
     Args:
         loader: Loader of the clips of the utterances, by the keys of `Share.loader_keys`.
-        layout: Layout of the run, whose networks are called as `Progress.network_name` says.
-        sampler: Sampler of the utterances; None: each has one turn per epoch.
-        groups: Groups by length; None: clips have one length.
+        layout: Layout of the run, whose networks are named by `Progress.network_name`.
+        sampler: Sampler of the utterances; None for one turn each per epoch.
+        groups: Groups by length; None if clips have one length.
     """
 
     def __init__(
@@ -116,7 +115,7 @@ class Trainer:
         self.observer = StepObserver(step, self.plan, callbacks)
 
     def resume(self, checkpoint: NetworkFile, evaluations: list[Evaluation]) -> None:
-        """Go on from a checkpoint whose weights the network already has.
+        """Continue from a checkpoint whose weights the network already has.
 
         Args:
             evaluations: Evaluations of the run so far; some may be newer than the checkpoint.
@@ -128,7 +127,8 @@ class Trainer:
         progress = Progress.from_state(checkpoint.progress)
         adapt_progress(progress, self.utterances, self.orders, self.world)
         self.validation.take_up(progress, evaluations)
-        # The reason of an earlier end is computed again: the settings may now let training go on.
+        # The reason for an earlier end is recomputed, since the settings may now allow more
+        # training.
         progress.finished = plateau_end(self.settings.network, progress)
         self.progress = progress
         self.validation.stop_early(progress)
@@ -137,8 +137,8 @@ class Trainer:
         """Train to the end.
 
         Args:
-            last_epoch: Epoch after which another trainer goes on; None: there is none.
-            goes_on: Whether this one goes on after another, which callbacks saw starting.
+            last_epoch: Epoch after which another trainer continues; None if there is none.
+            goes_on: Whether this one continues another, whose start callbacks have seen.
 
         Raises:
             Stopped: a stop was requested; a checkpoint has been written.
@@ -146,11 +146,11 @@ class Trainer:
                 from it.
         """
         self.step.network.train()
-        # Not those of the list: a sampler may repeat utterances, or leave them out.
+        # Not the labels of the list, since a sampler may repeat or omit utterances.
         turns = self.plan.order(1)
         self.step.begin_training(self.step.labels[turns])
         if self.progress.step:
-            # An evaluation that an earlier start left to this one is by the loss of its last step.
+            # An evaluation that an earlier start did not finish uses the loss of its last step.
             begun = self.plan.begin_of_last_step(self.progress.epochs, self.progress.position)
             self.step.objective.begin_step(begun)
         try:
@@ -172,7 +172,7 @@ class Trainer:
             self.profile.close()
 
     def finished(self) -> str:
-        """Return why training is over; '' while it is not."""
+        """Return why training is over; '' if it is not."""
         progress = self.progress
         limits = self.settings.network
         if progress.finished:
@@ -203,7 +203,8 @@ class Trainer:
         with self._progress_bar(epoch, start) as bar:
             for window in plan.windows(epoch, start):
                 requests = self._take_step(window, clips, bar)
-                # After the last window `_end_epoch` decides: only then is the epoch's loss known.
+                # After the last window, `_end_epoch` decides, since only then the epoch's loss is
+                # known.
                 if window.end < plan.size:
                     self._inside_epoch(requests)
                     if self.finished():
@@ -220,7 +221,7 @@ class Trainer:
         flags = [float(bool(self.stop)), *self.saving.flags()]
         self.profile.before_step(progress.step + 1)
         taken = self.step.take(window, clips, progress, flags)
-        # A flag is summed over the ranks: that of one rank counts for all.
+        # Flags are summed over the ranks, so a request of one rank counts for all.
         requests = _Requests(*(ranks > 0 for ranks in taken.flags))
         if requests.settle:
             self.saving.settle()
@@ -245,7 +246,8 @@ class Trainer:
         intervals = self.settings.network
         step = self.progress.step
         if divides(intervals.evaluation_interval_steps, step) or self.finished():
-            # Not to `RESUME`, which the next save replaces: an evaluated network may be chosen.
+            # Not saved as `RESUME`, which the next save replaces, since an evaluated network may be
+            # chosen.
             self.saving.save(self.progress.network_name(), self.progress)
             self.validation.score_if_due(self.progress, self.finished())
         elif requests.stop or requests.save or divides(intervals.checkpoint_interval_steps, step):
@@ -270,7 +272,7 @@ class Trainer:
         if lowered:
             LOG.info("%s", lowered)
         self.saving.save(progress.network_name(), progress, ends_epoch=True)
-        # A checkpoint exists: a resumed run evaluates first, so a stop need not wait for that.
+        # A checkpoint exists and a resumed run evaluates first, so a stop need not wait for that.
         if stop and not self.finished():
             raise self._stopped()
         self.validation.score_if_due(self.progress, self.finished())

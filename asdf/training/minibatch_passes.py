@@ -1,10 +1,10 @@
-"""The forward and the backward pass over a minibatch, and what they need besides the network.
+"""The forward and the backward pass over a minibatch.
 
-Invariants: there is one computation. Whether its operations are queued one by one, as here, or were
-captured in CUDA graphs (`asdf.training.captured_passes`), the two functions of `Passes` are what
-runs. After a forward pass each counter of a batch norm is what the norms themselves would have made
-of it, those of norms that the pass did not compute included; to a GPU each norm's own addition
-would be a launch of its own.
+Invariants: there is one computation. Whether its operations are launched one by one, as here, or
+captured in CUDA graphs (`asdf.training.captured_passes`), the two functions of `Passes` are run.
+After a forward pass, each batch norm's counter has the value that the norm itself would have set,
+including norms that the pass did not compute; adding to each counter separately would cost a launch
+per norm on a GPU.
 
 Shapes: B utterances.
 """
@@ -30,7 +30,7 @@ from asdf.training.training_precision import Precision
 
 _COUNTER = "num_batches_tracked"
 
-# A search of a network's modules takes longer than the additions that it saves.
+# Searching a network's modules takes longer than the additions that it saves.
 _NORMS: WeakKeyDictionary[nn.Module, list[_BatchNorm]] = WeakKeyDictionary()
 
 
@@ -39,7 +39,7 @@ class Passes:
     """The passes of a network; each `forward` is followed by its `backward`.
 
     Attributes:
-        model: the network as training calls it.
+        model: Network as it is called in training.
     """
 
     model: nn.Module
@@ -49,7 +49,7 @@ class Passes:
 
     @property
     def eager(self) -> Passes:
-        """The passes without CUDA graphs: these."""
+        """The passes without CUDA graphs, which are these."""
         return self
 
     def for_window(self, window: Window) -> Passes:
@@ -74,21 +74,22 @@ class Passes:
         """Add the gradient of the sum of `losses_B` times `factor` to that of the parameters.
 
         Args:
-            factor: a number or a 0-dimensional tensor.
+            factor: Factor of the losses, a number or a 0-dimensional tensor.
         """
-        # Of each loss at once: that of their sum is four operations that compute the same number.
+        # Gradients for each loss at once, since a sum takes four more operations for the same
+        # result.
         losses_B.backward(self.scaler.scale(torch.ones_like(losses_B) * factor))
 
 
 class _Noted:
-    """What a norm finds instead of its counter; it notes that it was to be increased."""
+    """A replacement for a norm's counter, which records increments."""
 
     def __init__(self, counter: Tensor, increased: dict[int, Tensor]) -> None:
         self._counter = counter
         self._increased = increased
 
     def add_(self, number: int) -> None:
-        """Note an increase by `number`; a second one in the same pass is computed at once."""
+        """Record an increment by `number`; a second one in the same pass is added at once."""
         if id(self._counter) in self._increased:
             self._counter.add_(number)
         else:
@@ -97,7 +98,7 @@ class _Noted:
 
 @contextmanager
 def batches_counted_together(network: nn.Module) -> Iterator[None]:
-    """Let the batch norms that `network` computes in the block be counted at its end."""
+    """Count the batch norms that `network` computes in the block together at its end."""
     if network not in _NORMS:
         _NORMS[network] = _find_norms(network)
     increased: dict[int, Tensor] = {}
@@ -119,7 +120,7 @@ def _find_norms(network: nn.Module) -> list[_BatchNorm]:
     norms: list[_BatchNorm] = []
     for module in network.modules():
         if isinstance(module, Compiled):
-            # A compiler makes the additions part of its own kernels.
+            # A compiler fuses the additions into its own kernels.
             return []
         # Without a momentum, a norm reads its counter.
         if not isinstance(module, _BatchNorm) or module.momentum is None:

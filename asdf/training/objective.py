@@ -1,12 +1,12 @@
-"""What training minimises: the loss of detection, and further terms; and the targets of a step.
+"""The objective of training: the detection loss plus further terms, and the targets of a step.
 
 Invariants: a step's loss is the mean of the detection loss plus the weighted mean of each term,
-each over what counts in it. It is computed as one sum over utterances, divided by the normaliser of
-the detection loss: a term's factor (`StepWeights`) makes up for the other normaliser. Without terms
-the operations are those of the detection loss alone.
+each over the utterances that count in it. It is computed as one sum over utterances, divided by the
+normaliser of the detection loss; a term's factor (`StepWeights`) corrects for its own normaliser.
+Without terms, the operations are those of the detection loss alone.
 
-Targets follow from the training list and the keys of the clips, which all ranks know. So the
-denominators of a step's means are the same on all of them, without an exchange.
+Targets depend only on the training list and the keys of the clips, which all ranks know. The
+denominators of a step's means are therefore equal on all ranks, without communication.
 
 Shapes: B utterances.
 """
@@ -36,13 +36,12 @@ from asdf.trials.trial_list import UNLABELLED, TrialList, values_at
 
 @dataclass(frozen=True)
 class StepWeights:
-    """How the values of an optimiser step's utterances are weighed; the same on all ranks.
+    """The weights of an optimiser step's utterances, the same on all ranks.
 
     Attributes:
-        normaliser: the denominator of the detection loss's mean; 1 where no utterance has a label.
-        factors: Factors of a term's values in a sum that is divided by `normaliser`, by their
-            names.
-        counts: Denominators of the terms' own means, by their names.
+        normaliser: Denominator of the detection loss's mean; 1 if no utterance has a label.
+        factors: Factor of each term's values in a sum that is divided by `normaliser`, by name.
+        counts: Denominator of each term's own mean, by name.
     """
 
     normaliser: float
@@ -52,12 +51,12 @@ class StepWeights:
 
 @dataclass(frozen=True)
 class Objective:
-    """The loss of detection and further terms.
+    """The detection loss and further terms.
 
     Attributes:
         loss: Loss of detection.
-        detection_weight: Weight that it is multiplied by.
-        has_unlabelled: Whether utterances may have no label: their values of the loss are 0.
+        detection_weight: Weight of the detection loss.
+        has_unlabelled: Whether utterances may have no label, in which case their loss is 0.
         noted: Values of the terms in the last minibatch, (B,), without their factors, by name.
     """
 
@@ -68,13 +67,13 @@ class Objective:
     noted: dict[str, Tensor] = field(default_factory=dict, compare=False)
 
     def begin_step(self, epochs: float) -> None:
-        """Prepare the loss and the terms for a step. Args: as of `Loss.begin_step`."""
+        """Prepare the loss and the terms for a step. Args: as in `Loss.begin_step`."""
         self.loss.begin_step(epochs)
         for term in self.terms:
             term.begin_step(epochs)
 
     def with_clips(self, outputs: Outputs, clips: Tensor) -> Outputs:
-        """Return the outputs with the waveforms, if a term needs them."""
+        """Return the outputs with the waveforms if a term needs them."""
         is_needed = any(CLIPS in term.needs for term in self.terms)
         return outputs.with_extra(CLIPS, clips) if is_needed else outputs
 
@@ -85,13 +84,13 @@ class Objective:
     def detection(self, outputs: Outputs, targets: Targets) -> Tensor:
         """Return the weighted values of the detection loss, (B,)."""
         if self.has_unlabelled:
-            # A loss is computed of them as of spoofs, and counts for nothing.
+            # Compute their loss as if they were spoofs, and discard it.
             known = replace(targets, labels_B=targets.labels_B.clamp(min=0))
             values_B = self.loss.of_minibatch(outputs, known)
             values_B = torch.where(targets.labels_B == UNLABELLED, 0.0, values_B)
         else:
             values_B = self.loss.of_minibatch(outputs, targets)
-        # Not by 1: the operations without terms stay what they were.
+        # Do not multiply by 1, so that the operations without terms are unchanged.
         return values_B if self.detection_weight == 1 else self.detection_weight * values_B
 
     def with_terms(self, values_B: Tensor, outputs: Outputs, targets: Targets) -> Tensor:
@@ -108,13 +107,13 @@ class Objective:
 
 
 class TargetSource:
-    """The targets of a training list for what training minimises.
+    """The targets of a training list for the objective.
 
     Args:
-        frames: Frames of the clips, whose labels follow from them: a clip without a spoofed frame
-            is bona fide, also one of an utterance that is spoofed elsewhere. None: a clip has the
-            label of its utterance.
-        network: Network, for its further inputs; None: it takes waveforms alone.
+        frames: Frames of the clips, which determine their labels: a clip without a spoofed frame is
+            bona fide, even if its utterance is spoofed elsewhere. None if a clip has the label of
+            its utterance.
+        network: Network, for its further inputs; None if it takes only waveforms.
 
     Attributes:
         labels: Labels of the whole list, on the CPU.
@@ -148,7 +147,7 @@ class TargetSource:
         labels = self.labels_of(keys)
         counts = self._counts(keys)
         if self._mixup is None:
-            # Of utterances without labels the sum is 0, whatever it is divided by.
+            # For utterances without labels the sum is 0, whatever it is divided by.
             normaliser = self._loss.normaliser(labels[labels != UNLABELLED]) or 1.0
         else:
             mixtures = self._mixup.draw_all(keys)
@@ -162,7 +161,7 @@ class TargetSource:
         totals = {}
         for term, counted in zip(self._terms, counts, strict=True):
             total = totals[term.name] = float(counted.sum())
-            # Where nothing counts all values are 0.
+            # If nothing counts, all values are 0.
             factors[term.name] = term.weight * normaliser / total if total else 0.0
         return StepWeights(normaliser, factors, totals)
 
@@ -176,8 +175,8 @@ class TargetSource:
         """Return the targets of a minibatch, on the device, with the network's further inputs.
 
         Args:
-            weights: Weights of the window that the minibatch is a part of.
-            read: What was read besides the clips, by name.
+            weights: Weights of the window that the minibatch is part of.
+            read: Data read besides the clips, by name.
         """
         keys = share.clip_keys()
         targets = self._of(keys, weights)
@@ -195,7 +194,7 @@ class TargetSource:
         )
 
     def _inputs_of(self, share: Share, read: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the further inputs of the network for the utterances of a share, by name."""
+        """Return the network's further inputs for the utterances of a share, by name."""
         inputs = {name: read[name] for name in self._inputs if name in read}
         if COLUMNS in self._inputs:
             columns = {}
@@ -205,7 +204,7 @@ class TargetSource:
         return inputs
 
     def of_window(self, window: Window) -> Targets:
-        """Return the targets of the utterances of all ranks, which are not mixed, without terms."""
+        """Return the targets of all ranks' utterances, without mixup and terms."""
         assert self._mixup is None  # a loss of a whole step allows no mixup
         return self._of_detection(window.clip_keys())
 
@@ -214,13 +213,13 @@ class TargetSource:
         terms = {}
         for term in self._terms:
             values = send(term.targets_of(keys), self._device)
-            # A tensor, which a captured step reads anew; of no dimension, it promotes no type.
+            # A tensor, which a captured step reads anew; being 0-dimensional, it promotes no type.
             factor = torch.tensor(weights.factors[term.name], dtype=torch.float64)
             terms[term.name] = TermTargets(values, send(factor, self._device))
         return replace(targets, terms=terms) if terms else targets
 
     def labels_of(self, keys: Sequence[ClipKey]) -> Tensor:
-        """Return the labels of the clips of these keys, (clips,) int64, on the CPU."""
+        """Return the labels of the clips with these keys, (clips,) int64, on the CPU."""
         if self._frames is not None:
             return torch.from_numpy(self._frames.of_clips(keys)).long()
         return self.labels[_indices_of(keys)]
@@ -238,6 +237,6 @@ def _indices_of(keys: Sequence[ClipKey]) -> np.ndarray:
 
 
 def _partner_keys(keys: Sequence[ClipKey], mixtures: Mixtures) -> list[ClipKey]:
-    """Return the keys of the clips that others are mixed with: of the same draws."""
+    """Return the keys of the clips that are mixed in, with the same draws."""
     draws = [draw for draw, _ in keys]
     return list(zip(draws, mixtures.partners.tolist(), strict=True))

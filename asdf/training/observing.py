@@ -1,8 +1,7 @@
-"""What callbacks want to know of every optimiser step, and what nobody computes for them otherwise.
+"""Outputs and gradient norms of every optimiser step, for callbacks that request them.
 
-Invariant: while no callback needs it, nothing is registered, computed or waited for. All ranks know
-which callbacks there are, so that they all take part where a norm is over parts of a divided
-network.
+Invariant: if no callback needs them, nothing is registered, computed or waited for. All ranks know
+the callbacks, so that all of them take part in a norm over parts of a sharded network.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ class StepObserver:
     """Calls `on_every_step` of the callbacks that have it.
 
     Raises:
-        UsageError: a callback wants the network's outputs, which a CUDA graph does not give.
+        UsageError: a callback needs the network's outputs, which a CUDA graph does not provide.
     """
 
     def __init__(self, step: Step, plan: TrainingPlan, callbacks: CallbackGroup) -> None:
@@ -76,7 +75,7 @@ class StepObserver:
         """Return the outputs for the utterances of this rank, without the fillers."""
         if self._outputs is None:
             return None
-        # A loss that needs two passes leaves those of the first before them.
+        # A loss with two passes leaves the outputs of the first before those of the second.
         passes = self._outputs[-len(window.shares) :]
         indices = []
         keys = []

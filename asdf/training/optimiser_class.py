@@ -1,12 +1,11 @@
-"""The class that `network.optimizer` names by its path, tried before it trains.
+"""The class that `network.optimizer` names by its path, tested before training.
 
-It is an ordinary class of torch or of the user, derived from `torch.optim.Optimizer`: a constructor
-that takes parameter groups and options with defaults, and `step()` without arguments.
+It is an ordinary class of torch or of the user, derived from `torch.optim.Optimizer`, with a
+constructor that takes parameter groups and options with defaults, and a `step()` without arguments.
 
-Invariant: a class that passes the check takes a step from gradients alone, and a run that goes on
-from its saved state takes the same steps, to the last bit, as one that was never interrupted. It is
-tried on twelve numbers, since no declaration of a class states whether its state is all in
-`state_dict()`.
+Invariant: a class that passes the check takes steps from gradients alone, and a run that resumes
+from its saved state takes exactly the same steps as an uninterrupted one. It is tested on twelve
+numbers, since a class does not declare whether `state_dict()` holds its whole state.
 """
 
 from __future__ import annotations
@@ -31,18 +30,18 @@ from asdf.training.training_sections import TrainingSections
 
 SETTING = "network.optimizer"
 _SHAPE = (4, 3)
-# With a state after two of them, a third is exact only if all of it was saved.
+# The third step is exact only if the whole state after two steps was saved.
 _STEPS = 3
 _OTHERS = "Choose another, such as 'adamw' or 'torch.optim.RAdam'."
 
 
 @dataclass(frozen=True)
 class NamedOptimiser:
-    """A class that `network.optimizer` names by its path, with the arguments of its constructor.
+    """A class that `network.optimizer` names by its path, with its constructor's arguments.
 
     Attributes:
-        arguments: Arguments but for the parameters.
-        rate, weight_decay: Learning rate and weight decay of the parameters behind the front end.
+        arguments: Arguments except for the parameters.
+        rate, weight_decay: Learning rate and weight decay of the parameters after the front end.
     """
 
     path: str
@@ -59,14 +58,14 @@ class NamedOptimiser:
         """Return an optimiser of the class.
 
         Args:
-            fused: True if one kernel is to update all parameters, where the class offers it and the
-                settings do not say.
+            fused: Whether one kernel updates all parameters, if the class offers this and the
+                settings do not decide it.
 
         Raises:
             UsageError: the constructor fails.
         """
         arguments = dict(self.arguments)
-        # Adagrad's one kernel is one of the CPU.
+        # Adagrad's fused kernel is for the CPU only.
         offers_fused = self.takes("fused") and self.kind is not torch.optim.Adagrad
         if offers_fused and arguments.get("fused") is None:
             arguments["fused"] = fused
@@ -83,17 +82,17 @@ def find_optimiser(settings: TrainingSections, folder: Path | None) -> NamedOpti
     """Return the class that `network.optimizer` names; None for a short name.
 
     Args:
-        folder: Folder of the recipe, where a user's own modules lie.
+        folder: Folder of the recipe with the user's own modules.
 
     Raises:
-        UsageError: no such class exists, or it is not derived from `torch.optim.Optimizer`.
-        AsdfError: its module fails when it is imported.
+        UsageError: the class does not exist, or does not derive from `torch.optim.Optimizer`.
+        AsdfError: importing its module fails.
     """
     training = settings.network
     if training.optimizer in OPTIMIZERS:
         return None
     path = class_path_of(SETTING, training.optimizer)
-    # torch states no types for the class's constructor, which mypy takes for an abstract one.
+    # torch declares no types for the constructor, so mypy takes the class for abstract.
     kind: type[torch.optim.Optimizer] = find_class(path, folder, SETTING, torch.optim.Optimizer)
     options = inspect.signature(kind).parameters
     section = getattr(settings, "optimizer", None)
@@ -108,11 +107,11 @@ def find_optimiser(settings: TrainingSections, folder: Path | None) -> NamedOpti
 
 @dataclass(frozen=True)
 class StateShape:
-    """What an optimiser holds of each parameter.
+    """The tensors that an optimiser holds for each parameter.
 
     Attributes:
-        moments: tensors of the parameter's own shape.
-        has_others: True if there are tensors of other shapes, apart from single numbers.
+        moments: Number of tensors with the parameter's own shape.
+        has_others: Whether there are tensors of other shapes, apart from single numbers.
     """
 
     moments: int
@@ -124,7 +123,7 @@ def check_optimiser(named: NamedOptimiser) -> StateShape:
 
     Raises:
         UsageError: it needs a closure or sparse gradients, or fails; or its state cannot be saved,
-            or is not all that its steps depend on.
+            or does not determine its steps.
     """
     about = f"{SETTING} = {named.path!r}"
     closure = inspect.signature(named.kind.step).parameters.get("closure")
@@ -139,14 +138,14 @@ def check_optimiser(named: NamedOptimiser) -> StateShape:
             f"{about}: it has other weights for scoring than for training (a method eval), which "
             f"nothing here switches. {_OTHERS} network.ema_decay averages the weights."
         )
-    # Its draws, if any, must not change those of the network.
+    # Its random draws, if any, must not change those of the network.
     failed = (
         f"{about} failed on a parameter of {_SHAPE[0]} x {_SHAPE[1]} numbers, with its gradient"
     )
     with torch.random.fork_rng(devices=[]), UserErrors(failed, _OTHERS, UsageError):
         optimiser, whole = _train(named)
         _, interrupted = _train(named, stops=True)
-    # As bits: at a high rate both may be NaN.
+    # Compare bits, since at a high rate both may be NaN.
     if not torch.equal(whole.view(torch.int32), interrupted.view(torch.int32)):
         raise UsageError(
             f"{about}: with its saved state it goes on in other steps than without a stop. All "
@@ -162,10 +161,10 @@ def check_optimiser(named: NamedOptimiser) -> StateShape:
 
 
 def check_divided(named: NamedOptimiser, shape: StateShape) -> None:
-    """Make sure that the optimiser's state can be divided over processes like the parameters.
+    """Check that the optimiser's state can be sharded like the parameters.
 
     Raises:
-        UsageError: it holds tensors of other shapes than the parameter's.
+        UsageError: it holds tensors with other shapes than the parameter's.
     """
     if shape.has_others:
         raise UsageError(
@@ -176,10 +175,11 @@ def check_divided(named: NamedOptimiser, shape: StateShape) -> None:
 
 
 def _train(named: NamedOptimiser, stops: bool = False) -> tuple[torch.optim.Optimizer, Tensor]:
-    """Return an optimiser that has taken `_STEPS` steps, and its parameter.
+    """Return an optimiser after `_STEPS` steps, and its parameter.
 
     Args:
-        stops: True if the last step is taken by another optimiser, which got the first one's state.
+        stops: Whether the last step is taken by another optimiser, which loads the first one's
+            state.
     """
     parameter = nn.Parameter(torch.linspace(-1, 1, math.prod(_SHAPE)).reshape(_SHAPE))
     optimiser = named.build([make_group([parameter], named.rate, named.weight_decay)])
@@ -199,7 +199,7 @@ def _train(named: NamedOptimiser, stops: bool = False) -> tuple[torch.optim.Opti
 
 
 def _saved_and_read(named: NamedOptimiser, state: dict[str, Any]) -> dict[str, Any]:
-    """Return `state` as a checkpoint gives it back.
+    """Return `state` after saving it to a checkpoint and reading it.
 
     Raises:
         UsageError: a checkpoint cannot hold it.

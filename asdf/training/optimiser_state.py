@@ -1,8 +1,8 @@
-"""The state of an optimiser in a checkpoint: written with it, and loaded into another of its class.
+"""The state of an optimiser in a checkpoint: saved, and loaded into another of its class.
 
-Invariants: moments and whatever else an optimiser counts come from the checkpoint; its options,
-such as rates and weight decay, are those of the settings. So a run that goes on takes the steps of
-one that was never interrupted, and may still be set to other rates.
+Invariants: moments and counters of an optimiser come from the checkpoint; its options, such as
+rates and weight decay, come from the settings. A resumed run therefore takes the steps of an
+uninterrupted one, and its rates can still be changed.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from asdf.distributed.sharding import divided_like, is_part
 from asdf.errors import AsdfError
 from asdf.training.parameter_groups import Group
 
-# The classes behind short names. Their checkpoints do not name the class: those of the first two
-# have the same moments, and a run may change from one to the other.
+# The classes behind short names, which checkpoints do not name: the first two have the same
+# moments, and a run may change from one to the other.
 _OURS = (torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD)
 _CLASS = "class"
-# What the settings say of a group, whatever its optimiser.
+# Options of a group that the settings determine for every optimiser.
 _SET = ("params", "lr", "base_lr", "weight_decay")
 
 
 def optimiser_state(optimiser: torch.optim.Optimizer) -> dict[str, Any]:
-    """Return what a checkpoint holds of an optimiser: torch's state, and the name of its class."""
+    """Return an optimiser's content of a checkpoint: torch's state, and the name of its class."""
     state = optimiser.state_dict()
     name = _class_name(optimiser)
     return {**state, _CLASS: name} if name else state
@@ -48,14 +48,14 @@ def load_optimiser_state(optimiser: torch.optim.Optimizer, state: dict[str, Any]
             "to what they were (settings.py in the system folder), or give this run another "
             "paths.system_folder."
         )
-    # Torch looks at the options to place the moments: where Adam's count of steps lives depends on
-    # whether the optimiser is fused, which the checkpoint's need not have been.
+    # torch uses the options to place the moments: the location of Adam's step count depends on
+    # whether the optimiser is fused, which may differ from the checkpoint's.
     groups = []
     options = {*inspect.signature(type(optimiser)).parameters, *_SET}
     for group, saved in zip(optimiser.param_groups, state["param_groups"], strict=True):
         counted = {}
-        # What another class has changed in a group by itself, such as a count of steps. All in the
-        # groups of torch's own are options.
+        # Values that another class has stored in a group, such as a step count. In groups of
+        # torch's own classes, all entries are options.
         if type(optimiser) not in _OURS:
             counted = {key: saved[key] for key in saved if key not in options}
         groups.append({**group, **counted, "params": saved["params"]})
@@ -65,9 +65,9 @@ def load_optimiser_state(optimiser: torch.optim.Optimizer, state: dict[str, Any]
     for moments in optimiser.state.values():
         if not isinstance(moments, dict):
             continue
-        # A file may be mapped to moments that the optimiser took as they are.
+        # Copy mapped moments that the optimiser has taken over from the file.
         for name, value in moments.items():
-            # Parts of divided tensors are copies already.
+            # Shards of tensors are copies already.
             if isinstance(value, Tensor) and value.device.type == "cpu" and not is_part(value):
                 moments[name] = value.clone()
     if isinstance(optimiser, torch.optim.SGD):
@@ -75,11 +75,11 @@ def load_optimiser_state(optimiser: torch.optim.Optimizer, state: dict[str, Any]
 
 
 def begin_momentum(optimiser: torch.optim.SGD) -> None:
-    """Let the momentum of fused SGD begin at zeros, which gives the same first step.
+    """Start the momentum of fused SGD at zeros, which gives the same first step.
 
-    By itself it begins with the first gradient. Where fp16 overflows in that step, as it often
-    does, the kernel leaves uninitialised memory as the momentum. Without fusing, SGD with fp16
-    makes the host wait for the GPU in each step.
+    Otherwise it starts with the first gradient. If fp16 overflows in that step, which is common,
+    the kernel leaves uninitialised memory as momentum. Without fusing, SGD with fp16 makes the host
+    wait for the GPU in each step.
     """
     for group in optimiser.param_groups:
         if not (group["fused"] and group["momentum"]):
@@ -93,24 +93,24 @@ def begin_momentum(optimiser: torch.optim.SGD) -> None:
 def _class_name(optimiser: torch.optim.Optimizer) -> str:
     """Return the name of the optimiser's class; '' for the classes of short names."""
     kind = type(optimiser)
-    # Without its module, which may be another one in another version of torch.
+    # Without its module, which may differ between versions of torch.
     return "" if kind in _OURS else kind.__qualname__
 
 
 def _shapes_of(groups: list[Group]) -> list[tuple[bool, int]]:
-    """Return what groups of a checkpoint must share with those of an optimiser."""
-    # Adam and AdamW have the same moments, and options `betas`, which SGD lacks.
+    """Return the properties in which groups of a checkpoint and an optimiser must agree."""
+    # Adam and AdamW have the same moments, and the option `betas`, which SGD lacks.
     return [("betas" in group, len(group["params"])) for group in groups]
 
 
 def _divided_moments(optimiser: torch.optim.Optimizer, state: dict[str, Any]) -> dict[Any, Any]:
-    """Return the moments in `state`, divided over the processes as their parameters are."""
+    """Return the moments in `state`, sharded like their parameters."""
     local = [parameter for group in optimiser.param_groups for parameter in group["params"]]
     numbers = [number for group in state["param_groups"] for number in group["params"]]
     parameters = dict(zip(numbers, local, strict=True))
     divided: dict[Any, Any] = {}
     for number, moments in state["state"].items():
-        # An optimiser of a user's may have further entries, which are of no parameter.
+        # A user's optimiser may have further entries that belong to no parameter.
         if number not in parameters:
             divided[number] = moments
             continue

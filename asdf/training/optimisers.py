@@ -18,8 +18,8 @@ from asdf.training.optimiser_state import begin_momentum
 from asdf.training.parameter_groups import Group, group_parameters
 from asdf.training.training_sections import TrainingSections
 
-# Takes the groups, the settings, and whether one kernel updates all parameters (None: torch
-# decides).
+# A function of the groups, the settings, and whether one kernel updates all parameters (None leaves
+# this to torch).
 BuildOptimiser = Callable[[list[Group], Network, bool | None], torch.optim.Optimizer]
 
 
@@ -52,14 +52,14 @@ _FUSED_ON_CPU = (torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD)
 
 
 def check_named_optimiser(settings: TrainingSections, folder: Path | None) -> StateShape | None:
-    """Find the class that `network.optimizer` names and try it out; None for a short name.
+    """Find the class that `network.optimizer` names and test it; None for a short name.
 
     Args:
-        folder: Folder of the recipe, where a user's own modules lie.
+        folder: Folder of the recipe with the user's own modules.
 
     Raises:
-        UsageError: no such class exists, or it cannot be trained with here.
-        AsdfError: its module fails when it is imported.
+        UsageError: the class does not exist, or cannot be used for training here.
+        AsdfError: importing its module fails.
     """
     named = find_optimiser(settings, folder)
     return check_optimiser(named) if named else None
@@ -70,17 +70,17 @@ def build_optimiser(
     settings: TrainingSections,
     folder: Path | None = None,
 ) -> torch.optim.Optimizer:
-    """Return the optimiser of `settings.network` over the parameters that are trained.
+    """Return the optimiser of `settings.network` for the trained parameters.
 
-    The front end may have a learning rate of its own. `weight_decay_skiplist` excludes parameters
-    from the decay by a part of their name or of their module's class name.
+    The front end may have its own learning rate. `weight_decay_skiplist` excludes parameters from
+    weight decay by a part of their name or of their module's class name.
 
     Args:
-        folder: Folder of the recipe, where a user's own modules lie.
+        folder: Folder of the recipe with the user's own modules.
 
     Raises:
-        UsageError: no parameter is trained, or the optimiser's class does not fit.
-        AsdfError: the module of the class fails.
+        UsageError: no parameter is trained, or the optimiser's class is not suitable.
+        AsdfError: importing the module of the class fails.
     """
     groups = group_parameters(network, settings)
     if not groups:
@@ -103,12 +103,12 @@ def build_optimiser(
 
 
 def _choose_fused(trained: list[nn.Parameter], on_cpu: bool) -> bool | None:
-    """Return whether one kernel updates all parameters; None: torch decides.
+    """Return whether one kernel updates all parameters; None leaves this to torch.
 
-    By itself torch takes a dozen operations per parameter on a CPU.
+    By default, torch runs a dozen operations per parameter on a CPU.
 
     Args:
-        on_cpu: True if the optimiser has such a kernel for the CPU.
+        on_cpu: Whether the optimiser has such a kernel for the CPU.
     """
     if all(parameter.is_cuda and parameter.is_floating_point() for parameter in trained):
         return True

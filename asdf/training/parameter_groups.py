@@ -1,7 +1,7 @@
-"""The parameters that are trained, in groups of one learning rate and one weight decay.
+"""The trained parameters, in groups with one learning rate and one weight decay each.
 
-Invariant: the order of the groups, and of the parameters in them, follows from the network and the
-settings alone. A checkpoint numbers the optimiser's moments along it.
+Invariant: the order of the groups and of their parameters depends only on the network and the
+settings, since a checkpoint numbers the optimiser's moments by it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Group = dict[str, Any]
 
 
 class _GroupKey(NamedTuple):
-    """What the parameters of a group have in common; groups are sorted by it."""
+    """The common properties of a group's parameters, by which groups are sorted."""
 
     is_front_end: bool
     decays: bool
@@ -29,23 +29,23 @@ class _GroupKey(NamedTuple):
 def group_parameters(network: nn.Module, settings: TrainingSections) -> list[Group]:
     """Return the trained parameters, grouped by their learning rate and weight decay.
 
-    Each group has, next to torch's options, its rate before any schedule as `base_lr`.
+    Besides torch's options, each group holds its rate before any schedule as `base_lr`.
 
     Raises:
-        UsageError: rates are to decay by layer, and no front end has known layers.
+        UsageError: rates decay by layer, but no front end has known layers.
     """
     training = settings.network
     front_end = {id(parameter) for parameter in front_end_parameters(network)}
     layers_above: dict[int, int] = {}
     if settings.front_end.layer_decay < 1:
         layers_above = _layers_above(network, settings.front_end.layer_decay)
-    # Modules may share a parameter, which torch's optimisers refuse in two groups: the first module
+    # Modules may share a parameter, which torch's optimisers refuse in two groups; the first module
     # that owns it counts.
     names: dict[nn.Parameter, str] = {}
     for prefix, module in network.named_modules():
         owner = type(module).__name__
         for name, parameter in module.named_parameters(prefix, recurse=False):
-            # No name has a line break, so no part of one is found across it.
+            # No name contains a line break, so no pattern matches across it.
             names.setdefault(parameter, f"{name}\n{owner}".lower())
     members: dict[_GroupKey, list[nn.Parameter]] = {}
     for parameter, searched in names.items():
@@ -57,7 +57,7 @@ def group_parameters(network: nn.Module, settings: TrainingSections) -> list[Gro
         key = _GroupKey(is_front_end, decays, above)
         members.setdefault(key, []).append(parameter)
     groups = []
-    # The order is part of a checkpoint: its moments are numbered along it.
+    # The order is part of a checkpoint, whose moments are numbered by it.
     for key, parameters in sorted(members.items()):
         rate = training.initial_learning_rate
         if key.is_front_end and settings.front_end.learning_rate is not None:
@@ -69,15 +69,15 @@ def group_parameters(network: nn.Module, settings: TrainingSections) -> list[Gro
 
 
 def make_group(parameters: list[nn.Parameter], rate: float, decay: float) -> Group:
-    """Return the group of parameters of one learning rate and one weight decay."""
+    """Return a group of parameters with one learning rate and one weight decay."""
     return {"params": parameters, "lr": rate, "base_lr": rate, "weight_decay": decay}
 
 
 def _layers_above(network: nn.Module, layer_decay: float) -> dict[int, int]:
-    """Return how many layers of its front end lie above each parameter of one, by its id.
+    """Return how many layers of its front end lie above each parameter, by the parameter's id.
 
-    What comes before the first layer lies below all of them, as the embedding does in BEiT (Bao et
-    al., ICLR 2022), and a norm that ends the encoder belongs to the last.
+    Modules before the first layer lie below all layers, as the embedding does in BEiT (Bao et al.,
+    ICLR 2022), and a norm that ends the encoder belongs to the last layer.
     """
     above: dict[int, int] = {}
     for front_end in network.modules():

@@ -1,6 +1,6 @@
-"""Writing of a divided network by all of its processes, by torch.distributed.checkpoint.
+"""Saving of a sharded network by all of its processes, with torch.distributed.checkpoint.
 
-Invariant: when the main process has the names of the files, each of them is whole on the disk.
+Invariant: when the main process has the names of the files, each of them is complete on the disk.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from asdf.errors import AsdfError
 from asdf.runs.files import write_advice
 from asdf.text import and_more
 
-# A slow disk is no failure here. That the main process waits too long for a file is seen where the
-# others wait for it (computing.main_timeout_s), and a process that has gone closes its connections.
+# A slow disk is not a failure here. If the main process waits too long for a file, this shows where
+# the others wait for it (computing.main_timeout_s); a process that has died closes its connections.
 _PATIENCE = timedelta(days=7)
 _SHOWN = 4
 
 
 class PartWriter:
-    """Writes tensors that are divided over the processes of `world`; every rank has one."""
+    """Writes tensors that are sharded over the processes of `world`; every rank has one."""
 
     def __init__(self, world: World) -> None:
-        """Open a group of connections, in which threads may talk while training does elsewhere.
+        """Open a group of connections that threads can use while training uses others.
 
         All ranks call this together.
         """
         self._group = dist.new_group(backend="gloo", timeout=_PATIENCE)
         on_gpu = world.device.type == "cuda"
-        # Pinned memory is kept from one checkpoint to the next.
+        # Pinned memory is reused from one checkpoint to the next.
         options = StagingOptions(
             use_pinned_memory=on_gpu,
             use_shared_memory=False,
@@ -51,18 +51,18 @@ class PartWriter:
         self._stager = DefaultStager(options)
 
     def copy(self, tensors: Mapping[KeyPath, Tensor]) -> dict[str, Any]:
-        """Return copies of this process's parts in the host's memory, valid until the next call."""
+        """Return copies of this process's shards in host memory, valid until the next call."""
         named = {key_of(path): tensor.detach() for path, tensor in tensors.items()}
         copies: Any = self._stager.stage(named)
         return dict(copies)
 
     def write(self, copies: dict[str, Any], folder: Path) -> dict[str, PartFile]:
-        """Write what `copy` returned to files in `folder`, which does not exist yet.
+        """Write the result of `copy` to files in `folder`, which does not exist yet.
 
-        All ranks call this together, in a thread each.
+        All ranks call this together, each in a thread.
 
         Returns:
-            The files of all ranks, on the main one.
+            Files of all ranks, on the main one.
 
         Raises:
             AsdfError: a process cannot write its part, or the main one does not find it.
@@ -89,14 +89,14 @@ class PartWriter:
 
 @dataclass(frozen=True)
 class _Written:
-    """A file that a process wrote; torch sends it to the main process with the results."""
+    """A file written by a process; torch sends it to the main process with the results."""
 
     name: str
     file: PartFile
 
 
 class _Writer(HuggingFaceStorageWriter):
-    """Writes a safetensors file per process, and collects their sizes and checksums.
+    """Writes a safetensors file per process, and collects the files' sizes and checksums.
 
     Attributes:
         files: Files of all processes, on the main one.
@@ -107,7 +107,7 @@ class _Writer(HuggingFaceStorageWriter):
         self.files: dict[str, PartFile] = {}
 
     def write_data(self, plan: Any, planner: Any) -> Future[list[Any]]:
-        """Write this process's part, and measure the file."""
+        """Write this process's shards, and measure the file."""
         results = super().write_data(plan, planner).wait()
         measured: dict[str, _Written] = {}
         with_files = []
@@ -121,7 +121,7 @@ class _Writer(HuggingFaceStorageWriter):
         return future
 
     def finish(self, metadata: Any, results: list[list[Any]]) -> None:
-        """Note the files of all processes, on the main one."""
+        """Record the files of all processes, on the main one."""
         for of_process in results:
             for result in of_process:
                 self.files[result.storage_data.name] = result.storage_data.file

@@ -1,10 +1,10 @@
-"""A learning-rate test: real steps at rates that rise, and what their losses say of a good rate.
+"""A learning-rate test: real steps at rising rates, whose losses indicate a good rate.
 
-Invariant: the steps are those of training, with its batches, loss, optimiser and precision; the
-rate alone is another. So the test is as deterministic as training is, on any number of processes,
-and nothing of it is saved as a network.
+Invariant: the steps are those of training, with its batches, loss, optimiser and precision; only
+the rate differs. The test is therefore as deterministic as training, on any number of processes,
+and saves no network.
 
-The rates rise by an equal factor per step: Smith, "Cyclical learning rates for training neural
+The rates rise by a constant factor per step: Smith, "Cyclical learning rates for training neural
 networks", WACV 2017.
 """
 
@@ -21,12 +21,12 @@ from asdf.training.loop import Trainer
 from asdf.training.schedules import Schedule, ScheduleProgress
 from asdf.training.training_sections import TrainingSections
 
-# Shares of the configured rate, at the first and at the last step.
+# Factors of the configured rate at the first and at the last step.
 _LOWEST = 1e-3
 _HIGHEST = 1e2
-# Weight of what was before in the smoothed loss.
+# Weight of the past in the smoothed loss.
 _MEMORY = 0.9
-# A smoothed loss so many times the lowest one has diverged.
+# Factor of the lowest smoothed loss above which the loss has diverged.
 _DIVERGED = 4.0
 _MIN_STEPS_SEEN = 10
 
@@ -37,7 +37,7 @@ class RateTest:
 
     Attributes:
         rates, losses: Learning rate and mean loss of each step.
-        ended: Reason why it ended before its last step; '' where it did not.
+        ended: Reason why it ended before its last step; '' if it did not.
     """
 
     rates: Sequence[float]
@@ -46,7 +46,7 @@ class RateTest:
 
     @property
     def smoothed(self) -> list[float]:
-        """The losses, smoothed exponentially, without the bias of the start."""
+        """The exponentially smoothed losses, corrected for the bias at the start."""
         values = []
         mean = 0.0
         for number, loss in enumerate(self.losses, 1):
@@ -56,13 +56,13 @@ class RateTest:
 
     @property
     def steepest(self) -> float | None:
-        """The rate at which the smoothed loss falls fastest per factor of the rate; None: never."""
+        """The rate at which the smoothed loss falls fastest per factor of the rate, or None."""
         smoothed = self.smoothed
         lowest = smoothed.index(min(smoothed)) if smoothed else 0
         best = None
         fastest = 0.0
         for index in range(1, lowest):
-            # The rates are a factor apart, so that differences stand for slopes.
+            # The rates have a constant ratio, so differences are proportional to slopes.
             slope = (smoothed[index + 1] - smoothed[index - 1]) / 2
             if slope < fastest:
                 fastest = slope
@@ -71,7 +71,7 @@ class RateTest:
 
     @property
     def highest_useful(self) -> float | None:
-        """The rate of the lowest smoothed loss, from which on the loss rises; None: never fell."""
+        """The rate of the lowest smoothed loss, above which it rises; None if it never fell."""
         smoothed = self.smoothed
         if not smoothed or smoothed.index(min(smoothed)) == 0:
             return None
@@ -90,7 +90,7 @@ class RateTest:
         }
 
     def describe(self, shown: int = 12) -> str:
-        """Return the course of the loss in some lines, and what follows from it."""
+        """Return the course of the loss in some lines, with the conclusion."""
         every = max(1, math.ceil(len(self.rates) / shown))
         lines = ["learning rate   smoothed loss"]
         for index in range(0, len(self.rates), every):
@@ -114,9 +114,9 @@ def run_rate_test(
     trainer: Trainer,
     steps: int,
 ) -> RateTest:
-    """Take steps at rising rates; the network is not one to be used afterwards.
+    """Take steps at rising rates; the network is not usable afterwards.
 
-    It ends before its last step where the loss diverges, or a stop is requested.
+    The test ends early if the loss diverges or a stop is requested.
 
     Raises:
         AsdfError: the first loss is not finite, or a recording cannot be read.
@@ -141,12 +141,12 @@ def run_rate_test(
             except AsdfError as error:
                 if not losses:
                     raise
-                # The same on all ranks, which agree on the loss of a step.
+                # All ranks do this, since they agree on the loss of a step.
                 LOG.info("%s", error)
                 return RateTest(rates, losses, "the loss was not finite at the next rate")
             if taken.flags[0]:
                 return RateTest(rates, losses, "a stop was requested")
-            # Of the main group: others have their own share of it.
+            # The rate of the main group; others have their own factors of it.
             rates.append(_rate_of(step.settings, progress.step - first - 1, steps))
             losses.append(taken.loss)
             smoothed = RateTest(rates, losses).smoothed
@@ -161,7 +161,7 @@ def run_rate_test(
 
 
 def _rising(steps: int) -> Any:
-    """Return a schedule that rises by an equal factor per step, whatever the warm-up."""
+    """Return a schedule that rises by a constant factor per step, whatever the warm-up."""
 
     def rising(
         settings: TrainingSections,
@@ -180,7 +180,7 @@ def _factor(
     step: int,
     steps: int,
 ) -> float:
-    """Return the share of the configured rate at a step, from 0 on."""
+    """Return the factor of the configured rate at a step, counted from 0."""
     done = min(1.0, step / max(1, steps - 1))
     return _LOWEST * math.exp(done * math.log(_HIGHEST / _LOWEST))
 

@@ -1,4 +1,4 @@
-"""Which networks of a run are retained, and the average of the best ones."""
+"""The networks that a run retains, and the average of the best ones."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def remove_networks(
 ) -> None:
     """Remove the networks that the settings do not retain.
 
-    Retained are the last ones, the best ones, those of every so many epochs, and those that the
-    later stages have been set to use.
+    Retained are the latest ones, the best ones, one in every so many epochs, and those that the
+    settings of later stages name.
     """
     training = settings.network
     if training.keep_last_networks is None:
         return
     existing = list_networks(layout.networks)
-    # Those that will be averaged must still exist at the end of training.
+    # Networks that will be averaged must still exist at the end of training.
     best = max(training.keep_best_networks, training.average_best_networks)
     ranked = best_first(evaluations, training.validation_metric)
     retained = {evaluation.network for evaluation in ranked[:best]}
@@ -41,7 +41,7 @@ def remove_networks(
     interval = training.keep_every_epochs
     for name in existing:
         at = name.position
-        # Networks inside an epoch, and those without a position, are of no whole epoch.
+        # Networks inside an epoch, and those without a position, do not count here.
         if interval and at and not at.step and at.epochs % interval == 0:
             retained.add(name)
         if name not in retained:
@@ -56,13 +56,14 @@ def average_networks(
 ) -> Path:
     """Write the mean of the weights of the best `count` networks to networks/average.pt.
 
-    Floating-point weights and statistics are averaged in float64; counters are taken from the best.
+    Floating-point weights and statistics are averaged in float64; counters are copied from the
+    best.
 
     Args:
-        metric: See `best_first`.
+        metric: Metric as in `best_first`.
 
     Returns:
-        The path of the average.
+        Path of the average.
 
     Raises:
         AsdfError: no network has been evaluated.
@@ -90,11 +91,11 @@ def _mean_weights(
     """Return the mean over the networks `names`, the first of which has the weights `first`."""
     sums = {name: tensor.double() for name, tensor in first.items() if tensor.is_floating_point()}
     for other in names[1:]:
-        # One network is in memory at a time.
+        # Only one network is in memory at a time.
         weights = read_checkpoint(layout.network_file(other), mapped=True).state
         for name in sums:
             sums[name] += weights[name].double()
-    # Counters, such as batch norm's of its batches, have no mean that is a whole number.
+    # The mean of counters, such as batch norm's of its batches, is not an integer.
     mean = dict(first)
     for name, total in sums.items():
         mean[name] = (total / len(names)).to(first[name].dtype)

@@ -1,16 +1,15 @@
-"""Saving while training goes on: a thread of the main rank writes what all ranks have collected.
+"""Saving during training: a thread of the main rank writes the checkpoint of all ranks.
 
-With `computing.shard_checkpoints` a thread of each rank writes what the rank holds, and that of the
-main one the network file when all have. At the end of training these become files of one piece.
+With `computing.shard_checkpoints`, a thread of each rank writes the rank's shards, and then that of
+the main rank the network file. At the end of training, these are joined into single files.
 
-Invariants: what is saved is the state of its step, since it is copied before the next one. One file
-is written at a time. All ranks learn together that a file is whole or has failed, and nothing that
-was saved before is removed earlier than that. So a kill leaves the files as they were, or with one
+Invariants: a checkpoint holds the state of its step, since it is copied before the next step. Only
+one file is written at a time. All ranks learn together that a file is complete or has failed, and
+no earlier file is removed before that. A kill therefore leaves the files unchanged, or with one
 more.
 
-Writing lets other threads run while it is in the file system, and mostly while it computes
-checksums. Where one core does everything, training pauses as long as without a thread; where a GPU
-does the work, it hardly pauses.
+Other threads run while a file is written, and mostly while checksums are computed. If one core does
+everything, training pauses as long as without a thread; with a GPU, it hardly pauses.
 """
 
 from __future__ import annotations
@@ -50,22 +49,22 @@ if TYPE_CHECKING:
     from asdf.training.part_saving import PartWriter
 
 MIN_INTERVAL_S = 30.0
-# Training pauses for about 2 % of the time, whatever the size of the network.
+# With this factor, training pauses for about 2 % of the time, whatever the size of the network.
 INTERVAL_PER_SAVING = 50
-# A disk, which others may use as well, is written to for 10 % of the time at most.
+# With this factor, a possibly shared disk is written to for at most 10 % of the time.
 INTERVAL_PER_WRITING = 10
 
 
 class SaveTimer:
-    """Measures whether the next checkpoint is late, by `network.checkpoint_interval_s`.
+    """Measures whether the next checkpoint is due, according to `network.checkpoint_interval_s`.
 
-    A kill loses the steps since the last checkpoint, but no validation and no computed features. So
-    `restart` is called after these: their time does not count.
+    A kill loses the steps since the last checkpoint, but not validation scores or computed
+    features, so `restart` is called after these and their time does not count.
 
     Args:
-        interval: Interval in seconds; None: never; 'auto': 50 times the pause for the last
-            checkpoint or 10 times what its writing took, whichever is longer, and at least 30 s.
-        clock: Function that returns seconds.
+        interval: Interval in seconds; None for never; 'auto' for 50 times the pause for the last
+            checkpoint or 10 times the time to write it, whichever is longer, and at least 30 s.
+        clock: Function that returns the time in seconds.
     """
 
     def __init__(
@@ -79,22 +78,22 @@ class SaveTimer:
         self.restart()
 
     def restart(self) -> None:
-        """Count from now on."""
+        """Restart the interval now."""
         self._since_s = self._clock()
 
     def note_saving(self, seconds: float) -> None:
-        """Note the seconds that training paused; count from now on, while a thread writes."""
+        """Record the pause of training in seconds, and restart the interval."""
         self._saving_s = seconds
         self._is_writing = True
         self.restart()
 
     def note_writing(self, seconds: float) -> None:
-        """Note that the file has been written, and in how many seconds."""
+        """Record that the file has been written, and the time in seconds."""
         self._writing_s = seconds
         self._is_writing = False
 
     def interval(self) -> float | None:
-        """Return the seconds from one checkpoint to the next; None: none inside an epoch."""
+        """Return the seconds between checkpoints; None to save none within an epoch."""
         if self._interval != "auto":
             return self._interval
         by_training = INTERVAL_PER_SAVING * self._saving_s
@@ -115,8 +114,8 @@ class _Save:
     """A checkpoint that is being written.
 
     Attributes:
-        ends_epoch: True if it replaces the checkpoint inside the epoch.
-        writing: Future of the seconds that writing takes; None on the ranks that do not write.
+        ends_epoch: Whether it replaces the checkpoint inside the epoch.
+        writing: Future of the writing time in seconds; None on ranks that do not write.
     """
 
     path: Path
@@ -128,7 +127,7 @@ class Saving:
     """Saves the network and optimiser of `step` to files of the run; every rank has one.
 
     Attributes:
-        timer: Timer that decides when a checkpoint inside an epoch is late.
+        timer: Timer that decides when a checkpoint inside an epoch is due.
     """
 
     def __init__(self, step: Step, layout: Layout, callbacks: CallbackGroup) -> None:
@@ -147,7 +146,7 @@ class Saving:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Open the block in which checkpoints are saved; the last one is whole when it ends.
+        """Return a block in which checkpoints are saved; at its end the last one is complete.
 
         Raises:
             AsdfError: the last one cannot be written, whatever else ended the block.
@@ -157,14 +156,14 @@ class Saving:
         try:
             yield
         except BaseException:
-            # Settle on the main rank alone: the others may be elsewhere.
+            # Settle only on the main rank, since the others may be elsewhere.
             save = self._save
             self._save = None
             if save is not None and self._world.is_main:
                 self._conclude(save)
                 self._callbacks.call_alone("on_checkpoint", save.path)
             elif save is not None and save.writing is not None:
-                # The main rank's file needs this one's part, and reports what fails.
+                # The main rank's file needs this one's part, and reports failures.
                 wait([save.writing])
             raise
         finally:
@@ -172,9 +171,9 @@ class Saving:
                 self._threads.close()
 
     def flags(self) -> list[float]:
-        """Return 1 if a checkpoint is late, and 1 if one has been written and is to be settled.
+        """Return 1 if a checkpoint is due, and 1 if one has been written and can be settled.
 
-        The main rank decides: the sums over the ranks are its flags.
+        The main rank decides, so the sums over the ranks are its flags.
         """
         if not self._world.is_main:
             return [0.0, 0.0]
@@ -183,11 +182,11 @@ class Saving:
         return [float(self.timer.is_late()), float(is_written)]
 
     def save(self, name: NetworkName, progress: Progress, ends_epoch: bool = False) -> None:
-        """Begin to save the network `name`; all ranks call this together.
+        """Start saving the network `name`; all ranks call this together.
 
         Raises:
-            AsdfError: the gradient of the last step was not finite, or the checkpoint before cannot
-                be written.
+            AsdfError: the gradient of the last step was not finite, or the previous checkpoint
+                cannot be written.
         """
         began = time.monotonic()
         if self._save is not None:
@@ -197,7 +196,7 @@ class Saving:
                     "training waits: %s is still being written, and the next checkpoint is due",
                     save.path.name,
                 )
-        # The thread may still read the pinned memory that the next copies go to.
+        # The thread may still read the pinned memory that the next copies use.
         self.settle()
         checkpoint = self._collect(progress)
         path = self._layout.network_file(name)
@@ -211,7 +210,7 @@ class Saving:
         self.timer.note_saving(time.monotonic() - began)
 
     def settle(self) -> None:
-        """Wait until the file of the last save is whole, and call the callbacks.
+        """Wait until the file of the last save is complete, and call the callbacks.
 
         All ranks call this together.
 
@@ -230,7 +229,7 @@ class Saving:
     def end(self) -> None:
         """Settle the last save, and remove the checkpoint inside an epoch if it is older.
 
-        Networks whose divided tensors lie beside them become files of one piece.
+        Networks whose shards are stored beside them are joined into single files.
 
         All ranks call this together when training is over.
 
@@ -239,14 +238,14 @@ class Saving:
         """
         self.settle()
         resume = self._layout.network_file(RESUME)
-        # Without a save in this training, the checkpoint inside an epoch may be the newest.
+        # If this training saved nothing, the checkpoint inside an epoch may be the newest.
         if self._newest not in (None, resume):
             self._world.run_on_main(lambda: remove_with_parts(resume))
         self._world.run_on_main(lambda: join_networks(self._layout.networks))
 
     def _write_parts(self, path: Path, checkpoint: NetworkFile | None) -> Future[float]:
-        """Begin to write what this rank holds, and on the main one the network file after that."""
-        # Its imports take a second.
+        """Start writing this rank's shards, and on the main rank the network file after them."""
+        # Importing this takes a second.
         from asdf.training.part_saving import PartWriter
 
         if self._part_writer is None:
@@ -271,12 +270,13 @@ class Saving:
     def _collect(self, progress: Progress) -> NetworkFile | None:
         """Return the checkpoint on the main rank, None on the others.
 
-        The host waits once for a GPU.
+        The host waits for a GPU once.
         """
         step = self._step
-        # Running statistics differ between the ranks; a file has those of the main one.
+        # Running statistics differ between the ranks; a file has those of the main rank.
         self._world.broadcast_buffers(step.network)
-        # Queued with the tensors, so that one wait serves them and the check of the last step.
+        # Queued with the tensors, so that one wait is enough for them and the check of the last
+        # step.
         last = self._copies.queue(step.last.numbers())
         of_method = self._copies.queue(state_of(step.method)) if self._world.is_main else None
         checkpoint = collect_checkpoint(
@@ -299,7 +299,8 @@ class Saving:
         assert save.writing is not None  # this is the main rank
         self.timer.note_writing(save.writing.result())
         if save.ends_epoch:
-            # Not before the epoch's network is whole: until then this is the newest checkpoint.
+            # Not before the epoch's network is complete, since until then this is the newest
+            # checkpoint.
             remove_with_parts(self._layout.network_file(RESUME))
 
 

@@ -1,10 +1,10 @@
 """The learning rate of each step.
 
-Invariant: the rate is a function of the settings and of the run's progress, so a checkpoint needs
-no state of a schedule; `base_lr` of a parameter group is its rate before any schedule.
+Invariant: the rate depends only on the settings and the run's progress, so a checkpoint needs no
+state of a schedule; `base_lr` of a parameter group is its rate before any schedule.
 
-A schedule is a function of the settings and a `ScheduleProgress` that returns the share of its base
-rate that each parameter group gets. One of the user's own is named by its path:
+A schedule is a function of the settings and a `ScheduleProgress` that returns the factor of every
+parameter group's base rate. A user's own is named by its path:
 
     def triangle(settings, progress):
         return 1 - abs(2 * progress.done - 1)
@@ -32,16 +32,16 @@ SETTING = "network.schedule"
 
 @dataclass(frozen=True)
 class ScheduleProgress:
-    """How far training has come before a step, as schedules see it.
+    """The progress of training before a step, as schedules see it.
 
-    All but `step` follow the use of utterances, so they are the same on any number of processes.
+    All but `step` depend on the utterances used, so they are the same on any number of processes.
 
     Attributes:
-        done: the part of the training that is done, 0 to 1: of `network.max_epochs`, or of
-            `network.max_steps` where that ends it sooner.
-        epochs: epochs done, with the part of the one that is under way: 2.25.
-        step: optimiser steps taken.
-        plateau_factor: Factor of the rate by the plateau rule so far.
+        done: Proportion of the training that is done, 0 to 1, relative to `network.max_epochs`, or
+            to `network.max_steps` if that ends it sooner.
+        epochs: Epochs done, including the part of the current one, such as 2.25.
+        step: Optimiser steps taken.
+        plateau_factor: Factor of the rate from the plateau rule so far.
     """
 
     done: float = 0.0
@@ -51,10 +51,10 @@ class ScheduleProgress:
 
     @classmethod
     def of(cls, training: Network, progress: Progress, size: int) -> ScheduleProgress:
-        """Return that of a run whose epochs have `size` utterances."""
+        """Return the progress of a run with epochs of `size` utterances."""
         done = (progress.epochs * size + progress.position) / (training.max_epochs * size)
         if training.max_steps is not None:
-            # Whichever limit will end the training.
+            # Use the limit that will end the training.
             done = max(done, progress.step / training.max_steps)
         return cls(
             done=min(1.0, done),
@@ -73,25 +73,25 @@ def constant(settings: TrainingSections, progress: ScheduleProgress) -> float:
 
 
 def plateau(settings: TrainingSections, progress: ScheduleProgress) -> float:
-    """Return what `update_plateau` has made of the rate so far."""
+    """Return the factor that `update_plateau` has set."""
     return progress.plateau_factor
 
 
 def linear(settings: TrainingSections, progress: ScheduleProgress) -> float:
-    """Return a straight line from 1 to `min_learning_rate` as a share of the main rate."""
+    """Return a factor that falls linearly from 1 to `min_learning_rate` over the main rate."""
     return _above_lowest(settings, 1 - progress.done)
 
 
 def cosine(settings: TrainingSections, progress: ScheduleProgress) -> float:
-    """Return half a cosine, from 1 to `min_learning_rate` as a share of the main rate."""
+    """Return a factor of half a cosine, from 1 to `min_learning_rate` over the main rate."""
     return _above_lowest(settings, 0.5 * (1 + math.cos(math.pi * progress.done)))
 
 
 def cosine_restarts(settings: TrainingSections, progress: ScheduleProgress) -> float:
-    """Return half a cosine as `cosine` over `restart_epochs`, then again from 1 on.
+    """Return half a cosine as in `cosine` over `restart_epochs`, restarted from 1.
 
-    Each is `restart_growth` times as long as the one before: SGDR (Loshchilov and Hutter, ICLR
-    2017).
+    Each cycle is `restart_growth` times as long as the one before: SGDR (Loshchilov and Hutter,
+    ICLR 2017).
     """
     length = settings.network.restart_epochs
     growth = settings.network.restart_growth
@@ -106,35 +106,35 @@ def cosine_restarts(settings: TrainingSections, progress: ScheduleProgress) -> f
 
 
 def step(settings: TrainingSections, progress: ScheduleProgress) -> float:
-    """Return 1 times `step_factor` for each `step_epochs` epochs, down to `min_learning_rate`."""
+    """Return `step_factor` to the number of passed `step_epochs`, down to `min_learning_rate`."""
     steps_down = int(progress.epochs // settings.network.step_epochs)
     factor = settings.network.step_factor**steps_down
     return max(_lowest_share(settings), factor)
 
 
 def _above_lowest(settings: TrainingSections, factor: float) -> float:
-    """Return a share that falls with `factor` from 1 to the lowest one."""
+    """Return a factor that falls with `factor` from 1 to the lowest one."""
     lowest = _lowest_share(settings)
     return lowest + (1 - lowest) * factor
 
 
 def _lowest_share(settings: TrainingSections) -> float:
-    # Other groups end as far below their own rate as the main one below its.
+    # Other groups end at the same proportion of their own rate as the main one.
     return settings.network.min_learning_rate / settings.network.initial_learning_rate
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """The schedule that `network.schedule` names; `factor` checks what its function returns."""
+    """The schedule that `network.schedule` names; `factor` checks the function's result."""
 
     path: str
     function: ScheduleFunction
 
     def factor(self, settings: TrainingSections, progress: ScheduleProgress) -> float:
-        """Return the share of its base rate that a parameter group gets, without the warm-up.
+        """Return the factor of a parameter group's base rate, without the warm-up.
 
         Raises:
-            AsdfError: the function fails, or returns something other than a number from 0 on.
+            AsdfError: the function fails, or does not return a number of at least 0.
         """
         about = f"{SETTING}: {self.path} at step {progress.step + 1}"
         with UserErrors(f"{about} failed"):
@@ -151,11 +151,11 @@ def find_schedule(settings: TrainingSections, folder: Path | None) -> Schedule:
     """Return the schedule that `network.schedule` names.
 
     Args:
-        folder: Folder of the recipe, where a user's own modules lie.
+        folder: Folder of the recipe with the user's own modules.
 
     Raises:
-        UsageError: no such function exists.
-        AsdfError: its module fails when it is imported, or the function before the first step.
+        UsageError: the function does not exist.
+        AsdfError: importing its module fails, or the function fails before the first step.
     """
     path = class_path_of(SETTING, settings.network.schedule)
     schedule = Schedule(path, find_function(path, folder, SETTING))
@@ -170,13 +170,13 @@ def set_learning_rate(
     progress: Progress,
     size: int,
 ) -> float:
-    """Set the rate of the coming step in every group.
+    """Set the learning rate of the next step in every group.
 
     Args:
-        size: utterances of an epoch.
+        size: Number of utterances of an epoch.
 
     Returns:
-        The highest rate.
+        Highest learning rate.
 
     Raises:
         AsdfError: the schedule's function fails.
@@ -185,7 +185,7 @@ def set_learning_rate(
     factor = schedule.factor(settings, ScheduleProgress.of(training, progress, size))
     warmup = 1.0
     if training.warmup_steps:
-        # A linear rise from the first step on, which would change nothing at a rate of 0.
+        # Linear from the first step on, where a rate of 0 would change nothing.
         warmup = min(1.0, (progress.step + 1) / training.warmup_steps)
     for group in optimiser.param_groups:
         group["lr"] = group["base_lr"] * warmup * factor
@@ -198,19 +198,19 @@ def follows_plateau(training: Network) -> bool:
 
 
 def update_plateau(training: Network, progress: Progress, loss: float) -> str:
-    """Lower the rate at the end of an epoch whose loss has improved too little.
+    """Lower the rate at the end of an epoch if its loss has improved too little.
 
     `progress.finished` is set after `max_consecutive_lr_updates` in a row.
 
     Returns:
-        A line for the log, or ''.
+        Line for the log, or ''.
     """
     previous = progress.training_loss
-    # Whatever the schedule: network files hold it, and a resumed run may be set to 'plateau'.
+    # Set for every schedule, since network files hold it and a resumed run may use 'plateau'.
     progress.training_loss = loss
     if not follows_plateau(training) or previous is None:
         return ""
-    # Near the target loss improvements are small; without a floor they would always count.
+    # Near the target loss, improvements are small; without a minimum they would always count.
     room = max(training.min_room_for_improvement, previous - training.target_loss)
     change = (previous - loss) / room
     if change >= training.min_loss_change_ratio:
@@ -227,7 +227,7 @@ def update_plateau(training: Network, progress: Progress, loss: float) -> str:
 
 
 def plateau_end(training: Network, progress: Progress) -> str:
-    """Return why the plateau schedule ends the training; '' while it does not."""
+    """Return why the plateau schedule ends the training; '' if it does not."""
     updates = progress.consecutive_lr_updates
     if not follows_plateau(training) or updates < training.max_consecutive_lr_updates:
         return ""

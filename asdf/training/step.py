@@ -1,8 +1,8 @@
-"""One optimiser step, on however many processes.
+"""One optimiser step, on any number of processes.
 
 Invariants: the gradient of a step is that of the mean loss over its whole window of utterances,
-whichever rank computed which part; the step is a function of the weights before it, the seed, its
-number and (for dropout) the rank.
+however the ranks divide it; the step depends only on the weights before it, the seed, its number
+and (for dropout) the rank.
 """
 
 from __future__ import annotations
@@ -72,13 +72,14 @@ _SHOWN = 8
 
 @dataclass(frozen=True)
 class TakenStep:
-    """What is known of a step when it has been taken.
+    """The results of a step after it has been taken.
 
     Attributes:
-        learning_rate: the highest of the parameter groups.
-        flags: the arguments of `Step.take`, summed over the ranks.
-        loss: the mean over the utterances of the step, of all ranks.
-        gradient_norm: the 2-norm before clipping, on the device, if `Step.measures_gradient`.
+        learning_rate: Highest learning rate of the parameter groups.
+        flags: Argument `flags` of `Step.take`, summed over the ranks.
+        loss: Mean loss over the utterances of the step, of all ranks.
+        gradient_norm: 2-norm before clipping, on the device, if `Step.measures_gradient`; else
+            None.
     """
 
     learning_rate: float
@@ -88,24 +89,24 @@ class TakenStep:
 
 
 class Step:
-    """The network with its optimiser and loss scale; `take` is one step.
+    """The network with its optimiser and loss scale; `take` performs one step.
 
     The loop relies on this: `take` reads one batch of `clips` for each share of the window, changes
-    the weights once or raises, moves `progress` on to the end of the window, and sums `flags` over
-    the ranks. Everything else about a step is its own matter.
+    the weights once or raises, advances `progress` to the end of the window, and sums `flags` over
+    the ranks. Everything else is up to the step.
 
     Args:
-        network: Network on the world's device, in which what is never trained is frozen; one that
-            is to be divided over the processes may still be on the CPU.
-        from_features: True if the minibatches are cached features of a frozen front end, not
+        network: Network on the world's device, with parameters that are never trained already
+            frozen; before sharding, it may still be on the CPU.
+        from_features: Whether the minibatches are cached features of a frozen front end rather than
             waveforms.
-        folder: Folder of the recipe, where a user's own modules lie.
+        folder: Folder of the recipe with the user's own modules.
         frames: Labels of the frames of training clips, for a network with a frame-level head.
 
     Raises:
-        UsageError: the network takes clips of another length, nothing of it is trained, or a class
-            that the settings name does not fit.
-        AsdfError: the loss cannot be built, or gives no finite numbers.
+        UsageError: the network takes clips of another length, none of its parts is trained, or a
+            class in the settings is not suitable.
+        AsdfError: the loss cannot be built, or its values are not finite.
     """
 
     def __init__(
@@ -126,7 +127,7 @@ class Step:
         self.utterances = utterances
         self.settings = settings
         self.world = world
-        # Before the network is divided and the optimiser made, which are to have its parameters.
+        # Before the network is sharded and the optimiser created, which include its parameters.
         self.loss: Loss = build_loss(network, utterances, settings, folder).to(world.device)
         heads = (network, utterances, frames, settings.recipe.seed)
         terms = find_tasks(settings, folder).build_terms(*heads)
@@ -145,7 +146,7 @@ class Step:
         ).with_norms(settings.computing.norms)
         self.scaler = self.precision.scaler()
         self._cost = find_cost(network, settings, self.precision)
-        # Before the optimiser, which is to have the parts of the parameters.
+        # Before the optimiser, which holds the shards of the parameters.
         self._sharded = shard(network, settings, world, self.precision.dtype)
         self.optimiser = build_optimiser(network, settings, folder)
         self.schedule = find_schedule(settings, folder)
@@ -165,12 +166,12 @@ class Step:
             AsdfError: the checkpoint is of another optimiser, or its weights before averaging do
                 not fit.
         """
-        # A file without the state of an optimiser is refused as that of another one.
+        # A file without an optimiser's state is refused like one of another optimiser.
         state = checkpoint.optimiser_state or {"param_groups": []}
         load_optimiser_state(self.optimiser, state)
-        # The passes know the step before, which is another one now.
+        # The passes refer to the previous step, which has changed.
         self._parts = None
-        # Empty when the run trained without a loss scale so far.
+        # Empty if the run has trained without a loss scale so far.
         if checkpoint.scaler_state:
             self.scaler.load_state_dict(checkpoint.scaler_state)
             self.last = LastStep(self.scaler, self.world.device)
@@ -178,16 +179,16 @@ class Step:
             self.average.restart()
         if checkpoint.unaveraged_state is not None:
             load_unaveraged(self.network, checkpoint.unaveraged_state)
-        # Only now has the network the weights that training goes on from.
+        # Only now the network has the weights from which training continues.
         begin_training(self.method, self.network)
         load_step_state(self.method, checkpoint)
 
     @contextmanager
     def whole_network(self) -> Iterator[nn.Module]:
-        """Provide the network for a block that is not training, such as scoring.
+        """Provide the network for a block other than training, such as scoring.
 
-        With `network.ema_decay` it has the averages of the weights. All ranks enter the block
-        together. In it, a rank may compute with the network whatever the others do.
+        With `network.ema_decay`, it has the averaged weights. All ranks enter the block together;
+        inside it, a rank may compute with the network independently of the others.
         """
         with ExitStack() as block:
             if self.average is not None:
@@ -198,22 +199,22 @@ class Step:
                 yield block.enter_context(self._sharded.whole())
 
     def utilisation(self, utterances_per_s: float) -> float | None:
-        """Return the share of the GPUs' peak (MFU) at a speed of all processes; None: not known.
+        """Return the share of the GPUs' peak (MFU) at a speed of all processes; None if unknown.
 
-        The GPUs of a run count as equal.
+        All GPUs of a run are treated as equal.
         """
         if self._cost is None or self._cost.flops is None:
             return None
         return utterances_per_s * self._cost.flops / (self.world.size * self._cost.peak)
 
     def begin_training(self, labels: Tensor) -> None:
-        """Prepare the loss for utterances with these labels, of which some may have none."""
+        """Prepare the loss for utterances with these labels, some of which may be missing."""
         known = labels[labels != UNLABELLED]
         if len(known):
             self.loss.begin_training(known)
 
     def begin_epoch(self, epochs: int) -> None:
-        """Freeze or unfreeze the front end for the epoch after `epochs` whole ones."""
+        """Freeze or unfreeze the front end for the epoch after `epochs` whole epochs."""
         frozen = frozen_in_epoch(self.settings.front_end, epochs)
         if frozen == self._front_end_frozen:
             return
@@ -222,9 +223,9 @@ class Step:
         self._front_end_frozen = frozen
         if self._cost is not None:
             self._cost.learn_as(self.network)
-        # DistributedDataParallel records what learns when it is made, and a CUDA graph holds the
-        # gradients of before. The old ones must be gone before new ones are made: an old one would
-        # still receive gradients.
+        # DistributedDataParallel records the trained parameters when it is created, and a CUDA
+        # graph holds the previous gradients. The old objects must be gone before new ones are
+        # created, since an old one would still receive gradients.
         self._parts = None
         gc.collect()
 
@@ -235,15 +236,15 @@ class Step:
         progress: Progress,
         flags: list[float],
     ) -> TakenStep:
-        """Take the step on `window`, whose minibatches come next from `clips`.
+        """Take the step on `window`, whose minibatches are the next batches of `clips`.
 
         Args:
             progress: Progress of the run, which the step advances.
-            flags: numbers to be summed over the ranks: one exchange per step serves all.
+            flags: Numbers to sum over the ranks, in the same exchange as the loss.
 
         Raises:
-            AsdfError: the loss is not finite, on any rank, and nothing has been changed; or the
-                gradient of the step before was not; or the step does not fit into the memory.
+            AsdfError: the loss is not finite on any rank, and nothing has been changed; or the
+                gradient of the previous step was not finite; or the step does not fit into memory.
         """
         number = progress.step + 1
         HERE.step = number
@@ -261,12 +262,13 @@ class Step:
             with self.clock.part(COMMUNICATION):
                 local_loss, *others = losses.fetch().tolist()
                 before, terms = others[: losses.of_step_before], others[losses.of_step_before :]
-                # float32 losses cannot overflow a sum in float64: it is finite if they are.
+                # float32 losses cannot overflow a sum in float64, so it is finite if they are.
                 is_broken = not math.isfinite(local_loss)
                 last_failed = not self.last.is_sound(before)
                 numbers = [local_loss, float(is_broken), float(last_failed), *terms, *flags]
                 loss, broken_ranks, failed_ranks, *summed = self.world.sum(numbers)
-            # First: a NaN gradient has broken the weights, so these losses are NaN only from it.
+            # Checked first: a NaN gradient has broken the weights, which causes NaN in these
+            # losses.
             if failed_ranks:
                 raise AsdfError(self.last.complaint())
             if broken_ranks:
@@ -282,7 +284,7 @@ class Step:
         return TakenStep(rate, summed[len(terms) :], loss / normaliser, measured)
 
     def _update(self, name: str) -> Tensor | None:
-        """Let the optimiser take the step called `name`; return the gradient's norm if wanted."""
+        """Let the optimiser take the step `name`; return the gradient's norm if it is measured."""
         measured = None
         if self.measures_gradient:
             measured = gradient_norm(self.optimiser, self.scaler)
@@ -294,12 +296,12 @@ class Step:
         if self.average is not None:
             self.average.update()
         self.last.note(name, norm)
-        # To None, not to zero: `GraphedPasses` needs each step to begin without gradients.
+        # None rather than zero, since `GraphedPasses` needs each step to begin without gradients.
         self.optimiser.zero_grad(set_to_none=True)
         return measured
 
     def check_last(self, numbers: Sequence[Tensor]) -> None:
-        """Check the gradient of the last step, of which only now something is known.
+        """Check the gradient of the last step, whose result is only available now.
 
         Args:
             numbers: `self.last.numbers()`, on the host.
@@ -312,7 +314,7 @@ class Step:
             raise AsdfError(self.last.complaint())
 
     def _prepare(self, window: Window, clips: Iterator[Batch], progress: Progress) -> StepWindow:
-        """Return what the training step computes with."""
+        """Return the window that the training step computes with."""
         if self._parts is None:
             self._parts = self._make_parts()
         return StepWindow(
@@ -325,7 +327,7 @@ class Step:
         )
 
     def _make_parts(self) -> StepParts:
-        """Return what the passes of a step need besides its utterances."""
+        """Return the parts of a step's passes that do not depend on its utterances."""
         once = isinstance(self.method, Plain)
         needed = (self.objective, self.precision, self.scaler, once)
         passes = prepare_passes(self.trained, self.settings, self.world, *needed)
@@ -346,7 +348,7 @@ class Step:
         )
 
     def _refuse(self, window: Window, losses: Tensor, progress: Progress) -> None:
-        """Raise the error that names the utterances of all ranks whose loss is not finite."""
+        """Raise an error that names the utterances of all ranks whose loss is not finite."""
         parts = [torch.from_numpy(share.utterances[: share.counted]) for share in window.shares]
         counted = torch.cat(parts)
         broken = counted[~torch.isfinite(losses).cpu()].tolist()

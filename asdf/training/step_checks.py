@@ -1,4 +1,4 @@
-"""What a training step is refused for before it computes, or where it does not fit into the memory.
+"""Checks of a training step before it computes, and the error if it does not fit into memory.
 
 Each message says what to change.
 """
@@ -33,11 +33,11 @@ def step_memory_errors_as_messages(
     """Raise one message for a training step that does not fit into the device's memory.
 
     Args:
-        step: Number of the step, from 1.
-        per_process: Utterances that this process computes at once.
+        step: Number of the step, counted from 1.
+        per_process: Number of utterances that this process computes at once.
 
     Raises:
-        StepTooLarge: the step does not fit; names the settings that make it smaller.
+        StepTooLarge: the step does not fit; the message names the settings that make it smaller.
     """
 
     def describe(reason: str) -> StepTooLarge:
@@ -72,11 +72,11 @@ def _how_to_need_less(settings: TrainingSections) -> Iterator[str]:
 
 
 def check_needs(terms: Sequence[Term], network: nn.Module, from_features: bool) -> None:
-    """Let the network give the features that terms need; see that it can.
+    """Let the network return the features that terms need, after checking that it can.
 
     Raises:
-        UsageError: a term needs the features of a network without a front end of ASDF's, or
-            waveforms where the minibatches are cached features.
+        UsageError: a term needs features of a network without one of ASDF's front ends, or
+            waveforms although the minibatches are cached features.
     """
     for term in terms:
         if FEATURES in term.needs:
@@ -98,7 +98,7 @@ def check_clip_size(network: nn.Module, training: Network) -> None:
     """Check that the network takes clips of `network.train_clip_size` samples.
 
     Raises:
-        UsageError: it takes recordings of another length only.
+        UsageError: it only takes recordings of another length.
     """
     clip = training.train_clip_size
     samples = fixed_samples(network)

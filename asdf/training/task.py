@@ -1,10 +1,10 @@
-"""What a network may be asked besides bona fide or spoof: the port of all tasks.
+"""Tasks that a network may have besides telling bona fide from spoof: their base class.
 
-Invariant: the core trains, scores and stores for tasks, and knows none of them. Those of ASDF and
-those that `network.tasks` names are found by class path, and are asked the same questions.
+Invariant: the core trains, scores and stores for tasks without knowing any of them. ASDF's tasks
+and those in `network.tasks` are found by class path, and used through the same methods.
 
-A task adds a head to the network (`asdf.networks.heads.Head`), a term to the loss
-(`asdf.training.terms.Term`), and says what becomes of the head's scores.
+A task adds a head to the network (`asdf.networks.heads.Head`) and a term to the loss
+(`asdf.training.terms.Term`), and defines how the head's scores are written and reported.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ OURS = (
     "asdf.tasks.distillation.task.Distillation",
     "asdf.tasks.rationales.task.Rationales",
 )
-"""Class paths of the tasks of ASDF, in the order of their terms."""
+"""Class paths of ASDF's tasks, in the order of their terms."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class ScoredSet:
         network: Name of the network, as 'epoch.20'.
         corpus: Name of the set.
         score_file: Path of the score file, next to which a task writes its own.
-        trials_file: Path of the labels and columns of the trials, which sets without columns lack.
+        trials_file: Path of the labels and columns of the trials; missing for sets without columns.
     """
 
     network: str
@@ -67,10 +67,10 @@ class Task(ABC):
     docs/your_own.md has a complete one.
 
     Attributes:
-        key: Key of the extra that the task's head gives: a name as Python's, such as 'speakers'.
-        settings: All sections, as plain dataclasses.
-        folder: Folder of the recipe, where modules of users lie; None: there is none.
-        scores_one_class: Whether it scores lists of bona fide trials or of spoofs alone, too.
+        key: Key of the extra that the task's head computes; a Python name such as 'speakers'.
+        settings: Sections of all settings, as plain dataclasses.
+        folder: Folder of the recipe with users' modules; None if there is none.
+        scores_one_class: Whether it can also score lists of only bona fide trials or only spoofs.
 
     Examples:
         >>> import torch
@@ -112,32 +112,32 @@ class Task(ABC):
 
     @property
     def is_requested(self) -> bool:
-        """Whether the settings ask for the task; true of one that `network.tasks` names."""
+        """Whether the settings request the task; true for those in `network.tasks`."""
         return True
 
     @abstractmethod
     def build_term(
         self, network: nn.Module, utterances: TrialList, frames: ClipFrames | None
     ) -> Term | None:
-        """Attach the head to `network`, and return the term of the loss that trains it.
+        """Attach the head to `network`, and return the loss term that trains it.
 
-        None where the settings do not ask for the task.
+        The result is None if the settings do not request the task.
 
         Args:
             utterances: Training list.
             frames: Labels of the frames of training clips, for a network with a frame-level head.
 
         Raises:
-            UsageError: the list lacks what the task needs.
+            UsageError: the list lacks data that the task needs.
             AsdfError: the head cannot be built.
         """
 
     def attach(self, network: nn.Module, head: Head) -> None:
-        """Make `head` a part of `network`, on its device and in its number format.
+        """Attach `head` to `network`, on its device and in its number format.
 
         Raises:
-            UsageError: the network has something else of that name, or the head's key is another
-                than the task's.
+            UsageError: the network already has another attribute of this name, or the head's key is
+                not the task's.
         """
         if head.key != self.key:
             raise UsageError(
@@ -145,15 +145,15 @@ class Task(ABC):
                 f"{self.key!r}: the task would not find what its head computes. Give both one key."
             )
         parameter = next(network.parameters())
-        # Parts of a divided network have one number format.
+        # The parts of a sharded network have one number format.
         form = torch.promote_types(parameter.dtype, torch.float32)
         attach_head(network, head.to(parameter.device, form))
 
     def embedding_dimension(self, network: nn.Module) -> int:
-        """Return the numbers in an embedding of `network`, which computes noise for it.
+        """Return the number of values in an embedding of `network`, by computing noise.
 
         Raises:
-            UsageError: it returns no embeddings (batch, numbers).
+            UsageError: it does not return embeddings (batch, numbers).
         """
         parameter = next(network.parameters())
         with left_unchanged(network):
@@ -168,21 +168,21 @@ class Task(ABC):
         )
 
     def check(self) -> None:  # noqa: B027 (most tasks need none)
-        """Find what the settings name, before anything is measured. Raises as `build_term`."""
+        """Check the classes in the settings before any measuring. Raises as `build_term`."""
 
     def try_on_noise(self, network: nn.Module) -> None:  # noqa: B027 (as above)
-        """Build the head for `network` and try it, in a dry run. Raises as `build_term`."""
+        """Build the head for `network` and test it, in a dry run. Raises as `build_term`."""
 
     def scores_file(self, score_file: Path) -> Path:
-        """Return the path of the task's scores, which lie next to a score file."""
+        """Return the path of the task's scores, next to a score file."""
         return score_file.with_name(f"{score_file.stem}.{self.key}.npz")
 
     def write(self, score_file: Path, utterances: TrialList, values: Any, extra: Extra) -> Any:
         """Write the values of a set next to its score file; return the scores.
 
         Args:
-            values: Rows of the extra, (trials, numbers) float32; the `FrameTable` of one that
-                follows time.
+            values: Rows of the extra, (trials, numbers) float32, or a `FrameTable` for an extra
+                that follows time.
             extra: Extra of the network.
         """
         with atomic_write(self.scores_file(score_file), "wb") as file:
@@ -190,7 +190,7 @@ class Task(ABC):
         return values
 
     def read(self, score_file: Path) -> Any:
-        """Return the scores that `write` has written; None where there are none.
+        """Return the scores that `write` has written; None if there are none.
 
         Raises:
             AsdfError: the file cannot be read.
@@ -208,7 +208,7 @@ class Task(ABC):
             ) from None
 
     def describe(self, scores: Any) -> str:
-        """Return what the log says of the scores of a set, after its EER, such as '; known 3 %'."""
+        """Return a remark on a set's scores for the log, after its EER, such as '; known 3 %'."""
         return ""
 
     def report(
@@ -216,45 +216,45 @@ class Task(ABC):
     ) -> str:
         """Write the results of networks on sets to the folder `results`; return them for the log.
 
-        '' where there is nothing to say.
+        The result is '' if there is nothing to report.
 
         Args:
-            scored: Sets that are reported, by network.
+            scored: Sets to report, with their networks.
             validated: Validation sets of the same networks, on which thresholds may be chosen.
         """
         return ""
 
 
 class Tasks:
-    """The tasks of a run, which are asked together.
+    """The tasks of a run, called together.
 
-    What fails in a user's is one message with the names of its class and method.
+    A failure in a user's task gives one message with the names of its class and method.
     """
 
     def __init__(self, members: Sequence[Task]) -> None:
-        """Take the tasks, in the order of their terms."""
+        """Store the tasks, in the order of their terms."""
         self._members = members
 
     def __iter__(self) -> Iterator[Task]:
         return iter(self._members)
 
     def requested(self) -> Tasks:
-        """Return those that the settings ask for."""
+        """Return the tasks that the settings request."""
         return Tasks([task for task in self if task.is_requested])
 
     @property
     def keys(self) -> list[str]:
-        """Keys of their extras."""
+        """The keys of their extras."""
         return [task.key for task in self]
 
     def check(self) -> None:
-        """Find what the settings name. Raises as `Task.check`."""
+        """Check the classes in the settings. Raises as `Task.check`."""
         for task in self:
             with _asking(task, "check"):
                 task.check()
 
     def try_on_noise(self, network: nn.Module) -> None:
-        """Build their heads for `network` and try them. Raises as `Task.try_on_noise`."""
+        """Build their heads for `network` and test them. Raises as `Task.try_on_noise`."""
         for task in self:
             with _asking(task, "try_on_noise"):
                 task.try_on_noise(network)
@@ -262,9 +262,9 @@ class Tasks:
     def build_terms(
         self, network: nn.Module, utterances: TrialList, frames: ClipFrames | None, seed: int
     ) -> tuple[Term, ...]:
-        """Attach their heads, whose weights follow from `seed`; return the terms of the loss.
+        """Attach their heads, with weights determined by `seed`; return the loss terms.
 
-        Args: as of `Task.build_term`. Raises as it does.
+        Args: as in `Task.build_term`. Raises as it does.
         """
         terms = []
         for task in self:
@@ -274,7 +274,7 @@ class Tasks:
         return tuple(term for term in terms if term is not None)
 
     def remove(self, score_file: Path) -> None:
-        """Remove what belongs to a score file that is written anew."""
+        """Remove the tasks' files that belong to a score file that is rewritten."""
         for task in self:
             task.scores_file(score_file).unlink(missing_ok=True)
 
@@ -285,7 +285,7 @@ class Tasks:
         values: Mapping[str, Any],
         extras: Mapping[str, Extra],
     ) -> dict[str, Any]:
-        """Write what a network gives for a set; return the scores by key.
+        """Write a network's extras for a set; return the scores by key.
 
         Args:
             values: Rows of the extras, by key.
@@ -310,7 +310,7 @@ class Tasks:
         return scores
 
     def describe(self, scores: Mapping[str, Any]) -> str:
-        """Return what the log says of the scores of a set."""
+        """Return a remark on a set's scores for the log."""
         sentences = []
         for task in self:
             if task.key in scores:
@@ -321,7 +321,7 @@ class Tasks:
     def report(
         self, scored: Sequence[ScoredSet], validated: Sequence[ScoredSet], results: Path
     ) -> list[str]:
-        """Write the results of networks on sets; return those for the log. Args: as of a task."""
+        """Write the results of networks on sets; return them for the log. Args: as in a task."""
         texts = []
         for task in self:
             with _asking(task, "report"):
@@ -334,10 +334,10 @@ class Tasks:
 
 
 def find_tasks(settings: Sections, folder: Path | None) -> Tasks:
-    """Return the tasks of ASDF, and those of `network.tasks`, for these settings.
+    """Return ASDF's tasks and those in `network.tasks`, for these settings.
 
     Raises:
-        UsageError: a class does not exist, or is not a task, or has a key that another has.
+        UsageError: a class does not exist, is not a task, or has the key of another task.
         AsdfError: its module or its constructor fails.
     """
     tasks: list[Task] = []
@@ -360,8 +360,8 @@ def find_tasks(settings: Sections, folder: Path | None) -> Tasks:
 
 
 def _asking(task: Task, method: str) -> AbstractContextManager[None]:
-    """Return the block in which `method` of a task is called."""
+    """Return a block in which `method` of a task is called."""
     kind = type(task)
     path = f"{kind.__module__}.{kind.__qualname__}"
-    # A fault of the project's own is shown where it is.
+    # Errors of the project's own tasks keep their traceback.
     return nullcontext() if is_ours(path) else UserErrors(f"{SETTING}: {path}.{method} failed")

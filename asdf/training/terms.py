@@ -1,9 +1,8 @@
-"""What a further term of the loss is: targets of clips, a value per utterance, and how much it
-counts.
+"""The base class of further loss terms: targets, a value per utterance, and its count.
 
-Invariant: a term is a sum over utterances, divided by a number that follows from the utterances of
-the whole optimiser step, its own one. So a step does not depend on how it is divided into
-minibatches and among processes.
+Invariant: a term is a sum over utterances, divided by a number that depends on the utterances of
+the whole optimiser step. A step is therefore independent of its division into minibatches and among
+processes.
 
 Shapes: B utterances.
 """
@@ -22,23 +21,24 @@ from asdf.training.losses import Targets
 CLIPS = "clips"
 FEATURES = "features"
 
-# The epoch, or what stands for it in the random draws of a clip, and the utterance's index.
+# The epoch, or its replacement in the random draws of a clip, and the utterance's index.
 ClipKey = tuple[int, int]
 
 
 class Term(ABC):
     """A term of the loss next to that of detection.
 
-    The loss of a step is the mean of the detection loss, plus `weight` times the mean of this one:
-    the sum of `per_utterance` over the step, divided by that of `counts`.
+    The loss of a step is the mean of the detection loss, plus `weight` times the mean of this term:
+    the sum of `per_utterance` over the step, divided by the sum of `counts`.
 
     Attributes:
-        name: Name of the term, under which its targets and its mean are known.
+        name: Name of the term, for its targets and its mean.
         weight: Weight of the term.
-        needs: What `per_utterance` finds in `outputs.extras` besides the heads' values: 'clips',
-            the waveforms of the minibatch (B, samples), and 'features', what the front end gives,
-            (B, frames, dimension), or (B, layers, frames, dimension) where layers are weighed after
-            it; and 'lengths' (B,), samples of each recording, where these vary (`lengths`).
+        needs: Names of entries that `per_utterance` needs in `outputs.extras` besides the heads'
+            values: 'clips', the waveforms of the minibatch (B, samples); 'features', the output of
+            the front end, (B, frames, dimension), or (B, layers, frames, dimension) if layers are
+            weighted after it; and 'lengths' (B,), the samples of each recording, if these vary
+            (`lengths`).
 
     Examples:
         >>> import torch
@@ -71,22 +71,23 @@ class Term(ABC):
     needs: ClassVar[tuple[str, ...]] = ()
 
     def begin_step(self, epochs: float) -> None:  # noqa: B027 (most terms need nothing)
-        """Do what must be done before a step, such as to set the weight, or a head's strength.
+        """Prepare for a step, for example set the weight or the strength of a head.
 
-        A resumed run calls this only for the steps that it takes, so it follows from `epochs`.
+        A resumed run calls this only for the steps that it takes, so it must depend only on
+        `epochs`.
 
         Args:
-            epochs: Epochs that are trained so far, as 1.5 in the middle of the second one.
+            epochs: Epochs trained so far, such as 1.5 in the middle of the second one.
         """
 
     @abstractmethod
     def targets_of(self, keys: Sequence[ClipKey]) -> Tensor:
-        """Return what the network is to learn of the clips of these keys, (clips, ...), on the CPU.
+        """Return the targets of the clips with these keys, (clips, ...), on the CPU.
 
-        It follows from the training list and the keys, which all ranks know.
+        They depend only on the training list and the keys, which all ranks know.
 
         Args:
-            keys: Keys as of `Share.clip_keys`.
+            keys: Keys as in `Share.clip_keys`.
         """
 
     @abstractmethod
@@ -94,7 +95,7 @@ class Term(ABC):
         """Return how much each utterance counts in the mean, (utterances,) float64, on the CPU.
 
         Args:
-            targets: Targets as of `targets_of`.
+            targets: Targets as returned by `targets_of`.
         """
 
     @abstractmethod
@@ -103,11 +104,11 @@ class Term(ABC):
 
         Args:
             outputs: Outputs of the network, in the number format of training.
-            targets: Targets as of `targets_of`, on the network's device.
+            targets: Targets as returned by `targets_of`, on the network's device.
         """
 
     def of_minibatch(self, outputs: Outputs, targets: Targets) -> Tensor:
-        """Return the values of the utterances, (B,); mixed ones' are mixed."""
+        """Return the values of the utterances, (B,), mixed for mixed utterances."""
         values_B = self.per_utterance(outputs, targets.terms[self.name].values)
         if targets.partners is None or targets.weights_B is None:
             return values_B

@@ -1,7 +1,7 @@
 """Callbacks that show a run in TensorBoard, Weights & Biases or MLflow.
 
-Invariant: a run that is stopped and resumed, or that is scored on another day, goes on in the same
-run of the tracker: its identifier lies in the system folder.
+Invariant: a run that is stopped and resumed, or scored later, continues the same run of the
+tracker, whose identifier is saved in the system folder.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from asdf.runs.files import write_text
 from asdf.runs.layout import Layout
 from asdf.training.callbacks import Callback, CallbackSections
 
-# What of a record is drawn over the steps.
+# The entries of a record that are drawn over the steps.
 _OVER_STEPS = ("loss", "learning_rate", "utterances_per_s", "data_wait")
 
 
 class _Tracker(Callback):
-    """Sends the numbers of steps and evaluations; `send` is each tracker's own."""
+    """Sends the numbers of steps and evaluations; each tracker implements `send`."""
 
     def send(self, values: dict[str, float], step: int) -> None:
         raise NotImplementedError
@@ -53,7 +53,7 @@ class TensorBoard(_Tracker):
         self._writer: Any = None
 
     def on_start(self, step: int) -> None:
-        # What an earlier start drew beyond its last checkpoint is drawn again.
+        # Steps that an earlier start drew after its last checkpoint are drawn again.
         self._writer = self._kind(Layout(self.folder).tensorboard, purge_step=step + 1)
 
     def send(self, values: dict[str, float], step: int) -> None:
@@ -78,7 +78,7 @@ class TensorBoard(_Tracker):
 
 
 class WeightsAndBiases(_Tracker):
-    """Sends the same to Weights & Biases, or saves it for `wandb sync`: `tracking.offline`."""
+    """Sends the same to Weights & Biases, or saves it for `wandb sync` (`tracking.offline`)."""
 
     def __init__(self, settings: CallbackSections, folder: Path) -> None:
         super().__init__(settings, folder)
@@ -112,7 +112,7 @@ class WeightsAndBiases(_Tracker):
 
 
 class MLflow(_Tracker):
-    """Sends the same to MLflow: to `tracking.mlflow_uri`, or a database in the system folder."""
+    """Sends the same to MLflow, at `tracking.mlflow_uri` or in a database in the system folder."""
 
     def __init__(self, settings: CallbackSections, folder: Path) -> None:
         super().__init__(settings, folder)
@@ -149,7 +149,7 @@ class MLflow(_Tracker):
         run: str = client.create_run(number, run_name=name).info.run_id
         for section, values in self.settings.plain().items():
             for setting, value in values.items():
-                # The longest value that its databases take.
+                # The maximum length of a value in its databases.
                 client.log_param(run, f"{section}.{setting}", repr(value)[:500])
         return run
 
@@ -168,7 +168,7 @@ def _evaluation_values(record: Mapping[str, Any]) -> dict[str, float]:
     """Return the numbers of an evaluation by 'metric/set'."""
     values = {}
     for metric, by_set in record.items():
-        # Everything that is measured per set: the EER, the loss, and the chosen metric.
+        # All values per set: the EER, the loss, and the chosen metric.
         if isinstance(by_set, Mapping):
             for name, value in by_set.items():
                 # The digests of the sets' recordings are not numbers.
@@ -182,21 +182,21 @@ def _result_values(rows: list[dict[str, Any]]) -> dict[str, float]:
     values = {}
     for row in rows:
         for metric, value in row.items():
-            # To Python True is an int.
+            # bool is a subclass of int.
             if isinstance(value, int | float) and not isinstance(value, bool):
                 values[f"results/{row['epoch']}/{row['set']}/{metric}"] = value
     return values
 
 
 def _identifier(folder: Path, tracker: str, begin: Callable[[], str]) -> str:
-    """Return what the tracker calls this run; what `begin` returns, for one that has none yet."""
+    """Return the tracker's identifier of this run, or a new one from `begin` if it has none yet."""
     path = Layout(folder).tracking
     try:
         saved = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         saved = {}
     if not isinstance(saved, dict):
-        # A damaged file names no run.
+        # A damaged file identifies no run.
         saved = {}
     identifier = saved.get(tracker)
     if not isinstance(identifier, str):

@@ -1,4 +1,4 @@
-"""In which number format the training step computes, and why."""
+"""The choice of the number format for training steps, with its reason."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from asdf.networks.autocast import norms_shortened
 from asdf.packed import NO_BFLOAT16, computes_bfloat16
 
-# Compute capabilities of NVIDIA's with tensor cores for bf16, and for fp16.
+# Compute capabilities of NVIDIA GPUs with tensor cores for bf16, and for fp16.
 _BF16_NEEDS = (8, 0)
 _FP16_NEEDS = (7, 0)
 
@@ -21,9 +21,9 @@ class Precision:
     """The number format of autocast.
 
     Attributes:
-        dtype: Type of autocast; None: float32 throughout.
-        reason: Line for the log that says why.
-        short_norms: True where norms compute in that format as well.
+        dtype: Type of autocast; None for float32 throughout.
+        reason: Line for the log with the reason.
+        short_norms: Whether norms also compute in that format.
     """
 
     device: torch.device
@@ -41,30 +41,31 @@ class Precision:
             yield
 
     def with_norms(self, norms: str) -> Precision:
-        """Return this precision with norms as `computing.norms` says, which only bf16 can have.
+        """Return this precision with norms according to `computing.norms`, which needs bf16.
 
-        In float16 the sums of an encoder's layers may be larger than its largest number.
+        In float16, the sums of an encoder's layers may exceed the largest number.
         """
         if norms == "bf16" and self.dtype is torch.bfloat16:
             return replace(self, short_norms=True, reason=f"{self.reason}, norms as well")
         return self
 
     def scaler(self) -> torch.amp.GradScaler:
-        """Return the loss scale, which does nothing in other formats than fp16.
+        """Return the loss scale, which has no effect in formats other than fp16.
 
-        float16 has too little range for small gradients.
+        The range of float16 is too small for small gradients.
         """
         return torch.amp.GradScaler(self.device.type, enabled=self.dtype is torch.float16)
 
 
 def choose_precision(requested: str, device: torch.device, sharded: bool = False) -> Precision:
-    """Return what `computing.precision` means on `device`.
+    """Return the precision for `computing.precision` on `device`.
 
-    bf16 is judged by the compute capability: `torch.cuda.is_bf16_supported()` also counts GPUs that
-    only emulate it. The tensor cores of 7.x compute in fp16 only.
+    Support of bf16 is decided by compute capability, since `torch.cuda.is_bf16_supported()`
+    includes GPUs that only emulate it. The tensor cores of 7.x compute only in fp16.
 
     Args:
-        sharded: the network is divided over the processes, which a loss scale does not support.
+        sharded: Whether the network is sharded over the processes, which a loss scale does not
+            support.
     """
     if device.type != "cuda":
         return _choose_on_cpu(requested, device)

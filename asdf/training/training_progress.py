@@ -1,9 +1,9 @@
-"""How far a run has come: all that a resume needs besides weights, optimiser and loss scale.
+"""The progress of a run: all that a resume needs besides weights, optimiser and loss scale.
 
-Invariants: the random draws of a minibatch follow from the seed, its step and the rank alone
-(`seed_step`), so the random state of a run at any moment follows from the few numbers here. An
-epoch is read in one order from its start to its end, the same on all ranks. Where a checkpoint's
-order is not this run's, its epoch begins anew.
+Invariants: the random draws of a minibatch depend only on the seed, its step and the rank
+(`seed_step`), so the random state of a run at any moment is determined by the few numbers here. An
+epoch is read in one order from start to end, the same on all ranks. If a checkpoint's order differs
+from this run's, its epoch starts again.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ from asdf.trials.trial_list import TrialList
 
 @dataclass
 class Progress:
-    """Counts are of the whole run, over all processes.
+    """The progress of the whole run, over all processes.
 
     Attributes:
-        epochs: whole ones.
-        position: turns of the next epoch that have been taken.
-        step: optimiser steps.
-        loss_sum, weight_sum: the first divided by the second is the mean loss of those utterances.
-        training_loss: the mean loss of the last whole epoch.
+        epochs: Number of whole epochs.
+        position: Number of turns taken in the next epoch.
+        step: Number of optimiser steps.
+        loss_sum, weight_sum: Sums whose quotient is the mean loss of these turns' utterances.
+        training_loss: Mean loss of the last whole epoch.
         consecutive_lr_updates, learning_rate_factor: State of the plateau schedule.
-        finished: Reason why training ended before its limits; '' where it did not.
+        finished: Reason why training ended before its limits; '' if it did not.
         world_size, list_digest: Number of processes and digest of the training list so far.
-        order_digest: Digest of the order of the last epoch of which a turn has been taken; ''
-            where a checkpoint of an earlier version does not say.
+        order_digest: Digest of the order of the last epoch with a turn taken; '' in checkpoints of
+            earlier versions.
         printed_loss_sum, printed_weight_sum: `loss_sum` and `weight_sum` at the last progress line
             of the epoch, 0 before its first.
-        terms: Sum and count of each further term of the loss in the epoch, and what they were at
-            the last progress line, by the term's name.
+        terms: Sum and count of each further loss term in the epoch, and their values at the last
+            progress line, by the term's name.
     """
 
     epochs: int = 0
@@ -79,7 +79,7 @@ class Progress:
         return any(evaluation.step == self.step for evaluation in self.evaluations)
 
     def begin_epoch(self) -> None:
-        """Reset what is counted within an epoch."""
+        """Reset the counts within an epoch."""
         self.position = 0
         self.loss_sum = 0.0
         self.weight_sum = 0.0
@@ -88,14 +88,14 @@ class Progress:
         self.terms = {}
 
     def note_terms(self, counts: Mapping[str, float], sums: Sequence[float]) -> None:
-        """Add the sums of the terms of a step, and the counts that their means are over."""
+        """Add the sums of a step's terms, and the counts for their means."""
         for (name, count), total in zip(counts.items(), sums, strict=True):
             sums_so_far = self.terms.setdefault(name, [0.0, 0.0, 0.0, 0.0])
             sums_so_far[0] += total
             sums_so_far[1] += count
 
     def terms_since_printed(self) -> dict[str, float]:
-        """Return the means of the terms since the last call within the epoch; none of no count."""
+        """Return the means of the terms since the last call within the epoch."""
         means = {}
         for name, (total, count, printed, printed_count) in self.terms.items():
             if count > printed_count:
@@ -104,7 +104,7 @@ class Progress:
         return means
 
     def terms_of_epoch(self) -> dict[str, float]:
-        """Return the means of the terms in the epoch; none of no count."""
+        """Return the means of the terms in the epoch, if they have counts."""
         return {name: sums[0] / sums[1] for name, sums in self.terms.items() if sums[1]}
 
     def loss_since_printed(self) -> float:
@@ -120,13 +120,13 @@ class Progress:
         records = [evaluation.record() for evaluation in self.evaluations]
         state = {**asdict(self), "evaluations": records}
         if not self.terms:
-            # Earlier versions read the files of runs without terms.
+            # Earlier versions can read the files of runs without terms.
             del state["terms"]
         return state
 
     @classmethod
     def from_state(cls, state: Any) -> Progress:
-        """Return the progress of which `state` was written.
+        """Return the progress that `state` was written from.
 
         Raises:
             ValueError: `state` is something else.
@@ -141,7 +141,7 @@ class Progress:
                 )
             if not _fits(name, value, known[name]):
                 raise ValueError(f"its {name} is {shorten(repr(value))}")
-        # A damaged evaluation is no reason to refuse: a resumed run reads evaluations.json.
+        # A damaged evaluation is no reason to refuse, since a resumed run reads evaluations.json.
         evaluations = evaluations_in(state.get("evaluations", []))
         progress = cls(**{**state, "evaluations": evaluations})
         # A checkpoint of an earlier version counts as if a progress line had just been printed.
@@ -152,7 +152,7 @@ class Progress:
 
 
 def _fits(name: str, value: Any, default: Any) -> bool:
-    """Return whether a value is of its entry's type, and a number if that is one."""
+    """Return whether a value has its entry's type and, for numbers, is valid."""
     if name == "evaluations":
         return isinstance(value, list)
     if name == "terms":
@@ -163,7 +163,7 @@ def _fits(name: str, value: Any, default: Any) -> bool:
     if isinstance(default, str):
         return isinstance(value, str)
     if type(default) is int:
-        # A bool is an int by inheritance, and no count.
+        # bool is a subclass of int.
         return type(value) is int and value >= 0
     if name == "training_loss" and value is None:
         return True
@@ -171,9 +171,9 @@ def _fits(name: str, value: Any, default: Any) -> bool:
 
 
 def seed_step(seed: int, step: int, minibatch: int, rank: int) -> None:
-    """Seed every source of random numbers that a network may draw from in this minibatch."""
+    """Seed every random source that a network may draw from in this minibatch."""
     number = derived_seed(seed, "step", step, minibatch, rank)
-    # As torch.manual_seed, without the stack that it formats for each kind of GPU not in use.
+    # As torch.manual_seed, but without formatting a stack for each kind of GPU not in use.
     torch.default_generator.manual_seed(number)
     if torch.cuda.is_initialized():
         torch.cuda.manual_seed_all(number)
@@ -196,18 +196,18 @@ def plan_training(settings: TrainingSections, orders: Orders, world: World) -> T
 
 
 def position_of(progress: Progress, plan: TrainingPlan) -> dict[str, Any]:
-    """Return the step, and the epochs with the done part of the current one, for a record."""
+    """Return the step, and the epochs including the part of the current one, for a record."""
     return {"step": progress.step, "epoch": progress.epochs + progress.position / plan.size}
 
 
 def agree_on_order(orders: Orders, epoch: int, sampler: str, world: World) -> str:
-    """Return the digest of the order of `epoch`, which must be the same on all ranks.
+    """Return the digest of the order of `epoch`, after checking that it is equal on all ranks.
 
     Args:
         sampler: Name of the sampler in the settings.
 
     Raises:
-        AsdfError: a rank has another order; on every rank.
+        AsdfError: a rank has another order; raised on every rank.
     """
     digest = orders.digest(epoch)
     others = world.sum([float(digest != world.agree(digest))])[0]
@@ -246,7 +246,7 @@ def adapt_progress(progress: Progress, utterances: TrialList, orders: Orders, wo
 
 
 def _adapt_to_orders(progress: Progress, orders: Orders) -> None:
-    """Begin an epoch anew whose order is another one now; warn of it."""
+    """Restart an epoch whose order has changed, with a warning."""
     last = progress.epochs + bool(progress.position)
     if progress.order_digest == orders.digest(last):
         return

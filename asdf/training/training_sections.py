@@ -1,7 +1,7 @@
 """The sections of the settings that a training step depends on.
 
-`Sections` has them all; of this room only what builds users' tasks, and what writes the settings
-into a network's file, gets the others as well.
+`Sections` includes them all. In this room, only code that builds users' tasks or writes the
+settings to a network file gets the other sections.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from asdf.settings.sections import Computing, FrontEnd, Lora, Loss
 
 
 class TrainingSections(DataSections, Protocol):
-    """The sections of a step's data, and those of its computation."""
+    """The sections for a step's data and for its computation."""
 
     @property
     def loss(self) -> Loss: ...

@@ -1,8 +1,8 @@
-"""The loss of training on the trials of a list, from the outputs that the scores are from.
+"""The training loss on the trials of a list, from the outputs that their scores use.
 
-Invariant: neither scores nor training change by it: the loss computes without gradients, in
-`eval()` mode, and each batch finds and leaves its buffers as the last step of training did. So a
-trial's loss does not depend on the batches before it, nor on the number of processes.
+Invariant: it changes neither scores nor training: the loss is computed without gradients, in
+`eval()` mode, and each batch starts from the buffers of training's last step and leaves them
+unchanged. A trial's loss depends neither on earlier batches nor on the number of processes.
 
 Shapes: B trials of a batch, N trials of a list.
 """
@@ -32,14 +32,14 @@ from asdf.trials.trial_list import TrialList, values_at
 
 
 class LossOnTrials:
-    """A loss of detection, computed of each trial.
+    """A detection loss, computed for each trial.
 
     Attributes:
-        depends_on: whatever its values depend on besides the network, as plain values.
+        depends_on: Plain values that its results depend on besides the network.
     """
 
     def __init__(self, loss: Loss, settings: TrainingSections) -> None:
-        """Compute `loss`, on the device of the network that scores."""
+        """Store `loss`, on the device of the network that scores."""
         kind = type(loss)
         self.depends_on: Mapping[str, Any] = {
             "class": f"{kind.__module__}.{kind.__qualname__}",
@@ -52,11 +52,11 @@ class LossOnTrials:
     def of_trials(self, computed: Computed, utterances: TrialList, trials: np.ndarray) -> Tensor:
         """Return the losses of a batch with class weights, (B,) float32.
 
-        They are not numbers where the loss fails, which a warning says once per list: one of a
-        user's own may need a column that the list lacks.
+        They are NaN if the loss fails, with one warning per list; a user's own may need a column
+        that the list lacks.
 
         Args:
-            trials: (B,) indices into the list.
+            trials: Indices into the list, (B,).
         """
         try:
             return self._compute(computed, utterances, trials)
@@ -70,14 +70,14 @@ class LossOnTrials:
             return computed.logits_B2.new_full((len(trials),), torch.nan)
 
     def mean(self, losses: np.ndarray, labels: np.ndarray) -> float:
-        """Return the mean over a list, weighted as that of a training step.
+        """Return the mean over a list, weighted like that of a training step.
 
         Args:
-            losses: (N,) float32, of `of_trials`.
-            labels: (N,), 1 bona fide, 0 spoof.
+            losses: Losses from `of_trials`, (N,) float32.
+            labels: Labels (N,), 1 bona fide, 0 spoof.
 
         Returns:
-            NaN where a trial has none, or none counts.
+            Mean; NaN if a trial has no loss, or no trial counts.
         """
         total = float(losses.astype(np.float64).sum())
         weight = self._loss.normaliser(torch.from_numpy(labels))
@@ -93,7 +93,7 @@ class LossOnTrials:
         targets = Targets(send(labels_B, computed.logits_B2.device), columns)
         embeddings = computed.embeddings
         if isinstance(embeddings, Tensor) and embeddings.is_floating_point():
-            # Outside of autocast, losses do not mix types.
+            # Outside autocast, losses must not mix types.
             embeddings = embeddings.to(torch.promote_types(embeddings.dtype, torch.float32))
         outputs = Outputs(embeddings, computed.logits_B2)
         with numbers_unchanged(self._loss), torch.no_grad():
@@ -107,15 +107,14 @@ def loss_on_trials(
     network: nn.Module,
     settings: TrainingSections,
 ) -> LossOnTrials | None:
-    """Return the loss of detection, as a network in training has learnt it, for lists of trials.
+    """Return the trained detection loss of a network in training, for lists of trials.
 
     Args:
-        network: Network as it is scored: the loss that is a part of it counts, which may be
-            averaged.
+        network: Network as it is scored; its attached loss, which may be averaged, is used.
 
     Returns:
-        None where trials have no loss of their own, as it depends on the other utterances of a
-        step, or where training does not minimise it.
+        Loss; None if trials have no separate loss, since it depends on other utterances of a step,
+        or if training does not minimise it.
     """
     if objective.loss.is_joint or objective.detection_weight == 0:
         return None

@@ -1,7 +1,7 @@
-"""Validation within training: when networks are scored, and what follows from the scores.
+"""Validation during training: when networks are scored, and the resulting decisions.
 
-Invariant: whether an evaluation is due follows from the progress, which is the same on all ranks.
-A network is whole on the disk before others are removed in its favour.
+Invariant: whether an evaluation is due depends on the progress, which is the same on all ranks. A
+network is complete on the disk before others are removed in its favour.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from asdf.training.saving import Saving
 from asdf.training.step import Step
 from asdf.training.training_progress import Progress, position_of
 
-# Scores the validation sets with a network; all ranks call it together. It returns the same on all
-# ranks; None where there is nothing to validate on.
+# Scores the validation sets with a network; all ranks call it together and get the same result,
+# None if there is nothing to validate on.
 Validate = Callable[[nn.Module, NetworkName], ValidationResult | None]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Validation:
-    """The evaluations of a training, and the networks that are removed by them.
+    """The evaluations of a training, and the removal of networks based on them.
 
     Attributes:
         step: Step whose network is scored.
-        profile: Profile, which ends before a scoring: that is not a training step.
-        saving: Saving of the networks, whose timer starts anew after a scoring.
+        profile: Profile, which ends before scoring, since that is not a training step.
+        saving: Saving of the networks, whose timer restarts after scoring.
     """
 
     step: Step
@@ -57,7 +57,7 @@ class Validation:
     profile: StepProfile
 
     def score_if_due(self, progress: Progress, finished: str) -> None:
-        """Score the validation sets if that is due at this step and has not been done yet."""
+        """Score the validation sets if this is due at this step and not done yet."""
         intervals = self.step.settings.network
         if progress.step == 0 or progress.evaluated():
             return
@@ -72,7 +72,7 @@ class Validation:
         self.step.world.broadcast_buffers(self.step.network)
         with self.step.whole_network() as network:
             result = self.validate(network, progress.network_name())
-        # Networks are removed below: the newest one has to be whole on the disk before that.
+        # Networks are removed below, so the newest one must be complete on the disk first.
         self.saving.settle()
         if result:
             evaluation = Evaluation(
@@ -91,11 +91,11 @@ class Validation:
         self.saving.timer.restart()
 
     def take_up(self, progress: Progress, evaluations: list[Evaluation]) -> None:
-        """Take the evaluations of the run so far that lie before a checkpoint's step.
+        """Restore the evaluations of the run so far up to a checkpoint's step.
 
-        A warning is logged where their numbers are not comparable with those to come.
+        A warning is logged if their numbers are not comparable with future ones.
         """
-        # The steps of later evaluations are taken again, and evaluated again.
+        # The steps of later evaluations are repeated, and evaluated again.
         progress.evaluations = [
             evaluation for evaluation in evaluations if evaluation.step <= progress.step
         ]
@@ -120,17 +120,17 @@ class Validation:
             progress.finished = f"{since} evaluations without a better {shown} than that of {best}"
 
     def _write(self, progress: Progress) -> None:
-        """Write the evaluations and remove the networks that are not to be retained by them."""
+        """Write the evaluations and remove the networks that are not retained."""
         write_evaluations(self.layout, progress.evaluations)
         remove_networks(self.layout, self.step.settings, progress.evaluations)
 
     def _scoring_precision(self) -> str:
-        """Return what validation scores are computed in; all ranks call this together."""
+        """Return the precision of validation scores; all ranks call this together."""
         return agree_on_precision(
             self.step.settings.computing.scoring_precision, self.step.world
         ).name
 
 
 def divides(interval: int | None, step: int) -> bool:
-    """Whether a step is one of those that an interval names; None: no step is."""
+    """Whether a step is a multiple of an interval; None matches no step."""
     return interval is not None and step % interval == 0

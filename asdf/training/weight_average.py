@@ -1,12 +1,12 @@
-"""An exponential moving average of the weights that are trained (`network.ema_decay`).
+"""An exponential moving average of the trained weights (`network.ema_decay`).
 
-Invariants: the average begins with the weights before the first step, and after each optimiser step
-it is `decay * average + (1 - decay) * weights`. What is validated, saved as the network and scored
-is the average. Training goes on from the weights themselves, which a checkpoint holds in an entry
-of its own. The host never waits for any of it.
+Invariants: the average starts at the weights before the first step, and after each optimiser step
+it is `decay * average + (1 - decay) * weights`. The average is validated, saved as the network and
+scored. Training continues with the weights themselves, which a checkpoint holds in a separate
+entry. The host never waits for any of this.
 
-Buffers, such as the running statistics of batch norm, are not averaged here: those of the newest
-step belong to both, and are moving averages by themselves.
+Buffers, such as the running statistics of batch norm, are not averaged: those of the latest step
+belong to both, and are moving averages themselves.
 
 Source: Polyak and Juditsky, "Acceleration of stochastic approximation by averaging", 1992; with
 exponential weights as in Tarvainen and Valpola, "Mean teachers", NeurIPS 2017.
@@ -27,9 +27,9 @@ from asdf.errors import AsdfError
 
 
 class WeightAverage:
-    """The averages of the parameters of `network` that learn when it is made.
+    """The averages of the parameters of `network` that are trained when this is created.
 
-    Where the network is divided over the processes, so are the averages.
+    If the network is sharded over the processes, so are the averages.
     """
 
     def __init__(self, network: nn.Module, decay: float) -> None:
@@ -45,12 +45,12 @@ class WeightAverage:
         """Move the averages towards the weights, after an optimiser step."""
         averages = [local_part(average) for average in self._averages.values()]
         weights = [local_part(parameter.detach()) for parameter in self._averages]
-        # A few kernels for all of them. A frozen weight equals its average, which then stays.
+        # A few kernels for all of them. The average of a frozen weight equals it and stays.
         torch._foreach_lerp_(averages, weights, 1 - self._decay)
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
-        """Open a block in which the network has the averages as its weights."""
+        """Return a block in which the network has the averages as its weights."""
         self._swap()
         try:
             yield
@@ -60,7 +60,7 @@ class WeightAverage:
     @torch.no_grad()
     def _swap(self) -> None:
         for parameter, average in self._averages.items():
-            # In place: CUDA graphs and other processes' views expect the numbers where they are.
+            # In place, since CUDA graphs and other processes' views expect the same addresses.
             weights = local_part(parameter.detach())
             averaged = local_part(average)
             before = weights.clone()
@@ -68,7 +68,7 @@ class WeightAverage:
             averaged.copy_(before)
 
     def save_in(self, file: NetworkFile) -> None:
-        """Make the averages the weights of `file`, and put the weights themselves into an entry."""
+        """Store the averages as the weights of `file`, and the weights in a separate entry."""
         unaveraged: dict[str, Any] = {}
         for name, parameter in self._network.named_parameters(remove_duplicate=False):
             average = self._averages.get(parameter)
@@ -79,17 +79,17 @@ class WeightAverage:
 
     @torch.no_grad()
     def restart(self) -> None:
-        """Let the averages be the weights that the network has now."""
+        """Reset the averages to the network's current weights."""
         for parameter, average in self._averages.items():
             local_part(average).copy_(local_part(parameter.detach()))
 
 
 @torch.no_grad()
 def load_unaveraged(network: nn.Module, weights: Mapping[str, Any]) -> None:
-    """Put the entry that `WeightAverage.save_in` wrote into the network.
+    """Load the entry written by `WeightAverage.save_in` into the network.
 
     Raises:
-        AsdfError: it is of another network; `network` is then unchanged.
+        AsdfError: the entry is of another network; `network` is then unchanged.
     """
     parameters = dict(network.named_parameters(remove_duplicate=False))
     for name, value in weights.items():

@@ -1,8 +1,8 @@
-"""Tables of recordings under any header: csv, with semicolons, bars or TABs, as others write them.
+"""Tables of recordings with any header: cells separated by commas, semicolons, bars or TABs.
 
-Invariant: the columns of paths and labels are found only where a single column can be meant, by its
-name or by what stands in it; else the message has the columns, with a value of each, and the option
-that names them.
+Invariant: the columns of paths and labels are detected, by name or content, only if a single column
+can be meant. Otherwise the message lists the columns with a value of each, and the option that
+names them.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from asdf.trials.text_lines import NumberedLines
 from asdf.trials.trial_list import TrialList
 
 OUR_PATHS = ("path", "file_name")
-"""Columns of paths in our own csv, and in the `metadata.csv` of audio folders."""
+"""Names of columns of paths in our own csv files, and in the `metadata.csv` of audio folders."""
 
 PATHS = (
     *("path", "filename", "file", "filepath", "audio", "audiopath", "audiofile", "audiofilepath"),
     *("wav", "wavpath", "wavfile", "recording", "clip", "relativepath", "location", "uri"),
     *("utterance", "utteranceid", "utt", "id", "name", "fname"),
 )
-"""What columns of paths are called, the likeliest first; in lower case, without separators."""
+"""Usual names of columns of paths, the likeliest first; in lower case, without separators."""
 
 LABELS = (
     *("label", "labels", "class", "key", "target", "truth", "groundtruth", "category", "type"),
@@ -37,10 +37,10 @@ LABELS = (
 )
 SPEAKERS = ("speaker", "speakerid", "spk", "spkid", "speakername")
 ATTACKS = ("attack", "attackid", "attacktype", "generator", "algorithm", "synthesizer", "tool")
-# What columns are called here; all others keep their names.
+# Our names of columns; all others keep their names.
 _OURS = {**dict.fromkeys(SPEAKERS, "speaker"), **dict.fromkeys(ATTACKS, "attack")}
 _DELIMITERS = (",", "\t", ";", "|")
-# Rows that are looked at to know what a column holds.
+# Number of rows examined to find out what a column holds.
 _LOOKED_AT = 200
 _OF_SPOOFS = ("attack", "vocoder")
 
@@ -50,8 +50,8 @@ class _Table:
     """The cells of a table.
 
     Attributes:
-        header: Names of the columns; numbers from 1 where the file has no header.
-        numbers: Number of the line of each row.
+        header: Names of the columns; numbers from 1 if the file has no header.
+        numbers: Line number of each row.
     """
 
     path: Path
@@ -77,7 +77,7 @@ class _Table:
         self,
         columns: Columns,
     ) -> list[str]:
-        """Return what each column is called here."""
+        """Return our name of each column."""
         theirs = {}
         for ours, name in columns.names.items():
             theirs[name] = ours
@@ -87,7 +87,7 @@ class _Table:
         return names
 
     def describe(self) -> str:
-        """Return the columns, each with the first value in it."""
+        """Return a list of the columns, each with its first value."""
         shown = []
         for index, name in enumerate(self.header):
             values = self.first_values(index)
@@ -97,7 +97,7 @@ class _Table:
 
 
 def delimiter_of(first_line: str) -> str:
-    """Return the character between the cells of a table that begins so; '' where there is none."""
+    """Return the delimiter of a table with this first line; '' if there is none."""
     best = ""
     most = 1
     for delimiter in _DELIMITERS:
@@ -113,14 +113,14 @@ def parse_any_table(
     path: Path,
     columns: Columns | None = None,
 ) -> TrialList:
-    """Read the lines of a table of recordings and labels, whatever its columns are called.
+    """Read the lines of a table of recordings and labels with any names of columns.
 
     Args:
-        columns: Names of columns, and values that mean bona fide, where the file does not say so.
+        columns: Names of columns, and values that mean bona fide, if the file does not show them.
 
     Raises:
-        AsdfError: a column cannot be told, a row has another number of cells, or a label has no
-            meaning; with what was seen, and how to say it.
+        AsdfError: a column cannot be determined, a row has another number of cells, or a label has
+            no meaning; the message says what was found, and how to specify it.
     """
     columns = columns or Columns()
     table = _read(lines, path)
@@ -150,7 +150,7 @@ def parse_any_table(
 
 
 def is_our_csv(header: Sequence[str]) -> bool:
-    """Whether a csv has the columns of a list of ours, in which 1 is bona fide."""
+    """Whether a csv has the columns of one of our lists, in which 1 is bona fide."""
     names = [name.lower() for name in header]
     return "label" in names and any(name in names for name in OUR_PATHS)
 
@@ -160,10 +160,10 @@ def parse_columns(
     path: Path,
     columns: Columns | None = None,
 ) -> dict[str, dict[str, str]]:
-    """Return what a table says of each recording, by its path; labels, if it has any, are words.
+    """Return the values of each recording in a table, by path; labels are words.
 
     Raises:
-        AsdfError: its column of paths cannot be told, or a row is malformed.
+        AsdfError: the column of paths cannot be determined, or a row is malformed.
     """
     columns = columns or Columns()
     table = _read(lines, path)
@@ -186,7 +186,7 @@ def _read(
     """Read all cells.
 
     Raises:
-        AsdfError: no row, no delimiter, or rows of different lengths.
+        AsdfError: there is no row, no delimiter, or rows differ in length.
     """
     numbers: list[int] = []
     rows: list[list[str]] = []
@@ -220,7 +220,7 @@ def _cells(
 
 
 def _is_header(cells: Sequence[str]) -> bool:
-    """Whether these are names of columns: no recording, no number, and none of them twice."""
+    """Whether these are column names: distinct, and neither recordings nor numbers."""
     has_values = any(_is_recording(cell) or cell in ("0", "1") for cell in cells)
     return not has_values and len({cell.lower() for cell in cells}) == len(cells)
 
@@ -239,7 +239,7 @@ def _find_paths(
         if values and all(map(_is_recording, values)):
             holding.append(index)
     for index in named:
-        # The first by its name: a table of paths often has names of files as well.
+        # The first by name, since a table of paths often has file names as well.
         if index in holding or not holding:
             return index
     if len(holding) == 1:
@@ -280,11 +280,11 @@ def likely_labels(
     first_values: Sequence[Sequence[str]],
     utterance: int = -1,
 ) -> list[int]:
-    """Return the columns that may be the label, by their names and what stands in them.
+    """Return the indices of columns that may hold labels, by their names and values.
 
     Args:
-        first_values: Values of the first rows that are not empty, for each column.
-        utterance: Column of paths, which is none.
+        first_values: First values of each column that are not empty.
+        utterance: Index of the column of paths, which holds no labels.
     """
     named = _by_name(header, LABELS)
     if utterance in named:
@@ -301,7 +301,7 @@ def likely_labels(
 
 
 def our_name(name: str) -> str:
-    """Return what a column of this name is usually called here."""
+    """Return our usual name for a column of this name."""
     return _OURS.get(plain_word(name), name.strip().lower())
 
 

@@ -1,8 +1,8 @@
-"""Scores of a speaker verification (ASV) system, which tandem metrics need.
+"""Scores of a speaker verification (ASV) system, for tandem metrics.
 
-Invariant: each score is that of a target, a nontarget or a spoof trial, as its file or its file of
-keys says; what the package of ASVspoof 2021 joins line by line is joined so here, and refused where
-the two files have different numbers of lines.
+Invariant: each score is of a target, nontarget or spoof trial, according to its file or a file of
+keys. As in the package of ASVspoof 2021, the two files are joined line by line; files with
+different numbers of lines are refused.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class AsvScores:
 
 @dataclass(frozen=True)
 class _Key:
-    """What a file of keys says of a trial; the subset is '' in files that have none."""
+    """A trial's entry in a file of keys; the subset is '' in files without subsets."""
 
     key: str
     subset: str = ""
@@ -55,20 +55,20 @@ def read_asv_scores(
     """Read the organisers' ASV scores, `SOURCE KEY SCORE`, KEY target, nontarget or spoof.
 
     Args:
-        keys: the file of keys of scores without them, those of ASVspoof 2021. The key of a score is
-            in the same line of it: the sixth of eight columns, of which the last is the subset.
-        subset: a subset in `keys`; None: all.
+        keys: File of keys for scores without keys, as in ASVspoof 2021. The key of a score is in
+            the same line of this file: the sixth of eight columns, the last of which is the subset.
+        subset: Subset in `keys` to read; None for all.
 
     Raises:
-        AsdfError: names file and line of a malformed line or of a score that is not finite; the two
-            files have different numbers of lines; or a key never occurs.
+        AsdfError: a line is malformed or a score is not finite, with file and line; the two files
+            have different numbers of lines; or a key never occurs.
 
     Examples:
         >>> from asdf.evaluation import read_asv_scores
         >>> read_asv_scores("asv.txt").target
         array([2.5, 3. ])
     """
-    # Whole before any key is joined: one line more or less would shift all keys after it.
+    # Read everything before joining keys, since a missing or extra line would shift all keys.
     lines = list(numbered_lines(path))
     stated: Sequence[_Key] | None = None
     hint = " Scores without keys, as those of ASVspoof 2021, need --asv-keys."
@@ -90,7 +90,7 @@ def read_asv_scores(
         # The metrics would refuse it too, but only this reader knows its line.
         if not np.isfinite(score):
             raise AsdfError(f"{path}, line {number}: the score '{cells[2]}' is not finite.")
-        # Without a file of keys nothing says which subset a trial is of: all are taken.
+        # Without a file of keys the subset of a trial is unknown, so all trials are taken.
         if stated is None or subset in (None, key.subset):
             scores[key.key].append(score)
     part = f" of subset {subset}" if subset and stated is not None else ""
@@ -108,7 +108,7 @@ def read_asv_scores(
 
 
 def _read_keys(path: _FilePath, scores: _FilePath, count: int) -> list[_Key]:
-    """Read the ASV protocol of ASVspoof 2021, a key for each of the `count` lines of `scores`."""
+    """Read the ASV protocol of ASVspoof 2021, a key for each of the `count` scores."""
     keys = []
     for number, line in numbered_lines(path):
         cells = line.split()

@@ -1,7 +1,7 @@
-"""Trials as they are read line by line from a list, a protocol or a table, and checked as a whole.
+"""Trials read line by line from a list, protocol or table, and checked as a whole.
 
-Invariant: whatever the format, a trial stands in its file once, and a repeated one is named with
-both of its lines.
+Invariant: in every format, a trial occurs once in its file; a repetition is reported with both of
+its lines.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ class TrialCollector:
     """The trials of a file, added in the order of its lines.
 
     Args:
-        path: the file, as messages name it.
-        columns: the names of the columns whose values are added with each trial.
+        path: Path of the file, for messages.
+        columns: Names of the columns whose values are added with each trial.
     """
 
     def __init__(self, path: Path, columns: Sequence[str] = ()) -> None:
         self._path = path
-        # Arrays: as Python's integers, line numbers of a million trials take nine times the memory.
+        # As Python integers, line numbers of a million trials would take nine times the memory.
         self._lines = array("I")
         self._ids: list[str] = []
         self._labels = array("b")
         self._columns: dict[str, list[str]] = {name: [] for name in columns}
-        # One string for all equal values: a string for each would take gigabytes.
+        # Equal values share one string, since a string for each would take gigabytes.
         self._shared: dict[str, str] = {}
 
     def add(self, line: int, utterance: str, label: int, values: Sequence[str] = ()) -> None:
@@ -54,12 +54,12 @@ class TrialCollector:
         """
         if not self._ids:
             raise AsdfError(f"{self._path}: no trial in it. Was it copied whole?")
-        # Another spelling of a path is the same recording, which would then count twice.
+        # Paths that differ only in spelling are the same recording, which would count twice.
         recordings = [same_recording(utterance) for utterance in self._ids]
         repeats = find_repeats(recordings)
         references = self._references()
         if repeats is not None and references is not None:
-            # Trials are pairs, of a list that tests a recording again.
+            # In a list that tests a recording again, trials are named as pairs.
             words = self._columns[REFERENCE]
             self._ids = list(map(pair_name, self._ids, words))
             ends = np.array([1 + len(of_trial) for of_trial in words], np.int32)
@@ -71,14 +71,14 @@ class TrialCollector:
         return TrialList(self._ids, labels, columns=self._columns, references=references)
 
     def _references(self) -> References | None:
-        """Return what the column of references names; None without one."""
+        """Return the references in their column; None without the column."""
         words = self._columns.get(REFERENCE)
         if words is None:
             return None
         lines = np.array(self._lines, np.uint32)
         ends = []
         for utterance, of_trial in zip(self._ids, words, strict=True):
-            # A table that a run wrote names pairs already.
+            # A table written by a run already names pairs.
             is_pair = of_trial and pair_name(utterance, of_trial) == utterance
             ends.append(1 + len(of_trial) if is_pair else 0)
         return References(words, lines, np.array(ends, np.int32))

@@ -1,7 +1,7 @@
-"""Trials that are copies of others through a vocoder: rows of a list, not files.
+"""Trials that are vocoded copies of others: rows of a list rather than files.
 
-Invariant: a copy has its source's path, and an id of its own; it is a spoof, whatever its source
-is; every column says of it what it says of its source, but for the attack.
+Invariant: a copy has its source's path but its own id; it is always a spoof; all columns except the
+attack are those of its source.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from asdf.trials.references import join_references
 from asdf.trials.trial_list import Origin, TrialList, values_at
 
 ATTACK = "attack"
-# As protocols have it for bona fide trials.
+# The value of protocols for bona fide trials.
 _NO_ATTACK = "-"
 
 
 @dataclass(frozen=True)
 class Copies:
-    """Which trials are copied, and through which vocoders.
+    """The trials to copy, and the vocoders of the copies.
 
     Attributes:
-        sources: (copies,), indices of trials.
-        makers: (copies,), an index into `vocoders` for each.
-        vocoders: a vocoder may be in it several times, for several copies of a trial.
+        sources: Indices of the copied trials, (copies,).
+        makers: Indices into `vocoders`, (copies,).
+        vocoders: Names of vocoders; one may occur several times, for several copies of a trial.
     """
 
     sources: Integers
@@ -38,14 +38,14 @@ class Copies:
 
 
 def attack_of(vocoder: str) -> str:
-    """Return what the column 'attack' says of copies by `vocoder`."""
+    """Return the value of the column 'attack' for copies by `vocoder`."""
     return f"vocoded-{vocoder}"
 
 
 def append_copies(trials: TrialList, copies: Copies) -> TrialList:
-    """Return `trials` and, after them, their copies."""
+    """Return `trials` followed by their copies."""
     count = len(copies.sources)
-    # What the ids of copies begin with: 'vocoded-lpc:', and then 'vocoded-lpc-2:' ...
+    # Prefixes of the ids of copies: 'vocoded-lpc:', and then 'vocoded-lpc-2:' ...
     prefixes = []
     for position, vocoder in enumerate(copies.vocoders):
         earlier = copies.vocoders[:position].count(vocoder)
@@ -59,7 +59,7 @@ def append_copies(trials: TrialList, copies: Copies) -> TrialList:
         for source in origins:
             moved = source._replace(prefix=len(prefix) + source.prefix, vocoder=vocoder)
             all_origins.append(moved)
-    # Yielded, not listed: packed, the ids of millions of trials take a fraction of the memory.
+    # A generator, since packed ids of millions of trials take a fraction of the memory of a list.
     pairs = zip(copies.sources.tolist(), copies.makers.tolist(), strict=True)
     ids_of_copies = (prefixes[maker] + trials.ids[source] for source, maker in pairs)
     origin = trials.origin
@@ -88,7 +88,7 @@ def _columns_with_copies(trials: TrialList, copies: Copies) -> dict[str, list[st
     for name, values in trials.columns.items():
         columns[name] = [*values, *values_at(values, copies.sources)]
     if ATTACK not in columns:
-        # Without a protocol the attacks of the spoofs are not known.
+        # Without a protocol, the attacks of the spoofs are not known.
         words = {1: _NO_ATTACK, 0: ""}
         columns[ATTACK] = [words[label] for label in trials.labels.tolist()]
     attacks = [attack_of(vocoder) for vocoder in copies.vocoders]

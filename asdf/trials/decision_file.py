@@ -1,7 +1,7 @@
-"""Files of decisions instead of scores: a class per utterance, as some challenges want them.
+"""Files of decisions instead of scores: a class per utterance, as some challenges require.
 
-Invariant: a decision becomes the score 1 (bona fide) or 0 (spoof), so that what reads score files
-reads it too; a word that names neither class is refused, never guessed.
+Invariant: a decision becomes the score 1 (bona fide) or 0 (spoof), so readers of scores can use it;
+a word that names neither class is refused.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ def read_decisions(path: AnyPath, is_trial: Callable[[str], bool] | None = None)
     """Read lines 'UTT CLASS', 'UTT,CLASS' or 'UTT TAB CLASS', with a header or without one.
 
     Args:
-        is_trial: not needed; readers of score files have it.
+        is_trial: Argument of readers of score files, which is not needed here.
 
     Raises:
-        AsdfError: names file and line of a word that is no class or of a repeated utterance; or
-            the file is empty.
+        AsdfError: a word is not a class or an utterance is repeated, with file and line; or the
+            file is empty.
     """
     collector = ScoreCollector(path)
     may_be_header = True

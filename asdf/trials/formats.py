@@ -1,7 +1,7 @@
-"""Score files of any system: of ASDF, of the ASVspoof challenges, and of most published systems.
+"""Score files of any system: ASDF, the ASVspoof challenges, and most published systems.
 
-Invariant: every reader ends in the same checks as ASDF's own format, and labels never come from a
-guess: where a file has none, `asdf.trials.matching` takes them from a protocol.
+Invariant: every reader ends with the same checks as that of ASDF's own format, and labels are never
+guessed: if a file has none, `asdf.trials.matching` takes them from a protocol.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from asdf.text import AnyPath, read_number
 from asdf.trials.score_file import ScoreCollector, Scores, missing_class, read_scores
 from asdf.trials.text_lines import numbered_lines, peek
 
-# The first line of DeepFense's files of scores.
+# The first line of DeepFense's score files.
 _CSV = ("id_audio", "label", "score_spoof", "score_bonafide")
-# Without 1 and 0, unlike the keys of label files: those make a score file one of ASDF's.
+# Without 1 and 0, unlike the keys of label files, since these mark a score file of ASDF.
 KEYS = {"bonafide": 1, "bona-fide": 1, "spoof": 0}
 Format = Literal["asdf", "keyed", "two columns", "csv"]
 
 
 @dataclass(frozen=True)
 class ScoreFile:
-    """What a score file of any format says; labels and attacks are None where it has none."""
+    """The content of a score file of any format; labels and attacks are None if it has none."""
 
     ids: Sequence[str]
     scores: Floats
@@ -33,10 +33,11 @@ class ScoreFile:
     attacks: Sequence[str] | None = None
 
     def labelled(self, path: AnyPath, *, both_classes: bool = True) -> Scores:
-        """Return the scores of a file that has labels.
+        """Return the scores of a file with labels.
 
         Args:
-            both_classes: refuse a file of one class; False for one that is joined with another.
+            both_classes: Whether both classes are required; False for a file to be joined with
+                another.
 
         Raises:
             AsdfError: it has no labels, or a class has no trial.
@@ -54,10 +55,10 @@ class ScoreFile:
 
 
 def refuse_one_class(path: AnyPath, labels: Labels) -> None:
-    """Refuse labels of a score file that lack a class.
+    """Refuse labels of a score file if a class is missing.
 
     Raises:
-        AsdfError: they do.
+        AsdfError: a class is missing.
     """
     missing = missing_class(labels)
     if missing:
@@ -70,14 +71,15 @@ def refuse_one_class(path: AnyPath, labels: Labels) -> None:
 def read_score_file(path: AnyPath, is_trial: Callable[[str], bool] | None = None) -> ScoreFile:
     """Read a score file in the format of its first line.
 
-    `PATH 0|1 SCORE` is ASDF's, `UTT ATTACK bonafide|spoof SCORE` that of `read_keyed_scores`, a csv
-    that of `read_score_csv`, anything else that of `read_two_columns`, which has no labels.
+    `PATH 0|1 SCORE` is ASDF's format, `UTT ATTACK bonafide|spoof SCORE` that of
+    `read_keyed_scores`, a csv that of `read_score_csv`, anything else that of `read_two_columns`,
+    which has no labels.
 
     Args:
-        is_trial: see `score_format`.
+        is_trial: Function that says whether the protocol has an utterance, as in `score_format`.
 
     Raises:
-        AsdfError: as the readers of the formats, but a class may be missing.
+        AsdfError: as in the readers of the formats, except that a class may be missing.
     """
     first, _ = peek(numbered_lines(path))
     file_format = score_format(first, is_trial)
@@ -85,7 +87,7 @@ def read_score_file(path: AnyPath, is_trial: Callable[[str], bool] | None = None
         return read_two_columns(path)
     if file_format == "csv":
         return read_score_csv(path)
-    # A class may be missing: labels of a protocol may still take the place of those in the file.
+    # A class may be missing, since labels of a protocol may replace those in the file.
     if file_format == "asdf":
         scores = read_scores(path, both_classes=False)
     else:
@@ -97,8 +99,8 @@ def score_format(first: str, is_trial: Callable[[str], bool] | None = None) -> F
     """Return the format of a score file with this first line; an empty file is one of ASDF's.
 
     Args:
-        is_trial: whether the protocol has an utterance. It decides about lines such as
-            `take 1 0.5`, which may be the score of `take 1`, or that of `take` with its label.
+        is_trial: Function that says whether the protocol has an utterance. It decides lines such as
+            `take 1 0.5`, the score of either `take 1`, or `take` with its label.
     """
     cells = first.split()
     if not cells:
@@ -106,7 +108,7 @@ def score_format(first: str, is_trial: Callable[[str], bool] | None = None) -> F
     if _cells_of_csv(first) == _CSV:
         return "csv"
     utterance = first.rsplit(None, 1)[0]
-    # A TAB separates two columns; a name may hold one too, as in `a TAB b.flac 1 0.5`.
+    # A TAB separates two columns, but a name may hold one too, as in `a TAB b.flac 1 0.5`.
     _, *scores = first.split("\t")
     is_tabbed = len(scores) == 1 and len(scores[0].split()) == 1
     if is_tabbed or (is_trial is not None and is_trial(utterance)):
@@ -122,11 +124,11 @@ def read_keyed_scores(path: AnyPath, *, both_classes: bool = True) -> Scores:
     """Read `UTT ATTACK KEY SCORE`, KEY bonafide or spoof, as the systems of ASVspoof 2019 write it.
 
     Raises:
-        AsdfError: as `read_scores`.
+        AsdfError: as in `read_scores`.
     """
     collector = ScoreCollector(path)
     for number, line in numbered_lines(path):
-        # From the right: of the four, only the utterance may hold spaces.
+        # Split from the right, since only the utterance may contain spaces.
         cells = line.rsplit(None, 3)
         if len(cells) != 4 or cells[2] not in KEYS:
             raise AsdfError(
@@ -142,7 +144,7 @@ def read_two_columns(path: AnyPath) -> ScoreFile:
     """Read `UTT SCORE` (ASVspoof 2021) or the TAB file `filename cm-score` with its header (5).
 
     Raises:
-        AsdfError: as `read_scores`, but for the classes.
+        AsdfError: as in `read_scores`, except for missing classes.
     """
     collector = ScoreCollector(path)
     may_be_header = True
@@ -150,7 +152,7 @@ def read_two_columns(path: AnyPath) -> ScoreFile:
         cells = line.rsplit("\t" if "\t" in line else None, 1)
         if len(cells) != 2:
             raise AsdfError(f"{path}, line {number}: expected 'UTT SCORE', found '{line}'.")
-        # Further down it would show that files were appended to each other: there it is no score.
+        # Only in the first line; later it would show that files were concatenated, and is an error.
         if may_be_header and cells[1].lower() in ("cm-score", "score"):
             continue
         may_be_header = False
@@ -162,11 +164,12 @@ def read_two_columns(path: AnyPath) -> ScoreFile:
 def read_score_csv(path: AnyPath) -> ScoreFile:
     """Read `ID_audio,label,score_spoof,score_bonafide` with its header, as DeepFense writes it.
 
-    Its label 1 is bona fide; the score is that of bona fide minus that of spoof. Where a label is
-    neither 0 nor 1, as for words that its config does not know, the file counts as one without.
+    In this format, label 1 is bona fide, and the score is the bona fide score minus the spoof
+    score. If a label is neither 0 nor 1, as for words unknown to its config, the file counts as one
+    without labels.
 
     Raises:
-        AsdfError: as `read_scores`, but for the classes.
+        AsdfError: as in `read_scores`, except for missing classes.
     """
     collector = ScoreCollector(path)
     has_labels = True
@@ -189,12 +192,12 @@ def read_score_csv(path: AnyPath) -> ScoreFile:
 
 
 def _cells_of_csv(line: str) -> tuple[str, ...]:
-    # From the right: a name may hold a comma.
+    # Split from the right, since a name may contain a comma.
     return tuple(cell.strip().lower() for cell in line.rsplit(",", 3))
 
 
 def _difference(bona_fide: str, spoof: str) -> str:
-    """Return the difference of two numbers as a score's text; 'nan', which is refused, of words."""
+    """Return the difference of two numbers as a score's text; 'nan' if they are not numbers."""
     try:
         return repr(read_number(bona_fide) - read_number(spoof))
     except ValueError:

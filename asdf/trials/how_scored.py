@@ -1,14 +1,14 @@
-"""What stands next to a result of scores: lengths, precision, and what the set was to the network.
+"""Information on how scores were computed: lengths, precision, and the role of the set.
 
-Invariant: what stands next to a result is what is known of it; results that were scored in
-different ways are never compared without saying so. Published detectors score 64,600 samples
-(4.04 s), repeated or cut; the same weights give other scores from whole recordings. Of the set,
-recordings count, not its name: a number of a set that was trained on, or that chose the network,
-never stands without saying so.
+Invariant: results are shown with everything known about their scoring, and results scored in
+different ways are never compared without a remark. Published detectors score 64,600 samples (4.04
+s), repeated or cut; whole recordings give other scores from the same weights. A set's role depends
+on its recordings, not its name: results on a set used for training or for choosing the network
+always say so.
 
-It is stated in NAME.scored.json next to a score file NAME.txt. A score file with another number of
-trials than is stated there is refused, whatever reads it: a file that was cut has another EER, and
-without a protocol nothing else could show it.
+The information is in NAME.scored.json next to a score file NAME.txt. All readers refuse a score
+file with another number of trials than stated there: a truncated file has another EER, and without
+a protocol nothing else would reveal it.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ UNKNOWN = "not known"
 
 @dataclass(frozen=True)
 class ScoredLength:
-    """How many samples of recordings are scored.
+    """The number of samples of recordings that are scored.
 
     Attributes:
-        min_samples: shorter recordings are repeated up to it.
-        max_samples: longer ones are cut at it; None: nothing is cut.
-        sample_rate: Sampling rate at which they count, in Hz.
+        min_samples: Minimum length, to which shorter recordings are repeated.
+        max_samples: Maximum length, at which longer recordings are cut; None for no limit.
+        sample_rate: Sampling rate of these lengths, in Hz.
     """
 
     min_samples: int
@@ -52,11 +52,11 @@ class ScoredLength:
         return f"whole, up to {max_s:g} s"
 
     def agrees_with(self, other: ScoredLength) -> bool:
-        """Whether results of both may be compared: equal lengths, or both of whole recordings."""
+        """Return whether results of both are comparable, which whole recordings always are."""
         return self == other or (self._is_whole and other._is_whole)
 
     def record(self) -> dict[str, int | None]:
-        """Return it for JSON; the usual rate goes without saying."""
+        """Return it for JSON; the default rate is omitted."""
         values = asdict(self)
         if self.sample_rate == SAMPLE_RATE:
             del values["sample_rate"]
@@ -78,11 +78,11 @@ PUBLISHED = ScoredLength(64600, 64600)
 """The protocol of AASIST, SSL_Anti-spoofing, SLS, Nes2Net-X and most papers after them."""
 
 WHOLE = ScoredLength(1, None)
-"""Every recording as it is."""
+"""Whole recordings."""
 
 
 def described(scored: ScoredLength | None) -> str:
-    """Describe `scored`; 'not known' for None, as of score files of other programs."""
+    """Describe `scored`; 'not known' for None, as for score files of other programs."""
     if scored is None:
         return UNKNOWN
     return scored.describe()
@@ -92,7 +92,7 @@ def parse_scored_length(text: str) -> ScoredLength:
     """Read 'published', 'whole' or a number of samples that all recordings are cut or repeated to.
 
     Raises:
-        UsageError: it is none of these.
+        UsageError: the text is none of these.
     """
     if text == "published":
         return PUBLISHED
@@ -113,12 +113,12 @@ _CHOSE = "chose the network"
 
 @dataclass(frozen=True)
 class SetRole:
-    """How many trials of a set a network had met before it was evaluated on them.
+    """The numbers of a set's trials that a network had met before the evaluation.
 
     Attributes:
-        trials: Trials of the set.
-        trained_on: trials whose recordings are in a training set.
-        chose_network: trials whose recordings are in the set that the network was chosen by.
+        trials: Number of trials of the set.
+        trained_on: Number of trials whose recordings are in a training set.
+        chose_network: Number of trials whose recordings are in the set that chose the network.
     """
 
     trials: int
@@ -131,11 +131,11 @@ class SetRole:
         return " and ".join(filter(None, parts))
 
     def describe_training(self) -> str:
-        """Return what of it was trained on, alone."""
+        """Return only the part about training."""
         return _share(self.trained_on, self.trials, _TRAINED)
 
     def warnings(self) -> list[str]:
-        """Return a sentence for each reason why numbers on the set are too good."""
+        """Return a sentence for each reason why results on the set are too good."""
         sentences = []
         if self.trained_on:
             part = "this set was"
@@ -158,20 +158,20 @@ class SetRole:
 
 
 def role_record(role: SetRole | None) -> dict[str, Any]:
-    """Return a role for JSON; null is what is not known."""
+    """Return a role for JSON; unknown values are null."""
     if role is None:
         return {"trained_on": None, "chose_network": None}
     return role.record()
 
 
 def role_words(role: SetRole | None) -> str:
-    """Return ', trained on' and the like for the end of a description; '' where it is a new set."""
+    """Return ', trained on' and the like to append to a description; '' for a new set."""
     words = role.describe() if role is not None else ""
     return f", {words}" if words else ""
 
 
 def role_in(row: Mapping[str, Any]) -> SetRole | None:
-    """Return the role of the set in a row of results.json; None where the row does not say."""
+    """Return the role of the set in a row of results.json; None if it is not stated."""
     counts = [row.get(name) for name in ("bona_fide", "spoof", "trained_on", "chose_network")]
     known = [count for count in counts if isinstance(count, int)]
     if len(known) < len(counts):
@@ -181,10 +181,10 @@ def role_in(row: Mapping[str, Any]) -> SetRole | None:
 
 
 def role_notes(roles: Iterable[tuple[str, SetRole | None]]) -> list[str]:
-    """Return a line for each set whose numbers are no test, for below a table.
+    """Return a line below a table for each set whose results are not a test.
 
     Args:
-        roles: the name of each set with its role.
+        roles: Name of each set, with its role.
     """
     notes: dict[str, None] = {}
     for name, role in roles:
@@ -200,7 +200,7 @@ def _share(count: int, trials: int, what: str) -> str:
 
 
 FULL = "fp32"
-"""Single precision, the arithmetic that goes without saying."""
+"""Single precision, the default that is not mentioned."""
 
 
 @dataclass(frozen=True)
@@ -208,15 +208,15 @@ class HowScored:
     """How the scores of a file were computed.
 
     Attributes:
-        length: Part of each recording that was scored; None where it is not known.
-        precision: 'fp32', 'tf32' or 'bf16'; None where it is not known, as of files of other
-            programs and of the first versions.
-        engine: 'packed' or 'plain'; None where it is not known. Scores of both are within 1e-5, so
-            they are compared without a word.
-        role: Role of the file's set for the network; None where it is not known.
-        network: digest of the network that made them (`asdf.interchange.network_digest`); None
-            where it is not known.
-        trials: number of trials that the score file should have; None where it is not known.
+        length: Part of each recording that was scored; None if unknown.
+        precision: Precision of the computation: 'fp32', 'tf32' or 'bf16'; None if unknown, as for
+            files of other programs and of the first versions.
+        engine: Engine of the computation: 'packed' or 'plain'; None if unknown. Their scores agree
+            within 1e-5, so they are compared without a remark.
+        role: Role of the file's set for the network; None if unknown.
+        network: Digest of the network that computed them (`asdf.interchange.network_digest`); None
+            if unknown.
+        trials: Number of trials that the score file should have; None if unknown.
     """
 
     length: ScoredLength | None = None
@@ -229,21 +229,21 @@ class HowScored:
     def describe(self) -> str:
         """Describe it for a table or a log.
 
-        The precision is named only if it is known not to be fp32, the role only of a set that was
-        trained on or that chose the network.
+        The precision is mentioned only if it is not fp32, the role only for a set used for training
+        or for choosing the network.
         """
         return f"{self.describe_computing()}{role_words(self.role)}"
 
     def describe_computing(self) -> str:
-        """Return length and precision alone, for where the role stands elsewhere."""
+        """Return only length and precision, for outputs that state the role elsewhere."""
         return f"{described(self.length)}{in_precision(self.precision)}"
 
     def warnings(self) -> list[str]:
-        """Return a sentence for each reason why numbers of the set are no test of the network."""
+        """Return a sentence for each reason why results on the set are no test of the network."""
         return [] if self.role is None else self.role.warnings()
 
     def record(self) -> dict[str, Any]:
-        """Return it for JSON; null is what is not known."""
+        """Return it for JSON; unknown values are null."""
         length = None if self.length is None else self.length.record()
         return {
             "scored_length": length,
@@ -253,11 +253,11 @@ class HowScored:
 
 
 NOT_KNOWN = HowScored()
-"""Nothing is known, as of score files of other programs."""
+"""Unknown scoring, as for score files of other programs."""
 
 
 def in_precision(precision: str | None) -> str:
-    """Return ', in bf16', for the end of a description; '' for fp32 and for what is not known."""
+    """Return ', in bf16' to append to a description; '' for fp32 or an unknown precision."""
     if precision in (None, FULL):
         return ""
     return f", in {precision}"
@@ -269,9 +269,9 @@ def described_set(row: Mapping[str, Any]) -> str:
 
 
 def different_precisions(ways: Iterable[HowScored]) -> str:
-    """Return 'fp32, bf16' where scores were computed in different precisions; '' where not.
+    """Return 'fp32, bf16' if scores were computed in different precisions; else ''.
 
-    One that is not known counts as fp32, which other programs mostly compute in, but is named.
+    An unknown precision counts as fp32, which most other programs use, but is mentioned.
     """
     effective = set()
     names: list[str] = []
@@ -286,17 +286,17 @@ def different_precisions(ways: Iterable[HowScored]) -> str:
 
 
 _MAX_CHARACTERS = 1000
-"""Characters that are read: a few values with their names."""
+"""Maximum number of characters to read: a few values with their names."""
 
 
 def entry_path(score_file: AnyPath) -> Path:
-    """Return the path of what stands next to a score file."""
+    """Return the path of the information next to a score file."""
     return as_path(score_file).with_suffix(".scored.json")
 
 
 def read_entry(score_file: AnyPath) -> dict[str, Any]:
-    """Return what stands next to a score file; nothing where that cannot be read."""
-    # Standard input has no neighbour.
+    """Return the information next to a score file; empty if it cannot be read."""
+    # Standard input has no file next to it.
     if descriptor_of(score_file) is not None:
         return {}
     try:
@@ -308,16 +308,16 @@ def read_entry(score_file: AnyPath) -> dict[str, Any]:
 
 
 def stated_trials(entry: dict[str, Any]) -> int | None:
-    """Return how many trials the score file should have; None where it is not stated."""
+    """Return the number of trials that the score file should have; None if it is not stated."""
     trials = entry.get("trials")
     return trials if type(trials) is int and trials > 0 else None
 
 
 def check_trials(score_file: AnyPath, trials: int) -> None:
-    """Refuse a score file that has another number of trials than is stated next to it.
+    """Refuse a score file with another number of trials than is stated next to it.
 
     Raises:
-        AsdfError: it has.
+        AsdfError: the numbers differ.
     """
     stated = stated_trials(read_entry(score_file))
     if stated is None or stated == trials:

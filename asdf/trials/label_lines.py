@@ -1,7 +1,7 @@
-"""The lines of a label file, known by its content, as trials.
+"""The lines of a label file, whose format is detected from its content, as trials.
 
-Invariant: a trial has `-` for its attack and vocoder exactly where it is bona fide, although some
-files say `bonafide` or `a00` there, and stands in the file once.
+Invariant: attack and vocoder are `-` exactly for bona fide trials, although some files state
+`bonafide` or `a00`, and each trial occurs once in the file.
 """
 
 from __future__ import annotations
@@ -21,11 +21,10 @@ from asdf.trials.trial_list import TrialList
 # In-the-Wild writes bona-fide; 1 and 0 are the labels of ASDF's own lists.
 LABELS = {"bonafide": 1, "bona-fide": 1, "spoof": 0, "1": 1, "0": 0}
 _LABELS_OF_AT_ADD = {"real": 1, "fake": 0}
-# A table that somebody made for a corpus of their own.
+# For tables that users make for their own corpora.
 _LABELS_OF_LISTS = {**LABELS, **_LABELS_OF_AT_ADD, "bona fide": 1, "genuine": 1}
 
-# The columns of the files of ASVspoof, by how many there are; 'key' is the label, and '' holds
-# nothing.
+# The columns of ASVspoof's files, by their number; 'key' is the label, and '' is unused.
 ASVSPOOF = {
     5: ("speaker", "utterance", "environment", "attack", "key"),
     8: ("speaker", "utterance", "codec", "transmission", "attack", "key", "trim", "subset"),
@@ -33,8 +32,8 @@ ASVSPOOF = {
         *("speaker", "utterance", "gender", "codec", "codec_q", "codec_seed"),
         *("attack_tag", "attack", "key", ""),
     ),
-    # PA of 2021: the first three are of the room with the speaker verification, the others of the
-    # attacker's, '-' for bona fide.
+    # PA of 2021: the first three are about the room with the speaker verification, the others about
+    # the attacker's, '-' for bona fide.
     12: (
         *("speaker", "utterance", "asv_room", "asv_mic", "to_asv"),
         *("attacker_room", "attacker_mic", "replay_device", "to_talker"),
@@ -46,7 +45,7 @@ ASVSPOOF = {
     ),
 }
 _TWO_COLUMNS = ("utterance", "key")
-# Columns that are no column of a list of trials: they are its ids and labels, or hold nothing.
+# Columns that are not columns of a trial list: they are ids and labels, or unused.
 _NOT_COLUMNS = {"", "utterance", "file", "name", "key", "label"}
 _OF_SPOOFS = {"attack", "vocoder"}
 
@@ -64,10 +63,10 @@ def parse_protocol(
     """Read the lines of a label file that is no table of trials.
 
     Args:
-        layout: the columns, one of `ASVSPOOF`, where no other file will do.
+        layout: Columns, one of `ASVSPOOF`, if no other file is acceptable.
 
     Raises:
-        AsdfError: see `asdf.corpora.protocols.read_protocol`.
+        AsdfError: as in `asdf.corpora.protocols.read_protocol`.
     """
     first, lines = peek(lines)
     if not first:
@@ -82,8 +81,9 @@ def parse_protocol(
             trials = _read_columns(lines, path, _find_layout(first))
     columns = {}
     for name, values in trials.columns.items():
-        # A column of '-' alone says nothing, as the third one of ASVspoof 2019 LA. But who reads
-        # attacks may rely on theirs: in a list of bona fide alone all of it is '-'.
+        # A column of only '-' is uninformative, such as the third one of ASVspoof 2019 LA. Attacks
+        # are kept, since readers rely on them, although they are all '-' in a list of bona fide
+        # trials.
         if name == "attack" or set(values) != {"-"}:
             columns[name] = values
     return replace(trials, columns=columns)
@@ -92,18 +92,18 @@ def parse_protocol(
 def is_csv_list(first_line: str) -> bool:
     """Whether a file that begins with this line is a csv with the columns of a list.
 
-    These are `path,label` or `file_name,label`, in any order and among others.
+    Its columns include `path,label` or `file_name,label`, in any order.
     """
     return is_our_csv(_cells_of_csv(first_line))
 
 
 @dataclass(frozen=True)
 class _Layout:
-    """Where the values of a trial stand in a line.
+    """The positions of a trial's values in a line.
 
     Attributes:
-        utterance, key: the positions of the utterance and of what its label is known from.
-        columns: the names and positions of the other columns.
+        utterance, key: Positions of the utterance and of the value that gives its label.
+        columns: Names and positions of the other columns.
     """
 
     utterance: int
@@ -152,7 +152,7 @@ def _read_csv(lines: NumberedLines, path: Path, header: list[str]) -> TrialList:
         label = None
         if len(cells) == len(header) and cells[layout.utterance]:
             cell = cells[layout.key]
-            # SpoofCeleb numbers its attacks, and bona fide is the first number.
+            # SpoofCeleb numbers its attacks, with bona fide as the first number.
             label = words.get(cell.lower()) if key == "label" else int(cell == "a00")
             if label is None and words is _LABELS_OF_LISTS:
                 label = label_of(cell)
@@ -167,7 +167,7 @@ def _read_csv(lines: NumberedLines, path: Path, header: list[str]) -> TrialList:
 
 
 def _cells_of_csv(line: str) -> list[str]:
-    # Not split at commas: a name in quotes may hold one.
+    # Not split at commas, since a quoted name may contain one.
     cells = next(csv.reader([line.strip()]))
     return [cell.strip() for cell in cells]
 
@@ -176,7 +176,7 @@ def _find_layout(first: str) -> Sequence[str]:
     """Return the columns of a file that begins with this line."""
     cells = first.split()
     names = ASVSPOOF.get(len(cells))
-    # The number of words alone decides nothing: in two columns a name may hold spaces.
+    # The number of words alone is not decisive: in two columns, a name may contain spaces.
     if names is None or cells[names.index("key")] not in ("bonafide", "spoof"):
         return _TWO_COLUMNS
     return names
@@ -185,10 +185,10 @@ def _find_layout(first: str) -> Sequence[str]:
 def _read_columns(
     lines: NumberedLines, path: Path, names: Sequence[str], advice: str = ""
 ) -> TrialList:
-    """Read lines whose columns, called `names`, are separated by white space.
+    """Read lines with columns `names`, separated by white space.
 
     Args:
-        advice: the end of the message on a line that does not fit.
+        advice: End of the message about a line that does not fit.
     """
     layout = _Layout.of(names, "utterance", "key")
     collector = TrialCollector(path, list(layout.columns))
@@ -196,7 +196,7 @@ def _read_columns(
     for number, line in lines:
         if first_number is None:
             first_number = number
-        # An utterance of two columns may hold spaces; the names of ASVspoof do not.
+        # With two columns, an utterance may contain spaces; names of ASVspoof do not.
         cells = line.split()
         if names is _TWO_COLUMNS:
             cells = line.strip().rsplit(None, 1)
@@ -204,7 +204,7 @@ def _read_columns(
         if len(cells) == len(names):
             label = LABELS.get(cells[layout.key].lower())
         if label is None:
-            # Where the first line fails, it may be another kind of file; later it is that line.
+            # If the first line fails, the file may be of another kind; later, the line is at fault.
             if number == first_number and not advice:
                 advice = f" It should be {_KNOWN_FILES}."
             raise AsdfError(

@@ -1,7 +1,7 @@
-"""The words that label files, tables and folders have for the two classes.
+"""Words for the two classes in label files, tables and folders.
 
-Invariant: a word that means neither class, or may mean either, has no label. A bare 1 or 0 is such
-a word: in half of the field's sets 1 is bona fide, in the other half spoof.
+Invariant: a word that means neither class, or may mean either, has no label. This includes a bare 1
+or 0: in half of the field's data sets 1 is bona fide, in the other half spoof.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _SPOOF = (
 )
 BONA_FIDE = frozenset(_BONA_FIDE)
 SPOOF = frozenset(_SPOOF)
-"""Words of the two classes, without spaces, hyphens and underscores."""
+"""Words for the two classes, without spaces, hyphens and underscores."""
 
-# Columns that ask a question, by what a yes means.
+# Words that mean yes in columns that ask a question.
 _YES = frozenset(("1", "1.0", "true", "yes", "y", "t"))
 _NO = frozenset(("0", "0.0", "false", "no", "n", "f"))
 _SHOWN = 8
@@ -36,14 +36,14 @@ _SEPARATORS = re.compile(r"[\s_.-]+")
 
 @dataclass(frozen=True)
 class Columns:
-    """How the columns of a data set are to be read.
+    """The interpretation of the columns of a data set.
 
     Attributes:
-        names: Name of a column in the data set, by what it is called here: 'label', 'path',
-            or any column of a list of trials, as in {'label': 'is_fake', 'speaker': 'spk'}.
-        bona_fide: Value of the label that means bona fide, in words or as a number; '' where
-            its words say so. Several are separated by commas.
-        classes: Names of labels 0, 1 ..., where the data set does not have them.
+        names: Name of a column in the data set, by our name: 'label', 'path', or any column of a
+            trial list, as in {'label': 'is_fake', 'speaker': 'spk'}.
+        bona_fide: Values of the label that mean bona fide, as words or numbers, separated by
+            commas; '' if its words say so.
+        classes: Names of the labels 0, 1 ..., if the data set lacks them.
     """
 
     names: Mapping[str, str] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class Columns:
 
     @property
     def bona_fide_values(self) -> frozenset[str]:
-        """The values that mean bona fide, in lower case; empty where words say so."""
+        """The values that mean bona fide, in lower case; empty if words say so."""
         words = (word.strip().lower() for word in self.bona_fide.split(","))
         return frozenset(word for word in words if word)
 
@@ -85,13 +85,14 @@ def labels_of_values(
     """Return the label of each value of a column.
 
     Args:
-        column: Name of the column: of one that asks a question, 'is_fake', yes and no are labels.
-        where: File in messages.
-        bona_fide: Values that mean bona fide; all others are spoofs then. Empty: words say so.
-        advice: Sentence on how to say which values are bona fide; '': in a list.
+        column: Name of the column; in one that asks a question, such as 'is_fake', yes and no are
+            labels.
+        where: Name of the file for messages.
+        bona_fide: Values that mean bona fide, all others meaning spoof; empty if words say so.
+        advice: Sentence on how to specify the bona fide values; '' for a list.
 
     Raises:
-        AsdfError: a value means neither class, or may mean either; the message has all of them.
+        AsdfError: a value means neither class, or may mean either; the message lists all of them.
     """
     plain = [value.strip().lower() for value in values]
     counts = Counter(plain)
@@ -121,7 +122,7 @@ def labels_of_values(
             f"{where}: {column} = {', '.join(map(repr, sorted(unknown)[:_SHOWN]))} {reason}. The "
             f"column has {_seen(counts)}. {advice}."
         )
-    # Every value has a meaning here; the loop says so to the type checker.
+    # Every value has a meaning here; the condition is for the type checker.
     return [meaning for value in plain if (meaning := meanings[value]) is not None]
 
 
@@ -129,9 +130,9 @@ def meaning_of(
     column: str,
     value: str,
 ) -> int | None:
-    """Return the label that a value of a column means; None where it may mean either, or neither.
+    """Return the label that a value of a column means; None if it may mean either, or neither.
 
-    A yes or a no is a label in a column that asks for a class by its name, such as `is_fake`.
+    A yes or no is a label in a column named by a class, such as `is_fake`.
     """
     value = value.strip().lower()
     words = [word for word in words_in(column) if word not in ("is", "label", "flag", "target")]
@@ -142,7 +143,7 @@ def meaning_of(
 
 
 def _seen(counts: Mapping[str, int]) -> str:
-    """Return the values with their numbers, the most frequent ones first."""
+    """Return the values with their counts, most frequent first."""
     ordered = Counter(counts).most_common()
     shown = [f"{value!r} ({count:,})" for value, count in ordered[:_SHOWN]]
     rest = len(ordered) - _SHOWN

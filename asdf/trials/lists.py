@@ -1,7 +1,7 @@
 """Lists of recordings: ASDF's own formats, and the countermeasure protocols of ASVspoof 2019.
 
-Invariant: a list that was read has no bad label and no recording twice, and the order of its file;
-ids are the paths that stand in the file, so that score files and lists can be joined line by line.
+Invariant: a list keeps the order of its file and has no invalid label or repeated recording; ids
+are the paths in the file, so score files and lists can be joined line by line.
 """
 
 from __future__ import annotations
@@ -37,21 +37,22 @@ def read_list(
 ) -> TrialList:
     """Read a list in ASDF's format: `relative/path.flac 1` per line; 1 is bona fide, 0 is spoof.
 
-    A table of trials (see `asdf.trials.table`) is a list too, and so is a csv whose header has
+    A table of trials (see `asdf.trials.table`) is also a list, as is a csv whose header contains
     `path,label` or `file_name,label`, or any table of recordings and labels (see
-    `asdf.trials.any_table`); their columns come with them.
+    `asdf.trials.any_table`); their columns are included.
 
     The column `reference` of a table names the reference recordings of its trials
     (`asdf.trials.references`).
 
     Args:
-        folder: the folder that the paths in the list are relative to.
-        columns: Names of columns, and values that mean bona fide, of a table of others.
-        unlabelled: Whether lines of ASDF's format may be paths alone, of recordings without a
-            label; labels that stand there are left out.
+        folder: Folder that the paths in the list are relative to.
+        columns: Names of columns, and values that mean bona fide, in a table of others.
+        unlabelled: Whether lines of ASDF's format may be paths alone, for recordings without a
+            label; existing labels are dropped.
 
     Raises:
-        AsdfError: missing or empty list, a bad label, an utterance named twice; with file and line.
+        AsdfError: the list is missing or empty, a label is invalid, or an utterance is repeated;
+            with file and line.
     """
     first, lines = peek(_list_lines(path))
     if is_trials_file(first):
@@ -63,10 +64,10 @@ def read_list(
     collector = TrialCollector(path)
     for number, line in lines:
         text = line.strip()
-        # From the right: a path may hold spaces.
+        # Split from the right, since a path may contain spaces.
         utterance, _, label = text.rpartition(" ")
         if unlabelled:
-            # A list that has labels is read without them.
+            # The labels of a labelled list are dropped.
             name_ends = label in ("0", "1") and utterance.strip() != ""
             collector.add(number, utterance.strip() if name_ends else text, UNLABELLED)
             continue
@@ -85,7 +86,7 @@ def _named(trials: TrialList, name: str, folder: Path) -> TrialList:
 
 
 def is_any_table(first_line: str) -> bool:
-    """Whether a list that begins with this line is a table of others, and no line of our own."""
+    """Whether a list with this first line is a table of others, rather than a line of our own."""
     is_ours = first_line.rstrip().rpartition(" ")[2] in ("0", "1")
     return not is_ours and delimiter_of(first_line) != ""
 
@@ -94,12 +95,13 @@ def read_asvspoof2019_protocol(path: Path, folder: Path, audio: str, name: str =
     """Read `SPEAKER UTT - ATTACK KEY` lines; the recordings are `audio/UTT.flac` below `folder`.
 
     Raises:
-        AsdfError: missing or empty protocol, a malformed line, an utterance named twice.
+        AsdfError: the protocol is missing or empty, a line is malformed, or an utterance is
+            repeated.
     """
     trials = parse_protocol(_list_lines(path), path, layout=ASVSPOOF[5])
     columns = {}
     for column in ("speaker", "attack"):
-        # A protocol that names no speaker has '-' in all of the column, which is then left out.
+        # A protocol without speakers has '-' in the whole column, which is then dropped.
         if column in trials.columns:
             columns[column] = trials.columns[column]
     ids = [f"{audio}/{utterance}.flac" for utterance in trials.ids]
@@ -117,12 +119,12 @@ def check_both_classes(
     without_spoofs: str = "",
     without_bona_fide: str = "",
 ) -> None:
-    """Raise an AsdfError if a class is missing, which leaves loss and EER without a meaning.
+    """Raise an AsdfError if a class is missing, since loss and EER would have no meaning.
 
     Args:
         use: Use that needs both classes, for the message.
-        without_spoofs: Further advice where it is the spoofs that are missing.
-        without_bona_fide: Further advice where it is genuine speech.
+        without_spoofs: Further advice if spoofs are missing.
+        without_bona_fide: Further advice if genuine speech is missing.
     """
     for label, kind in ((1, "bona fide"), (0, "spoof")):
         if not (utterances.labels == label).any():
@@ -134,11 +136,11 @@ def check_both_classes(
 
 
 def check_files(lists: Iterable[TrialList]) -> None:
-    """Raise one AsdfError that counts and names what is missing in all `lists`.
+    """Raise one AsdfError that counts and names all missing recordings of `lists`.
 
-    Each folder is listed once instead of looking for every file: on a parallel file system that is
-    far quicker. For a folder in a tar the archive's index is read. Of a list that was joined its
-    parts are to be among `lists`.
+    Each folder is listed once instead of checking every file, which is far quicker on a parallel
+    file system. For a folder in a tar, the archive's index is read. For a joined list, `lists` must
+    contain its parts.
     """
     problems = []
     for utterances in lists:
@@ -162,7 +164,7 @@ def check_files(lists: Iterable[TrialList]) -> None:
 
 
 def _missing_files(utterances: TrialList) -> list[str]:
-    """Return the ids whose recordings are not in their folders."""
+    """Return the ids whose recordings do not exist in their folders."""
     present: dict[str, set[str]] = {}
     missing = []
     can_be_missing = []
@@ -189,7 +191,7 @@ def _missing_files(utterances: TrialList) -> list[str]:
 
 
 def names_in(folder: Path) -> set[str]:
-    """Return the names of a folder's files, or of one in a tar; none where it does not exist."""
+    """Return the names of the files in a folder, or in one of a tar; empty if it does not exist."""
     try:
         return list_names(folder)
     except OSError as error:

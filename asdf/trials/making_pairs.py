@@ -1,7 +1,7 @@
-"""Trials of two recordings made of a list whose recordings say whose they are, or what made them.
+"""Pairs of recordings made from a list that states their speakers, generators or the like.
 
-Invariant: the pairs follow from the list alone (its ids, its labels and the column), so that every
-process, every run and every machine has the same trials.
+Invariant: the pairs depend only on the list (its ids, labels and the column), so every process, run
+and machine has the same trials.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ _UNKNOWN = ("", "-")
 
 @dataclass(frozen=True)
 class MadePairs:
-    """Pairs of a list, and how many of its recordings are in none."""
+    """Pairs made from a list, and the number of its recordings in no pair."""
 
     trials: TrialList
     left_out: int
 
 
 def make_pairs(trials: TrialList, how: str) -> MadePairs:
-    """Return the pairs of a list that `how` names.
+    """Return the pairs of a list made as `how` describes.
 
-    'genuine:COLUMN': each recording with a genuine one of the same value, such as its speaker;
-    labels stay. 'same:COLUMN': each recording that has a value, such as its generator, with another
-    of this value (label 1) and with one of another value (label 0). Recordings for which there is
-    no such other one are left out.
+    'genuine:COLUMN' pairs each recording with a genuine one of the same value, such as its speaker;
+    labels stay. 'same:COLUMN' pairs each recording that has a value, such as its generator, with
+    another one of this value (label 1) and with one of another value (label 0). Recordings without
+    a partner are left out.
 
     Raises:
-        UsageError: `how` is neither, the list has no such column, or names references already.
+        UsageError: `how` is neither, the list lacks the column, or already names references.
         AsdfError: no pair can be made.
     """
     kind, _, column = how.partition(":")
@@ -93,7 +93,7 @@ def _same(trials: TrialList, column: str, draws: Generator) -> TrialList:
         alike = _draw_other(of_value[values[index]], index, draws)
         if alike is None or len(ordered) == 1:
             continue
-        # All other values alike, however many recordings each has.
+        # All other values are equally likely, however many recordings each has.
         position = int(draws.integers(len(ordered) - 1))
         position += position >= positions[values[index]]
         unlike = of_value[ordered[position]]
@@ -109,7 +109,7 @@ def _same(trials: TrialList, column: str, draws: Generator) -> TrialList:
 
 
 def _draw_other(candidates: Sequence[int], index: int, draws: Generator) -> int | None:
-    """Draw one of the candidates that is not `index`; None where there is none."""
+    """Draw one of the candidates other than `index`; None if there is none."""
     if not candidates or list(candidates) == [index]:
         return None
     while True:

@@ -1,8 +1,8 @@
-"""Scored trials with their labels: those in the score file, or those of a protocol.
+"""Scored trials with their labels, from the score file or from a protocol.
 
-Invariant: with a protocol every score that is used has its trial in the protocol, every trial of
-the protocol has one score, and where both name a trial's class they agree; so every column of the
-protocol holds for the scores.
+Invariant: with a protocol, every used score has its trial in the protocol, every trial of the
+protocol has one score, and the classes of both agree; every column of the protocol is therefore
+valid for the scores.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SHOWN = 5
 
 
 Reader = Callable[[AnyPath, Callable[[str], bool] | None], ScoreFile]
-"""Reads a file of scores; the second argument says whether the protocol has an utterance."""
+"""A reader of score files; the second argument says whether the protocol has an utterance."""
 
 
 class Matched(NamedTuple):
@@ -46,18 +46,18 @@ def read_matched(
 
     Args:
         trials: Trials of the protocol.
-        whole: trials of the same corpus that may have scores and are left out, such as those of
+        whole: Trials of the same corpus that may have scores but are left out, such as those of
             other subsets.
-        ignore_others: leave out every other scored utterance instead of refusing the file.
-        read: reads the file.
-        both_classes: Whether trials of one class are refused.
+        ignore_others: Whether other scored utterances are left out instead of refusing the file.
+        read: Function that reads the file.
+        both_classes: Whether both classes are required.
 
     Raises:
-        AsdfError: as `read_scores`; or trials of the protocol have no score, scored ones are not in
-            it or are the same trial, or the labels differ. The message counts them and names the
-            first ones.
+        AsdfError: as in `read_scores`; or trials of the protocol have no score, scored ones are
+            missing from it or are the same trial, or labels differ. The message counts them and
+            names the first ones.
     """
-    # The first line, which the format is known by, may be of another subset.
+    # The first line, which determines the format, may be of another subset.
     known = whole or trials
     file = read(path, lambda utterance: known.index_of(utterance) is not None)
     return match_file(path, file, trials, whole, ignore_others, both_classes=both_classes)
@@ -72,10 +72,10 @@ def read_any_scores(
     """Read a score file of any format, with the labels in it or else those in `labels`.
 
     Args:
-        labels: utterance -> 1 (bona fide) or 0 (spoof), as for `read_unlabelled_scores`.
+        labels: Label of each utterance, 1 (bona fide) or 0 (spoof), as in `read_unlabelled_scores`.
 
     Raises:
-        AsdfError: as `read_matched`; or there are no labels, neither in the file nor in `labels`.
+        AsdfError: as in `read_matched`; or there are no labels in the file or in `labels`.
 
     Examples:
         >>> from pathlib import Path
@@ -89,7 +89,7 @@ def read_any_scores(
     if labels is None:
         return read_score_file(path).labelled(path)
     file = read_score_file(path, labels.__contains__)
-    # A file with labels needs no protocol, and may hold trials that `labels` does not know.
+    # A file with labels needs no protocol, and may hold trials that `labels` lacks.
     if file.labels is not None:
         return file.labelled(path)
     return match_file(path, file, _as_trials(labels), None, ignore_others).scores
@@ -101,13 +101,13 @@ def read_unlabelled_scores(
     """Read `UTT SCORE` (ASVspoof 2021) or the TAB file of ASVspoof 5, with labels from a protocol.
 
     Args:
-        labels: the protocol: utterance -> 1 (bona fide) or 0 (spoof). Every utterance of it must
-            have a score.
-        ignore_others: leave out utterances that it does not have (those of other subsets in a file
-            of all trials, say) instead of refusing the file.
+        labels: Labels in the protocol: utterance -> 1 (bona fide) or 0 (spoof). Every utterance in
+            it must have a score.
+        ignore_others: Whether utterances outside the protocol (for example of other subsets) are
+            left out instead of refusing the file.
 
     Raises:
-        AsdfError: as `read_matched`.
+        AsdfError: as in `read_matched`.
     """
     file = read_two_columns(path)
     return match_file(path, file, _as_trials(labels), None, ignore_others).scores
@@ -126,9 +126,9 @@ def match_file(
     *,
     both_classes: bool = True,
 ) -> Matched:
-    """Return the scores of a file that is read already, with the labels of `trials`.
+    """Return the scores of a file already read, with the labels of `trials`.
 
-    Args and errors are those of `read_matched`.
+    Args and errors are as in `read_matched`.
     """
     indices = _match(file.ids, trials)
     used = np.flatnonzero(indices >= 0)
@@ -153,8 +153,8 @@ def columns_of(name: str, scores: Scores, trials: TrialList) -> dict[str, Sequen
     """Return each column of `trials`, in the order of `scores`.
 
     Raises:
-        AsdfError: a scored trial is not among `trials`, is labelled otherwise there, or is scored
-            twice; the message begins with `name`.
+        AsdfError: a scored trial is not in `trials`, has another label there, or is scored twice;
+            the message begins with `name`.
     """
     indices = _match(scores.ids, trials)
     others = values_at(scores.ids, np.flatnonzero(indices < 0))
@@ -164,7 +164,7 @@ def columns_of(name: str, scores: Scores, trials: TrialList) -> dict[str, Sequen
             f"{quoted_and_more(others, _SHOWN)}."
         )
     _refuse_repeated(name, scores.ids, indices, trials)
-    # Columns of trials that are labelled otherwise would be those of another set.
+    # Columns of trials with other labels would belong to another set.
     _compare_labels(name, scores.ids, scores.labels, trials.labels[indices])
     columns: dict[str, Sequence[str]] = {}
     for column, values in trials.columns.items():
@@ -179,7 +179,7 @@ def align_scores(name: str, scores: Scores, first_name: str, first: Scores) -> S
         name, first_name: Names of the two files, for messages.
 
     Raises:
-        AsdfError: they are not of the same trials, a trial is scored twice, or the labels differ.
+        AsdfError: the trials differ, a trial is scored twice, or the labels differ.
     """
     indices = _match(scores.ids, first)
     others = values_at(scores.ids, np.flatnonzero(indices < 0))
@@ -201,8 +201,8 @@ def align_scores(name: str, scores: Scores, first_name: str, first: Scores) -> S
 
 
 def _match(ids: Sequence[str], trials: TrialList) -> Indices:
-    """Return the index in `trials` of each utterance; -1 where there is none."""
-    # Most files have the protocol's own names, and bare names of a million trials take seconds.
+    """Return the index in `trials` of each utterance; -1 if there is none."""
+    # Most files have the protocol's names, and computing bare names of a million trials is slow.
     exact = {utterance: index for index, utterance in enumerate(trials.ids)}
     scored = set(ids)
 
@@ -212,7 +212,7 @@ def _match(ids: Sequence[str], trials: TrialList) -> Indices:
         index = trials.index_of(utterance)
         if index is None:
             return -1
-        # Of `x/a.flac` and `y/a.flac` the one in the protocol is scored itself, so the other is
+        # Of `x/a.flac` and `y/a.flac`, the one in the protocol is itself scored, so the other is
         # another recording, such as one of another subset.
         whole_name = trials.ids[index]
         are_paths = "/" in whole_name and "/" in utterance
@@ -242,7 +242,7 @@ def _refuse_missing(path: AnyPath, indices: Indices, trials: TrialList) -> None:
     scored[indices] = True
     missing = np.flatnonzero(~scored)
     if missing.size:
-        # Of a million only those that are shown, and one more, which becomes the dots.
+        # Of a million names, only those shown, and one more, which becomes the dots.
         names = values_at(trials.ids, missing[: _SHOWN + 1])
         raise AsdfError(
             f"{path}: {missing.size} of the {len(trials)} trials of the protocol have no score: "

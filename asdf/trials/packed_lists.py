@@ -1,7 +1,7 @@
-"""Lists of trials as arrays, which processes of a machine can share.
+"""Trial lists as arrays, which the processes of a machine can share.
 
-Invariant: the list that is made of the arrays equals the one that they were made of: ids, labels,
-columns, origins and references, in their order.
+Invariant: a list restored from its arrays equals the original: ids, labels, columns, origins and
+references, in order.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from asdf.trials.trial_list import TrialList
 
 Arrays = dict[str, np.ndarray]
 
-# A column with more different values than a quarter of its trials has names of its own.
+# A column whose distinct values exceed a quarter of its trials is stored as names.
 _REPEATED = 4
 
 
 class CodedColumn(Sequence[str]):
-    """A column as the number of each value in a list of the different ones."""
+    """A column stored as the index of each value in a list of distinct values."""
 
-    # It equals a list of the same values, and lists have no hash.
+    # It equals a list of the same values, and lists are not hashable.
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, values: Sequence[str], codes: AnyIntegers) -> None:
@@ -57,11 +57,11 @@ class CodedColumn(Sequence[str]):
 
 @dataclass(frozen=True)
 class ListRest:
-    """What a packed list has besides its arrays.
+    """The content of a packed list besides its arrays.
 
     Attributes:
-        frame: a list without trials that has its name, folder and origins.
-        values: Different values of each column; None of a column of names.
+        frame: List without trials that holds its name, folder and origins.
+        values: Distinct values of each column; None for a column of names.
     """
 
     frame: TrialList
@@ -69,7 +69,7 @@ class ListRest:
 
 
 def pack_list(trials: TrialList, **further: np.ndarray) -> tuple[Arrays, ListRest]:
-    """Return a list as arrays, `further` ones among them, and what is small of it."""
+    """Return a list as arrays, including `further` ones, and its remaining small content."""
     arrays: Arrays = {**further, "labels": trials.labels}
     _add_names(arrays, "ids", trials.ids)
     values: dict[str, Sequence[str] | None] = {}
@@ -95,7 +95,7 @@ def pack_list(trials: TrialList, **further: np.ndarray) -> tuple[Arrays, ListRes
 
 
 def unpack_list(arrays: Mapping[str, np.ndarray], rest: ListRest) -> TrialList:
-    """Return the list of which `pack_list` returned these."""
+    """Return the list that `pack_list` packed."""
     columns: dict[str, Sequence[str]] = {}
     for number, (name, values) in enumerate(rest.values.items()):
         if values is None:

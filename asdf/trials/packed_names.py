@@ -1,8 +1,8 @@
-"""Names as one block of memory, for the processes that are forked to read recordings.
+"""Names in one block of memory, for the processes that are forked to read recordings.
 
-Invariant: they are the same strings in the same order as a list of them. A list of strings is
-millions of Python objects, and to look at one counts a reference to it, which writes to its page of
-memory: sooner or later each forked process has a copy of all of them. A block stays shared.
+Invariant: the names equal the strings of a list, in the same order. A list of strings is millions
+of Python objects, and reading one changes its reference count, which writes to its page of memory:
+eventually each forked process has a copy of all of them. A block stays shared.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ _AT_ONCE = 1 << 16
 
 
 class Names(Sequence[str]):
-    """A sequence of strings that cannot be changed, and is as quick to pickle as an array.
+    """An immutable sequence of strings that pickles as quickly as an array.
 
     Attributes:
-        block: The encoded names, one after another.
-        ends: Position in the block at which each begins, and the end of the last.
+        block: Concatenated encoded names.
+        ends: Offset in the block at which each name begins, and the end of the last.
     """
 
-    # It equals a list of the same names, and lists have no hash.
+    # It equals a list of the same names, and lists are not hashable.
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, names: Iterable[str]) -> None:
         blocks = []
         sizes = [np.zeros(1, np.int64)]
         remaining = iter(names)
-        # In parts, so that encoded names as Python objects never take much memory.
+        # In blocks, so that encoded names as Python objects never take much memory.
         while encoded := [_encode(name) for name in islice(remaining, _AT_ONCE)]:
             blocks.append(b"".join(encoded))
             lengths = [len(name) for name in encoded]
@@ -52,11 +52,11 @@ class Names(Sequence[str]):
     def _set(self, block: np.ndarray, ends: Integers) -> None:
         self.block = block
         self.ends = ends
-        # A slice of it is made in a fifth of an array's time.
+        # Slicing a memoryview takes a fifth of the time of slicing an array.
         self._bytes = memoryview(block)  # type: ignore[arg-type]  # arrays are buffers
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle mapped names as the file that has them, others as arrays."""
+        """Pickle mapped names as a reference to their file, others as arrays."""
         return _restore, (_describe(self.block), _describe(self.ends))
 
     def __len__(self) -> int:
@@ -114,5 +114,5 @@ def _restore(block: np.ndarray | _Mapped, ends: np.ndarray | _Mapped) -> Names:
 
 
 def _encode(name: str) -> bytes:
-    # A file's name may hold bytes that are no UTF-8: they come back as they were.
+    # File names may contain bytes that are not UTF-8, which are preserved.
     return name.encode("utf-8", "surrogateescape")

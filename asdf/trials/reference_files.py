@@ -1,6 +1,6 @@
-"""The distinct reference recordings of a list, and whether they are there.
+"""The distinct reference recordings of a list, and checks that they exist.
 
-Invariant: however many trials name a reference, it is one recording here: it is looked for,
+Invariant: however many trials name a reference, it is one recording here, which is looked for,
 measured and embedded once.
 """
 
@@ -26,12 +26,12 @@ _SHOWN = 10
 
 @dataclass(frozen=True, eq=False)
 class DistinctReferences:
-    """The reference recordings of a list, each once, and those of each trial.
+    """The reference recordings of a list, each once, and the references of each trial.
 
     Attributes:
-        recordings: the references as a list, in the order in which trials name them first.
-        starts: (trials + 1,) int64; references `starts[t] <= i < starts[t + 1]` of `indices` are
-            those of trial t.
+        recordings: List of the references, in the order of first appearance.
+        starts: Offsets into `indices`, (trials + 1,) int64: trial t has `indices[starts[t]:starts[t
+            + 1]]`.
         indices: Indices of references in `recordings`.
     """
 
@@ -45,7 +45,7 @@ class DistinctReferences:
 
 
 def distinct_references(utterances: TrialList) -> DistinctReferences:
-    """Return the references of a list, which has some."""
+    """Return the distinct references of a list that has references."""
     assert utterances.references is not None
     known: dict[tuple[int, str], int] = {}
     ids: list[str] = []
@@ -58,7 +58,7 @@ def distinct_references(utterances: TrialList) -> DistinctReferences:
             key = (where, same_recording(path))
             if key not in known:
                 known[key] = len(ids)
-                # The name of the part that the trial is of stands before the path, as before ids.
+                # The name of the trial's part precedes the path, as it precedes ids.
                 prefix = utterances.origins[where].prefix if utterances.origins else 0
                 ids.append(utterances.ids[trial][:prefix] + path)
                 origin.append(where)
@@ -77,10 +77,10 @@ def distinct_references(utterances: TrialList) -> DistinctReferences:
 
 
 def check_references(lists: Iterable[TrialList]) -> None:
-    """Raise one AsdfError on all trials without a reference, and all references that are missing.
+    """Raise one AsdfError for all trials without a reference and all missing references.
 
-    For networks that take references. Each folder is listed once. Of a list that was joined its
-    parts are to be among `lists`.
+    This is for networks that take references. Each folder is listed once. For a joined list,
+    `lists` must contain its parts.
     """
     problems = []
     for utterances in lists:

@@ -1,10 +1,10 @@
-"""References of trials: recordings that the recording of each trial is compared with.
+"""References of trials: recordings that each trial's recording is compared with.
 
-Invariant: the column `reference` of a list names one recording of each trial, or several with
-semicolons between them; what it names is resolved once, to paths relative to the folder of the
-trial's list. A list may test a recording against several references: then all of its trials are
-named `RECORDING|REFERENCE`, as the list has both, and no trial occurs twice. A list that tests each
-recording once has the names that it would have without references.
+Invariant: the column `reference` of a list names one recording per trial, or several separated by
+semicolons; names are resolved once, to paths relative to the folder of the trial's list. If a list
+tests a recording against several references, all of its trials are named `RECORDING|REFERENCE`, as
+written in the list, and no trial occurs twice. In a list that tests each recording once, trials
+have the same names as without references.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from asdf.trials.packed_names import Names
 from asdf.trials.text_lines import numbered_lines
 
 REFERENCE = "reference"
-"""Column of the references of trials."""
+"""Name of the column of references."""
 
 PAIR = "|"
 BETWEEN = ";"
@@ -35,11 +35,11 @@ class References:
     """The reference recordings of the trials of a list.
 
     Attributes:
-        paths: Paths of each trial's references, relative to the folder of its list, with semicolons
-            between them; '' for a trial without any.
-        lines: (trials,) uint32, the number of each trial's line in its list; 0 where not known.
-        ends: (trials,) int32, the number of characters of each trial's id behind the path of its
-            recording.
+        paths: Paths of each trial's references, relative to the folder of its list, separated by
+            semicolons; '' for a trial without references.
+        lines: Line number of each trial in its list, (trials,) uint32; 0 if unknown.
+        ends: Number of characters of each trial's id after the path of its recording, (trials,)
+            int32.
     """
 
     paths: Sequence[str]
@@ -57,18 +57,18 @@ class References:
         return split_words(self.paths[index])
 
     def select(self, indices: AnyIntegers) -> References:
-        """Return those of the trials at `indices`, in that order."""
+        """Return the references of the trials at `indices`, in that order."""
         paths = [self.paths[index] for index in indices.tolist()]
         return References(paths, self.lines[indices], self.ends[indices])
 
     def packed(self) -> References:
-        """Return the same in one block of memory; see `asdf.trials.packed_names`."""
+        """Return the references in one block of memory; see `asdf.trials.packed_names`."""
         paths = self.paths if isinstance(self.paths, Names) else Names(self.paths)
         return References(paths, self.lines, self.ends)
 
 
 def join_references(parts: Sequence[References | None], sizes: Sequence[int]) -> References:
-    """Join those of several lists, of which some may have none.
+    """Join the references of several lists, some of which may have none.
 
     Args:
         sizes: Number of trials of each list.
@@ -85,29 +85,29 @@ def join_references(parts: Sequence[References | None], sizes: Sequence[int]) ->
 
 
 def split_words(words: str) -> list[str]:
-    """Return what stands between the semicolons of a value, without blanks around it."""
+    """Return the parts of a value between semicolons, stripped of blanks."""
     return [word.strip() for word in words.split(BETWEEN) if word.strip()]
 
 
 def pair_name(recording: str, words: str) -> str:
-    """Return the name of the trial of a recording and what its list calls the references."""
+    """Return the name of a trial from its recording and the list's name of the references."""
     suffix = PAIR + words
-    # A table of trials that was written by a run has the names of pairs already.
+    # A table of trials written by a run already names pairs.
     return recording if recording.endswith(suffix) else recording + suffix
 
 
 def read_models(path: AnyPath) -> dict[str, str]:
     """Read the recordings of enrolled models, 'MODEL RECORDING[,RECORDING ...]' per line.
 
-    Recordings are paths, with commas or blanks between them, as in the enrolment lists of ASVspoof;
-    a path that has a blank stands after a TAB, and commas separate then.
+    Recordings are paths separated by commas or blanks, as in the enrolment lists of ASVspoof; a
+    path with a blank must follow a TAB, and then only commas separate.
 
     Returns:
-        Paths of the recordings of each model, with semicolons between them, by the model's name.
+        Paths of the recordings of each model, separated by semicolons, by the model's name.
 
     Raises:
-        AsdfError: no such file, or names the file and the line of a model without recordings, one
-            that is enrolled twice, or a path with a semicolon.
+        AsdfError: the file does not exist, or a model has no recordings, is enrolled twice or has a
+            path with a semicolon, with file and line.
     """
     models: dict[str, str] = {}
     for number, line in numbered_lines(path):
@@ -133,11 +133,11 @@ def read_models(path: AnyPath) -> dict[str, str]:
 
 
 def resolve_words(words: str, models: Mapping[str, str], recordings: Mapping[str, str]) -> str:
-    """Return the paths of what a value of the column names, with semicolons between them.
+    """Return the paths for a value of the column, separated by semicolons.
 
     Args:
         models: Paths of the recordings of models, by the models' names.
-        recordings: Paths of the recordings of the list, by whatever else they are called.
+        recordings: Paths of the list's recordings, by their other names.
     """
     paths = []
     for word in split_words(words):

@@ -1,9 +1,9 @@
-"""What a run has left in its folder: settings, environment, training records, scores.
+"""The content of a run's folder: settings, environment, training records, scores.
 
 For reports and comparisons; the paths come from `asdf.runs.layout`.
 
-Invariant: nothing is computed here and nothing in the folder is changed. What a run has not written
-yet (or what was taken away) is empty, not an error, so that a run can be looked at while it runs.
+Invariant: nothing is computed here and nothing in the folder is changed. Missing files give empty
+results, not errors, so a run can be inspected while it is running.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SHOWN = 8
 
 @dataclass(frozen=True)
 class KeptSetting:
-    """A setting of a run: its value as it was written, and where it came from, in words."""
+    """A setting of a run: its value as written, and its origin in words."""
 
     text: str
     source: str
@@ -44,7 +44,7 @@ class RunFolder:
 
     @property
     def name(self) -> str:
-        """The system's name: that of its folder."""
+        """The system's name, which is that of its folder."""
         return self.path.name
 
     @property
@@ -57,9 +57,10 @@ class RunFolder:
         return dict(_parse_settings(_read_text(path), str(path)))
 
     def database_folder(self) -> Path | None:
-        """Return `paths.database_folder` of the last start; None where it is not known.
+        """Return `paths.database_folder` of the last start; None if it is unknown.
 
-        A relative one starts in the folder of the recipe's run.py, which the start's record has.
+        A relative one starts from the folder of the recipe's run.py, which the start's record
+        states.
         """
         setting = self.settings().get("paths.database_folder")
         if setting is None:
@@ -86,7 +87,7 @@ class RunFolder:
         return [record for record in records if isinstance(record, dict)]
 
     def changes(self) -> list[str]:
-        """Return what the run went on with otherwise than it had begun, a sentence each.
+        """Return a sentence for each change with which a later start continued the run.
 
         Its settings are those of the last start alone.
         """
@@ -97,7 +98,7 @@ class RunFolder:
         return changes
 
     def evaluations(self) -> list[Evaluation]:
-        """Return the networks' evaluations on the validation sets; none where none is known."""
+        """Return the networks' evaluations on the validation sets; empty if none are known."""
         try:
             records = json.loads(_read_text(self.layout.evaluations) or "[]")
         except (ValueError, RecursionError):
@@ -117,7 +118,7 @@ class RunFolder:
         return {str(name): files[str(name)] for name in names}
 
     def reported(self) -> list[tuple[str, str]]:
-        """Return (network, set) of each row of the last report: what the run's settings chose."""
+        """Return (network, set) of each row of the last report."""
         try:
             rows = json.loads(_read_text(self.layout.results_json) or "[]")
             return [(str(row["epoch"]), str(row["set"])) for row in rows]
@@ -132,13 +133,13 @@ class RunFolder:
         """Read the scores of a network on a set.
 
         Raises:
-            AsdfError: as `read_scores`.
+            AsdfError: as in `read_scores`.
         """
-        # A missing class is left to `asdf.metrics.score_checks`, which knows the system's name.
+        # `asdf.metrics.score_checks` reports a missing class with the system's name.
         return read_scores(self.score_file(network, corpus), both_classes=False)
 
     def trials(self, corpus: str) -> TrialList | None:
-        """Read what the corpus states about the trials of a set; None where the run saved none."""
+        """Read the saved labels and columns of a set's trials; None if the run saved none."""
         path = self.layout.trials_file(corpus)
         return read_trials(path) if path.exists() else None
 
@@ -147,7 +148,7 @@ def open_run_folder(path: Path) -> RunFolder:
     """Return the run in `path`.
 
     Raises:
-        AsdfError: no such folder exists, or no run ever wrote to it.
+        AsdfError: the folder does not exist, or no run has written to it.
     """
     if not path.is_dir():
         raise AsdfError(
@@ -163,15 +164,15 @@ def open_run_folder(path: Path) -> RunFolder:
         raise AsdfError(
             f"{path} is not the folder of a run: it holds neither settings.py nor scores.{hint}"
         )
-    # A run is called by its folder's name, and '.' has none.
+    # A run is named by its folder, and '.' has no name.
     return RunFolder(path.resolve())
 
 
 def read_records(path: Path) -> list[dict[str, Any]]:
-    """Return the objects of a JSON list in the results of a run; none where it was not written.
+    """Return the objects of a JSON list in the results of a run; empty if it does not exist.
 
     Raises:
-        ValueError: it is no such list.
+        ValueError: it is not such a list.
         AsdfError: it cannot be read.
     """
     try:
@@ -183,7 +184,7 @@ def read_records(path: Path) -> list[dict[str, Any]]:
     return records
 
 
-# A report asks each of a hundred runs for its settings a dozen times.
+# A report asks for the settings of each of a hundred runs a dozen times.
 @lru_cache(maxsize=512)
 def _parse_settings(text: str, where: str) -> dict[str, KeptSetting]:
     assignments, _ = parse_assignments(text, where)

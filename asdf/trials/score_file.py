@@ -1,9 +1,8 @@
 """ASDF's score file: a trial per line, `relative/path.flac 1 <score>`; 1 is bona fide, 0 is spoof.
 
-Invariant: what is read or written is a whole, sound set of trials: each utterance once, each score
-finite. A metric of anything less is a number that looks right and is not: a repeated trial moves
-the EER, a NaN sorts above every score. Identifiers may hold spaces, so lines are split from the
-right.
+Invariant: files hold complete, valid sets of trials: each utterance once, each score finite.
+Otherwise a metric would look right without being so: a repeated trial changes the EER, and a NaN
+sorts above every score. Identifiers may contain spaces, so lines are split from the right.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ class Scores(TrialList):
     """Trials with a score each, in the order of their file.
 
     Attributes:
-        scores: (trials,), the higher, the more bona fide.
+        scores: Scores (trials,), higher for bona fide.
 
     Examples:
         >>> import numpy as np
@@ -66,7 +65,7 @@ class Scores(TrialList):
 
     @property
     def attacks(self) -> Sequence[str] | None:
-        """The attack of each trial; None where it is not known."""
+        """The attack of each trial; None if unknown."""
         return self.columns.get("attack")
 
     @property
@@ -86,11 +85,11 @@ def read_scores(path: AnyPath, *, both_classes: bool = True) -> Scores:
     """Read ASDF's score file, plain or gzipped.
 
     Args:
-        both_classes: refuse a file of one class; False for one that is joined with another.
+        both_classes: Whether both classes are required; False for a file to be joined with another.
 
     Raises:
-        AsdfError: names file and line of a malformed line, a label other than 0 and 1, a score that
-            is not a finite number, a repeated utterance; or the file is empty or lacks a class.
+        AsdfError: a line is malformed, a label is not 0 or 1, a score is not a finite number, or an
+            utterance is repeated, with file and line; or the file is empty or lacks a class.
 
     Examples:
         >>> from asdf.evaluation import eer, read_scores, write_scores
@@ -117,7 +116,7 @@ def read_scores(path: AnyPath, *, both_classes: bool = True) -> Scores:
 
 
 class ScoreCollector:
-    """The scored trials of a file, added in the order of its lines, and checked as a whole."""
+    """The scored trials of a file, added line by line and checked as a whole."""
 
     def __init__(self, path: AnyPath) -> None:
         self._path = path
@@ -138,7 +137,7 @@ class ScoreCollector:
         """Add the trial of a line, with the text of its score.
 
         Raises:
-            AsdfError: the text is no number.
+            AsdfError: the text is not a number.
         """
         self._lines.append(line)
         self._ids.append(utterance)
@@ -151,9 +150,9 @@ class ScoreCollector:
         """Return all scores.
 
         Raises:
-            AsdfError: there is none, or another number than is stated next to the file; one is not
-                finite, an utterance is repeated, or a class is missing although `both_classes` are
-                required.
+            AsdfError: there is no trial, or another number than stated next to the file; a score is
+                not finite, an utterance is repeated, or a class is missing although `both_classes`
+                is set.
         """
         if not self._ids:
             raise AsdfError(
@@ -184,7 +183,7 @@ class ScoreCollector:
             )
 
     def _refuse_repeated(self) -> None:
-        # Another spelling of a path is the same recording, which would then count twice.
+        # Paths that differ only in spelling are the same recording, which would count twice.
         repeats = find_repeats([same_recording(utterance) for utterance in self._ids])
         if repeats is not None:
             index = repeats.indices[0]
@@ -204,7 +203,7 @@ def parse_score(text: str, path: AnyPath, line: int) -> float:
     """Return a score as a number, finite or not.
 
     Raises:
-        AsdfError: it is no number; names file and line.
+        AsdfError: the text is not a number; the message names file and line.
     """
     try:
         return read_number(text)
@@ -213,7 +212,7 @@ def parse_score(text: str, path: AnyPath, line: int) -> float:
 
 
 def missing_class(labels: AnyIntegers) -> str:
-    """Return 'bona fide' or 'spoof', whichever class has no trial; '' where both have some."""
+    """Return the class without trials, 'bona fide' or 'spoof'; '' if both have trials."""
     if not (labels == 1).any():
         return "bona fide"
     if not (labels == 0).any():
@@ -229,14 +228,14 @@ def write_scores(
 ) -> None:
     """Write a score file atomically, in the order of `ids`, the same bytes for the same scores.
 
-    Scores that are all float32 numbers (whatever their dtype) are written in the shortest form that
-    gives the same float32 back; others in the shortest form that gives the same float64 back.
-    Either preserves order and ties.
+    If all scores are float32 numbers (whatever their dtype), they are written in the shortest form
+    that restores the same float32; otherwise in the shortest form that restores the same float64.
+    Both preserve order and ties.
 
     Raises:
-        AsdfError: a score is not finite (the first such utterances are named), an utterance occurs
-            twice, an identifier cannot stand in a line, or there is no utterance; what was at
-            `path` stays as it was.
+        AsdfError: a score is not finite (the first such utterances are named), an utterance is
+            repeated, an identifier cannot be written in a line, or there is no utterance; an
+            existing file at `path` is unchanged.
         ValueError: the counts differ, or a label is neither 0 nor 1.
 
     Examples:
@@ -262,7 +261,7 @@ def write_scores(
 
 
 def write_unlabelled_scores(path: AnyPath, ids: Sequence[str], scores: Floats) -> None:
-    """Write `UTT SCORE` lines atomically, with the scores of `write_scores`. Raises as that."""
+    """Write `UTT SCORE` lines atomically, formatted and checked as in `write_scores`."""
     _check_writable(path, ids, scores)
     with atomic_write(path) as file:
         rows = zip(ids, score_texts(scores), strict=True)
@@ -270,7 +269,7 @@ def write_unlabelled_scores(path: AnyPath, ids: Sequence[str], scores: Floats) -
 
 
 def _check_writable(path: AnyPath, ids: Sequence[str], values: Floats) -> None:
-    """Refuse what would not be read back as a whole, sound set of trials."""
+    """Refuse trials that could not be read back as a complete, valid set."""
     if not len(ids):
         raise AsdfError(
             f"cannot write {Path(path)}: not one utterance was scored. Is the list of the set "
@@ -288,11 +287,11 @@ def _check_writable(path: AnyPath, ids: Sequence[str], values: Floats) -> None:
 
 
 def score_texts(scores: Floats) -> Iterator[str]:
-    """Return each score in the shortest form that gives it back.
+    """Return each score in the shortest form that restores it.
 
-    That is the float32 if all are float32 numbers, else the float64.
+    This refers to float32 if all scores are float32 numbers, else to float64.
     """
-    # Beyond the range of float32 a score becomes infinite, which equals no score: float64 then.
+    # Beyond the range of float32 a score becomes infinite and differs, so float64 is used.
     with np.errstate(over="ignore"):
         short = scores.astype(np.float32)
     if (short == scores).all():
@@ -309,7 +308,7 @@ def _refuse(path: AnyPath, utterances: list[str], total: int, what: str, advice:
 
 
 def _fits_line(utterance: str) -> bool:
-    """Whether a name is read back the same from a line of a UTF-8 text."""
+    """Whether a name is unchanged after writing it in a UTF-8 line and reading it back."""
     is_stripped = utterance == utterance.strip()
     if not utterance or not is_stripped or "\n" in utterance or "\r" in utterance:
         return False

@@ -1,8 +1,7 @@
-"""How the scores of a file were computed: written next to it, recorded in its run, or known from
-the run's settings.
+"""The computation of a file's scores, from the file next to it, its run's records or settings.
 
-Invariant: what cannot be read is not known, never an error: scores are sound without it. Which set
-chose a network follows from the run's evaluations and from what it selects by them.
+Invariant: unreadable information is unknown, never an error, since the scores are valid without it.
+The set that chose a network is found from the run's evaluations and its selection by them.
 """
 
 from __future__ import annotations
@@ -35,11 +34,11 @@ from asdf.trials.run_folder import RunFolder
 _MIN = "network.min_evaluation_utterance_length_in_samples"
 _MAX = "network.max_evaluation_utterance_length_in_samples"
 _OPTIONAL = ("engine", "network", "trials")
-"""Values that are written where they are known."""
+"""Values that are written if they are known."""
 
 SharedSets = dict[str, dict[str, Any]]
-"""Set -> its number of 'trials', and of those in each set that was 'trained_on' or 'validated_on'
-by the names of these."""
+"""Number of 'trials' of each set, and of those shared with the sets in 'trained_on' and
+'validated_on', by the names of these."""
 
 
 def write_how_scored(score_file: Path, scored: HowScored) -> None:
@@ -54,14 +53,14 @@ def write_how_scored(score_file: Path, scored: HowScored) -> None:
 
 
 def read_how_scored(score_file: Path) -> HowScored | None:
-    """Return what `write_how_scored` wrote next to a score file; None without anything usable."""
+    """Return the information that `write_how_scored` wrote; None if there is none usable."""
     entry = read_entry(score_file)
     try:
         min_samples = int(entry["min_samples"])
         max_samples = entry["max_samples"]
         if max_samples is not None:
             max_samples = int(max_samples)
-        # Files of 16 kHz state no rate.
+        # Files for 16 kHz state no rate.
         sample_rate = int(entry.get("sample_rate", SAMPLE_RATE))
     except (ValueError, KeyError, TypeError, OverflowError):
         return None
@@ -75,9 +74,9 @@ def read_how_scored(score_file: Path) -> HowScored | None:
 
 
 def remove_how_scored(score_file: Path) -> None:
-    """Remove what stands next to a score file, which would be wrong of other scores.
+    """Remove the information next to a score file, which would be wrong for other scores.
 
-    It goes before they are written: a process that is killed in between leaves less, not a lie.
+    It is removed before writing new scores, so a killed process leaves no false information.
     """
     entry_path(score_file).unlink(missing_ok=True)
 
@@ -86,7 +85,7 @@ def how_scored(score_file: Path, picked_best: bool = False) -> HowScored:
     """Return how the scores of a file were computed, as far as it is known.
 
     Args:
-        picked_best: as of `role_of`.
+        picked_best: Whether the network was chosen by validation, as in `role_of`.
     """
     return replace(_computed(score_file), role=role_of(score_file, picked_best))
 
@@ -112,10 +111,10 @@ def _computed(score_file: Path) -> HowScored:
 
 
 def write_shared(layout: Layout, shared: Mapping[str, Mapping[str, Any]], afresh: bool) -> None:
-    """Add what sets share with those of training and validation to sets.json.
+    """Add the trials that sets share with training and validation sets to sets.json.
 
     Args:
-        afresh: forget what earlier starts recorded: none of their networks exists any more.
+        afresh: Whether records of earlier starts are dropped, since none of their networks exists.
     """
     known = {} if afresh else read_shared(layout)
     for name, record in shared.items():
@@ -128,7 +127,7 @@ def write_shared(layout: Layout, shared: Mapping[str, Mapping[str, Any]], afresh
 
 
 def read_shared(layout: Layout) -> SharedSets:
-    """Return what `write_shared` wrote; nothing where it was not written or is damaged."""
+    """Return the content of sets.json; empty if it was not written or is damaged."""
     try:
         known = json.loads(layout.sets.read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -151,10 +150,10 @@ def _is_record(record: Any) -> bool:
 
 
 def role_of(score_file: Path, picked_best: bool = False) -> SetRole | None:
-    """Return what the set of a score file was to its network; None where that is not known.
+    """Return the role of a score file's set for its network; None if it is unknown.
 
     Args:
-        picked_best: whether the network is shown because it is the best by its validation, whatever
+        picked_best: Whether the network is shown because it is the best by its validation, whatever
             the settings select.
     """
     layout = layout_of_score_file(score_file.absolute())
@@ -167,7 +166,7 @@ def role_of(score_file: Path, picked_best: bool = False) -> SetRole | None:
 
 
 def training_words(score_file: Path) -> str:
-    """Return ', trained on' or '': what is known while a network is still being chosen."""
+    """Return ', trained on' or '', as known while a network is still being chosen."""
     role = role_of(score_file)
     words = "" if role is None else role.describe_training()
     return f", {words}" if words else ""
@@ -179,7 +178,7 @@ def _role_in_run(run: RunFolder, score_file: Path, picked_best: bool) -> SetRole
     name = corpus_of_file(score_file)
     record = read_shared(run.layout).get(name)
     if record is not None:
-        # Sets do not overlap as a rule: their sum is at most all.
+        # Sets usually do not overlap, and their sum is at most all trials.
         trained_on = min(sum(record["trained_on"].values()), record["trials"])
         return SetRole(record["trials"], trained_on, record["validated_on"].get(chosen_on, 0))
     if not settings.texts:
@@ -191,24 +190,24 @@ def _role_in_run(run: RunFolder, score_file: Path, picked_best: bool) -> SetRole
 
 
 class _Selection:
-    """What a run trained on and how it selects networks, by the settings that it saved."""
+    """The training sets of a run and its selection of networks, from its saved settings."""
 
     def __init__(self, run: RunFolder) -> None:
         self._run = run
         self.texts = {name: setting.text for name, setting in run.settings().items()}
 
     def training_sets(self) -> tuple[str, ...]:
-        """Return the training sets by name; none where the run did not train on the whole sets."""
+        """Return the names of the training sets; empty if the run did not train on whole sets."""
         is_partial = self._value("recipe.leave_out") or self._value("recipe.leave_out_speakers")
         if is_partial or not self._run.layout.metrics.exists():
             return ()
         return tuple(self._value("recipe.training_sets") or ())
 
     def chosen_on(self, network: str, picked_best: bool) -> str:
-        """Return the set that a network was chosen by; '' where it was not chosen by any."""
+        """Return the set that a network was chosen by; '' if none."""
         evaluations = self._run.evaluations()
         ranked = best_first(evaluations, self._value("network.validation_metric"))
-        # The best of one has not been chosen.
+        # With a single network, nothing was chosen.
         if len(ranked) < 2:
             return ""
         selected = self._value("recipe.selected_epochs") or ()

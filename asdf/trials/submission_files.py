@@ -1,8 +1,8 @@
-"""Score files in the formats that challenges and their evaluation packages take.
+"""Score files in the formats of challenges and their evaluation packages.
 
-Invariant: what is written is read by the official package: each trial of the list once, with a
-finite score or a decision, in the order of the list if there is one. Files are split at white
-space, TABs or commas, and a name that this would tear apart is refused. The formats stand in
+Invariant: official packages can read the output: each trial of the list once, with a finite score
+or a decision, in the order of the list if there is one. Files are split at white space, TABs or
+commas, and a name that this would split is refused. The formats are in
 `asdf.trials.submission_formats`.
 """
 
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 _SHOWN = 5
-# The first date that a zip can state: the same bytes for the same scores.
+# The earliest date in a zip, so that equal scores give equal bytes.
 _ZIP_DATE = (1980, 1, 1, 0, 0, 0)
 _FilePath = AnyPath
 
@@ -48,13 +48,13 @@ def write_submission(
     """Write the scores in one of the `FORMATS`, atomically; a zip where the path ends in .zip.
 
     Args:
-        scores: with attacks for asvspoof2019.
-        trials: the protocol whose order and names are taken; None: those of the scores.
-        threshold: from which on a trial is bona fide, for formats of decisions.
+        scores: Scores, with attacks for asvspoof2019.
+        trials: Protocol that determines order and names; None to use those of the scores.
+        threshold: Lowest score that is bona fide, for formats of decisions.
 
     Raises:
-        AsdfError: two trials have the same name, a name cannot stand in the file, attacks are not
-            known, a threshold is missing, or the format has no zip.
+        AsdfError: two trials have the same name, a name cannot be written to the file, attacks are
+            unknown, a threshold is missing, or the format has no zip.
     """
     layout = SUBMISSION_FORMATS.get(kind)
     if layout is None:
@@ -62,7 +62,8 @@ def write_submission(
     ids: Sequence[str] = scores.ids
     if trials is not None:
         indices = map(trials.index_of, scores.ids)
-        # As floats: the None of a trial that the protocol lacks becomes NaN, which is sorted last.
+        # As floats: the None of a trial missing from the protocol becomes NaN, which is sorted
+        # last.
         positions = np.array(list(indices), float)
         scores = scores.select(np.argsort(positions, kind="stable"))
         in_list = [trials.index_of(utterance) for utterance in scores.ids]
@@ -74,7 +75,7 @@ def write_submission(
     signs = {layout.separator, "\n", "\r", '"'}
     torn = []
     for name in names:
-        # Where TABs or commas separate the columns, a name may hold spaces.
+        # With TABs or commas as separators, a name may contain spaces.
         if layout.separator == " ":
             is_whole = len(name.split()) == 1
         else:
@@ -89,14 +90,14 @@ def write_submission(
 
 
 def write_text_or_zip(path: _FilePath, lines: Iterable[str], member: str, kind: str) -> None:
-    """Write lines atomically, or as the only member of a zip where the path ends in .zip.
+    """Write lines atomically, or as the only member of a zip if the path ends in .zip.
 
     Args:
-        member: the name in the zip; '' where the challenge states none.
-        kind: the name of the format, for messages.
+        member: Name in the zip; '' if the challenge states none.
+        kind: Name of the format, for messages.
 
     Raises:
-        AsdfError: a zip of a format without one.
+        AsdfError: a zip is requested for a format without one.
     """
     if Path(path).suffix.lower() != ".zip":
         with atomic_write(path) as file:
@@ -117,7 +118,7 @@ def write_text_or_zip(path: _FilePath, lines: Iterable[str], member: str, kind: 
 
 
 def _name_in_file(utterance: str, layout: SubmissionFormat) -> str:
-    """Return the name that a format has for an utterance."""
+    """Return the name of an utterance in a format."""
     if layout.names == "whole":
         return utterance
     if layout.names == "file":
@@ -126,15 +127,15 @@ def _name_in_file(utterance: str, layout: SubmissionFormat) -> str:
 
 
 def check_submission(path: _FilePath, kind: str, trials: Sequence[str]) -> int:
-    """Check a file that is to be handed in against the list of trials; return its lines.
+    """Check a submission file against the list of trials; return its number of lines.
 
     Args:
-        kind: one of the `FORMATS` with two columns.
-        trials: the utterances of the challenge's list.
+        kind: Name of one of the `FORMATS` with two columns.
+        trials: Utterances of the challenge's list.
 
     Raises:
-        AsdfError: names file and line of what is wrong first, or counts trials that are missing,
-            repeated or of another list.
+        AsdfError: something is wrong, with file and line of the first mistake; or trials are
+            missing, repeated or of another list, with their number.
     """
     layout = SUBMISSION_FORMATS[kind]
     wanted = {_name_in_file(utterance, layout) for utterance in trials}
@@ -198,7 +199,7 @@ def _format_lines(
 
 
 def _attacks(scores: Scores) -> list[str]:
-    """Return one word per trial, `-` for bona fide."""
+    """Return the attack of each trial, `-` for bona fide."""
     of_scores = scores.attacks or [""] * len(scores)
     attacks = []
     for label, attack in zip(scores.labels.tolist(), of_scores, strict=True):

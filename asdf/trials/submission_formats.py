@@ -1,7 +1,7 @@
-"""What challenges want to be handed in: the layout of each file, and where it is stated.
+"""The submission formats of challenges: the layout of each file, and its source.
 
-Invariant: a format is here only if its layout stands in public text or code, which `source` names;
-of others the documents say that it is not known.
+Invariant: a format is included only if its layout is stated in public text or code, which `source`
+names; for others, the documents say that it is unknown.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ class SubmissionFormat:
 
     Attributes:
         lines: Form of a line.
-        purpose: the challenge, track or package that takes it.
-        source: where the layout is stated.
-        header: the first line; '' for none.
-        separator: between the columns.
-        names: 'bare' without folder and suffix, 'file' without folder, 'whole' as in the list.
-        member: Name of the file in the zip that is handed in; '' where that is not stated.
-        decides: whether it has a class instead of a score, so that it needs a threshold.
+        purpose: Challenge, track or package that takes it.
+        source: Publication or code that states the layout.
+        header: First line; '' for none.
+        separator: Separator of the columns.
+        names: Form of names: 'bare' without folder and suffix, 'file' without folder, 'whole' as in
+            the list.
+        member: Name of the file in the submitted zip; '' if it is not stated.
+        decides: Whether it has a class instead of a score, so that it needs a threshold.
     """
 
     lines: str

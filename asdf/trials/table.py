@@ -1,10 +1,10 @@
-"""The table of trials: an utterance per row, with its label and what its corpus says of it.
+"""The table of trials: an utterance per row, with its label and columns of its corpus.
 
-Invariant: a trial is in the table once, with a label that is 0 or 1 and a value in every column;
-what is written is read back the same.
+Invariant: a trial occurs once, with a label of 0 or 1 and a value in every column, and a written
+table is read back unchanged.
 
-The file has TABs between its columns: `utterance`, `label` (1 bona fide, 0 spoof), then the columns
-of the corpus, which results are broken down by.
+The columns are separated by TABs: `utterance`, `label` (1 bona fide, 0 spoof), then the columns of
+the corpus, by which results are broken down.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ def read_trials(path: AnyPath) -> TrialList:
     """Read a table of trials, plain or gzipped.
 
     Raises:
-        AsdfError: names file and line of a row with too few or too many values, a label other than
-            0 and 1, or a repeated utterance; or the header is missing, or all trials are.
+        AsdfError: a row has too few or too many values, a label is not 0 or 1, or an utterance is
+            repeated, with file and line; or the header is missing, or there are no trials.
     """
-    # Only line ends are taken off: a TAB at the end of a line is an empty last column.
+    # Strip only line ends, since a TAB at the end of a line is an empty last column.
     return parse_table(numbered_lines(path, strip="\r\n"), Path(path))
 
 
 def parse_table(lines: NumberedLines, path: Path) -> TrialList:
-    """Read the lines of a table, whose values at the end of a line may be empty.
+    """Read the lines of a table; values at the end of a line may be empty.
 
     Raises:
-        AsdfError: as `read_trials`.
+        AsdfError: as in `read_trials`.
     """
     number, header = next(lines, (1, ""))
     names = header.split("\t")
@@ -67,7 +67,7 @@ def write_trials(path: AnyPath, trials: TrialList) -> None:
     """Write a table of trials atomically.
 
     Raises:
-        ValueError: a value holds a TAB or a line break.
+        ValueError: a value contains a TAB or a line break.
     """
     names = [*HEADER, *trials.columns]
     labels = [str(label) for label in trials.labels.tolist()]

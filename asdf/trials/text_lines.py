@@ -1,8 +1,8 @@
 """The lines of a text file, plain or gzipped, each with its number.
 
-Invariant: whatever is wrong with the file as a file (missing, truncated, not text) is one
-`AsdfError` that names it, so the readers of the formats only think about columns. No file takes
-more memory than its longest line may.
+Invariant: any problem with the file itself (missing, truncated, not text) is one `AsdfError` that
+names it, so readers of formats only handle columns. No file takes more memory than the maximum
+length of a line.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from asdf.runs.streams import STDIN, STREAM, stream_name
 from asdf.text import AnyPath
 
 NumberedLines = Iterator[tuple[int, str]]
-"""Lines that are not blank, each with its number, from 1."""
+"""Lines that are not blank, each with its number, counted from 1."""
 
 LONGEST_LINE = 100_000
-"""Characters that a line may have: a hundred times those of any list, protocol or score file."""
+"""Maximum length of a line: a hundred times that of any list, protocol or score file."""
 
 LONGEST_JSON = 2**22
-"""Characters that a line of JSON may have: the times of all words of an hour of speech fit."""
+"""Maximum length of a line of JSON: enough for the times of all words in an hour of speech."""
 
 MOST_CHARACTERS = 2**30
-"""Characters that a file may have; a gzip file of some megabytes may hold gigabytes."""
+"""Maximum number of characters of a file; a gzip file of some megabytes may hold gigabytes."""
 
 _PART = 1 << 20
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -46,13 +46,13 @@ def numbered_lines(
 ) -> NumberedLines:
     """Yield the lines of a file that a user names.
 
-    '-' is standard input. It and other pipes are read once and remembered, so that they can be gone
-    through again. Gzip is known by its first two bytes, not by the file's name.
+    '-' is standard input. Pipes are read once and kept, so that they can be read again. Gzip is
+    detected by its first two bytes, not by the file's name.
 
     Args:
-        strip: the characters that are taken off the ends of a line instead of white space, for
-            files in which TABs at the end mean empty columns.
-        errors: Treatment of bytes that are not UTF-8, as for `open`.
+        strip: Characters to strip from the ends of a line instead of white space, for files in
+            which TABs at the end mean empty columns.
+        errors: Treatment of bytes that are not UTF-8, as in `open`.
 
     Raises:
         AsdfError: the file cannot be read, is a damaged gzip file, is not UTF-8 text, or has more
@@ -67,14 +67,14 @@ def numbered_lines(
 
 
 def file_lines(path: Path, kind: str, advice: str) -> NumberedLines:
-    """Yield the lines of a file of a corpus, ordinary or in a tar; only their ends are taken off.
+    """Yield the lines of a file of a corpus, ordinary or in a tar, stripped only of line ends.
 
     Args:
-        kind: Name of it in messages: 'list', 'file'.
-        advice: the end of the message on a file that cannot be opened.
+        kind: Name of the kind of file in messages: 'list', 'file'.
+        advice: End of the message about a file that cannot be opened.
 
     Raises:
-        AsdfError: as `numbered_lines`; a pipe is refused, since every process reads the file.
+        AsdfError: as in `numbered_lines`; a pipe is refused, since every process reads the file.
     """
     try:
         file = open_file(path)
@@ -89,10 +89,10 @@ def file_lines(path: Path, kind: str, advice: str) -> NumberedLines:
 def json_lines(path: Path) -> NumberedLines:
     """Yield the lines of a manifest of JSON lines, plain or gzipped, ordinary or in a tar.
 
-    Their number is not limited; a line may be longer than those of lists.
+    Their number is not limited; a line may be longer than in lists.
 
     Raises:
-        AsdfError: as `file_lines`.
+        AsdfError: as in `file_lines`.
     """
     try:
         file = open_file(path)
@@ -103,7 +103,7 @@ def json_lines(path: Path) -> NumberedLines:
 
 
 def peek(lines: NumberedLines) -> tuple[str, NumberedLines]:
-    """Return the first line, '' where all are blank, and an iterator over all of them."""
+    """Return the first line, '' if all are blank, and an iterator over all of them."""
     first = next(lines, None)
     if first is None:
         return "", lines
@@ -118,23 +118,23 @@ def lines_of(
     longest: int | None = None,
     most: float | None = None,
 ) -> NumberedLines:
-    """Yield the lines of an open file, which messages call `path`; see `numbered_lines`.
+    """Yield the lines of an open file, called `path` in messages; see `numbered_lines`.
 
     Args:
-        longest: Characters that a line may have; None: as those of lists.
-        most: Characters that the file may have; None: as lists.
+        longest: Maximum number of characters of a line; None for that of lists.
+        most: Maximum number of characters of the file; None for that of lists.
 
     Raises:
-        AsdfError: as `numbered_lines`.
+        AsdfError: as in `numbered_lines`.
     """
-    # The first bytes are looked at before they are read, which members of tars cannot do.
+    # The first bytes are peeked at, which members of tars do not support.
     is_buffered = isinstance(file, io.BufferedReader)
     buffered = file if is_buffered else io.BufferedReader(file)  # type: ignore[type-var]
     try:
         whole = cast(io.BufferedReader, buffered)
         is_gzip = whole.peek(2)[:2] == _GZIP_MAGIC
         binary = gzip.GzipFile(fileobj=whole) if is_gzip else whole
-        # A byte order mark, as Windows editors write it, would otherwise be a part of the first id.
+        # A byte order mark, as Windows editors write it, would otherwise be part of the first id.
         text = io.TextIOWrapper(binary, encoding="utf-8-sig", errors=errors)
         for number, line in _bounded_lines(
             text, path, longest or LONGEST_LINE, most or MOST_CHARACTERS
@@ -158,7 +158,7 @@ def _bounded_lines(
 ) -> NumberedLines:
     number = 0
     characters = 0
-    # One character more than a line may have shows that it is too long, whatever follows.
+    # Reading one character more than allowed shows that a line is too long, whatever follows.
     while line := text.readline(longest + 1):
         number += 1
         characters += len(line)
@@ -196,7 +196,7 @@ def _open_binary(path: Path) -> BinaryIO:
 def _read_stream(source: Path | int) -> bytes:
     content = bytearray()
     with open(source, "rb", closefd=isinstance(source, Path)) as file:
-        # In parts: read(n) takes memory for n bytes before the first of them has come.
+        # In blocks, since read(n) allocates n bytes before the first of them has arrived.
         while part := file.read(_PART):
             content += part
             if len(content) > MOST_CHARACTERS:

@@ -1,8 +1,8 @@
-"""A corpus as it was distributed: a tree of files below a folder, which may be an uncompressed tar.
+"""A corpus as it was distributed: files below a folder, which may be an uncompressed tar.
 
-Invariant: names are relative to the tree's root, with slashes, and sorted, so that a corpus gives
-the same list wherever it lies; what other systems leave next to the real files (`._*`, hidden files
-and folders) is not in it.
+Invariant: names are relative to the tree's root, with slashes, and sorted, so a corpus gives the
+same list wherever it lies. Hidden files and folders and the files that other systems add (`._*`)
+are excluded.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Tree:
         """Whether the tree has a file or a folder `name`.
 
         Raises:
-            AsdfError: this user may not look there.
+            AsdfError: this user has no permission to look there.
         """
         try:
             return self.path(name).exists()
@@ -66,7 +66,7 @@ class Tree:
 
 
 class TarTree(Tree):
-    """The files of a tar below a folder in it, read in place; its paths go on into the archive."""
+    """The files of a tar below a folder in it, read in place through paths into the archive."""
 
     def __init__(self, root: Path, archive: Archive, inner: str) -> None:
         super().__init__(root)
@@ -90,10 +90,10 @@ class TarTree(Tree):
 
 
 def open_tree(folder: Path) -> Tree:
-    """Open the tree below `folder`, or else that in `folder.tar`, or in a tar that it lies in.
+    """Open the tree below `folder`, or in `folder.tar`, or in a tar that contains it.
 
     Raises:
-        AsdfError: it does not exist; or the tar is compressed, cut off or damaged.
+        AsdfError: it does not exist, or the tar is compressed, truncated or damaged.
     """
     with suppress(PermissionError):
         if folder.is_dir():
@@ -127,7 +127,7 @@ def _files(root: Path, under: str) -> Iterator[str]:
         if entry.is_dir():
             yield from _files(root, name)
         elif unpacked == entry.name or unpacked in names:
-            # No tar, or one that was left where it was unpacked.
+            # Not a tar, or one that was left where it was unpacked.
             yield name
         else:
             folder = name.removesuffix(".tar")

@@ -1,10 +1,10 @@
-"""Lists of trials: which utterances, genuine or spoofed, and what their corpus says of each.
+"""Lists of trials: utterances, their labels, and columns with facts from their corpus.
 
-Invariant: readers of lists, protocols and corpora return a `TrialList`, and whatever trains, scores
-or evaluates takes one; labels are int8, and every column has a value per trial. An utterance is
-looked up by its id or by its bare name (`flac/LA_0001.flac` and `LA_0001` are the same trial),
-since score files of others hold the bare names of the protocols; trials that share a bare name are
-looked up by their whole ids only.
+Invariant: readers of lists, protocols and corpora return a `TrialList`, and training, scoring and
+evaluation take one; labels are int8, and every column has a value per trial. An utterance is looked
+up by id or by bare name (`flac/LA_0001.flac` and `LA_0001` are the same trial), since score files
+of others use the bare names of protocols; trials that share a bare name are looked up only by full
+id.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ from asdf.trials.references import (
 )
 
 UNLABELLED = -1
-"""Label of a recording of which nobody says whether it is genuine."""
+"""Label of a recording that is not known to be genuine or spoofed."""
 
 _AT_ONCE = 1 << 16
 
 
 class Origin(NamedTuple):
-    """Where the recordings of a list lie that is a part of a joined one.
+    """The location of the recordings of a list that is part of a joined one.
 
     Attributes:
-        folder: the folder that their paths are relative to.
+        folder: Folder that their paths are relative to.
         prefix: Number of characters of a joined id before the path.
-        corpus: the name of the part.
-        vocoder: the vocoder through which its recordings are to be copied; '' for none.
+        corpus: Name of the part.
+        vocoder: Vocoder through which its recordings are to be copied; '' for none.
     """
 
     folder: Path
@@ -60,17 +60,17 @@ class TrialList:
     """Trials of one corpus, or of several.
 
     Attributes:
-        ids: paths of recordings, or the names that a protocol has for them.
-        labels: (trials,), 1 bona fide, 0 spoof; `UNLABELLED` in training lists alone, and only for
-            training steps that take such recordings.
-        columns: Further facts that the corpus states, a value per trial: 'speaker', 'attack' ('-'
-            for bona fide), and conditions of its own such as 'codec'; '' where it is not known.
-        name: the name of the corpus.
-        folder: the folder that `ids` are relative to, if they are paths and the list is not joined.
-        origins: Origins of a joined list, the origins of its parts.
-        origin: (trials,) int16, the index in `origins` of each trial of a joined list. A path per
+        ids: Paths of recordings, or their names in a protocol.
+        labels: Labels (trials,), 1 bona fide, 0 spoof; `UNLABELLED` only in training lists, for
+            training steps that accept such recordings.
+        columns: Further facts from the corpus, a value per trial: 'speaker', 'attack' ('-' for bona
+            fide), and conditions of its own such as 'codec'; '' for unknown values.
+        name: Name of the corpus.
+        folder: Folder that `ids` are relative to, if they are paths and the list is not joined.
+        origins: Origins of the parts of a joined list.
+        origin: Index in `origins` of each trial of a joined list, (trials,) int16, since a path per
             trial would take more memory than everything else.
-        references: Reference recordings of the trials (`asdf.trials.references`); None: the list
+        references: Reference recordings of the trials (`asdf.trials.references`); None if the list
             names none.
 
     Examples:
@@ -92,7 +92,7 @@ class TrialList:
     references: References | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        # Callers may pass labels of any integer type, although what they make is frozen.
+        # Callers may pass labels of any integer type, although the dataclass is frozen.
         object.__setattr__(self, "labels", np.asarray(self.labels, np.int8))
         sizes = {"ids": len(self.ids), "labels": len(self.labels)}
         for name, values in self.columns.items():
@@ -105,7 +105,7 @@ class TrialList:
 
     @property
     def count_unlabelled(self) -> int:
-        """How many recordings have no label."""
+        """The number of recordings without a label."""
         return int((self.labels == UNLABELLED).sum())
 
     def path(self, index: int) -> Path:
@@ -117,14 +117,14 @@ class TrialList:
         return join_path(origin.folder, recording[origin.prefix :])
 
     def recording(self, index: int) -> str:
-        """Return the id of a trial without what names its references."""
+        """Return the id of a trial without the name of its references."""
         name = self.ids[index]
         if self.references is None:
             return name
         return name[: len(name) - int(self.references.ends[index])]
 
     def recordings(self) -> Iterable[str]:
-        """Return the ids of all trials without what names their references."""
+        """Return the ids of all trials without the names of their references."""
         if self.references is None or not self.references.ends.any():
             return self.ids
         return map(self.recording, range(len(self)))
@@ -136,7 +136,7 @@ class TrialList:
         return self.origins[int(self.origin[index])].vocoder
 
     def count_vocoded(self) -> dict[str, int]:
-        """Return how many trials are copies by each vocoder; empty where all are recordings."""
+        """Return the number of copies by each vocoder; empty without copies."""
         counts: dict[str, int] = {}
         if self.origin is None:
             return counts
@@ -149,7 +149,7 @@ class TrialList:
     def select(self, indices: AnyIntegers) -> TrialList:
         """Return the trials at `indices`, in that order."""
         ids: Sequence[str] = values_at(self.ids, indices)
-        # What was packed for processes that are forked is used in them, and stays packed.
+        # A list packed for forked processes is used in them and stays packed.
         if isinstance(self.ids, Names):
             ids = Names(ids)
         columns = {}
@@ -173,39 +173,39 @@ class TrialList:
         )
 
     def corpora(self) -> list[str]:
-        """Return the corpus of each trial: of a joined list, the name of the part that has it."""
+        """Return the corpus of each trial; in a joined list, the name of its part."""
         if self.origin is None:
             return [self.name] * len(self)
         return [self.origins[number].corpus for number in self.origin.tolist()]
 
     def packed(self) -> TrialList:
-        """Return the same trials without columns, for processes that are forked.
+        """Return the trials in packed form without columns, for forked processes.
 
-        See `asdf.trials.packed_names` for what it saves.
+        See `asdf.trials.packed_names` for the savings.
         """
         ids = self.ids if isinstance(self.ids, Names) else Names(self.ids)
         references = None if self.references is None else self.references.packed()
         return replace(self, ids=ids, columns={}, references=references)
 
     def digest(self) -> str:
-        """Return a name for the content of the list.
+        """Return a digest of the content of the list.
 
-        It does not depend on where the recordings lie: the local disk of a node changes that.
+        It does not depend on the location of the recordings, such as a node's local disk.
         """
         digest = hashlib.sha256()
-        # In parts: as Python objects, ten million ids take gigabytes.
+        # In blocks, since ten million ids as Python objects take gigabytes.
         for start in range(0, len(self), _AT_ONCE):
             text = "\n".join(self.ids[start : start + _AT_ONCE])
             between = "\n" if start else ""
-            # A file's name may hold bytes that are no UTF-8.
+            # File names may contain bytes that are not UTF-8.
             digest.update(f"{between}{text}".encode("utf-8", "surrogateescape"))
         return digest.hexdigest()[:16]
 
     def index_of(self, utterance: str) -> int | None:
-        """Return the index of the trial with this id in any spelling, or else with this bare name.
+        """Return the index of the trial with this id in any spelling, or with this bare name.
 
         Returns:
-            None where there is no such trial, or several have this bare name.
+            Index; None if there is no such trial, or several have this bare name.
         """
         index = self._indices.get(utterance)
         if index is None:
@@ -216,7 +216,7 @@ class TrialList:
 
     @cached_property
     def _indices(self) -> dict[str, int]:
-        """The index of each id, and of each bare name that a single trial has."""
+        """The index of each id, and of each bare name of a single trial."""
         indices: dict[str, int] = {}
         ambiguous = set()
         for index, utterance in enumerate(self.ids):
@@ -226,7 +226,7 @@ class TrialList:
             indices[name] = index
         for name in ambiguous:
             del indices[name]
-        # Whole ids come last: the id of one trial may be the bare name of another.
+        # Full ids are set last, since one trial's id may be the bare name of another.
         for index, utterance in enumerate(self.ids):
             indices[same_recording(utterance)] = index
             indices[utterance] = index
@@ -234,7 +234,7 @@ class TrialList:
 
 
 def describe_labels(utterances: TrialList) -> str:
-    """Return '13 bona fide, 13 spoof', and how many have no label, if any."""
+    """Return '13 bona fide, 13 spoof', and the number without labels, if any."""
     labels = utterances.labels
     text = f"{int((labels == 1).sum())} bona fide, {int((labels == 0).sum())} spoof"
     unlabelled = utterances.count_unlabelled
@@ -243,7 +243,7 @@ def describe_labels(utterances: TrialList) -> str:
 
 def values_at(values: Sequence[str], indices: AnyIntegers) -> list[str]:
     """Return the values, one for each trial, of the trials at `indices`, in that order."""
-    # As Python's integers: a list is indexed by them several times as fast as by numpy's.
+    # Convert to Python integers, which index a list several times as fast as numpy's.
     return [values[index] for index in indices.tolist()]
 
 
@@ -261,7 +261,7 @@ def join(lists: Sequence[TrialList]) -> TrialList:
             origin.append(np.full(len(part), len(origins), np.int16))
             origins.append(Origin(part.folder, prefix, part.name))
         else:
-            # A list that was joined before: its origins go on below its own name.
+            # For a list that is itself joined, the names of its parts are nested below its own.
             origin.append(part.origin + np.int16(len(origins)))
             for inner in part.origins:
                 moved = inner._replace(prefix=prefix + inner.prefix, corpus=part.name)
@@ -270,7 +270,8 @@ def join(lists: Sequence[TrialList]) -> TrialList:
     if any(part.references is not None for part in lists):
         references = join_references([part.references for part in lists], list(map(len, lists)))
     return TrialList(
-        # Yielded, not listed: packed, the ids of millions of trials take a fraction of the memory.
+        # A generator, since packed ids of millions of trials take a fraction of the memory of a
+        # list.
         Names(f"{part.name}:{utterance}" for part in lists for utterance in part.ids),
         np.concatenate(labels),
         columns=_join_columns(lists),
@@ -282,10 +283,10 @@ def join(lists: Sequence[TrialList]) -> TrialList:
 
 
 def with_references(trials: TrialList, models: Mapping[str, str] | None = None) -> TrialList:
-    """Return a list with the recordings that its column `reference` names; itself without one.
+    """Return a list with the recordings that its column `reference` names, or unchanged without.
 
     A value is the name of a model, the name of a recording of the list (with or without folder and
-    suffix), or a path relative to the list's folder; or several of them with semicolons between.
+    suffix), or a path relative to the list's folder; or several of them, separated by semicolons.
 
     Args:
         models: Paths of the recordings of models, by name, as `read_models` returns them.
@@ -301,7 +302,7 @@ def with_references(trials: TrialList, models: Mapping[str, str] | None = None) 
             ambiguous.add(name)
     for name in ambiguous:
         del known[name]
-    # Trials share references: each value is looked up once.
+    # Trials share references, so each value is looked up once.
     resolved = {word: resolve_words(word, models or {}, known) for word in set(words)}
     paths = [resolved[word] for word in words]
     references = trials.references or References.without_lines(words)
@@ -309,7 +310,7 @@ def with_references(trials: TrialList, models: Mapping[str, str] | None = None) 
 
 
 def _join_columns(lists: Sequence[TrialList]) -> dict[str, list[str]]:
-    """Return every column that a list has, '' for the trials of lists without it."""
+    """Return the columns of all lists, with '' for trials of lists without them."""
     columns: dict[str, list[str]] = {}
     for part in lists:
         for name in part.columns:
@@ -321,11 +322,11 @@ def _join_columns(lists: Sequence[TrialList]) -> dict[str, list[str]]:
 
 
 def bare_name(utterance: str) -> str:
-    """Return `LA_0001` of `flac/LA_0001.flac`; only suffixes of recordings are taken off."""
+    """Return `LA_0001` for `flac/LA_0001.flac`; only suffixes of recordings are removed."""
     if PAIR in utterance:
         return PAIR.join(map(bare_name, utterance.split(PAIR)))
     name = utterance.rsplit("/", 1)[-1]
-    # Three times as fast as a Path, a million times over.
+    # Three times as fast as a Path, for a million names.
     stem, suffix = os.path.splitext(name)  # noqa: PTH122
     if suffix.lower() in AUDIO_SUFFIXES:
         return stem
@@ -333,8 +334,8 @@ def bare_name(utterance: str) -> str:
 
 
 def same_recording(path: str) -> str:
-    """Return the one spelling of all paths to a file: `a//b`, `./a/b` and `c/../a/b` are `a/b`."""
-    # A million paths are looked at; hardly any is spelled so.
+    """Return the canonical spelling of a path: `a//b`, `./a/b` and `c/../a/b` are `a/b`."""
+    # Called for a million paths, of which hardly any needs a change.
     if "//" in path or "./" in path:
         return posixpath.normpath(path)
     return path
@@ -342,11 +343,11 @@ def same_recording(path: str) -> str:
 
 @dataclass(frozen=True)
 class Repeats:
-    """Names of a sequence that an earlier one repeats.
+    """The repeated names in a sequence.
 
     Attributes:
         indices: Indices of the repeated names, ascending; at least one.
-        earlier: Index of the first one that is the same, for each.
+        earlier: Index of the first equal name, for each.
     """
 
     indices: Sequence[int]
@@ -354,8 +355,8 @@ class Repeats:
 
 
 def find_repeats(names: Sequence[str]) -> Repeats | None:
-    """Return which names come again, or None where all differ."""
-    # Nearly always so, and known without an index for each of a million names.
+    """Return the repeated names, or None if all differ."""
+    # The usual case, which needs no index of a million names.
     if len(set(names)) == len(names):
         return None
     first: dict[str, int] = {}

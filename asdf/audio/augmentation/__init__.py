@@ -1,6 +1,6 @@
-"""What happens to speech on its way to a listener, done to training examples.
+"""Augmentation of training examples, like the changes of speech on its way to a listener.
 
-Another tempo, noise, a room, a codec, or what a class of the user's own does.
+It includes tempo, noise, rooms, codecs, and classes of the user's own.
 """
 
 from asdf.audio.augmentation.chain import Chain, open_chain

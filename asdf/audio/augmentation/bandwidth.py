@@ -1,7 +1,7 @@
 """Speech with the bandwidth of a lower sampling rate.
 
-Invariant: above the drawn limit less than 1/5,000 is left, as after resampling to twice that rate
-and back; and the speech stays where it is.
+Invariant: above the drawn limit less than 1/5,000 remains, as after resampling to twice that rate
+and back, and the speech is not shifted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from asdf.facts import SAMPLE_RATE
 
 
 class Bandwidth(Part):
-    """Limits of the bandwidth, one of which is drawn for a clip."""
+    """A choice of bandwidth limits, one of which is drawn for each clip."""
 
     def __init__(self, settings: PartSettings, base: Path) -> None:
         section = settings.augmentation
@@ -28,11 +28,11 @@ class Bandwidth(Part):
         self.rate = settings.audio.sample_rate
 
     def apply(self, clip: np.ndarray, rng: Generator) -> np.ndarray:
-        """Remove from `clip` (T,) float32 what lies above the drawn limit: (T,) float32."""
+        """Remove frequencies above the drawn limit from `clip` (T,) float32: (T,) float32."""
         return limit_bandwidth(clip, draw_between(self.min_hz, self.max_hz, rng), self.rate)
 
     def describe(self) -> str:
-        """Return the part in words, for the log."""
+        """Describe the part for the log."""
         return f"bandwidth ({self.min_hz:g} to {self.max_hz:g} Hz)"
 
 
@@ -41,5 +41,5 @@ def limit_bandwidth(clip: np.ndarray, limit_hz: float, rate: int = SAMPLE_RATE) 
     if limit_hz > rate / 2:
         return clip
     transition_hz = TRANSITION_HZ * rate / SAMPLE_RATE
-    # The filter halves the amplitude at its cut-off; all is gone half a transition later.
+    # The filter halves the amplitude at its cut-off and is complete half a transition later.
     return filter_clip(clip, [low_pass(limit_hz - transition_hz / 2, rate)])

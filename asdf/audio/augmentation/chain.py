@@ -1,15 +1,15 @@
-"""The augmentations of a training example, one after the other: ours, and the user's own classes.
+"""The chain of augmentations of a training example, ours and the user's own classes.
 
-To add a part of ours: a class derived from `Part` in a file of this folder, a line in
+To add a part of ours: write a class derived from `Part` in a file of this folder, a line in
 `asdf.settings.sections.AUGMENTATIONS`, and its settings in `Augmentation` there.
 
-Invariant: an example is a function of the recording, the material and the generator's draws, and a
-part that is not in the chain draws nothing: with an empty chain the example is, bit for bit, what
-it is without augmentation.
+Invariant: an example depends only on the recording, the material and the generator's draws, and a
+part outside the chain draws nothing: with an empty chain, the example is bit-identical to one
+without augmentation.
 
 Order of the draws: the speed; then, by the caller, the position of the crop, which depends on it;
-then for each part in turn whether it is done and, if so, its own draws: first for those that
-shorten the speech, before it is repeated up to the length of a clip, then for all others.
+then for each part in turn whether it is applied and, if so, its own draws: first for parts that
+shorten the speech, before it is repeated to the length of a clip, then for all others.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ from asdf.settings.class_path import find_class, searched_first
 
 @dataclass(frozen=True)
 class Chain:
-    """The parts in the order in which they are done.
+    """The parts, in the order of their application.
 
     Attributes:
-        folder: Folder in which modules with parts of the user's own are looked for first. Another
-            process imports them from there: it need not have it among its own.
+        folder: Folder that is searched first for modules with the user's own parts; worker
+            processes import them from there.
     """
 
     parts: tuple[Part, ...] = ()
@@ -54,7 +54,7 @@ class Chain:
         return unpickle_from, (Chain, pickle.dumps(self.parts), self.folder)
 
     def draw_speed(self, rng: Generator) -> int:
-        """Return the speed of an example in percent; 100, and no draw, when the chain has none."""
+        """Return the speed of an example in percent; 100, without a draw, if the chain has none."""
         for part in self.parts:
             if isinstance(part, Speed):
                 return part.draw(rng)
@@ -67,14 +67,14 @@ class Chain:
         rng: Generator,
         recording: object = "",
     ) -> np.ndarray:
-        """Do the parts that shorten, and repeat what is left: (samples,) float32.
+        """Apply the parts that shorten, and repeat the result: (samples,) float32.
 
         Args:
-            speech: (up to `samples`,) float32.
+            speech: Samples of speech, (up to `samples`,) float32.
             recording: Name of the recording, for messages.
 
         Raises:
-            AsdfError: a part of the user's own fails, or returns what is not speech.
+            AsdfError: a user's part fails, or returns something that is not speech.
         """
         for part in self.parts:
             if part.shortens:
@@ -89,15 +89,15 @@ class Chain:
         rng: Generator,
         recording: object = "",
     ) -> np.ndarray:
-        """Do all other parts to a waveform at the drawn speed: (samples,) float32.
+        """Apply all other parts to a waveform at the drawn speed: (samples,) float32.
 
         Args:
-            waveform: (source_samples(samples, percent),) float32.
+            waveform: Waveform (source_samples(samples, percent),) float32.
             recording: Name of the recording, for messages.
 
         Raises:
-            AsdfError: a recording of noise or an impulse response cannot be read; a part of the
-                user's own fails, or returns what is not a clip.
+            AsdfError: a recording of noise or an impulse response cannot be read, or a user's part
+                fails or returns something that is not a clip.
         """
         for part in self.parts:
             if isinstance(part, Speed):
@@ -107,7 +107,7 @@ class Chain:
         return waveform
 
     def describe(self) -> str:
-        """Return the parts in words, for the log; '' for none."""
+        """Describe the parts for the log; '' without any."""
         return ", ".join(part.describe() for part in self.parts)
 
 
@@ -124,12 +124,12 @@ def open_chain(settings: PartSettings, base: Path, folder: Path | None = None) -
 
     Args:
         base: Folder that those of noise and responses are relative to.
-        folder: Folder of the recipe, where modules of the user's own lie.
+        folder: Folder of the recipe with the user's own modules.
 
     Raises:
-        UsageError: a folder is missing or holds nothing that fits, or a codec is not installed; a
-            class does not exist, or is not a part.
-        AsdfError: the user's own code fails, also where a second of noise shows it.
+        UsageError: a folder is missing or has no suitable recordings, a codec is not installed, or
+            a class does not exist or is not a part.
+        AsdfError: the user's own code fails, possibly only on a second of noise.
     """
     parts: list[Part] = []
     for class_path in named_classes(SETTING, settings.augmentation.chain):

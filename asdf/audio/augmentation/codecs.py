@@ -1,10 +1,10 @@
-"""Speech coded and decoded again, in memory.
+"""Speech coded and decoded in memory.
 
-Invariant: what comes back has the length of what went in and is not shifted: the delay that a coder
-adds is known and taken out. Nothing is clipped: a peak above full scale is scaled down to it before
-the coder would cut it.
+Invariant: the result has the length of the input and is not shifted, since the known delay of the
+coder is removed. Nothing is clipped: a peak above full scale is scaled down before the coder would
+cut it.
 
-libsndfile has most of the codecs. Its compression level, 0 to 1, means another bit rate for each.
+libsndfile has most of the codecs; its compression level, 0 to 1, maps to other bit rates for each.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from asdf.facts import SAMPLE_RATE
 
 _TELEPHONE_RATE = 8000
 
-# What LAME and its decoder add together where a low bit rate leaves no room for the tag that states
-# it to a player.
+# The delay of LAME and its decoder if a low bit rate leaves no room for the tag that tells players
+# about it.
 _MP3_DELAY = 576 + 529
 
-# With minutes of speech at once, libsndfile 1.2.2 overruns its stack in coding Vorbis.
+# With minutes of speech in one block, libsndfile 1.2.2 overflows its stack in coding Vorbis.
 _BLOCK = 2**14
 
 
 class Coding(Part):
-    """Codecs, one of which is drawn for an example, with one of its qualities.
+    """A choice of codecs, one of which is drawn for an example with one of its qualities.
 
     Raises:
-        UsageError: as `check_codecs`.
+        UsageError: as in `check_codecs`.
     """
 
     def __init__(self, settings: PartSettings, base: Path) -> None:
@@ -56,18 +56,18 @@ class Coding(Part):
         return transcode(clip, name, quality, self.rate)
 
     def draw(self, rng: Generator) -> tuple[str, float]:
-        """Draw a codec, then a quality of it."""
+        """Draw a codec, then one of its qualities."""
         name = draw_item(self.codecs, rng)
         return name, draw_item(CODECS[name].qualities, rng)
 
     def describe(self) -> str:
-        """Return the part in words, for the log."""
+        """Describe the part for the log."""
         return f"codec ({', '.join(self.codecs)})"
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of file that libsndfile writes, by the names that it has for them."""
+    """A kind of file that libsndfile writes, with libsndfile's names."""
 
     container: str
     subtype: str
@@ -75,12 +75,12 @@ class Kind:
 
 @dataclass(frozen=True)
 class Codec:
-    """How to code and decode.
+    """A codec with its function and qualities.
 
     Attributes:
-        code: Function of (T,) float32 within [-1, 1] at `rate` Hz and a quality: (at least T,)
+        code: Function from (T,) float32 within [-1, 1] at `rate` Hz and a quality to (at least T,)
             float32.
-        qualities: Bit rates in kbit/s, or oggenc's -q for Vorbis, of which one is drawn.
+        qualities: Bit rates in kbit/s, or values of oggenc's -q for Vorbis, one of which is drawn.
         kind: Kind of file; None for FFmpeg.
     """
 
@@ -91,12 +91,12 @@ class Codec:
 
 
 def check_codecs(names: Sequence[str], rate: int = SAMPLE_RATE) -> None:
-    """Raise a UsageError when one of the codecs is not installed.
+    """Raise a UsageError if one of the codecs is not installed.
 
-    Or when it would take away more than a telephone does: those of wide-band speech code at 16 kHz.
+    The same applies to a codec below 16 kHz for wide-band speech, which would remove too much.
 
     Args:
-        rate: Sampling rate of what is coded, in Hz.
+        rate: Sampling rate of the coded speech, in Hz.
     """
     for name in names:
         if rate != SAMPLE_RATE and CODECS[name].rate != _TELEPHONE_RATE:
@@ -166,7 +166,7 @@ def _code_for_telephone(waveform: np.ndarray, _: float, kind: Kind) -> np.ndarra
 
 def _code_mp3(waveform: np.ndarray, kbps: float, kind: Kind) -> np.ndarray:
     decoded = _code_in_libsndfile(waveform, SAMPLE_RATE, kind, (160 - kbps) / 152)
-    # Where there is a tag, the decoder has taken out the delay.
+    # If there is a tag, the decoder has removed the delay.
     has_delay = len(decoded) > len(waveform)
     return decoded[_MP3_DELAY:] if has_delay else decoded
 

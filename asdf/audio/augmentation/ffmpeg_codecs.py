@@ -1,8 +1,7 @@
-"""Codecs that libsndfile does not have, by way of PyAV, which is optional.
+"""Codecs that libsndfile lacks, through PyAV, which is optional.
 
-Invariant: as in `codecs`, what is decoded is not shifted. Packets go from the coder to the decoder
-without a file, so no container takes out the delay of the two; here it is known for each, and taken
-out.
+Invariant: as in `codecs`, the result is not shifted. Packets go from the coder to the decoder
+without a file, so no container removes their delay; it is known for each codec and removed here.
 """
 
 from __future__ import annotations
@@ -15,21 +14,20 @@ import numpy as np
 
 from asdf.facts import SAMPLE_RATE
 
-# Two filter banks of 24 taps (ITU-T G.722), less the two samples that each takes and gives at a
-# time.
+# Two filter banks of 24 taps (ITU-T G.722), minus the two samples that each processes at a time.
 _G722_DELAY = 22
 _G722_KBPS = 64
 
-# The frame before the first, which every frame of AAC overlaps with.
+# The frame before the first, with which the first frame of AAC overlaps.
 _AAC_DELAY = 1024
 _AAC_FRAME = 1024
 
-# The coder of AMR looks 5 ms ahead (3GPP TS 26.090), less what its filters take; measured.
+# The coder of AMR looks 5 ms ahead (3GPP TS 26.090), minus the delay of its filters; measured.
 _AMR_DELAY = 39
 _AMR_FRAME = 160
 _AMR_RATE = 8000
 _AMR_CODER = "libopencore_amrnb"
-# FFmpeg's names of a coder and its decoder, where they are not that of the codec.
+# FFmpeg's names of a coder and its decoder, if they differ from that of the codec.
 _NAMES = {"amr-nb": (_AMR_CODER, "amrnb")}
 
 
@@ -39,7 +37,7 @@ def is_available(name: str) -> bool:
         av = import_module("av")
     except ImportError:
         return False
-    # PyAV's error for an unknown codec is one of the two, by version.
+    # PyAV's error for an unknown codec is one of the two, depending on the version.
     try:
         av.codec.Codec(_NAMES.get(name, (name,))[0], "w")
     except (av.FFmpegError, ValueError):
@@ -76,7 +74,7 @@ def code_amr(waveform: np.ndarray, kbps: float) -> np.ndarray:
     missing = -(len(waveform) + _AMR_DELAY) % _AMR_FRAME
     padded = np.pad(waveform, (0, _AMR_DELAY + missing))
     decoded = _code_and_decode("amr-nb", to_16_bits(padded), "s16", kbps, _AMR_RATE)
-    # FFmpeg's decoder overshoots; that of the standard has 16 bits.
+    # FFmpeg's decoder overshoots, unlike the standard's 16-bit decoder.
     limited: np.ndarray = np.clip(decoded[_AMR_DELAY:], -1, 1)
     return limited
 
@@ -108,7 +106,7 @@ def _code_and_decode(
         frame.pts = start
         frame.time_base = coder.time_base
         packets += coder.encode(frame)
-    # None asks for what coder and decoder still hold.
+    # None flushes the coder and the decoder.
     packets += coder.encode(None)
     decoded = []
     for packet in [*packets, None]:

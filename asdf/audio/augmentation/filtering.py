@@ -1,9 +1,8 @@
-"""Filters without delay for whole clips, in the frequency domain.
+"""Zero-delay filters for whole clips, in the frequency domain.
 
-Invariant: a filter's coefficients are symmetric and centred, so the speech stays where it is.
-
-Coefficients are those of an ideal low-pass under a Kaiser window: from `TRANSITION_HZ` / 2 beyond
-the cut-off on, less than 1/5,000 (-74 dB) of a frequency passes; as far before it, all of it does.
+Invariant: a filter's coefficients are symmetric and centred, so the speech is not shifted. They are
+those of an ideal low-pass under a Kaiser window: from `TRANSITION_HZ` / 2 above the cut-off, less
+than 1/5,000 (-74 dB) passes; the same distance below it, everything passes.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from asdf.facts import SAMPLE_RATE
 
 TRANSITION_HZ = 80.0
 
-# J. F. Kaiser (1974): 81 dB of attenuation by beta = 8, over a transition of
+# J. F. Kaiser (1974): 81 dB of attenuation for beta = 8, with a transition of
 # (81 - 8) / (2.285 * 2 * 512) radians per sample, 80 Hz.
 _HALF_WIDTH = 512
 _WINDOW = np.kaiser(2 * _HALF_WIDTH + 1, 8.0)
@@ -25,8 +24,8 @@ def low_pass(cutoff_hz: float, rate: int = SAMPLE_RATE) -> np.ndarray:
     """Return the coefficients (1025,) of a low-pass that halves the amplitude at `cutoff_hz`.
 
     Args:
-        rate: Sampling rate of what is filtered, in Hz. The transition is 80 Hz at 16 kHz, and in
-            proportion at others.
+        rate: Sampling rate of the filtered signal, in Hz. The transition is 80 Hz at 16 kHz, and
+            proportional at other rates.
     """
     n = np.arange(-_HALF_WIDTH, _HALF_WIDTH + 1)
     proportion = cutoff_hz / (rate / 2)
@@ -44,11 +43,11 @@ def band_stop(lowest_hz: float, highest_hz: float, rate: int = SAMPLE_RATE) -> n
 
 def filter_clip(clip: np.ndarray, filters: list[np.ndarray]) -> np.ndarray:
     """Filter `clip` (T,) float32 by all `filters` (1025,) in turn: (T,) float32."""
-    # Each filter reaches so far beyond the clip's end, where there is nothing.
+    # Each filter extends this far beyond the clip's end, where the signal is zero.
     points = find_fast_size(len(clip) + _HALF_WIDTH * len(filters))
     spectrum = rfft(clip, points)
     for coefficients in filters:
-        # What lies before the centre goes to the end, where time is negative.
+        # Coefficients before the centre go to the end, where time is negative.
         centred = np.zeros(points, np.float32)
         centred[: _HALF_WIDTH + 1] = coefficients[_HALF_WIDTH:]
         centred[-_HALF_WIDTH:] = coefficients[:_HALF_WIDTH]

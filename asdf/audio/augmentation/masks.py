@@ -1,8 +1,8 @@
-"""Bands of frequencies and stretches of time taken out of a clip.
+"""Masks of frequency bands and of stretches of time in a clip.
 
-Invariant: what lies outside of the bands, or of the stretches, stays as it is.
+Invariant: everything outside the bands or stretches is unchanged.
 
-After SpecAugment, which masks a spectrogram; here the waveform itself is masked, so it serves every
+This follows SpecAugment, which masks a spectrogram; here the waveform itself is masked, for every
 front end. Daniel S. Park, William Chan, Yu Zhang, Chung-Cheng Chiu, Barret Zoph, Ekin D. Cubuk,
 Quoc V. Le: SpecAugment: a simple data augmentation method for automatic speech recognition.
 Interspeech 2019.
@@ -20,7 +20,7 @@ from asdf.audio.augmentation.filtering import band_stop, filter_clip
 from asdf.audio.augmentation.part import Part, PartSettings
 from asdf.audio.draws import draw_between
 
-# They lead to silence and back.
+# Duration of the fades to silence and back.
 _FADE_S = 0.002
 
 
@@ -39,7 +39,7 @@ class Stretch(NamedTuple):
 
 
 class FrequencyMask(Part):
-    """Bands of frequencies that are stopped, each of a drawn width."""
+    """Removes frequency bands of drawn widths."""
 
     def __init__(self, settings: PartSettings, base: Path) -> None:
         section = settings.augmentation
@@ -56,18 +56,18 @@ class FrequencyMask(Part):
         return filter_clip(clip, filters)
 
     def draw(self, rng: Generator) -> Band:
-        """Draw a band: its width, then where it lies."""
+        """Draw a band: its width, then its position."""
         width = draw_between(0.0, min(self.max_hz, self.rate / 2), rng)
         lowest = draw_between(0.0, self.rate / 2 - width, rng)
         return Band(lowest, lowest + width)
 
     def describe(self) -> str:
-        """Return the part in words, for the log."""
+        """Describe the part for the log."""
         return f"frequency_mask ({self.count} up to {self.max_hz:g} Hz)"
 
 
 class TimeMask(Part):
-    """Stretches that are silenced, each of a drawn length."""
+    """Silences stretches of drawn lengths."""
 
     def __init__(self, settings: PartSettings, base: Path) -> None:
         section = settings.augmentation
@@ -81,7 +81,7 @@ class TimeMask(Part):
         masked: np.ndarray = clip.copy()
         for _ in range(self.count):
             start, length = self.draw(len(clip), rng)
-            # A step to silence would click: gains fall to 0, and rise again at the end.
+            # A step to silence would click, so gains fall to 0 and rise again at the end.
             fade = min(round(_FADE_S * self.rate), length // 2)
             steps = np.arange(1, fade + 1) / (fade + 1)
             falling = 0.5 + 0.5 * np.cos(np.pi * steps)
@@ -92,12 +92,12 @@ class TimeMask(Part):
         return masked
 
     def draw(self, samples: int, rng: Generator) -> Stretch:
-        """Draw a stretch of a clip of `samples`: its length, then where it lies."""
+        """Draw a stretch of a clip of `samples`: its length, then its position."""
         longest = min(samples, round(self.max_s * self.rate))
         length = int(rng.integers(longest, endpoint=True))
         start = int(rng.integers(samples - length, endpoint=True))
         return Stretch(start, length)
 
     def describe(self) -> str:
-        """Return the part in words, for the log."""
+        """Describe the part for the log."""
         return f"time_mask ({self.count} up to {self.max_s:g} s)"

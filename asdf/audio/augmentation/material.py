@@ -1,13 +1,13 @@
-"""The recordings of noise and the room impulse responses below folders of any layout.
+"""Recordings of noise and room impulse responses in folders of any layout.
 
-Invariant: the order follows from the names below a folder alone, so that a draw means the same
-recording on every machine that has a copy of the folder.
+Invariant: the order depends only on the names below a folder, so a draw means the same recording on
+every machine with a copy of the folder.
 
-Any folder of recordings will do. Where a list of Kaldi's form lies among them, as in RIRS_NOISES
-(openslr.org/28, whose real_rirs_isotropic_noises holds both), it says which of them are impulse
-responses (`rir_list`) or noises (`noise_list`), and what only the other list could name is not
-taken. Where there is no list, all are taken, but as impulse responses none with 'noise' in its
-name.
+Any folder of recordings is suitable. If it contains a list in Kaldi's form, as in RIRS_NOISES
+(openslr.org/28, whose real_rirs_isotropic_noises holds both kinds), the list selects impulse
+responses (`rir_list`) or noises (`noise_list`), and recordings that only the other list could name
+are ignored. Without a list, all recordings are used, except as impulse responses those with 'noise'
+in their names.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from asdf.errors import UsageError
 from asdf.facts import AUDIO_SUFFIXES
 from asdf.remote import is_remote
 
-# The names of Kaldi's lists, and what the messages call the recordings.
+# Names of Kaldi's lists, and of the recordings in messages.
 _LISTS = {"noise": "noise_list", "reverberation": "rir_list"}
 _WORDS = {"noise": "recordings of noise", "reverberation": "room impulse responses"}
 
@@ -33,7 +33,7 @@ def find_material(part: str, folders: Iterable[str], base: Path) -> tuple[str, .
         base: Folder that `folders` are relative to.
 
     Raises:
-        UsageError: a folder is missing, cannot be listed, or holds none.
+        UsageError: a folder is missing, cannot be listed, or has no recordings.
     """
     recordings: list[str] = []
     for name in folders:
@@ -65,22 +65,22 @@ def find_material(part: str, folders: Iterable[str], base: Path) -> tuple[str, .
 def _find_recordings(folder: Path, part: str) -> Iterator[Path]:
     """Yield the recordings for `part` of the chain below `folder`, in any order.
 
-    Hidden files, as `._a.wav`, are none.
+    Hidden files, such as `._a.wav`, are skipped.
     """
-    # For each folder that was walked, the names that the nearest list at or above it holds.
+    # For each visited folder, the names in the nearest list in it or above.
     listed: dict[str, frozenset[str] | None] = {}
     for parent, folders, names in os.walk(folder, onerror=_refuse):
         folders[:] = [name for name in folders if not name.startswith(".")]
         chosen = _read_list(Path(parent), names, part)
         if chosen is None:
-            # A list counts for all below it.
+            # A list applies to all folders below it.
             chosen = listed.get(str(Path(parent).parent))
         listed[parent] = chosen
         for name in names:
             is_recording = Path(name).suffix.lower() in AUDIO_SUFFIXES
             if not is_recording or name.startswith("."):
                 continue
-            # Without a list the name has to do.
+            # Without a list, the name decides.
             is_chosen = part == "noise" or "noise" not in name.lower()
             if chosen is not None:
                 is_chosen = name in chosen
@@ -89,7 +89,7 @@ def _find_recordings(folder: Path, part: str) -> Iterator[Path]:
 
 
 def _refuse(error: OSError) -> None:
-    # Without the folder another user, who may read it, would have other draws.
+    # A skipped folder would change the draws for a user without permission to read it.
     raise UsageError(
         f"augmentation cannot list the folder {error.filename}: {error.strerror}. "
         "Check its permissions."
@@ -99,8 +99,8 @@ def _refuse(error: OSError) -> None:
 def _read_list(folder: Path, names: list[str], part: str) -> frozenset[str] | None:
     """Read the file names in the list that lies in `folder`.
 
-    Its lines are `--rir-id 1 --room-id 1 path/name.wav`. None where there is no list; no names
-    where there is only that of the other part.
+    Its lines have the form `--rir-id 1 --room-id 1 path/name.wav`. The result is None without a
+    list, and empty if there is only a list for the other part.
     """
     if _LISTS[part] not in names:
         has_other_list = any(name in names for name in _LISTS.values())

@@ -1,7 +1,7 @@
 """A recording of noise added at a drawn signal-to-noise ratio.
 
-Invariant: the ratio is that of the energies over the whole example. Where either is digital silence
-there is no ratio, and the example stays as it is.
+Invariant: the ratio is that of the energies over the whole example. If either is digital silence,
+there is no ratio, and the example stays unchanged.
 
 Recordings: David Snyder, Guoguo Chen, Daniel Povey: MUSAN: a music, speech, and noise corpus.
 arXiv:1510.08484.
@@ -27,7 +27,7 @@ class Noise(Part):
     """Recordings of noise, and the signal-to-noise ratios at which they are added.
 
     Raises:
-        UsageError: as `find_material`.
+        UsageError: as in `find_material`.
     """
 
     def __init__(self, settings: PartSettings, base: Path) -> None:
@@ -48,7 +48,7 @@ class Noise(Part):
         return mix(clip, noise, snr_db)
 
     def draw(self, samples: int, rng: Generator) -> tuple[np.ndarray, float]:
-        """Draw a part (samples,) of a recording, repeated where it is shorter, and a ratio in dB.
+        """Draw a part (samples,) of a recording, repeated if it is shorter, and a ratio in dB.
 
         Order of the draws: the recording, the ratio, the part.
 
@@ -60,7 +60,7 @@ class Noise(Part):
         return _read_random_part(path, samples, rng, self.audio), snr_db
 
     def describe(self) -> str:
-        """Return the part in words, for the log."""
+        """Describe the part for the log."""
         return f"noise ({len(self.recordings)} recordings)"
 
 

@@ -1,7 +1,7 @@
-"""What a part of the augmentation chain is: ours, or a class of the user's own file.
+"""The base class of parts of the augmentation chain, ours or the user's own.
 
-Invariant: a part is made once, from the settings, and goes to the loader's processes as it is; what
-it does to a clip follows from the clip and from the generator that it gets with it.
+Invariant: a part is created once, from the settings, and sent to the loader's processes; its result
+depends only on the clip and the generator that it gets.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Section = TypeVar("Section")
 
 
 class PartSettings(Protocol):
-    """What the chain and its parts see of the settings: all sections fulfil it."""
+    """The settings that the chain and its parts need; all sections satisfy it."""
 
     @property
     def audio(self) -> Audio: ...
@@ -34,20 +34,20 @@ class PartSettings(Protocol):
 class Part(ABC):
     """Base of the classes that `augmentation.chain` names: something done to training clips.
 
-    Random numbers come from `rng` alone, and nothing is noted from clip to clip: only then is a
-    clip the same in whichever process it is made, and after a resume. Attributes are what pickle
-    can copy to a worker process: numbers, texts, arrays, but no open file.
+    Random numbers must come from `rng` only, and no state may be kept between clips, so that a clip
+    is the same in every process and after a resume. Attributes must be picklable for worker
+    processes: numbers, texts, arrays, but no open files.
 
     Attributes:
-        own_settings: Section of settings that the class declares; None for none.
-        probability: Proportion of the clips that it is done to; where the section of the class
-            has a setting `probability`, its value.
-        shortens: True if the part gets the speech before it is repeated up to the length of a clip,
+        own_settings: Section of settings that the class declares; None if it declares none.
+        probability: Proportion of clips to which it is applied; taken from a setting `probability`
+            in the class's section, if it has one.
+        shortens: Whether the part gets the speech before it is repeated to the length of a clip,
             and may return fewer samples. Such parts come first, in the order of the chain.
 
     Args:
-        settings: Plain copy of the run's settings; a class of the user's own gets all sections.
-        base: Folder that those in the settings are relative to.
+        settings: Settings of the run, as a plain copy; a user's class gets all sections.
+        base: Folder that folders in the settings are relative to.
 
     Examples:
         >>> from pathlib import Path
@@ -74,7 +74,7 @@ class Part(ABC):
         self.read_probability(settings)
 
     def read_probability(self, settings: PartSettings) -> None:
-        """Take the probability from the section that the class declares, if it has one there."""
+        """Set the probability from the section that the class declares, if it is there."""
         if self.own_settings is not None:
             section = settings.section_of(self.own_settings)
             self.probability = getattr(section, "probability", self.probability)
@@ -83,9 +83,9 @@ class Part(ABC):
     def apply(self, clip: np.ndarray, rng: Generator) -> np.ndarray:
         """Return `clip` (T,) float32 at `settings.audio.sample_rate` after this part: (T,) float32.
 
-        Fewer samples, but at least one, where the part `shortens`.
+        It may return fewer samples, but at least one, if the part `shortens`.
         """
 
     def describe(self) -> str:
-        """Return the part in words, for the log."""
+        """Describe the part for the log."""
         return type(self).__name__

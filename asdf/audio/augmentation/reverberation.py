@@ -1,8 +1,7 @@
 """Speech as it sounds in a room: convolved with the room's impulse response.
 
-Invariant: the direct sound, the response's highest peak, arrives when the speech did, and the
-energy of the example stays what it was; so neither the position of the speech nor its level shows
-that a room was added.
+Invariant: the direct sound, the response's highest peak, arrives at the time of the speech, and the
+energy of the example is unchanged, so neither position nor level reveals that a room was added.
 
 Responses: Tom Ko, Vijayaditya Peddinti, Daniel Povey, Michael L. Seltzer, Sanjeev Khudanpur: A
 study on data augmentation of reverberant speech for robust speech recognition. ICASSP 2017.
@@ -28,10 +27,10 @@ from asdf.facts import SAMPLE_RATE
 
 
 class Reverberation(Part):
-    """Impulse responses of rooms.
+    """Convolution with impulse responses of rooms.
 
     Raises:
-        UsageError: as `find_material`.
+        UsageError: as in `find_material`.
     """
 
     def __init__(self, settings: PartSettings, base: Path) -> None:
@@ -52,23 +51,23 @@ class Reverberation(Part):
         """Draw an impulse response: (N,) float32.
 
         Raises:
-            AsdfError: it cannot be read, or is silent.
+            AsdfError: the response cannot be read, or is silent.
         """
         return read_response(draw_item(self.responses, rng), self.rate)
 
     def describe(self) -> str:
-        """Return the part in words, for the log."""
+        """Describe the part for the log."""
         return f"reverberation ({len(self.responses)} impulse responses)"
 
 
 def read_response(path: str, to: int = SAMPLE_RATE) -> np.ndarray:
     """Read an impulse response at `to` Hz: (T,) float32.
 
-    Of several channels the first: the mean over the microphones of an array would be a comb filter,
-    not a room.
+    The first of several channels is used, since the mean over the microphones of an array would be
+    a comb filter rather than a room.
 
     Raises:
-        AsdfError: it cannot be read, or is silent.
+        AsdfError: the response cannot be read, or is silent.
     """
     try:
         samples, rate = _read_first_channel(path)
@@ -81,7 +80,7 @@ def read_response(path: str, to: int = SAMPLE_RATE) -> np.ndarray:
 
 def _read_first_channel(path: str) -> tuple[np.ndarray, int]:
     """Return the samples (T,) float32 of the first channel, and their rate in Hz."""
-    # For its messages on files that are missing or cut off.
+    # For its messages on files that are missing or truncated.
     audio_length(path)
     try:
         channels, rate = soundfile.read(path, dtype="float32", always_2d=True)

@@ -1,7 +1,7 @@
-"""The silences at the ends of the speech, shortened to drawn lengths.
+"""Silences at the ends of the speech, shortened to drawn lengths.
 
-In several corpora the silence around spoofed speech is shorter than that around bona fide speech,
-and a network may learn that instead. Nicolas M. Müller, Franziska Dieckmann, Pavel Czempin, Roman
+In several corpora, the silence around spoofed speech is shorter than that around bona fide speech,
+and a network may learn this instead. Nicolas M. Müller, Franziska Dieckmann, Pavel Czempin, Roman
 Canals, Konstantin Böttinger, Jennifer Williams: Speech is silver, silence is golden: what do
 ASVspoof-trained models really learn? ASVspoof workshop 2021.
 
@@ -19,15 +19,15 @@ from asdf.audio.augmentation.part import Part, PartSettings
 from asdf.audio.speech import speech_mask
 from asdf.settings.sections import SpeechActivity
 
-# Less speech than this is likely a click, which repeated would be a buzz.
+# Shorter speech is probably a click, whose repetition would be a buzz.
 _MIN_SPEECH_S = 0.1
 
 
 class TrimmedSilence(Part):
-    """Silences at the start and at the end of which only a drawn length is left.
+    """Shortens the silences at the start and the end to drawn lengths.
 
-    The speech that remains is repeated up to the length of a clip, as any short utterance is. A
-    crop from inside an utterance has mostly no silence at its ends, and stays as it is.
+    The remaining speech is repeated to the length of a clip, like any short utterance. A crop from
+    inside an utterance usually has no silence at its ends and is unchanged.
     """
 
     shortens = True
@@ -42,7 +42,7 @@ class TrimmedSilence(Part):
     def apply(self, clip: np.ndarray, rng: Generator) -> np.ndarray:
         """Return `clip` (T,) float32 with shorter silences: (up to T,) float32.
 
-        Order of the draws: the silence at the start, that at the end.
+        Order of the draws: the silence at the start, then that at the end.
         """
         speech = np.flatnonzero(speech_mask(clip, self.detection, self.rate))
         if len(speech) < _MIN_SPEECH_S * self.rate:
@@ -59,5 +59,5 @@ class TrimmedSilence(Part):
         return int(rng.integers(longest, endpoint=True))
 
     def describe(self) -> str:
-        """Return the part in words, for the log."""
+        """Describe the part for the log."""
         return f"silence (up to {self.max_s:g} s)"

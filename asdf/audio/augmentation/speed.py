@@ -1,7 +1,7 @@
 """Speech played faster or slower: tempo and pitch change together, as on a tape.
 
-Invariant: a speed of p percent is a resampling from p to 100, in whole numbers, so how much of a
-recording an example of any length takes is known before anything is read.
+Invariant: a speed of p percent is a resampling from p to 100, in integers, so the part of a
+recording needed for an example of any length is known before anything is read.
 
 Tom Ko, Vijayaditya Peddinti, Daniel Povey, Sanjeev Khudanpur: Audio augmentation for speech
 recognition. Interspeech 2015.
@@ -24,9 +24,9 @@ UNCHANGED = 100
 
 
 class Speed(Part):
-    """Speeds between `lowest` and `highest`, 1 being unchanged, for some of the examples.
+    """Speeds between `lowest` and `highest`, 1 being unchanged, for a proportion of the examples.
 
-    The chain draws the speed before the clip is cut, and reads as much as it takes.
+    The chain draws the speed before the clip is cut, and reads the required samples.
     """
 
     def __init__(self, settings: PartSettings, base: Path) -> None:
@@ -41,7 +41,7 @@ class Speed(Part):
         return repeat_to(played, len(clip))[: len(clip)]
 
     def draw(self, rng: Generator) -> int:
-        """Draw a speed in percent; 100 for the examples that stay as they are."""
+        """Draw a speed in percent; 100 for unchanged examples."""
         if rng.random() >= self.probability:
             return UNCHANGED
         return self._draw_percent(rng)
@@ -50,17 +50,17 @@ class Speed(Part):
         return round(100 * draw_between(self.lowest, self.highest, rng))
 
     def describe(self) -> str:
-        """Return the part in words, for the log."""
+        """Describe the part for the log."""
         return "speed"
 
 
 def source_samples(samples: int, percent: int) -> int:
-    """Return the fewest samples that make `samples` or more at this speed."""
+    """Return the minimum number of samples that give at least `samples` at this speed."""
     return (samples - 1) * percent // UNCHANGED + 1
 
 
 def at_speed(waveform: np.ndarray, percent: int) -> np.ndarray:
     """Play `waveform` (T,) float32 at `percent` of its speed: (ceil(100 T / percent),) float32."""
-    # As if it had been recorded at that much of our rate.
+    # As if it had been recorded at this percentage of our rate.
     rate = SAMPLE_RATE * percent // UNCHANGED
     return resample(waveform, rate)

@@ -1,7 +1,7 @@
-"""Parts of the chain that are the user's own: made and done with a look at what they return.
+"""The user's own parts of the chain: created, and applied with checks of their results.
 
-Invariant: a mistake in such a part ends the run with one message that names the part and, where it
-has to do with a clip, the recording.
+Invariant: a mistake in such a part ends the run with one message that names the part and, if a clip
+is involved, the recording.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def is_user_part(kind: type[Part]) -> bool:
 
 
 def build_user_part(kind: type[Part], settings: PartSettings, base: Path) -> Part:
-    """Return a part of the user's own, which can be sent to a worker process.
+    """Return a user's part that can be sent to a worker process.
 
     Raises:
         AsdfError: its constructor fails.
@@ -36,7 +36,7 @@ def build_user_part(kind: type[Part], settings: PartSettings, base: Path) -> Par
     name = _name(kind)
     with UserErrors(f"{SETTING}: {name}(settings, base) failed", _ADVICE):
         part = kind(settings, base)
-        # A constructor of the user's own may leave out that of `Part`.
+        # A user's constructor may not call that of `Part`.
         if "probability" not in vars(part):
             part.read_probability(settings)
     # `True` would count as the number 1.
@@ -51,13 +51,13 @@ def build_user_part(kind: type[Part], settings: PartSettings, base: Path) -> Par
 
 
 def apply_checked(part: Part, clip: np.ndarray, rng: Generator, recording: object) -> np.ndarray:
-    """Return what the part makes of `clip` (T,) float32.
+    """Return the result of the part for `clip` (T,) float32.
 
     Args:
         recording: Name of the recording, for messages.
 
     Raises:
-        AsdfError: the part fails, or returns what is not a clip.
+        AsdfError: the part fails, or returns something that is not a clip.
     """
     where = f"{SETTING}: {_name(type(part))}.apply, for the recording {recording},"
     samples = len(clip)
@@ -67,27 +67,27 @@ def apply_checked(part: Part, clip: np.ndarray, rng: Generator, recording: objec
     if problem:
         raise AsdfError(f"{where} returned {problem}")
     assert isinstance(result, np.ndarray)
-    # torch takes no array that runs backwards, as `clip[::-1]` does.
+    # torch accepts no array with negative strides, such as `clip[::-1]`.
     return np.ascontiguousarray(result)
 
 
 def try_part(part: Part, rate: int) -> None:
-    """Do a part of the user's own to a second of noise, and look at what it returns.
+    """Apply a user's part to a second of noise, and check the result.
 
-    To a copy: what a part makes when it is first needed is not to be sent to worker processes.
+    A copy is used, so that state created on first use is not sent to worker processes.
 
     Args:
         rate: Sampling rate of the clips, in Hz.
 
     Raises:
-        AsdfError: as `apply_checked`.
+        AsdfError: as in `apply_checked`.
     """
     copied: Part = pickle.loads(pickle.dumps(part))
     apply_checked(copied, second_of_noise(rate), np.random.default_rng(0), TRIAL)
 
 
 def _find_problem(result: object, samples: int, shortens: bool) -> str:
-    """Return what is wrong with the result of a part, and what to do; '' for nothing."""
+    """Return what is wrong with the result of a part, with a fix; '' if it is correct."""
     if not isinstance(result, np.ndarray):
         return f"no numpy array but {type(result).__name__}: {result!r:.60}. Return the clip."
     length = len(result) if result.ndim == 1 else 0

@@ -1,4 +1,4 @@
-"""Vocoders: bona fide speech is copied through one, and the copy is trained on as spoof.
+"""Vocoders that copy bona fide speech, with the copies used as spoofs in training.
 
 Xin Wang and Junichi Yamagishi: Spoofed training data for speech spoofing countermeasure can be
 efficiently created using neural vocoders. ICASSP 2023. Ours are not neural.

@@ -1,6 +1,6 @@
-"""Spectrograms, and what a vocoder knows of a voice: its envelope and F0, frame by frame.
+"""Spectrograms, and the analysis of a voice into envelope and F0, frame by frame.
 
-Invariant: an analysis draws nothing, so it is the same for all vocoders.
+Invariant: an analysis is deterministic and the same for all vocoders.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ BINS = FFT // 2 + 1
 _FIRST_LAG = 45
 _LAST_LAG = 220
 _LAGS = 240
-# Divisors that may be 0 are this much larger.
+# Added to divisors that may be 0.
 TINY = 1e-12
 
 
 @dataclass(frozen=True)
 class Analysis:
-    """What a vocoder knows of a voice, frame by frame.
+    """The analysis of a voice, frame by frame.
 
     Attributes:
-        power: (frames, 513), power spectra of unit-variance scale.
-        f0_hz: (frames,), smoothed; interpolated where there is no voice.
-        voiced: (frames,), 0 or 1.
+        power: Power spectra of unit-variance scale, (frames, 513).
+        f0_hz: Smoothed F0, (frames,), interpolated in unvoiced frames.
+        voiced: Voicing, (frames,), 0 or 1.
     """
 
     power: Array
@@ -50,7 +50,7 @@ def analyse(voice: Array) -> Analysis:
     power = np.abs(spectra) ** 2 / energy_of_window
     correlation = irfft(power)[:, :_LAGS]
     energy = correlation[:, :1]
-    # The window makes the correlation fall at longer lags, which would favour a high F0.
+    # The window lowers the correlation at longer lags, which would favour a high F0.
     spectrum_of_window = rfft(_hann(), FFT)
     of_window = irfft(np.abs(spectrum_of_window) ** 2)[:_LAGS]
     normal_of_window = of_window / of_window[0]
@@ -65,12 +65,12 @@ def analyse(voice: Array) -> Analysis:
 def _find_pitch_lags(normal: Array) -> tuple[Array, Array]:
     """Return the lag of the highest peak, and its height, (frames,) each.
 
-    The lag is in samples, to a fraction.
+    The lag is in fractional samples.
 
     Args:
-        normal: (frames, lags), normalised autocorrelations.
+        normal: Normalised autocorrelations, (frames, lags).
     """
-    # A slight preference for short lags keeps the tracker from halving F0.
+    # A slight preference for short lags prevents octave errors of F0.
     preference = 0.0006 * np.arange(_LAST_LAG - _FIRST_LAG)
     preferred = normal[:, _FIRST_LAG:_LAST_LAG] - preference
     lag = _FIRST_LAG + np.argmax(preferred, axis=1)
@@ -78,14 +78,14 @@ def _find_pitch_lags(normal: Array) -> tuple[Array, Array]:
     left = normal[row, lag - 1]
     top = normal[row, lag]
     right = normal[row, lag + 1]
-    # The vertex of the parabola through the three.
+    # The vertex of the parabola through the three points.
     curvature = left - 2 * top + right - 1e-9
     offset = 0.5 * (left - right) / curvature
     return lag + offset.clip(-0.5, 0.5), top
 
 
 def _smooth_f0(f0_hz: Array, voiced: NDArray[np.bool_]) -> Array:
-    """Return F0 in Hz, interpolated over frames without voice, by a median and an average."""
+    """Return F0 in Hz, interpolated over unvoiced frames, smoothed by median and average."""
     log_f0 = np.log(f0_hz)
     frames = len(f0_hz)
     known = np.flatnonzero(voiced)
@@ -99,10 +99,10 @@ def _smooth_f0(f0_hz: Array, voiced: NDArray[np.bool_]) -> Array:
 
 
 def predict_linearly(correlation: Array) -> tuple[Array, Array]:
-    """Solve for linear predictors by the recursion of Levinson and Durbin.
+    """Solve for linear predictors by the Levinson-Durbin recursion.
 
     Args:
-        correlation: (frames, order + 1), autocorrelations.
+        correlation: Autocorrelations, (frames, order + 1).
 
     Returns:
         Prediction error (frames,) and predictor (frames, order + 1).
@@ -132,7 +132,7 @@ def invert(spectrum: NDArray[np.complex128], samples: int) -> Array:
     """Return the waveform of a spectrogram of `cut_for_vocoder`, (samples,)."""
     frames = irfft(spectrum) * _hann()
     wave = overlap_add(frames, HOP)
-    # The squares of windows that overlap four times add up to 1.5.
+    # The squares of windows that overlap four times sum to 1.5.
     return wave[3 * HOP :][:samples] / 1.5
 
 

@@ -1,7 +1,7 @@
-"""Windowed frames and what is done by them: cutting, adding up again, averaging.
+"""Windowed frames and operations on them: cutting, overlap-add, averaging.
 
-Invariant: nothing runs sample by sample in Python; a filter that changes over time is applied in
-windowed frames that add up to the signal, by FFT.
+Invariant: no Python loop runs over samples; a filter that changes over time is applied by FFT in
+windowed frames that sum to the signal.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 HOP = 128
-"""Samples between frames."""
+"""Number of samples between frames."""
 
 
 def smooth(track: Array, width: int) -> Array:
     """Average `track` (time, ...) along time by a Hann window of about `width` points.
 
-    Its first and last values are repeated beyond its ends.
+    The first and last values are repeated beyond the ends.
     """
-    # Without its ends, which are 0.
+    # Without the ends of the window, which are 0.
     window = np.hanning(width + 2)[1:-1]
     weights = window / window.sum()
     before = width // 2
@@ -36,7 +36,7 @@ def smooth(track: Array, width: int) -> Array:
 
 
 def squared_sine(points: int) -> Array:
-    """Return a window (points,); copies of it that overlap by half add up to 1."""
+    """Return a window (points,) whose half-overlapping copies sum to 1."""
     half_steps = np.arange(points) + 0.5
     return np.sin(np.pi * half_steps / points) ** 2
 
@@ -44,7 +44,7 @@ def squared_sine(points: int) -> Array:
 def cut(signal: Array, frames: int) -> Array:
     """Cut `signal` into Hann-windowed frames of 2 HOP samples, (frames, 2 HOP).
 
-    They overlap by half, so that their windows add up to 1.
+    They overlap by half, so that their windows sum to 1.
     """
     length = 2 * HOP
     padded = np.zeros((frames + 1) * HOP)
@@ -54,7 +54,7 @@ def cut(signal: Array, frames: int) -> Array:
 
 
 def slide(signal: Array, length: int) -> Array:
-    """Return all parts of `length` of a signal (samples,), each a sample later than the last."""
+    """Return all windows of `length` of a signal (samples,), each one sample later."""
     return np.lib.stride_tricks.sliding_window_view(signal, length)
 
 
@@ -71,5 +71,5 @@ def overlap_add(frames: Array, hop: int) -> Array:
 
 
 def round_up(number: int, multiple: int) -> int:
-    """Return the smallest multiple of `multiple` that is not below `number`."""
+    """Return the smallest multiple of `multiple` that is at least `number`."""
     return -(-number // multiple) * multiple

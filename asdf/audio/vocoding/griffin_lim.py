@@ -1,6 +1,6 @@
-"""A spectrogram turned back into a waveform: its phases are estimated, those of the voice lost.
+"""A spectrogram inverted with estimated phases, which loses the phases of the voice.
 
-Invariant: nothing of the voice but the magnitudes of its spectrogram reaches the copy.
+Invariant: only the magnitudes of the voice's spectrogram reach the copy.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class GriffinLim(Vocoder):
 
 
 def griffin_lim(voice: Array, rng: Generator, bands: int, rounds: int) -> Array:
-    """A mel spectrogram turned back into a waveform by rounds of phase estimation.
+    """Invert a mel spectrogram by rounds of phase estimation.
 
     Griffin & Lim, 1984.
     """
@@ -50,13 +50,13 @@ def magnitudes(voice: Array) -> Array:
 
 
 def estimate_phases(magnitude: Array, samples: int, rng: Generator, rounds: int) -> Array:
-    """Return a waveform (samples,) with about these magnitudes; its phases are random at first."""
+    """Return a waveform (samples,) with approximately these magnitudes, from random phases."""
     frames = len(magnitude)
     phase = 2j * np.pi * rng.random(magnitude.shape)
     spectrum = magnitude * np.exp(phase)
     wave = invert(spectrum, samples)
     for _ in range(rounds - 1):
-        # The phases of the waveform, with the magnitudes that are known.
+        # The phases of the waveform, combined with the known magnitudes.
         spectrum = rfft(cut_for_vocoder(wave, frames))
         spectrum *= magnitude / (np.abs(spectrum) + TINY)
         wave = invert(spectrum, samples)

@@ -1,6 +1,6 @@
-"""Linear prediction: an all-pole envelope, excited by pulses or by noise.
+"""Linear prediction: an all-pole envelope, excited by pulses or noise.
 
-Invariant: a frame is voiced or not, never both, so breath in a voice is lost.
+Invariant: a frame is either voiced or unvoiced, so breath in a voice is lost.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class LinearPrediction(Vocoder):
 
 
 def predict_and_excite(voice: Array, rng: Generator, order: int) -> Array:
-    """Linear prediction with a regular pulse train or noise (Atal & Hanauer, 1971)."""
+    """Copy a voice by linear prediction with regular pulses or noise (Atal & Hanauer, 1971)."""
     analysis = analyse(voice)
     correlation = irfft(analysis.power)[:, : order + 1]
-    # A little white noise, which keeps the predictor stable.
+    # A little white noise keeps the predictor stable.
     correlation[:, 0] *= 1.0001
     error, predictor = predict_linearly(correlation)
     gain = np.sqrt(error)[:, None]

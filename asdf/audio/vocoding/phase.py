@@ -1,10 +1,10 @@
-"""The magnitudes of a voice with other phases: minimum or random ones.
+"""The magnitudes of a voice with minimum or random phases.
 
-Invariant: magnitudes come from the voice itself, frame by frame, and are neither smoothed nor
-modelled; only the phases are not the voice's.
+Invariant: magnitudes come from the voice itself, frame by frame, neither smoothed nor modelled;
+only the phases differ.
 
-A minimum phase as that of most vocoders: Sanchez, Saratxaga, Hernaez, Navas, Erro & Raitio: Toward
-a universal synthetic speech spoofing detection using phase information. IEEE Transactions on
+Most vocoders have minimum phase: Sanchez, Saratxaga, Hernaez, Navas, Erro & Raitio: Toward a
+universal synthetic speech spoofing detection using phase information. IEEE Transactions on
 Information Forensics and Security, 2015.
 """
 
@@ -23,14 +23,14 @@ from asdf.audio.vocoding.synthesis import match_spectrum, per_sample
 from asdf.audio.vocoding.vocoder import Vocoder, VocoderSettings, normalize
 from asdf.facts import SAMPLE_RATE
 
-# Half of the longest window around a pulse: more samples than the longest period of `analyse`.
+# Half of the longest window around a pulse, longer than the longest period of `analyse`.
 _REACH = 256
-# Below the highest magnitude of a frame; deeper zeros would ring far beyond the frame.
+# Minimum relative to a frame's highest magnitude; deeper zeros would ring beyond the frame.
 _FLOOR = 1e-3
 
 
 class PhaseReplacement(Vocoder):
-    """Other phases, of the kind `vocoding.phase`."""
+    """Replaces the phases by those of the kind `vocoding.phase`."""
 
     def __init__(self, settings: VocoderSettings) -> None:
         super().__init__(settings)
@@ -54,11 +54,11 @@ def random_phases(voice: Array, rng: Generator) -> Array:
 def minimum_phases(voice: Array, rng: Generator) -> Array:
     """Replace the phases of each period by those of a minimum phase: (samples,).
 
-    Where there is no voice, periods of the interpolated F0 are excited by noise instead of a pulse.
+    In unvoiced parts, periods of the interpolated F0 are excited by noise instead of a pulse.
     """
     analysis = analyse(voice)
     padded = np.pad(voice, _REACH)
-    # Pulses go on beyond the ends, so that windows add up to 1 there too.
+    # Pulses continue beyond the ends, so that windows sum to 1 there too.
     position = np.arange(-_REACH, len(voice) + _REACH).clip(0, len(voice) - 1)
     f0_hz = per_sample(analysis.f0_hz, len(voice))[position]
     voiced = per_sample(analysis.voiced, len(voice))[position]
@@ -75,22 +75,22 @@ def minimum_phases(voice: Array, rng: Generator) -> Array:
     magnitude = np.abs(rfft(frames, FFT))
     floor = _FLOOR * magnitude.max(axis=1, keepdims=True) + TINY
     cepstrum = irfft(np.log(magnitude + floor))
-    # A cepstrum without negative times is that of a minimum phase.
+    # Minimum phase is a cepstrum without negative times.
     cepstrum[:, 1 : FFT // 2] *= 2
     cepstrum[:, FFT // 2 + 1 :] = 0
     spectra: np.ndarray = np.exp(rfft(cepstrum))
-    # Noise in windows (pulses, 2 reach), which in sum is as loud as pulses are.
+    # Noise in windows (pulses, 2 reach), which overall is as loud as pulses.
     noise = rng.standard_normal(windows.shape) * windows
-    # The squares of windows that overlap by half add up to 3/4.
+    # The squares of windows that overlap by half sum to 3/4.
     energy = 0.75 * np.sum(windows**2, axis=1, keepdims=True)
     sources: Array = noise / np.sqrt(energy)
     is_voiced = voiced[pulses] > 0.5
     sources[is_voiced] = 0
-    # A pulse in the middle, where the window was the highest.
+    # A pulse in the middle, at the window's maximum.
     sources[is_voiced, _REACH] = 1
     responses = irfft(spectra * rfft(sources, FFT))
-    # A source starts its reach before the pulse, which the padding has made room for.
-    # The responses (count, points) are added up, each from its start on: (samples,).
+    # A source starts its reach before the pulse, for which there is padding. The responses (count,
+    # points) are added from their starts on: (samples,).
     total = np.zeros(len(padded) + _REACH + responses.shape[1])
     for start, response in zip(pulses, responses, strict=True):
         total[start : start + len(response)] += response

@@ -1,6 +1,6 @@
-"""A smooth envelope and F0, excited by pulses that fade into noise at higher frequencies.
+"""A smooth envelope and F0, excited by pulses with more noise at higher frequencies.
 
-Invariant: the filter has a minimum phase, whatever phases the voice had.
+Invariant: the filter has minimum phase, whatever the phases of the voice.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class SourceFilter(Vocoder):
 
 
 def excite_envelope(voice: Array, rng: Generator, coefficients: int) -> Array:
-    """Minimum-phase cepstral envelope with pulses that fade into noise at higher frequencies.
+    """Copy a voice with a minimum-phase cepstral envelope, excited by pulses and noise.
 
-    After Morise et al., WORLD, 2016.
+    The method follows Morise et al., WORLD, 2016; pulses fade into noise at higher frequencies.
     """
     analysis = analyse(voice)
     floor = 1e-9 * analysis.power.mean()
@@ -38,10 +38,10 @@ def excite_envelope(voice: Array, rng: Generator, coefficients: int) -> Array:
     cepstrum = irfft(log_magnitude)[:, :coefficients]
     angle = np.pi * np.arange(coefficients) / coefficients
     cepstrum *= 0.5 + 0.5 * np.cos(angle)
-    # A cepstrum without negative times is that of a minimum phase.
+    # Minimum phase is a cepstrum without negative times.
     cepstrum[:, 1:] *= 2
     response = np.exp(rfft(cepstrum, FFT))
-    # How much of each frequency is voice.
+    # The voiced proportion at each frequency.
     fading = np.linspace(0.97, 0.3, BINS)
     strength = analysis.voiced[:, None] * fading
     dispersion = rng.uniform(0.01, 0.08)

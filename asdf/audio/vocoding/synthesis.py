@@ -1,7 +1,7 @@
-"""How vocoders rebuild a voice: sources, filters, and the spectrum put back at the end.
+"""Synthesis in vocoders: sources, filters, and matching the spectrum at the end.
 
-Invariant: a copy differs from its voice in structure only. What would betray it to a level meter is
-put back by `match_spectrum`: the long-term spectrum and the level.
+Invariant: a copy differs from its voice only in structure. Long-term spectrum and level, which
+would reveal it to a level meter, are restored by `match_spectrum`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from asdf.audio.vocoding.frames import HOP, Array, cut, overlap_add, round_up
 from asdf.facts import SAMPLE_RATE
 
 _WAVE_POINTS = 2048
-# The bands in which a copy gets the spectrum of its voice, and the frequencies they are made of.
+# Number of bands in which a copy gets the spectrum of its voice, and their frequencies.
 _MATCHED_BANDS = 24
 _MATCHED_BINS = 1024
 
@@ -34,8 +34,8 @@ class Excitation:
 def regular_wave(f0_hz: Array, samples: int, dispersion: float) -> Array:
     """Return a perfectly regular wave of unit variance, (samples,), of equal harmonics.
 
-    The phase of each harmonic is `dispersion` cycles after that of the last. Dispersed pulses sound
-    less buzzy (LPC-10); they have lost the sharp closures of a glottis.
+    The phase of each harmonic is `dispersion` cycles after that of the previous one. Dispersed
+    pulses sound less buzzy (LPC-10), without the sharp closures of a glottis.
     """
     below_nyquist = SAMPLE_RATE / 2 // np.median(f0_hz)
     harmonics = np.arange(1.0, below_nyquist + 1)
@@ -64,7 +64,7 @@ def draw_noise(voice: Array, rng: Generator) -> Array:
 
 
 def excite(voice: Array, *parts: Excitation) -> Array:
-    """Filter sources by responses and add them up, with the spectrum and level of `voice`."""
+    """Filter sources by responses and sum them, with the spectrum and level of `voice`."""
     frames = len(voice) // HOP + 2
     total = np.zeros((frames, BINS), dtype=complex)
     for part in parts:

@@ -1,9 +1,8 @@
-"""What a vocoder is, the vocoders that the settings name, and what is done to each of their copies.
+"""The base class of vocoders, the vocoders in the settings, and the processing of copies.
 
-Invariant: a copy is a function of the samples and of the generator's draws. It has the length and
-the level of its speech, and 16 bits per sample as recordings have: none of them says that it is a
-copy. Silence stays as it is. A vocoder is plain values, so that it can be sent to the loader's
-processes.
+Invariant: a copy depends only on the samples and the generator's draws. It has the length and level
+of its speech, and 16-bit samples like recordings, so none of these reveals it. Silence is
+unchanged. A vocoder consists of plain values, so that it can be sent to the loader's processes.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from asdf.settings.sections import Vocoding
 
 
 class VocoderSettings(Protocol):
-    """What our vocoders see of the settings; a user's own gets all sections."""
+    """The settings that our vocoders need; a user's own gets all sections."""
 
     @property
     def vocoding(self) -> Vocoding: ...
@@ -37,7 +36,7 @@ class Vocoder(ABC):
     """A copy through analysis and synthesis; a user's own is derived from this class.
 
     Args:
-        settings: All sections, those of the user's own among them.
+        settings: Sections of all settings, including the user's own.
 
     Examples:
         >>> import numpy as np
@@ -59,7 +58,7 @@ class Vocoder(ABC):
     def vocode(self, samples: np.ndarray, rng: Generator) -> np.ndarray:
         """Return a copy of speech (T,) float32 at 16 kHz, T >= 1, which is not silent: (T,).
 
-        Its level does not matter: it is set to that of the speech. All draws are of `rng`.
+        Its level does not matter, since it is set to that of the speech. All draws come from `rng`.
         """
 
 
@@ -76,11 +75,11 @@ _STEPS = 2**15
 
 @dataclass(frozen=True)
 class Vocoders:
-    """Vocoders by their names in the settings: plain values, for worker processes.
+    """Vocoders by their names in the settings, as plain values for worker processes.
 
     Attributes:
-        folder: Folder in which modules with vocoders of the user's own are looked for first, by
-            worker processes too.
+        folder: Folder that is searched first for modules with the user's own vocoders, also by
+            worker processes.
     """
 
     by_name: Mapping[str, Vocoder] = field(default_factory=dict)
@@ -102,7 +101,7 @@ class Vocoders:
             recording: Name of the recording, for messages.
 
         Raises:
-            AsdfError: the vocoder fails, or returns something else than such samples.
+            AsdfError: the vocoder fails, or returns something other than such samples.
         """
         power = _measure_power(speech)
         if power == 0:
@@ -115,20 +114,20 @@ class Vocoders:
         power_of_copy = _measure_power(exact)
         if power_of_copy > 0:
             exact = exact * np.sqrt(power / power_of_copy)
-        # Rounded to 16 bits, as recordings are.
+        # Rounded to 16 bits, like recordings.
         steps = np.rint(exact * _STEPS).clip(-_STEPS, _STEPS - 1)
         rounded: np.ndarray = steps / _STEPS
         return rounded.astype(np.float32)
 
 
 def open_vocoders(settings: VocoderSettings, folder: Path | None) -> Vocoders:
-    """Build the vocoders of the settings.
+    """Build the vocoders in the settings.
 
     Args:
-        folder: Folder of the recipe, where a user's own are looked for first.
+        folder: Folder of the recipe, which is searched first for the user's own.
 
     Raises:
-        UsageError: one of them does not exist, is not a `Vocoder`, or pickle cannot copy it.
+        UsageError: one of them does not exist, is not a `Vocoder`, or cannot be pickled.
         AsdfError: a user's own fails.
     """
     by_name: dict[str, Vocoder] = {}
@@ -142,10 +141,10 @@ def open_vocoders(settings: VocoderSettings, folder: Path | None) -> Vocoders:
 
 
 def try_vocoders(settings: VocoderSettings, folder: Path | None) -> None:
-    """Copy a second of noise through each vocoder of the user's own, and look at the copy.
+    """Copy a second of noise through each of the user's own vocoders, and check the copy.
 
     Raises:
-        UsageError, AsdfError: as `open_vocoders` and `Vocoders.copy`.
+        UsageError, AsdfError: as in `open_vocoders` and `Vocoders.copy`.
     """
     vocoders = open_vocoders(settings, folder)
     for name, vocoder in vocoders.by_name.items():
@@ -154,7 +153,7 @@ def try_vocoders(settings: VocoderSettings, folder: Path | None) -> None:
 
 
 def _check_copy(copy: object, samples: int, where: str) -> None:
-    """Refuse what no training example can be made of, before it spoils a network."""
+    """Refuse a copy that is not a valid training example, before it affects a network."""
     if not isinstance(copy, np.ndarray):
         problem = f"returned {type(copy).__name__}, not an array of numpy"
     elif copy.shape != (samples,):
@@ -169,7 +168,7 @@ def _check_copy(copy: object, samples: int, where: str) -> None:
 
 
 def _measure_power(samples: np.ndarray) -> float:
-    """Return the mean square of samples; 0 for none."""
+    """Return the mean square of samples; 0 for no samples."""
     if len(samples) == 0:
         return 0.0
     return float(np.mean(np.square(samples, dtype=np.float64)))

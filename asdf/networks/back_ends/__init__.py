@@ -1,1 +1,1 @@
-"""Back ends: what turns features into embeddings and logits. `back_end.py` is their base."""
+"""Back ends, which map features to embeddings and logits; `back_end.py` has the base class."""

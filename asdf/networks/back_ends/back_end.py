@@ -1,7 +1,7 @@
-"""A back end: the base class of the project's, and of your own.
+"""The base class of back ends, the project's and your own.
 
-Invariant: a back end knows the front end that precedes it by its dimension, layers and hop alone,
-so any of them works behind any front end that has what it takes.
+Invariant: a back end knows of its front end only the dimension, layers and hop, so it works behind
+every front end that provides the required features.
 """
 
 from __future__ import annotations
@@ -26,17 +26,18 @@ class BackEnd(nn.Module, ABC):
     """The part of a detector from features to embeddings and logits.
 
     Attributes:
-        takes: 'features' (batch, frames, dimension) of the layers that `front_end.layer` chooses;
-            or a list of such tensors, one per layer: 'hidden_states' (with the input of the first
-            layer, and the last one after the final norm) or 'layer_outputs' (without either).
-        shortest_frames: the fewest frames that it works on.
-        fixed_samples: the one length of waveforms that it works on, if it takes no other.
-        frame_step: frames of the front end per frame of `with_frames`, for a frame-level head; None
-            for one that keeps no time. One that does is a `TimedBackEnd`.
-        frame_dimension: values of such a frame.
+        takes: Kind of input: 'features' (batch, frames, dimension) of the layers that
+            `front_end.layer` selects, or a list of such tensors, one per layer: 'hidden_states'
+            (including the input of the first layer, and the last layer after the final norm) or
+            'layer_outputs' (without either).
+        shortest_frames: Minimum number of frames.
+        fixed_samples: Fixed length of waveforms that it takes, in samples; None for any length.
+        frame_step: Frames of the front end per frame of `with_frames`, for a frame-level head; None
+            for a back end without a time axis. Back ends with one derive from `TimedBackEnd`.
+        frame_dimension: Number of values of such a frame.
 
-    One that `back_end.back_end_class` names is built from all sections and the front end that
-    precedes it: its constructor takes these two, or it has another `from_settings`.
+    A class named by `back_end.back_end_class` is built from all sections and its front end: its
+    constructor takes these two, or it overrides `from_settings`.
 
     Examples:
         >>> import torch
@@ -67,16 +68,16 @@ class BackEnd(nn.Module, ABC):
 
     @classmethod
     def from_settings(cls, settings: NetworkSections, front_end: FrontEnd) -> BackEnd:
-        """Build it for `front_end`, whose `dimension` and `layers` are known.
+        """Build the back end for `front_end`, whose `dimension` and `layers` are known.
 
         Raises:
-            UsageError: it does not work behind this front end, or with these settings.
+            UsageError: it does not work with this front end or these settings.
         """
         return cls(settings, front_end)
 
     @classmethod
     def min_layers(cls, sizes: BackEndSettings) -> int:
-        """Return its smallest number of layers, which settings show before it is built."""
+        """Return the minimum number of layers for these settings, known before it is built."""
         return 0
 
     @abstractmethod
@@ -84,27 +85,27 @@ class BackEnd(nn.Module, ABC):
         """Return embeddings (batch, anything) and logits (batch, 2), column 1 for bona fide.
 
         Args:
-            features: Features that `takes` names.
+            features: Features of the kind in `takes`.
         """
 
     def of_padded(self, features: Any, counts_BL: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the same of features that are padded, as each recording has them alone.
+        """Return the same for padded features, equal to those of each recording alone.
 
-        A back end that masks padding has this method of its own.
+        Back ends that mask padding override this method.
 
         Args:
-            counts_BL: True for the frames of recordings, False for padding.
+            counts_BL: Mask that is True for frames of recordings and False for padding.
 
         Raises:
-            UsageError: it masks no padding.
+            UsageError: the back end does not mask padding.
         """
         raise masks_no_padding(type(self))
 
     def with_frames(self, features: Any) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the same and frames (batch, frames, frame_dimension); see `TimedBackEnd`.
+        """Also return frames (batch, frames, frame_dimension); see `TimedBackEnd`.
 
         Raises:
-            UsageError: it has no features of frames.
+            UsageError: the back end has no features of frames.
         """
         raise UsageError(
             f"{type(self).__qualname__} has no features of frames. Choose a back end that is a "
@@ -113,7 +114,7 @@ class BackEnd(nn.Module, ABC):
 
 
 def masks_no_padding(kind: type[BackEnd]) -> UsageError:
-    """Return the error of a back end that cannot mask the padding of recordings."""
+    """Return the error for a back end that cannot mask the padding of recordings."""
     return UsageError(
         f"lengths.masks = True: {kind.__qualname__} masks no padding. Choose a back end that does "
         f"({', '.join(MASKING)}), give yours a method of_padded, or set lengths.masks = False: "
@@ -125,8 +126,8 @@ class SizedBackEnd(BackEnd):
     """A back end whose constructor takes the features' dimension, then sizes.
 
     Attributes:
-        size_settings: Names of the settings of `back_end` that it takes, in their order; None: it
-            takes the section as a whole.
+        size_settings: Names of settings in `back_end` to pass, in order; None to pass the whole
+            section.
     """
 
     size_settings: ClassVar[tuple[str, ...] | None] = None

@@ -1,8 +1,8 @@
-"""Heads of transformers' audio classifiers: named classes, some of them bona fide.
+"""Heads of transformers' audio classifiers, with named classes, some of them bona fide.
 
-Invariant: parameter names are those of transformers below `back_end.`, and the score, the
-difference of the two logits, is the log-odds of the bona fide classes: two logits are left of any
-number of classes, each the logarithm of the sum of the exponentials of its side's.
+Invariant: parameter names are those of transformers below `back_end.`. The score, the difference of
+the two logits, is the log-odds of the bona fide classes: each logit is the log-sum-exp over the
+classes of its side.
 
 Source: transformers, `...ForSequenceClassification`, `WhisperForAudioClassification` and
 `ASTForAudioClassification`; issflab/spoof_SUPERB, `models/linear_head.py`.
@@ -26,17 +26,17 @@ from asdf.networks.ssl_detector import PairedDetector
 from asdf.networks.views import NetworkSections
 
 VARIANCE_FLOOR = 1e-7
-"""Variance that transformers' extractors add to a waveform's before they divide by its root."""
+"""Number that transformers' extractors add to a waveform's variance before normalising."""
 
 
 class ClassesBackEnd(BackEnd):
     """A projection, the mean over time and a linear layer for named classes.
 
-    With `back_end.classifier_pooling = 'tokens'` the head of the Audio Spectrogram Transformer: the
-    mean of its two tokens, a norm and a linear layer.
+    With `back_end.classifier_pooling = 'tokens'`, the head of the Audio Spectrogram Transformer:
+    the mean of its two tokens, a norm and a linear layer.
 
     Raises:
-        UsageError: a bona fide class does not exist, or there is none, or no other.
+        UsageError: a bona fide class does not exist, or all or none of the classes are bona fide.
     """
 
     def __init__(self, settings: NetworkSections, front_end: FrontEnd) -> None:
@@ -76,7 +76,7 @@ class _TokenHead(nn.Module):
 
 
 class _MergedClasses(nn.Module):
-    """Logits (batch, 2), spoof and bona fide, of the logits of classes."""
+    """Logits (batch, 2) of spoof and bona fide, merged from the logits of all classes."""
 
     spoof: Tensor
     bona_fide: Tensor
@@ -85,14 +85,14 @@ class _MergedClasses(nn.Module):
         super().__init__()
         spoof = [number for number in range(classes) if number not in bona_fide]
         self.is_pair = classes == 2
-        # Not persistent: the settings have them.
+        # Not persistent, since the settings hold them.
         self.register_buffer("spoof", torch.tensor(spoof), persistent=False)
         self.register_buffer("bona_fide", torch.tensor(bona_fide), persistent=False)
 
     def forward(self, classes_BN: Tensor) -> Tensor:
         sides = (classes_BN[:, self.spoof], classes_BN[:, self.bona_fide])
         if self.is_pair:
-            # Nothing to sum: the logits as they are, to the last bit.
+            # One class per side: return the logits unchanged, to the last bit.
             return torch.cat(sides, dim=1)
         return torch.stack([side_BN.logsumexp(dim=1) for side_BN in sides], dim=1)
 
@@ -112,10 +112,11 @@ def _check_bona_fide(names: tuple[str, ...], bona_fide: tuple[int, ...]) -> None
 
 
 class SSL_SUPERB(PairedDetector):
-    """Any encoder with SUPERB's head for utterances, as spoof_SUPERB trains it.
+    """Any encoder with SUPERB's utterance-level head, as trained in spoof_SUPERB.
 
-    A projection, the mean over time and a linear layer, as transformers' classifiers have them; the
-    benchmark's features are `front_end.layer = 'weighted'` with `front_end.repeat_last_frame`.
+    The head is a projection, the mean over time and a linear layer, as in transformers'
+    classifiers; the benchmark's features are `front_end.layer = 'weighted'` with
+    `front_end.repeat_last_frame`.
     """
 
     back_end_class: ClassVar[type[BackEnd]] = ClassesBackEnd
@@ -134,9 +135,9 @@ class SSL_Classifier(PairedDetector):
         self.padded_samples = settings.back_end.classifier_padding
 
     def front_end_features(self, waveforms_BT: Tensor) -> Tensor | list[Tensor]:
-        """Compute the features of waveforms, with silence behind them where the encoder wants it.
+        """Compute the features of waveforms, padded with silence if the encoder requires it.
 
-        Longer ones than `back_end.classifier_padding` are cut then.
+        Waveforms longer than `back_end.classifier_padding` are then cut.
         """
         if self.padded_samples:
             waveforms_BT = waveforms_BT[:, : self.padded_samples]

@@ -1,7 +1,7 @@
 """Conformer with a class token, and its variant with temporal-channel modelling (TCM).
 
-Invariant: parameter names and numbers are those of the published networks. The variant's positions
-are computed, not stored; published files hold them for 10,000 frames.
+Invariant: parameter names and numbers are those of the published networks. The variant's positional
+encodings are computed rather than stored; published files hold them for 10,000 frames.
 
 Source: Rosello et al., "A conformer-based classifier for variable-length utterance processing in
 anti-spoofing", Interspeech 2023; Truong et al., "Temporal-Channel Modeling in Multi-head
@@ -33,9 +33,9 @@ from asdf.settings.sections import BackEnd as BackEndSettings
 
 
 class ConformerEncoder(nn.Module):
-    """Conformer blocks on frames and a learned class token, whose last state is the embedding.
+    """Conformer blocks on frames and a learned class token, whose final state is the embedding.
 
-    It returns embeddings, logits and the last states of the frames.
+    It returns embeddings, logits and the final states of the frames.
 
     Attributes:
         attention_class: Class of the blocks' attention.
@@ -68,7 +68,7 @@ class ConformerEncoder(nn.Module):
 
 
 class TCMEncoder(ConformerEncoder):
-    """The same with head tokens, and with positions added to the frames."""
+    """A Conformer encoder with head tokens and positional encodings added to the frames."""
 
     attention_class = HeadTokenAttention
 
@@ -78,9 +78,9 @@ class TCMEncoder(ConformerEncoder):
 
 
 def sinusoids(frames: Size, dimension: int, device: torch.device | None = None) -> Tensor:
-    """Return sines (even values) and cosines (odd ones) of positions, (frames, dimension).
+    """Return positional encodings (frames, dimension): sines at even and cosines at odd indices.
 
-    Angles are rounded to float32 before, as in the published code.
+    Angles are first rounded to float32, as in the published code.
 
     Source: Vaswani et al., "Attention is all you need", NeurIPS 2017.
     """
@@ -95,7 +95,7 @@ class ConformerBackEnd(SizedBackEnd, TimedBackEnd):
     """A linear layer and a batch norm, then a Conformer with class token.
 
     Raises:
-        UsageError: the heads do not divide the dimension.
+        UsageError: the dimension is not divisible by the number of heads.
     """
 
     encoder_class: ClassVar[type[ConformerEncoder]] = ConformerEncoder
@@ -128,7 +128,7 @@ class ConformerBackEnd(SizedBackEnd, TimedBackEnd):
 
 
 class TCMBackEnd(ConformerBackEnd):
-    """The same with temporal-channel modelling."""
+    """A Conformer back end with temporal-channel modelling."""
 
     encoder_class = TCMEncoder
 

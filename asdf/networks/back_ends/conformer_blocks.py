@@ -1,8 +1,8 @@
 """Conformer blocks, with relative positions or with head tokens.
 
 Invariant: parameter names and numbers are those of lucidrains' package `conformer` 0.2.5, which
-published detectors are built of, and of the variant that TCM makes of it; no number depends on the
-other utterances of a batch in `eval()` mode.
+published detectors use, and of TCM's variant of it. In `eval()` mode, no result depends on the
+other utterances of a batch.
 
 Source: Gulati et al., "Conformer: Convolution-augmented Transformer for Speech Recognition",
 Interspeech 2020; Shaw et al., "Self-Attention with Relative Position Representations", NAACL 2018;
@@ -24,13 +24,13 @@ from torch import Tensor, nn
 from asdf.networks.traced_sizes import at_most
 
 MAX_DISTANCE = 512
-"""In frames; larger distances have the embedding of this one."""
+"""Maximum distance in frames; larger distances share its embedding."""
 FEED_FORWARD = 4
 EXPANSION = 2
 
 
 class RelativeAttention(nn.Module):
-    """Attention whose scores also depend on how far apart two frames are, by an embedding."""
+    """Attention whose scores include an embedding of the distance between frames."""
 
     def __init__(self, dimension: int, heads: int, dropout: float) -> None:
         super().__init__()
@@ -55,10 +55,10 @@ class RelativeAttention(nn.Module):
         return dropped_BLC
 
     def _score_distances(self, queries_BHLD: Tensor) -> Tensor:
-        """Return each query times the embedding of its distance to each frame, (B, H, L, L).
+        """Return the product of each query with the embeddings of its distances, (B, H, L, L).
 
-        Each distance that occurs is computed once per query: an embedding for each pair of frames
-        would take L times as much memory.
+        The product with each occurring distance is computed once per query: an embedding for each
+        pair of frames would take L times as much memory.
         """
         frames = queries_BHLD.shape[2]
         reach = at_most(frames - 1, MAX_DISTANCE)
@@ -68,14 +68,14 @@ class RelativeAttention(nn.Module):
         positions_L = torch.arange(frames, device=queries_BHLD.device)
         distances_LL = positions_L[:, None] - positions_L
         index_LL = distances_LL.clamp(-reach, reach) + reach
-        # Each size by itself: a tracer takes a slice of a shape for constants.
+        # Read each size separately, since a tracer turns a slice of a shape into constants.
         batch = queries_BHLD.shape[0]
         index_BHLL = index_LL.expand(batch, self.heads, frames, frames)
         return by_distance_BHLR.gather(3, index_BHLL)
 
 
 class HeadTokenAttention(nn.Module):
-    """Attention with a further token per head, which sums up that head's values of all frames.
+    """Attention with an additional token per head, which summarises that head over all frames.
 
     The tokens and the mean of the frames are added to the class token, the first frame.
     """
@@ -115,7 +115,7 @@ class HeadTokenAttention(nn.Module):
 
 def split_heads(x_BLC: Tensor, heads: int) -> Tensor:
     """Return (batch, heads, frames, values of a head)."""
-    # Not unflatten: ONNX's exporter takes its batch size for a constant.
+    # Not unflatten, since ONNX's exporter would make its batch size a constant.
     heads_BLHD = x_BLC.reshape(x_BLC.shape[0], x_BLC.shape[1], heads, -1)
     return heads_BLHD.transpose(1, 2)
 
@@ -184,12 +184,12 @@ class _FeedForward(nn.Module):
 
 
 class _TimeConvolution(nn.Module):
-    """A gate, a convolution of each channel by itself, and a batch norm."""
+    """A gated depthwise convolution and a batch norm."""
 
     def __init__(self, dimension: int, kernel_size: int, dropout: float) -> None:
         super().__init__()
         inside = EXPANSION * dimension
-        # Numbers as in the published names, where modules without parameters lie in between.
+        # Indices as in the published names, which also count modules without parameters.
         self.net = nn.Sequential(
             OrderedDict[str, nn.Module](
                 {
@@ -218,7 +218,7 @@ class _Transposed(nn.Module):
 
 
 class _EachChannel(nn.Module):
-    """A convolution over time of each channel by itself, which leaves the number of frames."""
+    """A depthwise convolution over time that preserves the number of frames."""
 
     def __init__(self, channels: int, kernel_size: int) -> None:
         super().__init__()

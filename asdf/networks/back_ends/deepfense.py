@@ -1,8 +1,8 @@
-"""The back ends of the toolkit DeepFense, where they differ from those that they are named after.
+"""The back ends of the toolkit DeepFense, where they differ from the originals.
 
-Invariant: parameter names and numbers are those of the toolkit, whose loss holds the output layer;
-here it is a part of the back end. Of AASIST's temporal nodes more are left after pooling, and
-Nes2Net adds up the parts of its inner blocks as they are.
+Invariant: parameter names and numbers are those of the toolkit, except that the output layer, a
+part of the loss there, is part of the back end here. Its AASIST keeps more temporal nodes after
+pooling, and its Nes2Net sums the parts of its inner blocks without weights.
 
 Source: the package deepfense 0.2.2, `models/backends` (arXiv 2604.08450).
 
@@ -34,13 +34,13 @@ ACTIVATIONS = {
 
 
 class DeepFenseAASISTBackEnd(AASISTBackEnd):
-    """AASIST that goes on with 70 % of the temporal nodes, instead of half of them."""
+    """AASIST that keeps 70 % of the temporal nodes instead of half of them."""
 
     sizes = replace(AASISTBackEnd.sizes, pool_ratios=(0.5, 0.7, 0.5))
 
 
 class AddedRes2Net(nn.Module):
-    """A Res2Net block: the convolution of each part sees the sum of it and of the one before."""
+    """A Res2Net block: each part's convolution sees its sum with the previous output."""
 
     def __init__(self, channels: int, splits: int, dilation: int, squeeze: int) -> None:
         super().__init__()
@@ -69,14 +69,14 @@ class AddedRes2Net(nn.Module):
             if outputs:
                 part_BWL = outputs[-1] + part_BWL
             outputs.append(norm(conv(part_BWL).relu()))
-        # The last part goes around all convolutions.
+        # The last part bypasses all convolutions.
         out_BCL = self.conv3(torch.cat([*outputs, last_BWL], dim=1))
         scaled_BCL: Tensor = self.se(self.bn3(out_BCL.relu()))
         return x_BCL + scaled_BCL
 
 
 class DeepFenseNes2NetBackEnd(Nes2NetXBackEnd):
-    """Nes2Net without the X: parts are added up as they are."""
+    """Nes2Net without the X: parts are summed without weights."""
 
     block_class = AddedRes2Net
 
@@ -85,9 +85,9 @@ class DeepFenseMLPBackEnd(SizedBackEnd, TimedBackEnd):
     """Layers on each frame, the mean over time, and a linear layer.
 
     Args:
-        widths: Values of a frame after each layer.
-        norm: What follows each layer before its activation: 'layer', 'batch' or 'none'.
-        activation: A key of `ACTIVATIONS`.
+        widths: Number of values of a frame after each layer.
+        norm: Normalisation after each layer, before its activation: 'layer', 'batch' or 'none'.
+        activation: Key of `ACTIVATIONS`.
     """
 
     size_settings = ("deepfense_layers", "deepfense_norm", "deepfense_activation")
@@ -108,7 +108,7 @@ class DeepFenseMLPBackEnd(SizedBackEnd, TimedBackEnd):
         self.fc = nn.Linear(dimension, 2)
 
     def with_frames(self, features_BLF: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return embeddings (batch, the last width), logits, and what their mean is of."""
+        """Return embeddings (batch, last width), logits, and the frames before the mean."""
         frames_BLE = self.projection_block(features_BLF)
         embeddings_BE = frames_BLE.mean(dim=1)
         return embeddings_BE, in_full_precision(self.fc, embeddings_BE), frames_BLE
@@ -127,21 +127,21 @@ class FrameNorm(nn.Module):
 
 
 class SSL_DeepFenseAASIST(PairedDetector):
-    """A front end and AASIST as DeepFense has it."""
+    """A front end and DeepFense's AASIST."""
 
     back_end_class = DeepFenseAASISTBackEnd
     paper = "DeepFense, arXiv 2604.08450"
 
 
 class SSL_DeepFenseNes2Net(PairedDetector):
-    """A front end and Nes2Net as DeepFense has it."""
+    """A front end and DeepFense's Nes2Net."""
 
     back_end_class = DeepFenseNes2NetBackEnd
     paper = "DeepFense, arXiv 2604.08450"
 
 
 class SSL_DeepFenseMLP(PairedDetector):
-    """A front end, layers on each frame and their mean, as DeepFense has them."""
+    """A front end, layers on each frame and their mean, as in DeepFense."""
 
     back_end_class = DeepFenseMLPBackEnd
     paper = "DeepFense, arXiv 2604.08450"

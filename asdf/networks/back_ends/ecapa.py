@@ -1,7 +1,7 @@
 """ECAPA-TDNN: dilated Res2Net blocks with squeeze-and-excitation, and attentive statistics.
 
-Invariant: layers and sizes are those of the paper; of its two sizes, 512 and 1024 channels, the
-first is the default.
+Invariant: layers and sizes are those of the paper; the default is the smaller of its two sizes,
+with 512 rather than 1024 channels.
 
 Source: Desplanques et al., "ECAPA-TDNN: Emphasized Channel Attention, Propagation and Aggregation
 in TDNN Based Speaker Verification", Interspeech 2020.
@@ -26,13 +26,13 @@ from asdf.settings.sections import BackEnd as BackEndSettings
 
 DILATIONS = (2, 3, 4)
 AGGREGATED = 1536
-"""Channels that the outputs of all blocks become."""
+"""Output channels of the layer that joins the outputs of all blocks."""
 SQUEEZED = 128
 MIN_VARIANCE = 1e-4
 
 
 class Res2NetBlock(nn.Module):
-    """A Res2Net block: each part of the channels is convolved after the output before is added."""
+    """A Res2Net block: each part is convolved after adding the output of the previous part."""
 
     def __init__(self, channels: int, splits: int, dilation: int) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ class Res2NetBlock(nn.Module):
             if outputs:
                 part_BWL = part_BWL + outputs[-1]
             outputs.append(norm(conv(part_BWL).relu()))
-        # The last part goes around all convolutions.
+        # The last part bypasses all convolutions.
         outputs.append(last_BWL)
         out_BCL = self.bn3(self.conv3(torch.cat(outputs, dim=1)).relu())
         scaled_BCL: Tensor = self.se(out_BCL)
@@ -72,9 +72,9 @@ class Res2NetBlock(nn.Module):
 
 
 class ContextualStatistics(nn.Module):
-    """Attentive statistics whose attention also sees mean and deviation of the utterance.
+    """Attentive statistics whose attention also sees the utterance's mean and deviation.
 
-    (batch, channels, frames) -> (batch, 2 * channels).
+    Maps (batch, channels, frames) to (batch, 2 * channels).
     """
 
     def __init__(self, channels: int, hidden: int) -> None:
@@ -97,9 +97,9 @@ class ContextualStatistics(nn.Module):
 
 
 class NormOfPooled(nn.BatchNorm1d):
-    """A batch norm of one value per channel, which also trains on a single utterance.
+    """A batch norm of one value per channel, which can also train on a single utterance.
 
-    One value has no variance: the norm then takes its running statistics, as in `eval()` mode.
+    A single value has no variance, so the running statistics are used, as in `eval()` mode.
     """
 
     def forward(self, x_BC: Tensor) -> Tensor:
@@ -114,7 +114,7 @@ class ECAPABackEnd(SizedBackEnd, TimedBackEnd):
     """ECAPA-TDNN on features of any dimension.
 
     Raises:
-        UsageError: the parts of a Res2Net do not divide the channels.
+        UsageError: the channels are not divisible by the number of parts of a Res2Net.
     """
 
     def __init__(self, dimension: int, sizes: BackEndSettings) -> None:
@@ -144,13 +144,13 @@ class ECAPABackEnd(SizedBackEnd, TimedBackEnd):
         return sizes.ecapa_splits
 
     def with_frames(self, features_BLC: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return embeddings (batch, ecapa_embedding), logits, and what is pooled."""
+        """Return embeddings (batch, ecapa_embedding), logits, and the frames before pooling."""
         x_BCL = self.bn1(self.conv1(features_BLC.transpose(1, 2)).relu())
         outputs = []
         for block in self.blocks:
             out_BCL = block(x_BCL)
             outputs.append(out_BCL)
-            # Each block gets the sum of all that was computed before it.
+            # Each block gets the sum of all previous outputs.
             x_BCL = x_BCL + out_BCL
         aggregated_BCL = self.aggregation(torch.cat(outputs, dim=1)).relu()
         pooled_BX = self.bn5(self.pooling(aggregated_BCL))

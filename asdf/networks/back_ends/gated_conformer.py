@@ -1,7 +1,7 @@
 """Gates for the layers of the front end, then a Conformer with class token: DF-Arena's detectors.
 
-Invariant: parameter names and numbers are those of the published networks; each layer's gate is
-computed from the utterance, and positions are computed, not stored.
+Invariant: parameter names and numbers are those of the published networks; each layer's gate
+depends on the utterance, and positional encodings are computed rather than stored.
 
 Source: Kulkarni et al., "Do Compact SSL Backbones Matter for Audio Deepfake Detection? A Controlled
 Study with RAPTOR", 2026 (arXiv 2603.06164), and the layers of Speech-Arena-2025/DF_Arena_1B_V_1.
@@ -30,7 +30,7 @@ class GatedConformerBackEnd(SizedBackEnd, TimedBackEnd):
     """A gate for each layer, their sum, and a Conformer with head tokens as wide as the features.
 
     Raises:
-        UsageError: the heads do not divide the features' dimension.
+        UsageError: the features' dimension is not divisible by the number of heads.
     """
 
     takes: ClassVar[Takes] = "hidden_states"
@@ -46,7 +46,7 @@ class GatedConformerBackEnd(SizedBackEnd, TimedBackEnd):
         self.attn_scores = nn.Linear(dimension, 1, bias=False)
         self.fc0 = nn.Linear(dimension, 1)
         self.first_bn = nn.BatchNorm2d(1)
-        # There is no layer that would take the features to another width.
+        # No layer maps the features to another width.
         self.conformer = TCMEncoder(replace(sizes, conformer_dimension=dimension))
 
     @classmethod
@@ -65,7 +65,7 @@ class GatedConformerBackEnd(SizedBackEnd, TimedBackEnd):
         return outputs
 
     def _gated(self, x_BLC: Tensor) -> Tensor:
-        """Return a layer's output times its gate, which an attentive mean over time decides."""
+        """Return a layer's output times its gate, computed from an attentive mean over time."""
         weights_BL1 = self.attn_scores(x_BLC).softmax(dim=1)
         mean_B1C = (weights_BL1 * x_BLC).sum(dim=1, keepdim=True)
         gated_BLC: Tensor = x_BLC * self.fc0(mean_B1C).sigmoid()

@@ -5,9 +5,9 @@ pairwise products of the nodes.
 
 Source: Jung et al., "AASIST", ICASSP 2022, sections 3 and 4.
 
-Shapes: B utterances; N nodes (of the first graph where there are two), M nodes of the second, J of
-both, X those of all utterances; P pairs of nodes; K nodes that pooling retains; C values of a node
-coming in, D going out; 1 a single value.
+Shapes: B utterances; N nodes (of the first graph if there are two), M nodes of the second, J of
+both, X of all utterances; P pairs of nodes; K nodes kept by pooling; C input values of a node, D
+output values; 1 a single value.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from asdf.networks.traced_sizes import at_least, share
 
 INPUT_DROPOUT = 0.2
 POOL_DROPOUT = 0.3
-# Pairs of a short recording's nodes take as long to make as their scores: 0.7 MB at most, each.
+# Creating the pairs of a short recording takes as long as their scores; each has up to 0.7 MB.
 _REMEMBERED_NODES = 200
 _REMEMBERED_SIZES = 32
 
 
 class Pairs(NamedTuple):
-    """The pairs of nodes, each once, also of a node with itself.
+    """All unordered pairs of nodes, including each node with itself.
 
     Attributes:
-        first_P, second_P: the nodes' numbers; those of the first are never above the second's.
-        position_NN: the pair's position, the same for both orders of the nodes.
+        first_P, second_P: Indices of the pair's nodes, the first not above the second.
+        position_NN: Index of the pair for two nodes, the same in either order.
     """
 
     first_P: Tensor
@@ -44,24 +44,24 @@ class Pairs(NamedTuple):
 
     @staticmethod
     def of(nodes: int) -> Pairs:
-        """Return the pairs of so many nodes."""
+        """Return the pairs of `nodes` nodes."""
         return _recall_pairs(nodes) if nodes <= _REMEMBERED_NODES else _make_pairs(nodes)
 
     def multiply(self, x_BNC: Tensor) -> Tensor:
-        """Return the product of each pair, (batch, pairs, values): half as many as of edges."""
+        """Return the product of each pair, (batch, pairs, values), half as many as edges."""
         return x_BNC.index_select(1, self.first_P) * x_BNC.index_select(1, self.second_P)
 
     def spread(self, scores_BP: Tensor) -> Tensor:
-        """Return what each edge has of its pair, (batch, nodes, nodes)."""
+        """Return the score of each edge from that of its pair, (batch, nodes, nodes)."""
         edges_BX = scores_BP.index_select(1, self.position_NN.flatten())
         return edges_BX.view(len(scores_BP), *self.position_NN.shape)
 
     def spread_kinds(self, scores_BP3: Tensor, nodes: int) -> Tensor:
-        """Return what each edge has of its pair and kind, (batch, nodes, nodes).
+        """Return the score of each edge from that of its pair and kind, (batch, nodes, nodes).
 
         Args:
-            scores_BP3: for each number of nodes that do not belong to the first graph.
-            nodes: Nodes of the first graph.
+            scores_BP3: Scores of each pair, by the number of its nodes in the second graph.
+            nodes: Number of nodes of the first graph.
         """
         kind_P = (self.first_P >= nodes).long() + (self.second_P >= nodes).long()
         kind_BP1 = kind_P.expand(len(scores_BP3), -1).unsqueeze(2)
@@ -69,7 +69,7 @@ class Pairs(NamedTuple):
 
 
 def _make_pairs(nodes: int) -> Pairs:
-    # Made for inference, they could not be used in training later.
+    # Tensors created for inference could not be used in training later.
     with torch.inference_mode(False):
         first_P, second_P = torch.triu_indices(nodes, nodes).unbind()
         position_NN = torch.empty(nodes, nodes, dtype=torch.long)
@@ -85,7 +85,7 @@ _recall_pairs = lru_cache(_REMEMBERED_SIZES)(_make_pairs)
 class GraphAttention(nn.Module):
     """Attention over one graph: a node becomes a weighted mean of all nodes, plus itself.
 
-    Both are projected; batch norm and SELU follow.
+    Both terms are projected; batch norm and SELU follow.
     """
 
     def __init__(self, dim_in: int, dim_out: int, temperature: float) -> None:
@@ -116,7 +116,7 @@ class GraphAttention(nn.Module):
             pairs = Pairs.of(x_BNC.shape[1])
             edges_BPD = self.tanh(self.att_proj(pairs.multiply(x_BNC)))
             return pairs.spread((edges_BPD @ self.att_weight).squeeze(-1))
-        # The edges have no name: they take the most memory, and are freed at once when scoring.
+        # The edges are not stored in a variable: they take the most memory and are freed at once.
         scores_BNN1: Tensor = self.tanh(_project_edges(x_BNC, self.att_proj)) @ self.att_weight
         return scores_BNN1.squeeze(-1)
 
@@ -124,7 +124,7 @@ class GraphAttention(nn.Module):
 class HeterogeneousGraphAttention(nn.Module):
     """Attention over the nodes of two graphs together, with one weight for each kind of edge.
 
-    A master node gathers from all nodes; no node gathers from it.
+    A master node attends to all nodes; no node attends to it.
     """
 
     def __init__(self, dim_in: int, dim_out: int, temperature: float) -> None:
@@ -153,7 +153,7 @@ class HeterogeneousGraphAttention(nn.Module):
         second_BMC: Tensor,
         master_B1C: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Map two graphs and their master node, of dim_in values per node, to dim_out values."""
+        """Map two graphs and their master node from dim_in to dim_out values per node."""
         nodes = first_BNC.shape[1]
         first_BNC = self.proj_type1(first_BNC)
         second_BMC = self.proj_type2(second_BMC)
@@ -169,9 +169,9 @@ class HeterogeneousGraphAttention(nn.Module):
         return first_BND, second_BMD, master_B1D
 
     def _score_edges(self, x_BJC: Tensor, nodes: int) -> Tensor:
-        """Return the score of each edge, by the weight of its kind."""
+        """Return the score of each edge, using the weight of its kind."""
         if learns_on_cpu(x_BJC):
-            # The same from the edges of one direction.
+            # The same result from the edges in one direction.
             pairs = Pairs.of(x_BJC.shape[1])
             edges_BPD = self.tanh(self.att_proj(pairs.multiply(x_BJC)))
             weights_D3 = torch.cat([self.att_weight11, self.att_weight12, self.att_weight22], dim=1)
@@ -204,8 +204,8 @@ class HeterogeneousGraphAttention(nn.Module):
         edges_BJD = self.tanh(self.att_projM(products_BJC))
         scores_BJ1 = edges_BJD @ self.att_weightM
         attention_BJ1 = F.softmax(scores_BJ1 / self.temperature, dim=1)
-        # Written out: the backward pass of a matrix product is an outer product here, which torch
-        # 2.14 compiles with Triton on a GPU, and that fails where there is no C compiler.
+        # Written out, since the backward pass of a matrix product is an outer product here, which
+        # torch 2.14 compiles with Triton on a GPU and which fails without a C compiler.
         gathered_B1C = (attention_BJ1 * x_BJC).sum(dim=1, keepdim=True)
         attended_B1D: Tensor = self.proj_with_attM(gathered_B1C)
         master_B1D: Tensor = self.proj_without_attM(master_B1C)
@@ -213,7 +213,7 @@ class HeterogeneousGraphAttention(nn.Module):
 
 
 class GraphPool(nn.Module):
-    """The best-scored share of the nodes, each multiplied by its score; at least one node."""
+    """The best-scored proportion of nodes, each times its score; at least one node."""
 
     def __init__(self, ratio: float, dim: int) -> None:
         super().__init__()
@@ -223,8 +223,8 @@ class GraphPool(nn.Module):
 
     def forward(self, x_BNC: Tensor) -> Tensor:
         """Map (batch, nodes, dim) to (batch, max(1, int(ratio * nodes)), dim), best first."""
-        # In float32 also under autocast: in bfloat16 many scores are equal, and the order of a sort
-        # would choose the nodes.
+        # In float32 even under autocast: in bfloat16 many scores would be equal, and the order of a
+        # sort would decide between nodes.
         with without_autocast(x_BNC):
             dropped_BNC = self.drop(x_BNC.float())
             scores_BN1 = torch.sigmoid(self.proj(dropped_BNC))
@@ -238,7 +238,7 @@ class GraphPool(nn.Module):
 
 def _project_edges(x_BNC: Tensor, projection: nn.Linear) -> Tensor:
     """Return the projected product of every pair of nodes: (batch, nodes, nodes, values)."""
-    # The products have no name: without gradients they are freed before the last step.
+    # The products are not stored in a variable, so that they are freed early without gradients.
     projected_BNND: Tensor = projection(x_BNC.unsqueeze(2) * x_BNC.unsqueeze(1))
     return projected_BNND
 

@@ -1,7 +1,7 @@
-"""What raw-waveform AASIST and AASIST behind a front end share: from two graphs to logits.
+"""The common part of AASIST on raw waveforms and behind a front end: two graphs to logits.
 
 Invariant: parameter names and numbers are those of the published networks. Both networks derive
-from `GraphBackEnd` because published state dicts hold its layers at their top level.
+from `GraphBackEnd` because published state dicts hold its layers at the top level.
 
 Source: Jung et al., "AASIST", ICASSP 2022.
 
@@ -46,13 +46,13 @@ from asdf.networks.traced_sizes import is_traced
 
 EMBEDDING_DROPOUT = 0.5
 BRANCH_DROPOUT = 0.2
-# Nodes, of clips of about 8 s.
+# Number of nodes for clips of about 8 s.
 _MOST_FILLED_UP = 128
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """A published network's sizes, named as in its configuration file where that has a name."""
+    """A published network's sizes, with the names of its configuration file where it has them."""
 
     spectral_nodes: int
     encoder_channels: tuple[int, ...] = (1, 32, 32, 64, 64, 64, 64)
@@ -70,11 +70,11 @@ class _Graphs(NamedTuple):
 
 
 class GraphBackEnd(nn.Module):
-    """Residual encoder, layers of two graphs, and the readout; a derived class makes the nodes."""
+    """Residual encoder, graph layers and readout; a derived class computes the nodes."""
 
     def __init__(self, sizes: Sizes, pool_time: bool) -> None:
-        # Not super().__init__(): raw AASIST also derives from DetectorNetwork, whose constructor
-        # takes the settings.
+        # Not super().__init__(), since raw AASIST also derives from DetectorNetwork, whose
+        # constructor takes the settings.
         nn.Module.__init__(self)
         channels = sizes.encoder_channels[-1]
         wide, narrow = sizes.gat_dims
@@ -106,7 +106,7 @@ class GraphBackEnd(nn.Module):
         with without_autocast(spectral_BSC):
             temporal_BTC = temporal_BTC.to(self.pos_S.dtype)
             spectral_BSC = spectral_BSC + self.pos_S
-            # Filled up, the pairs of nodes of a long recording would take twice the memory.
+            # With padding, the pairs of nodes of a long recording would take twice the memory.
             joins = (
                 self._joins_branches(spectral_BSC)
                 and max(temporal_BTC.shape[1], spectral_BSC.shape[1]) <= _MOST_FILLED_UP
@@ -119,13 +119,13 @@ class GraphBackEnd(nn.Module):
         return embeddings_BE, in_full_precision(self.out_layer, dropped_BE)
 
     def unused_parameters(self) -> Iterator[nn.Parameter]:
-        """Yield the first batch norms of the residual blocks."""
+        """Yield the parameters of the first batch norms of the residual blocks."""
         for module in self.encoder.modules():
             if isinstance(module, ResidualBlock):
                 yield from module.unused_parameters()
 
     def _joins_branches(self, x_BNC: Tensor) -> bool:
-        """Return whether both branches are computed together: not a CPU's, nor layers of others."""
+        """Return whether both branches are computed together: on GPUs, with unmodified layers."""
         if is_on_cpu(x_BNC) or is_traced():
             return False
         if self.GAT_layer_T.temperature != self.GAT_layer_S.temperature:
@@ -142,7 +142,7 @@ class GraphBackEnd(nn.Module):
         )
 
     def _pools(self) -> tuple[Sequence[nn.ModuleList], ...]:
-        """Return those of both graphs, and of both branches, in pairs."""
+        """Return the pools of both graphs and of both branches, in pairs."""
         pair = nn.ModuleList
         return (
             (pair([self.pool_T, self.pool_S]),),
@@ -150,7 +150,7 @@ class GraphBackEnd(nn.Module):
         )
 
     def _run_joined(self, temporal_BTC: Tensor, spectral_BSC: Tensor) -> Tensor:
-        """Return the embeddings of `_run_branches`, both branches computed together."""
+        """Return the embeddings of `_run_branches`, with both branches computed together."""
         apart, joint, refine = self._attentions()
         both, pools = self._pools()
         maps = iter(copy_maps([apart, both, joint, pools, refine]))
@@ -166,7 +166,7 @@ class GraphBackEnd(nn.Module):
         return embeddings_BE
 
     def _run_branches(self, temporal_BTC: Tensor, spectral_BSC: Tensor) -> _Graphs:
-        """Compute one branch after the other, and return the larger values."""
+        """Compute one branch after the other, and return the elementwise maximum."""
         spectral_BSC = self.pool_S(self.GAT_layer_S(spectral_BSC))
         temporal_BTC = self.pool_T(self.GAT_layer_T(temporal_BTC))
         first = self._run_branch(
@@ -193,12 +193,12 @@ class GraphBackEnd(nn.Module):
         pool_spectral: nn.Module,
         refine: nn.Module,
     ) -> _Graphs:
-        """Let both graphs attend to each other, pool their nodes, and once more, residually."""
+        """Apply joint attention, pooling and residual refinement to both graphs."""
         temporal_BTC, spectral_BSC, master_B1C = joint(*graphs)
         temporal_BTC = pool_temporal(temporal_BTC)
         spectral_BSC = pool_spectral(spectral_BSC)
         refined = _Graphs(*refine(temporal_BTC, spectral_BSC, master_B1C))
-        # In this order: each draws random numbers in training.
+        # The order matters, since each draws random numbers in training.
         return _Graphs(
             temporal_BTC=self._drop(temporal_BTC + refined.temporal_BTC),
             spectral_BSC=self._drop(spectral_BSC + refined.spectral_BSC),
@@ -214,10 +214,10 @@ def _append(x_GBNC: Tensor, master_GBC: Tensor) -> Tensor:
 
 
 def order_one_channel(x_B1FT: Tensor) -> Tensor:
-    """Return a view of a map of one channel whose strides say that its channels are last.
+    """Return a view of a one-channel map whose strides declare it channels-last.
 
-    Of one channel both orders are the same numbers, and torch takes them for channels first: it
-    would copy the gradients of the first convolutions, which are the largest, a third of a step.
+    With one channel, both layouts hold the same numbers, and torch assumes channels-first: it would
+    copy the gradients of the first convolutions, the largest ones, which takes a third of a step.
     """
     if not learns_on_cpu(x_B1FT):
         return x_B1FT
@@ -225,10 +225,10 @@ def order_one_channel(x_B1FT: Tensor) -> Tensor:
 
 
 def normalize_map(norm: nn.Module, x_B1FT: Tensor) -> Tensor:
-    """Apply a batch norm to a map of one channel, (batch, 1, F, T).
+    """Apply a batch norm to a one-channel map (batch, 1, F, T).
 
-    A GPU computes the statistics of a channel in one of its processors, unless channels are last
-    in memory: one channel, of which nothing is to be moved, may as well count as last.
+    A GPU computes the statistics of a channel on a single multiprocessor unless the layout is
+    channels-last. With one channel, this layout needs no copy.
     """
     if not is_short_on_gpu(x_B1FT):
         normed: Tensor = norm(x_B1FT)
@@ -239,7 +239,7 @@ def normalize_map(norm: nn.Module, x_B1FT: Tensor) -> Tensor:
 
 
 def _summarize(graphs: _Graphs) -> Tensor:
-    """Return the embeddings of (batch, nodes, values) of both graphs and their master node."""
+    """Return the embeddings of both graphs (batch, nodes, values) and their master node."""
     temporal_BTC, spectral_BSC, master_B1C = graphs
     return torch.cat(
         [

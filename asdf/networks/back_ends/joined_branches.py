@@ -1,17 +1,17 @@
-"""AASIST's two branches of joint layers at once, with few operations: for a GPU.
+"""AASIST's two branches computed together in few operations, for GPUs.
 
-A branch alone is hundreds of operations on a few thousand numbers, and a GPU takes longer to be
-handed them than to compute them. Here the branches are one more dimension, one operation copies the
-weights of both, and both kinds of nodes are projected, scored and pooled together. A CPU, which is
-limited by the arithmetic, of which there is more here, computes one branch after the other.
+A branch consists of hundreds of operations on a few thousand numbers, and launching them takes a
+GPU longer than computing them. Here the branches are an additional dimension, one operation copies
+the weights of both, and both kinds of nodes are projected, scored and pooled together. This takes
+more arithmetic, so a CPU computes one branch after the other.
 
 Invariant: equal to one branch after the other up to the rounding of float32, with the layers' own
 batch norms; dropout draws for both branches together.
 
 Source: Jung et al., "AASIST", ICASSP 2022, sections 3 and 4.
 
-Shapes: G branches; B utterances; J nodes of both kinds, K those that pooling retains; C values of a
-node coming in, D going out; X rows of all utterances; R rows of a weight; 1 a single value.
+Shapes: G branches; B utterances; J nodes of both kinds, K nodes kept by pooling; C input values of
+a node, D output values; X rows of all utterances; R rows of a weight; 1 a single value.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _KNOWN = (
     *(GraphAttention, HeterogeneousGraphAttention, GraphPool),
     *(nn.ModuleList, nn.Linear, nn.Dropout, LearningTanh, LearningSELU),
 )
-# Maps of the same nodes, which one product computes.
+# Maps of the same nodes, computed by one product.
 _KINDS = ("proj_type1", "proj_type2")
 _EDGES = ("att_proj",)
 _MASTER_EDGES = ("att_projM",)
@@ -59,10 +59,10 @@ _MASTER = ("proj_without_attM",)
 _POOLS = ("0.proj", "1.proj")
 _NODES_APART = ("proj_with_att", "proj_without_att")
 _COLUMN = ("att_weight",)
-# By how many of a pair's nodes are of the second kind.
+# Indexed by the number of a pair's nodes that are of the second kind.
 _COLUMNS = ("att_weight11", "att_weight12", "att_weight22")
 _MASTER_COLUMN = ("att_weightM",)
-# Groups of linear maps, and of columns, by the kind of the layers.
+# Groups of linear maps, and of columns, by the kind of layer.
 _Groups = Sequence[tuple[str, ...]]
 _NAMES: dict[type[nn.Module], tuple[_Groups, _Groups]] = {
     GraphAttention: ((_EDGES, _NODES_APART), (_COLUMN,)),
@@ -75,13 +75,13 @@ _NAMES: dict[type[nn.Module], tuple[_Groups, _Groups]] = {
 
 
 class Kinds(NamedTuple):
-    """How many nodes there are of two kinds, those of the first kind first.
+    """The kinds of a set of nodes, with those of the first kind first.
 
     Attributes:
         kind_JJ: Number of nodes of the second kind in each pair, 0 to 2.
-        is_JJ3: Whether it is 0, 1 and 2.
-        rank_J1: -1 for nodes of the second kind, in float64: added to numbers between 0 and 1, it
-            sorts the first kind before them.
+        is_JJ3: Whether this number is 0, 1 and 2.
+        rank_J1: Rank of each node's kind, -1 for the second kind, in float64: added to numbers
+            between 0 and 1, it sorts the first kind first.
     """
 
     first: int
@@ -92,14 +92,14 @@ class Kinds(NamedTuple):
 
     @classmethod
     def between(cls, first_BNC: Tensor, second_BMC: Tensor) -> Kinds:
-        """Note the kinds of two graphs' nodes; remember those of graphs that learn."""
+        """Return the kinds of two graphs' nodes, cached for graphs in training."""
         sizes = (first_BNC.shape[1], second_BMC.shape[1], first_BNC.device)
         kinds: Kinds = _recall(cls.of, first_BNC, *sizes)
         return kinds
 
     @classmethod
     def of(cls, first: int, second: int, device: torch.device) -> Kinds:
-        """Note the kinds of so many nodes."""
+        """Return the kinds for these numbers of nodes."""
         kind_J = torch.zeros(first + second, dtype=torch.long, device=device)
         kind_J[first:] = 1
         kind_JJ = kind_J[:, None] + kind_J
@@ -108,26 +108,26 @@ class Kinds(NamedTuple):
         return cls(first, second, kind_JJ, is_JJ3, rank_J1)
 
     def retain(self, first: int, second: int) -> Kinds:
-        """Return the kinds of fewer nodes, without an operation of the device."""
+        """Return the kinds of fewer nodes, without an operation on the device."""
         around = slice(self.first - first, self.first + second)
         kind_JJ = self.kind_JJ[around, around]
         is_JJ3 = self.is_JJ3[around, around]
         return Kinds(first, second, kind_JJ, is_JJ3, self.rank_J1[around])
 
     def pick_of_nodes(self, values: Tensor) -> Tensor:
-        """Return of (..., nodes, 2, C) those of each node's kind, (..., nodes, C)."""
+        """Select each node's kind from (..., nodes, 2, C), giving (..., nodes, C)."""
         # A node's kind is that of its pair with the first node.
         index, is_it = self.kind_JJ[:, :1, None], self.is_JJ3[:, 0, :2, None]
         picked: Tensor = Pick.apply(values, index, is_it)
         return picked
 
     def find_best(self, scores_GBJ1: Tensor, first: int, second: int) -> Tensor:
-        """Return the positions of so many best-scored nodes of each kind, (..., K, 1).
+        """Return the indices of the best-scored nodes of each kind, (..., K, 1).
 
         Args:
-            scores_GBJ1: Numbers between 0 and 1.
+            scores_GBJ1: Scores between 0 and 1.
         """
-        # In float64 no rank rounds a score.
+        # In float64, adding the rank does not round a score.
         ranked_GBJ1 = scores_GBJ1 + self.rank_J1
         order_GBJ1 = ranked_GBJ1.topk(self.first + second, dim=2).indices
         best_first = order_GBJ1[:, :, :first]
@@ -135,27 +135,27 @@ class Kinds(NamedTuple):
         return torch.cat([best_first, best_second], dim=2)
 
 
-# What is made of sizes alone. Never emptied: a captured CUDA graph reads it in each replay.
+# Tensors that depend only on sizes. Never cleared: a captured CUDA graph reads them in each replay.
 _REMEMBERED: dict[tuple[Any, ...], Any] = {}
 
 
 def _recall(make: Callable[..., Any], x: Tensor, *sizes: Any) -> Any:
-    """Return `make(*sizes)`, from before if there is one: the same in each step of training."""
-    # Scored recordings have sizes of their own, and tensors of a tracer are of that tracer alone.
+    """Return `make(*sizes)`, cached, since it is the same in each step of training."""
+    # Not for scored recordings, whose sizes vary, or a tracer's tensors, which belong to it alone.
     if not x.requires_grad or type(x) is not Tensor or torch.compiler.is_compiling():
         return make(*sizes)
     key = (make, *sizes)
     if key not in _REMEMBERED:
-        # What inference makes could not be used in training later.
+        # Tensors created for inference could not be used in training later.
         with torch.inference_mode(False):
             _REMEMBERED[key] = make(*sizes)
     return _REMEMBERED[key]
 
 
 def can_join(layers: Sequence[nn.Module]) -> bool:
-    """Return whether all parts of attentions and pools are as published, and nobody watches them.
+    """Return whether all parts of attentions and pools are as published and have no hooks.
 
-    Norms may be of any kind: they are called.
+    Norms may be of any class, since they are called.
     """
     for layer in layers:
         for name, part in layer.named_modules():
@@ -166,14 +166,14 @@ def can_join(layers: Sequence[nn.Module]) -> bool:
 
 
 def attend_apart(maps: Maps, graphs: Sequence[Tensor]) -> Tensor:
-    """Compute an attention over each of two graphs, the smaller one filled up with nodes of zeros.
+    """Compute an attention over each of two graphs, with the smaller one padded by zero nodes.
 
     Args:
-        maps: Of layers of one temperature.
+        maps: Maps of the layers, which have equal temperatures.
         graphs: Nodes of each graph, (batch, nodes, values).
 
     Returns:
-        Nodes of the first graph and then of the second, (batch, nodes, dim_out).
+        Nodes of the first graph, then of the second, (batch, nodes, dim_out).
     """
     layers = maps.layers
     sizes = tuple(graph.shape[1] for graph in graphs)
@@ -190,7 +190,7 @@ def attend_apart(maps: Maps, graphs: Sequence[Tensor]) -> Tensor:
 
 
 def _hide(sizes: Sequence[int], device: torch.device) -> Tensor | None:
-    """Return what is added to scores (graphs, 1, 1, nodes), to hide the nodes of zeros."""
+    """Return a term (graphs, 1, 1, nodes) that masks padding nodes when added to scores."""
     if len(set(sizes)) == 1:
         return None
     hidden_G11J = torch.zeros(len(sizes), 1, 1, max(sizes), device=device)
@@ -205,11 +205,11 @@ def attend(
     master_GBC: Tensor,
     kinds: Kinds,
 ) -> tuple[Tensor, Tensor]:
-    """Compute an attention of each branch.
+    """Compute an attention for each branch.
 
     Args:
-        nodes_GBJC: Nodes of each branch, or of one (G = 1) that all share.
-        master_GBC: Master node of each branch and utterance, or of a branch (B = 1).
+        nodes_GBJC: Nodes of each branch, or shared by all (G = 1).
+        master_GBC: Master node of each branch and utterance, or of each branch (B = 1).
 
     Returns:
         Nodes (branches, batch, nodes, dim_out), and master nodes (branches, batch, dim_out).
@@ -228,27 +228,27 @@ def attend(
 
 
 def pool(maps: Maps, nodes_GBJC: Tensor, kinds: Kinds) -> tuple[Tensor, Kinds]:
-    """Retain the best-scored share of each kind's nodes, by the two pools of each branch."""
+    """Keep the best-scored proportion of nodes of each kind, with the two pools of each branch."""
     first, second = maps.layers[0]
     dropped_GBJC = F.dropout(nodes_GBJC, POOL_DROPOUT, first.training)
     either_GBJ2 = maps.apply(_POOLS, dropped_GBJC).sigmoid()
     scores_GBJ1 = kinds.pick_of_nodes(either_GBJ2.unsqueeze(-1))
     counts = (_count_best(kinds.first, first.ratio), _count_best(kinds.second, second.ratio))
-    # Which nodes are best has no gradient.
+    # The selection of the best nodes has no gradient.
     best_GBK1 = kinds.find_best(scores_GBJ1.detach(), *counts)
     pooled_GBKC: Tensor = Retain.apply(nodes_GBJC, scores_GBJ1, best_GBK1)
     return pooled_GBKC, kinds.retain(*counts)
 
 
 class Maps:
-    """Linear maps and columns of the equal layers of a stage; see `copy_maps`.
+    """Linear maps and columns of equal layers in a stage; see `copy_maps`.
 
     Attributes:
         layers: The layers.
     """
 
     def __init__(self, layers: Sequence[Any], copies: Sequence[Tensor]) -> None:
-        """Take the copies: weights of each group of maps, their biases, groups of columns."""
+        """Store the copies: weights of each group of maps, their biases, groups of columns."""
         groups, columns = _NAMES[type(layers[0])]
         parts = [copy.view(len(layers), -1) for copy in copies]
         self.layers = layers
@@ -276,7 +276,7 @@ class Maps:
 
 
 def copy_maps(stages: Sequence[Sequence[nn.Module]]) -> list[Maps]:
-    """Copy the parameters of all stages by one operation; return the maps of each stage.
+    """Copy the parameters of all stages in one operation; return the maps of each stage.
 
     Args:
         stages: Equal layers of both branches, or of both graphs; pools in pairs, as module lists.

@@ -1,11 +1,11 @@
-"""Operations of AASIST's joined branches whose gradients are a GPU's fewest operations.
+"""Operations of AASIST's joined branches, with gradients in few operations, for GPUs.
 
-Invariant: values and gradients of torch's operations, up to the rounding of float32. Torch computes
-a gradient by adding up parts, by copies for another order in memory, and into zeros: here it is
-written out, in the order in which its parameter lies in memory.
+Invariant: values and gradients equal those of torch's operations, up to the rounding of float32.
+Torch computes a gradient by summing parts, copying between layouts and filling zeros; here it is
+written out, in the memory layout of its parameter.
 
-Shapes: G branches; B utterances; X matrices or rows; J nodes, K those that are retained or kinds of
-edges; M nodes that attend; C values coming in, R going out, D of a node; 1 a single value.
+Shapes: G branches; B utterances; X matrices or rows; J nodes, K nodes kept by pooling, or kinds of
+edges; M nodes that attend; C input values, R output values, D values of a node; 1 a single value.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ class LinearMaps(torch.autograd.Function):
 
 
 class Edges(NamedTuple):
-    """How an attention scores its edges.
+    """The scoring of an attention's edges.
 
     Attributes:
-        kind_JJ1: Index of the kind of each edge, the column that scores it; None for one kind.
-        is_JJK: Whether it is each kind.
-        hidden_G11J: Numbers that are added to scores; None for none.
+        kind_JJ1: Index of each edge's kind, which selects the scoring column; None for one kind.
+        is_JJK: Whether each edge is of each kind.
+        hidden_G11J: Mask added to scores; None for no mask.
     """
 
     temperature: float
@@ -56,8 +56,8 @@ class NodeWeights(NamedTuple):
 
     Attributes:
         edge_GDC, edge_G1D: Map of the edges.
-        node_GRC, node_G1R: Maps of the nodes, in D rows each: as they are attended to, as they
-            attend, and as the master attends to them, if there is one.
+        node_GRC, node_G1R: Maps of the nodes, with D rows each: as attended nodes, as attending
+            nodes, and as attended by the master node, if there is one.
         column_GKD: Columns that score the edges, one for each kind.
     """
 
@@ -85,7 +85,7 @@ class MasterWeights(NamedTuple):
 
 
 class _SavedNodes(NamedTuple):
-    """What the backward pass of a graph's attention reads."""
+    """Tensors for the backward pass of a graph's attention."""
 
     x_GBJC: Tensor
     pairs_GBJJC: Tensor
@@ -98,7 +98,7 @@ class _SavedNodes(NamedTuple):
 
 
 class _SavedMaster(NamedTuple):
-    """What the backward pass of a master's attention reads."""
+    """Tensors for the backward pass of a master node's attention."""
 
     master_GB1C: Tensor
     products_GBJC: Tensor
@@ -111,13 +111,13 @@ class _SavedMaster(NamedTuple):
 
 
 class Attention(torch.autograd.Function):
-    """An attention over a graph's nodes (G, B, J, C), and that of a master node if there is one.
+    """An attention over a graph's nodes (G, B, J, C), and of a master node if there is one.
 
-    The score of an edge is the same in both directions, and so is its gradient: then half of what
-    arrives at the products of pairs need not be read, and these are a graph's largest tensors.
+    The score of an edge and its gradient are the same in both directions, so only half of the
+    gradient of pair products, a graph's largest tensors, has to be read.
 
     Args:
-        parameters: `NodeWeights`; then the master node (G, B, 1, C) and `MasterWeights`.
+        parameters: Weights as `NodeWeights`, then the master node (G, B, 1, C) and `MasterWeights`.
 
     Returns:
         Nodes (G, B, J, D), and the master node (G, B, 1, D).
@@ -139,7 +139,7 @@ class Attention(torch.autograd.Function):
         if choices.hidden_G11J is not None:
             scores_GBJJ = scores_GBJJ + choices.hidden_G11J
         attention_GBJJ = scores_GBJJ.softmax(dim=-1)
-        # Mapped before they are gathered, which is the same: the attention of a node adds up to 1.
+        # Mapping before gathering is equivalent, since the attention weights of a node sum to 1.
         mapped_GBJR = _map(x_GBJC, weights.node_GRC, weights.node_G1R)
         mapped = mapped_GBJR.split(weights.edge_GDC.shape[1], dim=-1)
         nodes_GBJD: Tensor = _gather(attention_GBJJ, mapped[0]) + mapped[1]
@@ -183,7 +183,7 @@ class Attention(torch.autograd.Function):
             of_scores_GBJJK = of_scores_GBJJK * choices.is_JJK
         of_edges, of_column = _unscore(of_scores_GBJJK, saved.edges_GBJJD, saved.column_GKD)
         of_pairs, *of_edge_map = _unmap(of_edges, saved.pairs_GBJJC, saved.edge_GDC)
-        # Half of it, for `beta` below: a node is the first of its pairs and the second.
+        # Half of it, completed by `beta` below, since a node is the first and second of its pairs.
         of_x_GBJC = of_pairs.mul_(x_GBJC.unsqueeze(-3)).sum(-2)
         of_nodes = [_ungather(attention_GBJJ, gradient_GBJD), gradient_GBJD]
         of_master: list[Tensor] = []
@@ -207,7 +207,7 @@ def _attend_master(
     weights: MasterWeights,
     temperature: float,
 ) -> tuple[Tensor, _SavedMaster]:
-    """Return the master node that attends to nodes, (G, B, 1, D), and what its gradient needs."""
+    """Return the master node after attention, (G, B, 1, D), and the tensors for its gradient."""
     products_GBJC = x_GBJC * master_GB1C
     edges_GBJD = _map(products_GBJC, weights.edge_GDC, weights.edge_G1D).tanh_()
     scores_GBJ1 = _score(edges_GBJD, weights.column_G1D, temperature)
@@ -255,7 +255,7 @@ def _map(x: Tensor, weight_GRC: Tensor, bias_G1R: Tensor) -> Tensor:
 def _unmap(gradient: Tensor, x: Tensor, weight_GRC: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return the gradients with respect to `x`, the weight and the bias."""
     gradient_GXR = gradient.flatten(1, -2)
-    # First: the sum takes as much memory as the edges, for itself.
+    # Computed first, since the sum needs as much memory as the edges.
     of_weight, of_bias = _of_weights(gradient_GXR, x.flatten(1, -2))
     of_x = multiply(gradient_GXR, weight_GRC).view_as(x)
     return of_x, of_weight, of_bias
@@ -269,7 +269,7 @@ def _of_weights(gradient_GXR: Tensor, x_GXC: Tensor) -> tuple[Tensor, Tensor]:
 
 def _score(edges: Tensor, column_GKD: Tensor, temperature: float) -> Tensor:
     rows_GXD = edges.flatten(1, -2)
-    # Its numbers are not read; a scale of its own would be an operation.
+    # Its values are not read, and creating a scale would be another operation.
     unread = rows_GXD.new_empty(())
     scores_GXK = torch.baddbmm(unread, rows_GXD, column_GKD.mT, beta=0, alpha=1 / temperature)
     result: Tensor = scores_GXK.unflatten(1, edges.shape[1:-1])
@@ -277,7 +277,7 @@ def _score(edges: Tensor, column_GKD: Tensor, temperature: float) -> Tensor:
 
 
 def _unscore(gradient: Tensor, edges: Tensor, column_GKD: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the gradients of what `tanh` made edges of, and of the columns."""
+    """Return the gradients of the input of `tanh` for edges, and of the columns."""
     gradient_GXK = gradient.flatten(1, -2)
     of_edges = multiply(gradient_GXK, column_GKD).view_as(edges)
     torch.ops.aten.tanh_backward.grad_input(of_edges, edges, grad_input=of_edges)
@@ -286,7 +286,7 @@ def _unscore(gradient: Tensor, edges: Tensor, column_GKD: Tensor) -> tuple[Tenso
 
 
 def _gather(attention_GBMJ: Tensor, x_GBJD: Tensor) -> Tensor:
-    """Return the mean of nodes for each of M, weighted by its attention."""
+    """Return the mean of nodes for each of M nodes, weighted by its attention."""
     attention_XMJ = attention_GBMJ.flatten(0, 1)
     x_XJD = x_GBJD.flatten(0, 1)
     gathered_XMD = multiply(attention_XMJ, x_XJD)
@@ -301,7 +301,7 @@ def _ungather(attention_GBMJ: Tensor, gradient_GBMD: Tensor) -> Tensor:
 def _through_softmax(
     gradient_GBMD: Tensor, x_GBJD: Tensor, attention_GBMJ: Tensor, temperature: float
 ) -> Tensor:
-    """Return the gradient of scores before they were divided, of which `x_GBJD` was gathered."""
+    """Return the gradient of the scores before division by the temperature."""
     of_attention_XMJ = torch.baddbmm(
         gradient_GBMD.new_empty(()),
         gradient_GBMD.flatten(0, 1),
@@ -316,7 +316,7 @@ def _through_softmax(
 
 
 class Retain(torch.autograd.Function):
-    """The nodes (G, B, J, C) of an index (G, B, K, 1), none twice, each multiplied by its score."""
+    """The nodes (G, B, J, C) of a unique index (G, B, K, 1), each multiplied by its score."""
 
     @staticmethod
     def forward(ctx: Any, x_GBJC: Tensor, scores_GBJ1: Tensor, index_GBK1: Tensor) -> Tensor:
@@ -329,7 +329,7 @@ class Retain(torch.autograd.Function):
         x_GBJC, scores_GBJ1, index_GBK1 = ctx.saved_tensors
         index_GBKC = _along(index_GBK1, x_GBJC)
         of_all_GBJC = torch.zeros_like(x_GBJC).scatter_(2, index_GBKC, gradient_GBKC)
-        # A product of two vectors for each node: multiplying and adding up are two operations.
+        # A product of two vectors for each node, since multiplying and summing are two operations.
         of_all_X1C = of_all_GBJC.flatten(0, 2).unsqueeze(1)
         x_XC1 = x_GBJC.flatten(0, 2).unsqueeze(2)
         of_scores_GBJ1 = multiply(of_all_X1C, x_XC1).view_as(scores_GBJ1)
@@ -341,11 +341,11 @@ def _along(index_GBK1: Tensor, x_GBJC: Tensor) -> Tensor:
 
 
 class Pick(torch.autograd.Function):
-    """One of the values of a dimension, as `index` says.
+    """Select one of the values along a dimension by `index`.
 
     Args:
-        index: Index of each, of size 1 in the dimension, one of the last of `values`.
-        picked: True where an index is, of the dimension's size.
+        index: Index of each value, of size 1 in that dimension, one of the last two of `values`.
+        picked: Mask that is True at the index, of the dimension's full size.
     """
 
     @staticmethod
@@ -364,7 +364,7 @@ class Pick(torch.autograd.Function):
 
 
 class FillUp(torch.autograd.Function):
-    """Graphs of (B, nodes, C) each as one tensor (G, B, J, C), filled up with nodes of zeros."""
+    """Graphs (B, nodes, C) stacked into one tensor (G, B, J, C), padded with zero nodes."""
 
     @staticmethod
     def forward(ctx: Any, *graphs: Tensor) -> Tensor:
@@ -388,7 +388,7 @@ def _parts(x_GBJC: Tensor, sizes: Sequence[int]) -> list[Tensor]:
 class Summary(torch.autograd.Function):
     """Embeddings (B, 5 C) of nodes (B, J, C): `first` of one graph, then the other's, the master.
 
-    Of each graph the largest magnitudes and the means; the master's values.
+    They hold the maximum magnitudes and the means of each graph, and the master's values.
     """
 
     @staticmethod

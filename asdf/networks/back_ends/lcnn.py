@@ -1,7 +1,7 @@
 """LCNN: convolutions with max feature maps, then bidirectional LSTM layers and a mean over time.
 
 Invariant: layers, sizes and parameter names are those of the LFCC-LCNN baseline of ASVspoof 2021,
-but for the output, which has a logit per class here and one value there.
+except for the output, which has one logit per class here and one value there.
 
 Source: Lavrentyeva et al., "STC Antispoofing Systems for the ASVspoof2019 Challenge", Interspeech
 2019; Wang and Yamagishi, "A Comparative Study on Recent Neural Spoofing Countermeasures for
@@ -25,22 +25,22 @@ from asdf.networks.ssl_detector import PairedDetector
 from asdf.networks.views import NetworkSections
 
 POOL = 16
-"""Frames, and feature values, that become one: four poolings by 2."""
+"""Number of frames, and of feature values, pooled into one: four poolings by 2."""
 CHANNELS = 32
 
 
 class MaxFeatureMap(nn.Module):
-    """The larger one of each two channels, which are half of the channels apart."""
+    """The maximum of channels i and i + C / 2, for each i in the first half of C channels."""
 
     def forward(self, x_BCLF: Tensor) -> Tensor:
-        # Not unflatten: ONNX's exporter takes its batch size for a constant.
+        # Not unflatten, since ONNX's exporter would make its batch size a constant.
         batch, channels, *others = x_BCLF.shape
         halves_B2CLF = x_BCLF.reshape(batch, 2, int(channels) // 2, *others)
         return halves_B2CLF.amax(dim=1)
 
 
 class BidirectionalLSTM(nn.Module):
-    """An LSTM layer in both directions, half of the values from each."""
+    """An LSTM layer in both directions, with half of the values from each."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -52,10 +52,10 @@ class BidirectionalLSTM(nn.Module):
 
 
 class _LCNNLayers(nn.Module):
-    """The layers of LCNN, whatever maps they look at."""
+    """The layers of LCNN, for any number of input maps."""
 
     def add_layers(self, maps: int, values: int, dropout: float) -> int:
-        """Add them for maps of so many values; return the size of the embedding."""
+        """Add the layers for maps of `values` values; return the size of the embedding."""
         width = values // POOL * CHANNELS
         self.m_transform = _make_convolutions(maps, dropout)
         self.m_before_pooling = nn.Sequential(BidirectionalLSTM(width), BidirectionalLSTM(width))
@@ -63,10 +63,10 @@ class _LCNNLayers(nn.Module):
         return width
 
     def look_at(self, x_BMLF: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return embeddings, logits and what their mean is of, of maps (batch, maps, L, F)."""
+        """Return embeddings, logits and frames before the mean, for maps (batch, maps, L, F)."""
         x_BCMS = self.m_transform(x_BMLF)
         x_BME = x_BCMS.transpose(1, 2).flatten(2)
-        # The recurrent layers are skipped, too: what they add is learned.
+        # A skip connection around the recurrent layers.
         frames_BME = self.m_before_pooling(x_BME) + x_BME
         embeddings_BE = frames_BME.mean(dim=1)
         logits_B2 = in_full_precision(self.m_output_act, embeddings_BE)
@@ -74,10 +74,10 @@ class _LCNNLayers(nn.Module):
 
 
 class LCNNBackEnd(_LCNNLayers, SizedBackEnd, TimedBackEnd):
-    """LCNN on features of 16 values or more, and of 16 frames or more.
+    """LCNN on features with at least 16 values, and at least 16 frames.
 
     Args:
-        projected: values that a linear layer turns the features into first; 0: as they are.
+        projected: Number of values after a linear layer on the features; 0 for no such layer.
 
     Raises:
         UsageError: fewer than 16 values are left.
@@ -101,14 +101,14 @@ class LCNNBackEnd(_LCNNLayers, SizedBackEnd, TimedBackEnd):
         self.frame_dimension = self.add_layers(1, dimension, dropout)
 
     def with_frames(self, features_BLF: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return embeddings (batch, dimension // 16 * 32), logits, and what their mean is of."""
+        """Return embeddings (batch, dimension // 16 * 32), logits, frames before the mean."""
         if self.projection is not None:
             features_BLF = self.projection(features_BLF)
         return self.look_at(features_BLF.unsqueeze(1))
 
 
 class MapLCNNBackEnd(_LCNNLayers, BackEnd):
-    """LCNN on one or two maps of 16 values or more, as next to Whisper-MesoNet."""
+    """LCNN on one or two maps of at least 16 values, as in the work on Whisper-MesoNet."""
 
     shortest_frames = POOL
 
@@ -129,7 +129,7 @@ class MapLCNNBackEnd(_LCNNLayers, BackEnd):
 
 
 def _make_convolutions(maps: int, dropout: float) -> nn.Sequential:
-    """Build nine convolutions with a max feature map each; numbers are those of published names."""
+    """Build nine convolutions with a max feature map each, with the indices of published names."""
     return nn.Sequential(
         *_convolve(maps, 32, kernel_size=5),
         nn.MaxPool2d(2),

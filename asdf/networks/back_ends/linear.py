@@ -1,6 +1,6 @@
-"""The mean of the features over time and a linear layer: what a front end says by itself.
+"""The mean of the features over time and a linear layer, to evaluate a front end alone.
 
-Invariant: the layer is called as in AntiDeepfake's checkpoints, `proj_fc`, so that they can be
+Invariant: the layer is called `proj_fc`, as in AntiDeepfake's checkpoints, so that these can be
 mapped.
 
 Source: Ge et al., "Post-training for Deepfake Speech Detection", 2025 (AntiDeepfake).
@@ -30,7 +30,7 @@ class LinearBackEnd(SizedBackEnd, TimedBackEnd):
         self.proj_fc = nn.Linear(dimension, 2)
 
     def with_frames(self, features_BLC: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return embeddings (batch, dimension), logits, and the features as they are."""
+        """Return embeddings (batch, dimension), logits, and the features unchanged."""
         embeddings_BC = features_BLC.mean(dim=1)
         return embeddings_BC, in_full_precision(self.proj_fc, embeddings_BC), features_BLC
 

@@ -1,8 +1,8 @@
-"""Two columns of Mamba blocks on a front end: one reads the frames forwards, one backwards.
+"""Two columns of Mamba blocks on a front end, reading the frames forwards and backwards.
 
-Invariant: parameter names and numbers are those of the published network, and so is what its code
-computes. That differs from the paper's figure: the last block of each column adds nothing to the
-output, and the backward column's frames, in reversed order, are added to frames in their own.
+Invariant: parameter names, numbers and results are those of the published network's code. It
+differs from the paper's figure: the last block of each column adds nothing to the output, and
+frames of the backward column, in reversed order, are added to frames in the original order.
 
 Source: Xiao and Das, "XLSR-Mamba: A Dual-Column Bidirectional State Space Model for Spoofing Attack
 Detection", IEEE Signal Processing Letters 2025 (swagshaw/XLSR-Mamba, `mamba_blocks.py`); Gu and
@@ -35,7 +35,7 @@ _MIN_STEP, _MAX_STEP = 0.001, 0.1
 
 
 class RootMeanSquareNorm(nn.Module):
-    """Each frame divided by the root of its mean square, and scaled."""
+    """Each frame divided by its root mean square, and scaled."""
 
     def __init__(self, dimension: int) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class RootMeanSquareNorm(nn.Module):
 
 
 class MambaMixer(nn.Module):
-    """A convolution over past frames and a selective scan, gated; later frames are not seen."""
+    """A causal convolution over frames and a selective scan, gated."""
 
     def __init__(self, dimension: int, states: int, blocks: int) -> None:
         super().__init__()
@@ -71,13 +71,13 @@ class MambaMixer(nn.Module):
         bound = self.rank**-0.5
         nn.init.uniform_(self.dt_proj.weight, -bound, bound)
         with torch.no_grad():
-            # Steps are spread evenly in their logarithm; the bias is softplus's inverse of them.
+            # Steps are spread evenly on a log scale; the bias is their inverse softplus.
             lowest = math.log(_MIN_STEP)
             range_of_steps = math.log(_MAX_STEP) - lowest
             spread_D = lowest + range_of_steps * torch.rand(inside)
             first_steps_D = spread_D.exp()
             self.dt_proj.bias.copy_(first_steps_D.expm1().log())
-            # Each block adds to the sum of all before it.
+            # Scaled down, since each block adds to the sum of all previous ones.
             self.out_proj.weight /= math.sqrt(blocks)
 
     def forward(self, x_BLE: Tensor) -> Tensor:
@@ -94,7 +94,7 @@ class MambaMixer(nn.Module):
         ]
         steps_BLR, b_BLN, c_BLN = projected.split(sizes, dim=2)
         steps_BLD = self.dt_proj(steps_BLR)
-        # A recurrence of hundreds of frames adds up what a shorter format rounds off.
+        # A recurrence over hundreds of frames accumulates the rounding errors of a shorter format.
         with without_autocast(values_BLD):
             kind = self.A_log.dtype
             values_BLD = values_BLD.to(kind)
@@ -114,7 +114,7 @@ class MambaMixer(nn.Module):
 
 
 class MambaBlock(nn.Module):
-    """A norm and a mixer; the sum of blocks is taken outside."""
+    """A norm and a mixer, without the residual sum, which the caller computes."""
 
     def __init__(self, dimension: int, states: int, blocks: int) -> None:
         super().__init__()
@@ -127,7 +127,7 @@ class MambaBlock(nn.Module):
 
 
 class DualColumn(nn.Module):
-    """Two columns of blocks; the frames of each are pooled by attention, then joined.
+    """Two columns of blocks, whose frames are pooled by attention and then joined.
 
     It returns embeddings, logits and the frames of both columns.
     """
@@ -159,14 +159,14 @@ class DualColumn(nn.Module):
         return embeddings_BE, in_full_precision(self.classifier, dropped_BE), frames_BLE
 
     def _run(self, blocks: nn.ModuleList, sum_BLE: Tensor, input_BLE: Tensor) -> Tensor:
-        """Return the normed sum of the blocks but the last, and of what the columns begin with."""
+        """Return the normed sum of the columns' input and of all blocks but the last."""
         for block in blocks[:-1]:
             sum_BLE = sum_BLE + block(sum_BLE)
         normed_BLE: Tensor = self.norm_f(input_BLE + sum_BLE)
         return normed_BLE
 
     def unused_parameters(self) -> Iterator[nn.Parameter]:
-        """Yield those of the last blocks."""
+        """Yield the parameters of the last blocks."""
         yield from self.forward_layers[-1].parameters()
         yield from self.backward_layers[-1].parameters()
 
@@ -187,7 +187,7 @@ class MambaBackEnd(SizedBackEnd, TimedBackEnd):
         self.frame_dimension = 2 * inside
         self.LL = nn.Linear(dimension, inside)
         self.first_bn = nn.BatchNorm2d(1)
-        # Its published name, from the Conformer whose program it grew out of.
+        # The published name, which goes back to the code of a Conformer.
         self.conformer = DualColumn(inside, blocks, states)
 
     @classmethod

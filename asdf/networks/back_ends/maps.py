@@ -1,8 +1,7 @@
-"""Features of frames as maps of values and times, for networks that look at them as at pictures.
+"""Features of frames as maps of values and times, for networks that treat them as images.
 
-Invariant: what Whisper's encoder gives, in frames of 20 ms, becomes as long as cepstra in frames of
-10 ms by being repeated as a whole, as the program of Whisper-MesoNet does; frames of both are not
-of the same time then.
+Invariant: the output of Whisper's encoder, in frames of 20 ms, is tiled to the length of cepstra in
+frames of 10 ms, as in the code of Whisper-MesoNet; frames of the two then cover different times.
 
 Source: piotrkawa/deepfake-whisper-features, `src/models/whisper_meso_net.py`.
 
@@ -18,26 +17,26 @@ from asdf.errors import UsageError
 from asdf.networks.front_ends.front_end import FrontEnd
 
 _SLOW_HOP = 320
-"""Samples between frames from which a map is repeated."""
+"""Number of samples between frames from which a map is repeated."""
 
 
 class FrameMaps:
-    """How features of a front end become maps.
+    """A converter from features of a front end to maps.
 
     Attributes:
-        maps: Number of maps: 1, or 2 where there are cepstra next to an encoder.
-        values: Values of a map.
-        frames: Frames of a map that each frame of the front end becomes.
+        maps: Number of maps: 1, or 2 for an encoder with cepstra.
+        values: Number of values of a map.
+        frames: Number of frames in a map per frame of the front end.
     """
 
     def __init__(self, front_end: FrontEnd, fewest: int) -> None:
         """Read the sizes of the front end.
 
         Args:
-            fewest: Values of a map that the network needs.
+            fewest: Minimum number of values of a map that the network needs.
 
         Raises:
-            UsageError: there are fewer.
+            UsageError: there are fewer values.
         """
         beside = getattr(front_end, "cepstral_values", 0)
         self.maps = 2 if beside else 1

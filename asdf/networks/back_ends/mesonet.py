@@ -1,7 +1,7 @@
 """MesoInception-4 on maps of values and times: two inception blocks, two convolutions, two layers.
 
-Invariant: layers, sizes and parameter names are those of the authors' code, but for the output,
-which has a logit per class here and one value there. Both convolutions share one batch norm.
+Invariant: layers, sizes and parameter names are those of the authors' code, except for the output,
+which has one logit per class here and one value there. Both convolutions share one batch norm.
 
 Source: Afchar et al., "MesoNet: a Compact Facial Video Forgery Detection Network", WIFS 2018; Kawa
 et al., "Improved DeepFake Detection Using Whisper Features", Interspeech 2023;
@@ -26,17 +26,17 @@ from asdf.networks.views import NetworkSections
 
 CHANNELS = 16
 POOL = 32
-"""Values, and times, that become one: three poolings by 2 and one by 4."""
-# Channels of the four ways of each block.
+"""Number of values, and of times, pooled into one: three poolings by 2 and one by 4."""
+# Output channels of the four paths of each block.
 _FIRST = (1, 4, 4, 2)
 _SECOND = (2, 4, 4, 2)
 
 
 class MesoNetBackEnd(BackEnd):
-    """MesoInception-4 on maps of 32 values or more, and of 32 times or more.
+    """MesoInception-4 on maps of at least 32 values and 32 times.
 
     Args:
-        pooled: Values that all that is left of a map is averaged to.
+        pooled: Number of values to which the final map is averaged.
     """
 
     shortest_frames = POOL
@@ -44,7 +44,7 @@ class MesoNetBackEnd(BackEnd):
     def __init__(self, maps: FrameMaps, pooled: int) -> None:
         super().__init__()
         self.make_maps = maps
-        # Named as in published files, misspelt.
+        # The published names, including the spelling.
         self._add_block("Incption1", maps.maps, _FIRST)
         self._add_block("Incption2", sum(_FIRST), _SECOND)
         self.conv1 = nn.Conv2d(
@@ -92,7 +92,7 @@ class MesoNetBackEnd(BackEnd):
         channels_in: int,
         ways: tuple[int, ...],
     ) -> None:
-        """Add the layers of a block: what looks at single values, and further in each way."""
+        """Add the layers of a block: a 1x1 convolution, and further ones in each path."""
         first, *others = ways
         self.add_module(f"{name}_conv1", _look(channels_in, first))
         for reach, channels in enumerate(others, start=1):
@@ -123,11 +123,11 @@ class MesoNetBackEnd(BackEnd):
 
 
 def average_shares(x_BV: Tensor, shares: int) -> Tensor:
-    """Return the means of equal shares of each row, as `adaptive_avg_pool1d`: they may overlap."""
+    """Return the means of equal parts of each row, as `adaptive_avg_pool1d`, which may overlap."""
     if not is_traced():
         means_B1P = F.adaptive_avg_pool1d(x_BV.unsqueeze(1), shares)
         return means_B1P.squeeze(1)
-    # Of graphs only one length is known to torch's. In float64, as sums are subtracted.
+    # torch's pooling fixes the length in graphs. In float64, since cumulative sums are subtracted.
     values = x_BV.shape[1]
     numbers_P = torch.arange(shares, device=x_BV.device)
     starts_P = numbers_P * values // shares
@@ -139,7 +139,7 @@ def average_shares(x_BV: Tensor, shares: int) -> Tensor:
 
 
 def _look(channels_in: int, channels_out: int) -> nn.Conv2d:
-    """Return a convolution that looks at single values."""
+    """Return a 1x1 convolution."""
     return nn.Conv2d(
         channels_in,
         channels_out,

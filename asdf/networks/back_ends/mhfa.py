@@ -1,7 +1,7 @@
-"""Multi-head factorized attentive pooling: attention and values from two sums of the layers.
+"""Multi-head factorized attentive pooling, with keys and values from two weighted layer sums.
 
-Invariant: parameter names are those of the authors' implementation; the output layer is ours, but
-for WeDefense's, which has theirs.
+Invariant: parameter names are those of the authors' implementation; the output layer is ours,
+except in WeDefense's variant, which has theirs.
 
 Source: Peng et al., "An attention-based backend allowing efficient fine-tuning of transformer
 models for speaker verification", SLT 2022; zlin0/wedefense, `models/ssl_backend/MHFA.py`,
@@ -32,7 +32,7 @@ class MHFABackEnd(TimedBackEnd):
     """MHFA on the hidden states of a front end.
 
     Args:
-        states: number of hidden states.
+        states: Number of hidden states.
     """
 
     takes = "hidden_states"
@@ -56,7 +56,7 @@ class MHFABackEnd(TimedBackEnd):
         self.add_output(embedding)
 
     def add_output(self, embedding: int) -> None:
-        """Add the layers from embeddings to logits."""
+        """Add the layers that map embeddings to logits."""
         self.output = nn.Linear(embedding, 2)
 
     def classify(self, embeddings_BE: Tensor) -> Tensor:
@@ -64,7 +64,7 @@ class MHFABackEnd(TimedBackEnd):
         return in_full_precision(self.output, embeddings_BE)
 
     def mix(self, states: list[Tensor], weights_N: Tensor) -> Tensor:
-        """Return the sum of the states by the softmax of `weights_N`."""
+        """Return the sum of the states, weighted by the softmax of `weights_N`."""
         return weighted_sum(states, weights_N.softmax(dim=0))
 
     @classmethod
@@ -79,10 +79,10 @@ class MHFABackEnd(TimedBackEnd):
         )
 
     def with_frames(self, states: list[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
-        """Return embeddings (batch, embedding), logits, and keys and values, compressed.
+        """Return embeddings (batch, embedding), logits, and the concatenated keys and values.
 
         Args:
-            states: each (batch, frames, dimension).
+            states: Hidden states, each (batch, frames, dimension).
         """
         keys_BLK, values_BLK = self._compress(states)
         pooled = self._pool(values_BLK, self.att_head(keys_BLK).softmax(dim=1))
@@ -94,7 +94,7 @@ class MHFABackEnd(TimedBackEnd):
         return self._pool(values_BLK, softmax_over_frames(self.att_head(keys_BLK), counts_BL))
 
     def _compress(self, states: list[Tensor]) -> tuple[Tensor, Tensor]:
-        # Each of the two chooses its layers.
+        # Keys and values have separate layer weights.
         keys_BLK = self.cmp_linear_k(self.mix(states, self.weights_k))
         return keys_BLK, self.cmp_linear_v(self.mix(states, self.weights_v))
 
@@ -105,17 +105,17 @@ class MHFABackEnd(TimedBackEnd):
 
 
 class WeDefenseMHFABackEnd(MHFABackEnd):
-    """MHFA as the toolkit WeDefense has it: on centred frames, with a norm before the output.
+    """WeDefense's MHFA: on centred frames, with a norm before the output.
 
-    What it calls normalisation over time takes each frame's mean over its values away: its function
-    expects frames before values, and gets them the other way round.
+    Its normalisation over time actually subtracts each frame's mean over its values, since the
+    function expects the frames in another dimension.
     """
 
     def add_output(self, embedding: int) -> None:
         """Add WeDefense's projection: a batch norm, ReLU and a linear layer."""
         norm = nn.BatchNorm1d(embedding)
         output = nn.Linear(embedding, 2)
-        # Its published name.
+        # The published name.
         self.projection = nn.ModuleDict({"trans": nn.Sequential(norm, nn.ReLU(), output)})
 
     def classify(self, embeddings_BE: Tensor) -> Tensor:
@@ -125,8 +125,8 @@ class WeDefenseMHFABackEnd(MHFABackEnd):
         return in_full_precision(output, F.relu(norm(embeddings_BE)))
 
     def mix(self, states: list[Tensor], weights_N: Tensor) -> Tensor:
-        """Return the sum of the states, each of whose frames then has a mean of 0."""
-        # The mean of a sum is the sum of the means: no state is copied.
+        """Return the weighted sum of the states, with each frame centred to mean 0."""
+        # The mean of a sum is the sum of the means, so no state needs to be copied.
         mixed_BLC = super().mix(states, weights_N)
         return mixed_BLC - mixed_BLC.mean(dim=2, keepdim=True)
 

@@ -1,7 +1,7 @@
-"""One hidden layer behind features of a whole recording: a small back end for few recordings.
+"""One hidden layer on features of a whole recording: a small back end for few recordings.
 
-Invariant: features are standardised by statistics of the training set (a batch norm without
-parameters) and clipped, so that no value, however far from those of training, decides alone.
+Invariant: features are standardised with statistics of the training set (a batch norm without
+parameters) and clipped, so that no outlying value determines the score alone.
 
 Shapes: B utterances, L frames, C feature values, E embedding values.
 """
@@ -16,15 +16,15 @@ from asdf.networks.front_ends.padded import mean_over_frames
 from asdf.settings.sections import BackEnd as BackEndSettings
 
 LIMIT = 4.0
-"""Deviations from the mean at which standardised features are clipped."""
+"""Number of deviations from the mean at which standardised features are clipped."""
 
 
 class MLPBackEnd(SizedBackEnd):
-    """The mean over time, standardised; a hidden layer, which is the embedding; the logits.
+    """Standardised mean over time, a hidden layer that gives the embedding, and the logits.
 
     Args:
         dimension: Dimension of the features.
-        settings: `mlp_hidden` and `mlp_dropout`.
+        settings: Section with `mlp_hidden` and `mlp_dropout`.
     """
 
     def __init__(self, dimension: int, settings: BackEndSettings) -> None:

@@ -1,7 +1,7 @@
-"""Nes2Net-X: Res2Nets nested in a Res2Net, on features that keep their full dimension.
+"""Nes2Net-X: Res2Nets nested in a Res2Net, on features with their full dimension.
 
-Invariant: parameter names and numbers are those of the published network, whose checkpoints put
-`Nested_Res2Net_TDNN.` before them.
+Invariant: parameter names and numbers are those of the published network, whose checkpoints prefix
+them with `Nested_Res2Net_TDNN.`.
 
 Source: Liu et al., "Nes2Net: A Lightweight Nested Architecture for Foundation Model Driven Speech
 Anti-Spoofing", IEEE Transactions on Information Forensics and Security, 2025.
@@ -50,9 +50,9 @@ class SqueezeExcitation(nn.Module):
 
 
 class WeightedRes2Net(nn.Module):
-    """A Res2Net block whose parts stay side by side, and are added up by learned weights.
+    """A Res2Net block whose parts stay separate and are summed with learned weights.
 
-    The 'X' of the name: the convolution of part i sees i + 1 earlier parts, each by itself.
+    This is the 'X' of the name: the convolution of part i sees i + 1 earlier parts separately.
     """
 
     def __init__(self, channels: int, splits: int, dilation: int, squeeze: int) -> None:
@@ -77,7 +77,7 @@ class WeightedRes2Net(nn.Module):
 
     def forward(self, x_BCL: Tensor) -> Tensor:
         inside_BCL = self.bn1(self.conv1(x_BCL).relu())
-        # The fourth dimension is where parts are put side by side.
+        # The fourth dimension holds the separate parts.
         *parts, last_BWL1 = inside_BCL.unsqueeze(3).split(self.width, dim=1)
         side_by_side_BWLP = last_BWL1
         sums = []
@@ -91,7 +91,7 @@ class WeightedRes2Net(nn.Module):
             joined_BWLP = torch.cat([side_by_side_BWLP, part_BWL1], dim=3)
             side_by_side_BWLP = norm(conv(joined_BWLP).relu())
             sums.append((side_by_side_BWLP * weights_111P).sum(dim=3))
-        # The last part goes around all convolutions.
+        # The last part bypasses all convolutions.
         sums.append(last_BWL1.squeeze(3))
         out_BCL = self.conv3(torch.cat(sums, dim=1))
         out_BCL = self.bn3(out_BCL.relu())
@@ -111,11 +111,11 @@ def _make_time_convolution(width: int, dilation: int) -> nn.Conv2d:
 
 
 class Nes2NetXBackEnd(SizedBackEnd, TimedBackEnd):
-    """Nes2Net-X on features of a dimension that `splits[0] * splits[1]` divides.
+    """Nes2Net-X on features with a dimension divisible by `splits[0] * splits[1]`.
 
     Args:
-        splits: parts of the features, and parts of each of these.
-        squeeze: Factor by which the squeeze-and-excitation layers are narrower inside.
+        splits: Number of parts of the features, and of parts of each of these.
+        squeeze: Factor by which squeeze-and-excitation layers reduce the channels.
 
     Attributes:
         block_class: Class of its inner blocks.
@@ -159,11 +159,11 @@ class Nes2NetXBackEnd(SizedBackEnd, TimedBackEnd):
 
     @classmethod
     def min_layers(cls, sizes: BackEndSettings) -> int:
-        """Return the number of parts of the parts, each of which has at least one layer."""
+        """Return the number of inner parts, each of which has at least one layer."""
         return math.prod(sizes.nes2net_splits)
 
     def with_frames(self, features_BLC: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return embeddings, the pooled features, logits (batch, 2), and what is pooled.
+        """Return embeddings (the pooled features), logits (batch, 2), and the pooled frames.
 
         Embeddings have `dimension` values, or twice as many with attentive pooling.
         """

@@ -1,7 +1,7 @@
-"""Attentive statistics pooling, alone with a linear layer or as a part of other back ends.
+"""Attentive statistics pooling, with a linear layer or as a part of other back ends.
 
-Invariant: an utterance's pooled values do not depend on the others of its batch, and are finite for
-a single frame.
+Invariant: an utterance's pooled values do not depend on other utterances of its batch, and are
+finite for a single frame.
 
 Source: Okabe et al., "Attentive statistics pooling for deep speaker embedding", Interspeech 2018.
 
@@ -25,8 +25,8 @@ MIN_VARIANCE = 1e-10
 class AttentiveStatistics(nn.Module):
     """Mean and deviation over time, weighted by a separate attention for each value.
 
-    (batch, channels, frames) -> (batch, 2 * channels). Okabe et al. have one weight per frame; one
-    per value is what later networks took over, and what published Nes2Net-X checkpoints hold.
+    Maps (batch, channels, frames) to (batch, 2 * channels). Okabe et al. use one weight per frame;
+    one per value is what later networks adopted, including published Nes2Net-X checkpoints.
     """
 
     def __init__(self, channels: int, hidden: int) -> None:
@@ -43,10 +43,10 @@ class AttentiveStatistics(nn.Module):
 def weighted_statistics(x_BCL: Tensor, weights_BCL: Tensor) -> Tensor:
     """Return mean and standard deviation over time, (batch, 2 * channels).
 
-    The weights add up to 1 over time; they may be the same for all channels, (batch, 1, frames).
+    The weights sum to 1 over time; they may be shared by all channels, (batch, 1, frames).
     """
     mean_BC = (weights_BCL * x_BCL).sum(dim=2)
-    # Around the mean: a difference of two large numbers would leave little of it in half precision.
+    # Centred first, since a difference of two large numbers is inaccurate in half precision.
     squares_BCL = (x_BCL - mean_BC.unsqueeze(2)).square()
     variance_BC = (weights_BCL * squares_BCL).sum(dim=2)
     deviation_BC = variance_BC.clamp(min=MIN_VARIANCE).sqrt()
@@ -54,7 +54,7 @@ def weighted_statistics(x_BCL: Tensor, weights_BCL: Tensor) -> Tensor:
 
 
 class ASPBackEnd(SizedBackEnd, TimedBackEnd):
-    """Attentive statistics pooling with one weight per frame, as Okabe et al. have it."""
+    """Attentive statistics pooling with one weight per frame, as in Okabe et al."""
 
     size_settings = ("asp_hidden",)
 
@@ -69,8 +69,8 @@ class ASPBackEnd(SizedBackEnd, TimedBackEnd):
         self.output = nn.Linear(2 * dimension, 2)
 
     def with_frames(self, features_BLC: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return embeddings (batch, 2 * dimension), logits, and the features as they are."""
-        # For all values of a frame the same.
+        """Return embeddings (batch, 2 * dimension), logits, and the features unchanged."""
+        # All values of a frame share its weight.
         pooled = self._pool(features_BLC, self.attention(features_BLC).softmax(dim=1))
         return (*pooled, features_BLC)
 

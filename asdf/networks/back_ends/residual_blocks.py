@@ -1,9 +1,9 @@
 """The residual blocks that turn a time-frequency map into AASIST's graphs.
 
-Invariant: names and numbers of parameters are those of the published networks. There the first
-batch norm of blocks 1 to 5 is computed and its output thrown away, so the published weights score
-right only without it. Here the blocks have it, so that state dicts load, but do not compute it: its
-parameters are unused, and its statistics stay as they are.
+Invariant: names and numbers of parameters are those of the published networks. These compute the
+first batch norm of blocks 1 to 5 but discard its output, so published weights give correct scores
+only without it. Here the blocks hold the norm, so that state dicts load, but do not compute it: its
+parameters are unused, and its statistics stay unchanged.
 
 Shapes: B utterances, C channels, F frequencies, T times.
 """
@@ -23,7 +23,7 @@ from asdf.networks.fast_functions import LearningSELU, learns_on_cpu
 
 
 class ResidualBlock(nn.Module):
-    """Two convolutions around a batch norm, added to their input; `pool` pools time by 3."""
+    """Two convolutions around a batch norm, plus their input; `pool` pools time by 3."""
 
     def __init__(
         self,
@@ -61,8 +61,8 @@ class ResidualBlock(nn.Module):
 
     def forward(self, x_BCFT: Tensor) -> Tensor:
         """Map (batch, channels_in, F, T) to (batch, channels_out, F, T or T // 3)."""
-        # What comes between has no name: without gradients it is then freed at once, which saves
-        # scoring a quarter of its memory.
+        # Intermediate results are not stored in variables: without gradients they are freed at
+        # once, which saves a quarter of the memory of scoring.
         out_BCFT: Tensor = self.conv2(self.selu(self.bn2(order_map(self.conv1(x_BCFT)))))
         if self.changes_channels:
             x_BCFT = order_map(self.conv_downsample(x_BCFT))
@@ -72,15 +72,15 @@ class ResidualBlock(nn.Module):
         return out_BCFT
 
     def unused_parameters(self) -> Iterator[nn.Parameter]:
-        """Yield the first batch norm's."""
+        """Yield the parameters of the first batch norm."""
         if hasattr(self, "bn1"):
             yield from self.bn1.parameters()
 
 
 def order_map(x_BCFT: Tensor) -> Tensor:
-    """Return a map in the order in memory that suits what follows: mostly channels last.
+    """Return a map in the memory layout that suits the next operations, mostly channels-last.
 
-    On a GPU batch norms in 16 bits take most of raw AASIST's time otherwise.
+    Otherwise batch norms in 16 bits take most of raw AASIST's time on a GPU.
     """
     if not (learns_on_cpu(x_BCFT) or is_short_on_gpu(x_BCFT)):
         return x_BCFT
@@ -88,20 +88,20 @@ def order_map(x_BCFT: Tensor) -> Tensor:
 
 
 class ResidualEncoder(nn.Sequential):
-    """Blocks one after the other."""
+    """Residual blocks in sequence."""
 
     def forward(self, x_BCFT: Tensor) -> Tensor:
-        """Return what the last block makes of (batch, channels, F, T)."""
+        """Return the output of the last block for (batch, channels, F, T)."""
         with weights_cast_together(self, x_BCFT.device):
             out_BCFT: Tensor = super().forward(x_BCFT)
         return out_BCFT
 
 
 def residual_encoder(channels: tuple[int, ...], pool: bool) -> ResidualEncoder:
-    """Build blocks from each of `channels` to the next."""
+    """Build blocks between each two consecutive entries of `channels`."""
     blocks = []
     for number, (channels_in, channels_out) in enumerate(pairwise(channels)):
         block = ResidualBlock(channels_in, channels_out, first=number == 0, pool=pool)
-        # A Sequential around each block, as in the published names.
+        # Each block in a Sequential, as in the published names.
         blocks.append(nn.Sequential(block))
     return ResidualEncoder(*blocks)

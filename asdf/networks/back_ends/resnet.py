@@ -1,8 +1,8 @@
 """ResNet-18 on a map of features over time, with attentive pooling.
 
-Invariant: parameter names and numbers are those of the authors' implementation. It adds noise of
-a deviation of 1e-5 to the weighted frames before it takes their deviation, in scoring too; here
-the noise's variance is added, so that a score does not depend on draws.
+Invariant: parameter names and numbers are those of the authors' implementation. It adds noise with
+a deviation of 1e-5 to the weighted frames before computing their deviation, even in scoring; here
+the noise's variance is added instead, so that scores are not random.
 
 Source: Zhang et al., "One-Class Learning Towards Synthetic Voice Spoofing Detection", IEEE Signal
 Processing Letters 2021 (yzyouzhang/AIR-ASVspoof), after Monteiro et al., "Generalized end-to-end
@@ -28,12 +28,12 @@ STEM = 16
 CHANNELS = (64, 128, 256, 512)
 POOLED = 256
 KERNEL = 9
-"""Feature values that the first convolution looks at, every third time."""
+"""Height of the first convolution in feature values, with a stride of 3."""
 NOISE_VARIANCE = 1e-10
 
 
 class PreActivationBlock(nn.Module):
-    """Two convolutions, each after a batch norm, added to their input (He et al., ECCV 2016)."""
+    """Two pre-activated convolutions, added to their input (He et al., ECCV 2016)."""
 
     def __init__(self, channels_in: int, channels_out: int, stride: int) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ class PreActivationBlock(nn.Module):
             self.shortcut = nn.Sequential(convolution)
 
     def forward(self, x_BCFL: Tensor) -> Tensor:
-        """Map (batch, channels_in, F, L) to (batch, channels_out, F, L), divided by the stride."""
+        """Map (batch, channels_in, F, L) to (batch, channels_out, F, L) over the stride."""
         active_BCFL = self.bn1(x_BCFL).relu()
         if self.shortcut is not None:
             x_BCFL = self.shortcut(active_BCFL)
@@ -61,9 +61,9 @@ class PreActivationBlock(nn.Module):
 
 
 class WeightedFrames(nn.Module):
-    """Sum and deviation over time of frames that are weighted by an attention.
+    """Sum and deviation over time of frames weighted by an attention.
 
-    (batch, frames, channels) -> (batch, 2 * channels).
+    Maps (batch, frames, channels) to (batch, 2 * channels).
     """
 
     def __init__(self, channels: int) -> None:
@@ -79,18 +79,18 @@ class WeightedFrames(nn.Module):
 
 
 class ResNet18BackEnd(SizedBackEnd, TimedBackEnd):
-    """ResNet-18 on features of 7 values or more, and of 9 frames or more.
+    """ResNet-18 on features with at least 7 values, and at least 9 frames.
 
     Args:
-        projected: values that a linear layer turns the features into first; 0: as they are.
-        embedding: values of the embedding.
+        projected: Number of values after a linear layer on the features; 0 for no such layer.
+        embedding: Number of values of the embedding.
 
     Raises:
         UsageError: fewer than 7 values are left.
     """
 
     size_settings = ("resnet_projection", "resnet_embedding")
-    # Three halvings leave two frames of them, which a deviation needs.
+    # Three halvings leave two of these frames, the minimum for a deviation.
     shortest_frames = 9
     frame_step = 8
     frame_dimension = POOLED
@@ -120,7 +120,7 @@ class ResNet18BackEnd(SizedBackEnd, TimedBackEnd):
             second = PreActivationBlock(channels, channels, 1)
             self.add_module(f"layer{number}", nn.Sequential(first, second))
             channels_in = channels
-        # All that is left of the feature values becomes one.
+        # Reduces the remaining feature values to one.
         self.conv5 = nn.Conv2d(
             channels_in, POOLED, kernel_size=(height, 3), padding=(0, 1), bias=False
         )
@@ -135,7 +135,7 @@ class ResNet18BackEnd(SizedBackEnd, TimedBackEnd):
                 nn.init.kaiming_uniform_(module.weight)
 
     def with_frames(self, features_BLF: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return embeddings (batch, embedding), logits, and what the attention weighs."""
+        """Return embeddings (batch, embedding), logits, and the frames before pooling."""
         if self.projection is not None:
             features_BLF = self.projection(features_BLF)
         x_BCFL = self.conv1(features_BLF.transpose(1, 2).unsqueeze(1))

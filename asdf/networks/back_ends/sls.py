@@ -1,8 +1,8 @@
-"""Sensitive layer selection: a weight for each encoder layer, computed from the utterance itself.
+"""Sensitive layer selection: a weight for each encoder layer, computed from the utterance.
 
 Invariant: parameter names and numbers are those of the published network. Its first linear layer
-reads all frames at once, so it takes one length only: other recordings are cut or repeated, as the
-authors do.
+reads all frames at once, so it takes only one length: other recordings are cut or repeated, as in
+the authors' code.
 
 Source: Zhang et al., "Audio Deepfake Detection with Self-Supervised XLS-R and SLS Classifier",
 ACM Multimedia 2024.
@@ -28,7 +28,7 @@ POOL = 3
 
 
 class SLSBackEnd(BackEnd):
-    """SLS on the bare outputs of the encoder layers, for exactly `frames` frames."""
+    """SLS on the outputs of the encoder layers without final norm, for exactly `frames` frames."""
 
     takes = "layer_outputs"
     shortest_frames = POOL
@@ -46,7 +46,7 @@ class SLSBackEnd(BackEnd):
         """Build it for recordings of `back_end.sls_samples` samples.
 
         Raises:
-            UsageError: these give too few frames, or the front end gives no layer.
+            UsageError: this length gives too few frames, or the front end has no layers.
         """
         samples = settings.back_end.sls_samples
         frames = front_end.frames(samples)
@@ -63,13 +63,14 @@ class SLSBackEnd(BackEnd):
     def forward(self, layers: list[Tensor]) -> tuple[Tensor, Tensor]:
         """Return embeddings (batch, hidden) and log probabilities (batch, 2).
 
-        The published scores are taken from the log probabilities.
+        The published scores are the log probabilities.
         """
         means = [layer_BLC.mean(dim=1) for layer_BLC in layers]
         means_BNC = torch.stack(means, dim=1)
         weights_BN1 = self.fc0(means_BNC).sigmoid()
         weights_BN11 = weights_BN1.unsqueeze(3)
-        # Added up layer by layer, since a tensor of all weighted layers would take N times as much.
+        # Summed layer by layer, since a tensor of all weighted layers would take N times the
+        # memory.
         mixed_BLC = layers[0] * weights_BN11[:, 0]
         for number, layer_BLC in enumerate(layers[1:], 1):
             mixed_BLC = mixed_BLC + layer_BLC * weights_BN11[:, number]

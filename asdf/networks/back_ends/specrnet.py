@@ -1,8 +1,8 @@
 """SpecRNet: residual blocks with attention on maps of values and times, then recurrent layers.
 
-Invariant: layers, sizes and parameter names are those of the authors' code, but for the output,
-which has a logit per class here and one value there. As in AASIST's blocks, the first batch norm of
-later blocks is in the state dict and is not computed.
+Invariant: layers, sizes and parameter names are those of the authors' code, except for the output,
+which has one logit per class here and one value there. As in AASIST's blocks, the first batch norm
+of later blocks is in the state dict but not computed.
 
 Source: Kawa et al., "SpecRNet: Towards Faster and More Accessible Audio DeepFake Detection",
 TrustCom 2022; piotrkawa/deepfake-whisper-features, `src/models/specrnet.py`.
@@ -26,21 +26,21 @@ from asdf.networks.views import NetworkSections
 
 CHANNELS = (20, 64, 64)
 POOL = 64
-"""Values, and times, that become one: six poolings by 2."""
+"""Number of values, and of times, pooled into one: six poolings by 2."""
 RECURRENT = 64
 EMBEDDING = 128
-# By the names that the authors give the blocks.
+# Indices of the blocks in the authors' names.
 _BLOCKS = (0, 2, 4)
 _SLOPE = 0.3
 
 
 class SpecRNetBlock(nn.Module):
-    """Two convolutions around a batch norm, added to their input, and a pooling by 2."""
+    """Two convolutions around a batch norm, plus their input, and pooling by 2."""
 
     def __init__(self, channels_in: int, channels_out: int, first: bool) -> None:
         super().__init__()
         if not first:
-            # Published; the authors' code computes it and does not use its output.
+            # In published files; the authors' code computes it without using its output.
             self.bn1 = nn.BatchNorm2d(channels_in)
         self.conv1 = nn.Conv2d(
             channels_in,
@@ -69,13 +69,13 @@ class SpecRNetBlock(nn.Module):
         return F.max_pool2d(out_BCFN + x_BCFN, 2)
 
     def unused_parameters(self) -> Iterator[nn.Parameter]:
-        """Yield the first batch norm's."""
+        """Yield the parameters of the first batch norm."""
         if hasattr(self, "bn1"):
             yield from self.bn1.parameters()
 
 
 class SpecRNetBackEnd(BackEnd):
-    """SpecRNet on maps of 64 values or more, and of 64 times or more."""
+    """SpecRNet on maps of at least 64 values and 64 times."""
 
     shortest_frames = POOL
 
@@ -86,7 +86,7 @@ class SpecRNetBackEnd(BackEnd):
         channels_in = maps.maps
         for number, channels in zip(_BLOCKS, CHANNELS, strict=True):
             block = SpecRNetBlock(channels_in, channels, first=number == 0)
-            # A Sequential around each, as in the published names.
+            # In a Sequential, as in the published names.
             self.add_module(f"block{number}", nn.Sequential(block))
             attention = nn.Linear(channels, channels)
             self.add_module(f"fc_attention{number}", nn.Sequential(attention))
@@ -123,7 +123,7 @@ class SpecRNetBackEnd(BackEnd):
         means_BCN = x_BCFN.mean(dim=2)
         times_BNC = means_BCN.transpose(1, 2)
         states_BNC = self.gru(times_BNC)[0]
-        # As there: of the last time, where the way back has read but one.
+        # The last time step, as in the authors' code, where the backward pass has read one step.
         embeddings_BE = self.fc1_gru(states_BNC[:, -1])
         return embeddings_BE, in_full_precision(self.fc2_gru, embeddings_BE)
 

@@ -1,8 +1,9 @@
 """lab260's Spectra: pre-emphasised speech, a front end, a small network, then AASIST or ECAPA-TDNN.
 
 Invariant: parameter names and numbers are those of the published networks. Their AASIST has four
-branches instead of two, positions of frames, no SELU between the graphs of a branch, and uses the
-first batch norm of its residual blocks; in Spectra-AASIST3 all maps are Kolmogorov-Arnold layers.
+branches instead of two, positional encodings of frames, no SELU between the graphs of a branch, and
+uses the first batch norm of its residual blocks; in Spectra-AASIST3, all maps are Kolmogorov-Arnold
+layers.
 
 Source: the model cards and `model.py` of lab260/Spectra-0, Spectra-AASIST and Spectra-AASIST3 on
 the hub; Borodin et al., "AASIST3: KAN-Enhanced AASIST Speech Deepfake Detection", ASVspoof 2024
@@ -51,7 +52,7 @@ Map = Callable[[int, int], nn.Module]
 
 
 class Bridge(nn.Module):
-    """Two linear layers from the front end's values to 128."""
+    """Two linear layers from the front end's values to 128 values."""
 
     def __init__(self, dimension: int) -> None:
         super().__init__()
@@ -146,7 +147,7 @@ class PlainJointAttention(nn.Module):
         x_BJD: Tensor,
         nodes: int,
     ) -> Tensor:
-        """Return the score of each edge, by the weight of its kind."""
+        """Return the score of each edge, using the weight of its kind."""
         projected_BJJD = self.att_proj(_multiply_pairs(x_BJD))
         edges_BJJD = torch.tanh(projected_BJJD)
         sizes = [nodes, x_BJD.shape[1] - nodes]
@@ -181,7 +182,7 @@ class PlainJointAttention(nn.Module):
 
 
 class PlainPool(nn.Module):
-    """The better-scored half of the nodes, each multiplied by its score, with a map of any kind."""
+    """The better-scored half of the nodes, each times its score, with a map of any kind."""
 
     def __init__(self, dimension: int, make_map: Map) -> None:
         super().__init__()
@@ -198,7 +199,7 @@ class PlainPool(nn.Module):
 
 
 class Branch(nn.Module):
-    """Both graphs attend to each other, are pooled, and attend once more, residually."""
+    """A branch: joint attention of both graphs, pooling, and a second residual attention."""
 
     def __init__(self, make_map: Map) -> None:
         super().__init__()
@@ -284,7 +285,7 @@ class PreactivatedBlock(nn.Module):
 
 
 class MapEncoder(nn.Module):
-    """Features as a map of values and times, pooled by 3, and six residual blocks."""
+    """Features as a map of values and times, pooled by 3, followed by six residual blocks."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -309,7 +310,7 @@ class MapEncoder(nn.Module):
 
 
 class FourBranches(nn.Module):
-    """The graphs of Spectra-AASIST: of projected frames to embeddings and logits."""
+    """The graphs of Spectra-AASIST, from projected frames to embeddings and logits."""
 
     def __init__(self, make_map: Map) -> None:
         super().__init__()
@@ -344,12 +345,13 @@ class FourBranches(nn.Module):
         """Return embeddings (batch, 160) and logits (batch, 2)."""
         x_BCSN = self.enc(x_BLP + self.pos_T[:, : x_BLP.shape[1]])
         scores_BCSN = self.attention(x_BCSN)
-        # One attention serves both graphs: over time for spectral nodes, over bands for temporal.
+        # One attention serves both graphs: over time for spectral nodes, over bands for temporal
+        # ones.
         over_time = scores_BCSN.softmax(dim=3)
         over_bands = scores_BCSN.softmax(dim=2)
         spectral_BCS = (x_BCSN * over_time).sum(dim=3)
         temporal_BCN = (x_BCSN * over_bands).sum(dim=2)
-        # The graphs are small, and their pooling has to tell scores apart.
+        # The graphs are small, and their pooling has to distinguish similar scores.
         with without_autocast(x_BLP):
             kind = self.pos_S.dtype
             spectral_BSD = spectral_BCS.transpose(1, 2).to(kind)
@@ -379,7 +381,7 @@ class FourBranches(nn.Module):
 
 
 class SpectraAASISTBackEnd(BackEnd):
-    """Spectra-AASIST on features (batch, frames, dimension), of 3 to 400 frames.
+    """Spectra-AASIST on features (batch, frames, dimension) with 3 to 400 frames.
 
     Attributes:
         make_map: Class of its maps.
@@ -404,13 +406,13 @@ class SpectraAASISTBackEnd(BackEnd):
 
 
 class SpectraAASIST3BackEnd(SpectraAASISTBackEnd):
-    """The same with Kolmogorov-Arnold layers for all maps of the graphs."""
+    """Spectra-AASIST with Kolmogorov-Arnold layers for all maps of the graphs."""
 
     make_map: ClassVar[Map] = SplineMap
 
 
 class SpectraECAPA(nn.Module):
-    """ECAPA-TDNN of four blocks, whose pooled statistics are read by one linear layer."""
+    """ECAPA-TDNN with four blocks, and one linear layer on the pooled statistics."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -448,7 +450,7 @@ class SpectraECAPA(nn.Module):
         for number in range(1, len(_ECAPA_DILATIONS) + 1):
             out_BCL = self.get_submodule(f"layer{number}")(x_BCL)
             outputs.append(out_BCL)
-            # Each block gets the sum of all that was computed before it.
+            # Each block gets the sum of all previous outputs.
             x_BCL = x_BCL + out_BCL
         aggregated_BCL = self.layer5(torch.cat(outputs, dim=1)).relu()
         pooled_BE = self.bn5(self._pool(aggregated_BCL))
@@ -456,7 +458,7 @@ class SpectraECAPA(nn.Module):
 
     def _pool(self, x_BCL: Tensor) -> Tensor:
         """Return mean and deviation, weighted by an attention that sees those of the utterance."""
-        # Their variances are unbiased here, and the weighted ones are not.
+        # Its input variances are unbiased, the weighted ones are not.
         variance_BC1 = x_BCL.var(dim=2, keepdim=True)
         deviation_BC1 = variance_BC1.clamp(min=1e-4).sqrt()
         mean_BC1 = x_BCL.mean(dim=2, keepdim=True)
@@ -475,7 +477,7 @@ class SpectraECAPA(nn.Module):
 
 
 class SpectraECAPABackEnd(BackEnd):
-    """Spectra-0 on features (batch, frames, dimension), of two frames or more."""
+    """Spectra-0 on features (batch, frames, dimension) with at least two frames."""
 
     shortest_frames = 2
 
@@ -495,10 +497,10 @@ class SpectraECAPABackEnd(BackEnd):
 
 
 class PreEmphasised(SSLDetector):
-    """A front end on pre-emphasised waveforms, of `back_end.spectra_samples` or more.
+    """A front end on pre-emphasised waveforms of at least `back_end.spectra_samples` samples.
 
     Attributes:
-        longest_frames: Frames that the back end has positions for; None: it needs none.
+        longest_frames: Number of frames for which the back end has positions; None for no limit.
     """
 
     longest_frames: ClassVar[int | None] = None
@@ -507,7 +509,7 @@ class PreEmphasised(SSLDetector):
 
     def __init__(self, settings: NetworkSections) -> None:
         super().__init__(settings)
-        # Repeated after the pre-emphasis, as published: before it, each seam would be a step.
+        # Repeated after the pre-emphasis, as published; before it, each seam would be a step.
         self.shortest_input = max(self.shortest_input, settings.back_end.spectra_samples)
         self.longest_input: int | None = None
         if self.longest_frames is not None:
@@ -536,7 +538,7 @@ class SSL_SpectraAASIST(PreEmphasised, PairedDetector):
 
 
 class SSL_SpectraAASIST3(PreEmphasised, PairedDetector):
-    """The same with Kolmogorov-Arnold layers: lab260's Spectra-AASIST3."""
+    """Spectra-AASIST with Kolmogorov-Arnold layers: lab260's Spectra-AASIST3."""
 
     back_end_class = SpectraAASIST3BackEnd
     longest_frames = POSITIONS
@@ -555,7 +557,7 @@ def _normalize(norm: nn.Module, x_BND: Tensor) -> Tensor:
 
 
 def _multiply_pairs(x_BND: Tensor) -> Tensor:
-    """Return the product of every two nodes, (batch, nodes, nodes, values)."""
+    """Return the products of all pairs of nodes, (batch, nodes, nodes, values)."""
     return x_BND.unsqueeze(2) * x_BND.unsqueeze(1)
 
 

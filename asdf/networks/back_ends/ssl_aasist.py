@@ -1,7 +1,7 @@
 """A self-supervised front end and AASIST.
 
-Invariant: parameter names and numbers are those of the published networks;
-`asdf.interchange` renames what their state dicts call `ssl_model.model.*`.
+Invariant: parameter names and numbers are those of the published networks; `asdf.interchange`
+renames the prefix `ssl_model.model.*` of their state dicts.
 
 Source: Tak et al., "Automatic speaker verification spoofing and deepfake detection using wav2vec
 2.0 and data augmentation", Odyssey 2022.
@@ -32,11 +32,11 @@ POOL = 3
 
 
 class NodeAttention(nn.Sequential):
-    """Scores of a map's positions, (batch, C, S, N) as its input; a class so that it is known."""
+    """Scores of positions in a map, (batch, C, S, N) like its input."""
 
 
 class AASISTBackEnd(GraphBackEnd, BackEnd):
-    """AASIST on features (batch, frames, dimension) of any dimension and of 3 frames or more."""
+    """AASIST on features (batch, frames, dimension) of any dimension, with at least 3 frames."""
 
     sizes: ClassVar[Sizes] = Sizes(spectral_nodes=PROJECTED // POOL)
     shortest_frames = POOL
@@ -66,7 +66,8 @@ class AASISTBackEnd(GraphBackEnd, BackEnd):
         x_BCSN = self.selu(self.first_bn1(self.encoder(x_B1SN)))
         with weights_cast_together(self.attention, x_BCSN.device):
             scores_BCSN = self.attention(x_BCSN)
-        # One attention serves both graphs: over time for spectral nodes, over bands for temporal.
+        # One attention serves both graphs: over time for spectral nodes, over bands for temporal
+        # ones.
         spectral_BCS = softmax_mean(x_BCSN, scores_BCSN, -1)
         temporal_BCN = softmax_mean(x_BCSN, scores_BCSN, -2)
         spectral_BSC = spectral_BCS.transpose(1, 2)
@@ -75,7 +76,7 @@ class AASISTBackEnd(GraphBackEnd, BackEnd):
 
 
 class AASISTLBackEnd(AASISTBackEnd):
-    """The same with the channels, graph sizes and pool ratios of AASIST-L."""
+    """An AASIST back end with the channels, graph sizes and pool ratios of AASIST-L."""
 
     sizes = replace(AASIST_L.sizes, spectral_nodes=PROJECTED // POOL)
 
@@ -95,7 +96,7 @@ class SSL_AASIST_L(PairedDetector):
 
 
 class SSL_SUPERBAASIST(PairedDetector):
-    """Any encoder and AASIST, as spoof_SUPERB trains it.
+    """Any encoder and AASIST, as trained in spoof_SUPERB.
 
     The benchmark's features are `front_end.layer = 'weighted'` with `front_end.repeat_last_frame`.
     """

@@ -1,7 +1,7 @@
-"""Back ends that keep time: behind them each frame of an utterance can be judged by itself.
+"""Back ends with a time axis, so that each frame of an utterance can be scored.
 
-Invariant: `forward` is `with_frames` without the frames, so that an utterance's logits are the same
-numbers with a frame head and without.
+Invariant: `forward` is `with_frames` without the frames, so an utterance's logits are the same with
+and without a frame head.
 
 Shapes: B utterances, F frames, C values of a frame.
 """
@@ -20,8 +20,8 @@ class TimedBackEnd(BackEnd):
     """A back end with features of frames before what it pools over time.
 
     Attributes:
-        frame_step: frames of the front end per frame of its own.
-        frame_dimension: values of such a frame.
+        frame_step: Frames of the front end per frame of the back end.
+        frame_dimension: Number of values of a frame of the back end.
 
     Examples:
         >>> import torch
@@ -56,9 +56,9 @@ class TimedBackEnd(BackEnd):
     def with_frames(self, features: Any) -> tuple[Tensor, Tensor, Tensor]:
         """Return embeddings, logits and the frames, (batch, frames, frame_dimension).
 
-        Frame f stands for the samples from f * frame_step * hop of the front end on. There may be
-        one less than fit into the recording.
+        Frame f covers the samples from f * frame_step * hop (of the front end) on. There may be one
+        frame fewer than fit into the recording.
 
         Args:
-            features: Features that `takes` names.
+            features: Features of the kind in `takes`.
         """

@@ -1,1 +1,1 @@
-"""Front ends: what turns waveforms into features, frame by frame. `front_end.py` is their base."""
+"""Front ends, which map waveforms to features of frames; `front_end.py` has the base class."""

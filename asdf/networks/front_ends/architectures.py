@@ -1,7 +1,7 @@
-"""The sizes of wav2vec 2.0, HuBERT and WavLM networks: known ones by name, others as a literal.
+"""Architectures of wav2vec 2.0, HuBERT and WavLM: known ones by name, others as a literal.
 
-Invariant: an `Architecture` fixes every layer's shape and how the layers are joined, so that equal
-architectures take each other's weights and then give equal features. Dropout is no part of it.
+Invariant: an `Architecture` defines every layer's shape and how layers are joined, so equal
+architectures can exchange weights and give equal features. Dropout is not part of it.
 
 Source: Baevski et al., "wav2vec 2.0", NeurIPS 2020; Babu et al., "XLS-R", Interspeech 2022; Hsu et
 al., "HuBERT", TASLP 2021; Chen et al., "WavLM", JSTSP 2022.
@@ -25,10 +25,10 @@ from asdf.networks.front_ends.wavlm import add_bucket_table
 from asdf.networks.without_numbers import without_numbers
 from asdf.text import did_you_mean
 
-# (channels, kernel, stride) of each layer.
+# Channels, kernel and stride of each layer.
 ConvLayers = tuple[tuple[int, int, int], ...]
 _COUNTS = ("dimension", "layers", "heads", "feed_forward", "pos_conv_kernel", "pos_conv_groups")
-# What Python raises of a text that is not a literal, or a literal of other fields or types.
+# Exceptions of Python for a text that is not a literal, or has other fields or types.
 _LITERAL_ERRORS = (
     ValueError,
     TypeError,
@@ -49,17 +49,16 @@ def stem(channels: int) -> ConvLayers:
 
 @dataclass(frozen=True)
 class Architecture:
-    """A network of the wav2vec 2.0 family; HuBERT's is the same, trained otherwise.
+    """A network of the wav2vec 2.0 family; HuBERT has the same architecture.
 
     Attributes:
-        extractor_mode: 'group_norm' (one norm, over time, after the first convolution) or
-            'layer_norm' (after each).
-        layer_norm_first: True for a pre-norm encoder, which ends with a layer norm; False for a
-            post-norm one.
-        relative_positions: WavLM's gated relative position bias, as the number of buckets that
-            distances fall into and the distance in frames from which all share one; None for the
-            others.
-        sample_rate: Sampling rate, in Hz, that it was trained at: that of MERT may be 24,000.
+        extractor_mode: Normalisation of the stem: 'group_norm' (one norm, over time, after the
+            first convolution) or 'layer_norm' (one after each).
+        layer_norm_first: Whether the encoder is pre-norm, with a final layer norm, rather than
+            post-norm.
+        relative_positions: Number of buckets of WavLM's gated relative position bias, and the
+            distance in frames from which all share one bucket; None for other models.
+        sample_rate: Sampling rate of its training data, in Hz; for MERT it may be 24,000.
     """
 
     conv_layers: ConvLayers
@@ -76,7 +75,7 @@ class Architecture:
     sample_rate: int = SAMPLE_RATE
 
     def __post_init__(self) -> None:
-        """Refuse sizes that no network has, with a ValueError that names the first of them."""
+        """Refuse impossible sizes with a ValueError that names the first of them."""
         if self.extractor_mode not in ("group_norm", "layer_norm"):
             raise ValueError(
                 f"extractor_mode is {self.extractor_mode!r}: 'group_norm' and 'layer_norm' are "
@@ -100,7 +99,7 @@ class Architecture:
                 )
 
     def build(self, dropout: float = 0.0) -> Wav2Vec2Model:
-        """Build the network with random weights; `dropout` wherever its encoder has one."""
+        """Build the network with random weights, with `dropout` at every dropout of its encoder."""
         make: Callable[..., Wav2Vec2Model] = wav2vec2_model
         if self.relative_positions:
             buckets, distance = self.relative_positions
@@ -125,9 +124,9 @@ class Architecture:
         )
         if self.relative_positions:
             add_bucket_table(model.encoder.transformer.layers[0].attention)
-        # With torch's default biases a waveform of speech's usual level hardly shows in the first
-        # norm's output, and a network trained from scratch stays at chance for long. fairseq draws
-        # the weights this way, too.
+        # With torch's default biases, speech at a usual level hardly affects the first norm's
+        # output, and a network trained from scratch stays at chance for long. fairseq draws weights
+        # this way, too.
         for layer in model.feature_extractor.conv_layers:
             nn.init.kaiming_normal_(layer.conv.weight)
             if self.conv_bias:
@@ -135,27 +134,27 @@ class Architecture:
         return model
 
     def shapes(self) -> dict[str, torch.Size]:
-        """Return name and shape of every layer's weights, by torchaudio's names."""
-        # On the meta device: no memory is taken for the weights.
+        """Return the shape of every layer's weights by torchaudio's name."""
+        # On the meta device, so that the weights take no memory.
         with without_numbers():
             layers = self.build().state_dict()
         return {name: tensor.shape for name, tensor in layers.items()}
 
     def frames(self, samples: int) -> int:
-        """Return how many feature frames `samples` samples give."""
+        """Return the number of feature frames for `samples` samples."""
         for _, kernel, stride in self.conv_layers:
             samples = max(0, (samples - kernel) // stride + 1)
         return samples
 
     def min_samples(self, frames: int) -> int:
-        """Return the fewest samples that give `frames` frames: usually 400 + 320 * (frames - 1)."""
+        """Return the minimum samples for `frames` frames: usually 400 + 320 * (frames - 1)."""
         return needed_samples(self.conv_layers, frames)
 
     def used_samples(self, samples: int) -> int:
         """Return how many leading samples the features depend on.
 
-        What follows the last whole window is not used; but a group norm looks at all outputs of the
-        first convolution, also at those outside the last whole window.
+        Samples after the last whole window are not used, except by a group norm, which includes all
+        outputs of the first convolution.
         """
         if self.frames(samples) == 0:
             return samples
@@ -163,22 +162,22 @@ class Architecture:
         return first_inputs(self.conv_layers, samples, computed)
 
     def to_text(self) -> str:
-        """Return a value of `front_end.architecture` that names it: a known name, or a literal."""
+        """Return its value of `front_end.architecture`: a known name, or a literal."""
         for name, known in KNOWN.items():
             if known == self:
                 return name
         fields = asdict(self)
-        # As in files that were written before there was a choice.
+        # As in files from before this choice existed.
         if self.sample_rate == SAMPLE_RATE:
             del fields["sample_rate"]
         return repr(fields)
 
     @classmethod
     def from_text(cls, text: str) -> Architecture:
-        """Return what a value of `front_end.architecture` means.
+        """Return the architecture for a value of `front_end.architecture`.
 
         Raises:
-            UsageError: an unknown name, or a literal that is not `to_text`'s.
+            UsageError: the name is unknown, or the literal is not one of `to_text`.
         """
         if text in KNOWN:
             return KNOWN[text]
@@ -189,7 +188,7 @@ class Architecture:
             )
         try:
             fields: dict[str, Any] = dict(ast.literal_eval(text))
-            # Literals of JSON have lists.
+            # JSON has lists instead of tuples.
             fields["conv_layers"] = tuple(tuple(layer) for layer in fields["conv_layers"])
             positions = fields.get("relative_positions")
             fields["relative_positions"] = tuple(positions) if positions else None
@@ -202,7 +201,7 @@ class Architecture:
 
 
 def first_inputs(layers: ConvLayers, samples: int, computed: int) -> int:
-    """Return how many leading samples the outputs of the first `computed` convolutions look at."""
+    """Return the number of leading samples seen by the first `computed` convolution outputs."""
     outputs = samples
     for _, kernel, stride in layers[:computed]:
         outputs = (outputs - kernel) // stride + 1
@@ -210,7 +209,7 @@ def first_inputs(layers: ConvLayers, samples: int, computed: int) -> int:
 
 
 def needed_samples(layers: ConvLayers, outputs: int) -> int:
-    """Return the fewest samples of which convolutions make `outputs` outputs."""
+    """Return the minimum samples for `outputs` outputs of the convolutions."""
     for _, kernel, stride in reversed(layers):
         outputs = (outputs - 1) * stride + kernel
     return outputs
@@ -236,10 +235,10 @@ def _post_norm(dimension: int, layers: int, heads: int) -> Architecture:
 
 
 def _from_scratch(channels: int) -> Architecture:
-    """Return a small one to train from scratch.
+    """Return a small architecture to train from scratch.
 
-    Group norm preserves loudness over time, which layer norm takes out of every frame: with it this
-    network learns the demo corpus in a minute, without it it stays near chance for that long.
+    A group norm preserves loudness over time, which a layer norm removes from every frame: with it,
+    this network learns the demo corpus in a minute; without it, it stays near chance that long.
     """
     return Architecture(
         stem(channels),

@@ -1,9 +1,9 @@
-"""The front end of BEATs, a self-supervised encoder of sounds of any kind.
+"""The front end of BEATs, a self-supervised encoder for all kinds of sound.
 
 Invariant: a frame is a patch of the authors' network, in their order. The constructor reads no
 file.
 
-Source: as `beats_encoder.py`.
+Source: as in `beats_encoder.py`.
 
 Shapes: B utterances, T samples, P patches, C feature values.
 """
@@ -31,7 +31,7 @@ class BEATsFrontEnd(PatchFrontEnd):
         return BEATsEncoder(self.sizes, settings.dropout)
 
     def states(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
-        """Yield what enters the first layer, and each layer's output up to `layers`."""
+        """Yield the input of the first layer, and each layer's output up to `layers`."""
         x_BPC = self.model.add_positions(self.mask(self.model.patches(waveforms_BT)))
         yield from self.run_biased_layers(
             x_BPC, lambda patches, before: self.model.position_bias(patches + before)
@@ -42,13 +42,13 @@ class BEATsFrontEnd(PatchFrontEnd):
         return list(self.model.layers)
 
     def unused_parameters(self) -> Iterator[nn.Parameter]:
-        """Yield those of the layers above `layers`, and of biases that no layer computes."""
+        """Yield the parameters of layers above `layers`, and of biases that no layer computes."""
         yield from self.model.layers[self.layers :].parameters()
         if self.layers == 0:
             yield from self.model.position_biases.parameters()
 
     def part_modules(self) -> dict[str, list[nn.Module]]:
-        """Return what makes patches, what projects them, and what encodes positions."""
+        """Return the modules for patches, projection and positions."""
         return {
             "convolutions": [self.model.patch_embedding],
             "projection": [self.model.patch_norm, self.model.projection],

@@ -1,7 +1,7 @@
-"""BEATs' encoder: patches of a filter bank, and layers with gated biases of relative positions.
+"""BEATs' encoder: patches of a filter bank, and layers with gated relative position biases.
 
-Invariant: numbers are those of the authors' network; its names differ where ours say what a part is
-(`interchange/beats_weights.py`). The filter bank follows from the waveform alone.
+Invariant: numbers are those of the authors' network; names differ where ours describe a part better
+(`interchange/beats_weights.py`). The filter bank depends on the waveform alone.
 
 Source: Chen et al., "BEATs: Audio Pre-Training with Acoustic Tokenizers", ICML 2023; the network in
 microsoft/unilm, beats.
@@ -26,18 +26,18 @@ from asdf.networks.front_ends.gpu_convolutions import encode_positions
 from asdf.networks.front_ends.patches import PatchSizes, kaldi_bands
 from asdf.networks.front_ends.wavlm import buckets_between, make_bucket_table
 
-# Mean and twice the deviation of filter banks in pretraining.
+# Mean, and twice the deviation, of filter banks in pretraining.
 _MEAN = 15.41663
 _SCALE = 2 * 6.55582
 
 
 @dataclass(frozen=True)
 class BEATsSizes(PatchSizes):
-    """The sizes of the network; those of all published weights are the default ones.
+    """The sizes of the network; the defaults are those of all published weights.
 
     Attributes:
-        patch_dimension: Values of a patch before the projection.
-        deep_norm: Whether residuals are scaled up with the number of layers (DeepNorm).
+        patch_dimension: Number of values of a patch before the projection.
+        deep_norm: Whether residuals are scaled with the number of layers (DeepNorm).
     """
 
     name: ClassVar[str] = "beats"
@@ -50,16 +50,16 @@ class BEATsSizes(PatchSizes):
     deep_norm: bool = True
 
     def rests(self) -> dict[str, int]:
-        """Return those of the base class, of the positions' groups, and of the buckets' order."""
+        """Return remainders as in the base class, and of position groups and bucket counts."""
         groups = self.dimension % self.pos_conv_groups
         is_ordered = 1 <= self.buckets // 4 < self.max_distance
         return {**super().rests(), "pos_conv_groups": groups, "buckets": int(not is_ordered)}
 
 
 class BEATsEncoder(nn.Module):
-    """From waveforms (batch, samples) to patches, and the layers on them.
+    """An encoder from waveforms (batch, samples) to patches, with the layers on them.
 
-    `forward` gives what enters the first layer; a front end calls the layers one by one.
+    `forward` returns the input of the first layer; a front end calls the layers one by one.
     """
 
     taper: Tensor
@@ -83,7 +83,7 @@ class BEATsEncoder(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.position_biases = nn.Embedding(sizes.buckets, sizes.heads)
         self.layers = nn.ModuleList(BEATsLayer(sizes, dropout) for _ in range(sizes.layers))
-        # Not persistent: they follow from the sizes.
+        # Not persistent, since they depend only on the sizes.
         bands_FN = kaldi_bands().to(self.layer_norm.weight.device)
         taper_W = torch.hann_window(WINDOW, periodic=False, dtype=torch.float64).pow(0.85)
         table_D = make_bucket_table(sizes.buckets, sizes.max_distance)
@@ -97,7 +97,7 @@ class BEATsEncoder(nn.Module):
             return ((x_BLN - _MEAN) / _SCALE).float()
 
     def patches(self, waveforms_BT: Tensor) -> Tensor:
-        """Return projected patches (batch, patches, dimension), those of one time together."""
+        """Return projected patches (batch, patches, dimension), grouped by time."""
         x_BLN = self.filter_bank(waveforms_BT)
         x_BCLN = self.patch_embedding(x_BLN.unsqueeze(1))
         x_BPC = self.patch_norm(x_BCLN.flatten(2).transpose(1, 2))
@@ -105,13 +105,13 @@ class BEATsEncoder(nn.Module):
         return projected_BPC
 
     def add_positions(self, x_BPC: Tensor) -> Tensor:
-        """Return what enters the first layer."""
+        """Return the input of the first layer."""
         x_BPC = x_BPC + encode_positions(self.positions, x_BPC)
         entering_BPC: Tensor = self.dropout(self.layer_norm(x_BPC))
         return entering_BPC
 
     def position_bias(self, patches: int) -> Tensor:
-        """Return the biases of relative positions that all layers gate, (1, H, P, P)."""
+        """Return the relative position biases that all layers gate, (1, H, P, P)."""
         bias_PPH: Tensor = self.position_biases(buckets_between(self.bucket_table, patches))
         return bias_PPH.permute(2, 0, 1).unsqueeze(0)
 
@@ -120,7 +120,7 @@ class BEATsEncoder(nn.Module):
 
 
 class BEATsLayer(nn.Module):
-    """A post-norm layer whose residuals DeepNorm scales."""
+    """A post-norm layer with residuals scaled by DeepNorm."""
 
     def __init__(self, sizes: BEATsSizes, dropout: float) -> None:
         super().__init__()
@@ -143,7 +143,7 @@ class BEATsLayer(nn.Module):
 
 
 class GatedBiasAttention(nn.Module):
-    """Attention with biases of relative positions, gated by each query."""
+    """Attention with relative position biases, gated by each query."""
 
     def __init__(self, dimension: int, heads: int, dropout: float) -> None:
         super().__init__()

@@ -1,12 +1,12 @@
 """Front ends of the constant-Q transform: its log powers (CQT), and their cepstra (CQCC).
 
-Invariant: as of the spectral front ends: a frame is computed from its window alone, features end
-where the last whole window ends, and nothing learns. The window is that of the lowest frequency;
-those of higher ones lie in its middle.
+Invariant: as in the spectral front ends, a frame is computed from its window alone, features end
+with the last whole window, and nothing is trained. The window is that of the lowest frequency;
+those of higher frequencies lie in its middle.
 
-Source: as `constant_q_matrices.py`. The authors' code computes all frames from the Fourier
-transform of the whole recording, which it so takes for a period of a periodic sound; here each has
-the window of the paper's equations.
+Source: as in `constant_q_matrices.py`. The authors' code computes all frames from the Fourier
+transform of the whole recording, which treats it as periodic; here each frame has the window of the
+paper's equations.
 
 Shapes: B utterances, T samples, L frames, K tones, W samples of a window, C feature values.
 """
@@ -35,13 +35,13 @@ from asdf.settings.sections import FrontEnd as FrontEndSettings
 HOP = 160
 MAX_WINDOW = 2**18
 MAX_UNIFORM = 2**17
-# A spline whose ends are not knots has three pieces or more.
+# A spline with not-a-knot ends needs at least three pieces.
 MIN_TONES = 4
 
 
 @dataclass(frozen=True)
 class Usual:
-    """Sizes where the settings have None; 0 coefficients: the log powers themselves."""
+    """Default sizes for settings of None; 0 coefficients mean log powers without a transform."""
 
     bins_per_octave: int
     coefficients: int
@@ -58,7 +58,7 @@ class CQTFrontEnd(FramedFrontEnd):
     frequencies_K: np.ndarray
 
     def set_sizes(self, settings: FrontEndSettings) -> None:
-        """Read the section `cqt`, and what of `spectrum` is for all features of frames.
+        """Read the section `cqt`, and the settings of `spectrum` for all features of frames.
 
         Raises:
             UsageError: settings contradict each other, or a window would be too long.
@@ -90,7 +90,7 @@ class CQTFrontEnd(FramedFrontEnd):
         self.set_dimension(self.coefficients or len(self.frequencies_K), deltas)
 
     def window_lengths(self) -> np.ndarray:
-        """Return the lengths of the tones' windows, (K) samples, the longest first."""
+        """Return the window lengths of the tones, (K) samples, the longest first."""
         offset_hz = self.sections.cqt.offset_hz
         rate = self.sections.audio.sample_rate
         return window_lengths(self.frequencies_K, self.bins_per_octave, offset_hz, rate)
@@ -107,21 +107,21 @@ class CQTFrontEnd(FramedFrontEnd):
         return nn.Sequential(tones, FixedMap(matrix_KC))
 
     def feature_settings(self) -> dict[str, Any]:
-        """Return the settings of the base class, and the transform's."""
+        """Return the settings of the base class, and those of the transform."""
         sizes = {"bins_per_octave": self.bins_per_octave, "coefficients": self.coefficients}
         cqt = {**asdict(self.sections.cqt), **sizes, "hop": self.hop, "deltas": self.deltas}
         return {**super().feature_settings(), "cqt": cqt}
 
 
 class CQCCFrontEnd(CQTFrontEnd):
-    """Constant-Q cepstral coefficients, in the sizes of the baselines of ASVspoof."""
+    """Constant-Q cepstral coefficients, in the sizes of ASVspoof's baselines."""
 
     usual = Usual(96, 20, 2)
     cacheable = True
 
 
 class LogTones(nn.Module):
-    """From waveforms (batch, samples) to log powers (batch, frames, tones)."""
+    """A module from waveforms (batch, samples) to log powers (batch, frames, tones)."""
 
     def __init__(self, front_end: CQTFrontEnd, floor: float) -> None:
         super().__init__()
@@ -131,11 +131,12 @@ class LogTones(nn.Module):
         lengths_K = front_end.window_lengths()
         rate = front_end.sections.audio.sample_rate
         self.octaves = 0
-        # Higher octaves have shorter windows: one matrix for all would be zeros for the most part.
+        # One matrix per octave: higher octaves have shorter windows, so a joint one would be mostly
+        # 0.
         for first in range(0, len(lengths_K), front_end.bins_per_octave):
             tones = slice(first, first + front_end.bins_per_octave)
             matrix_WK = tone_matrix(front_end.frequencies_K[tones], lengths_K[tones], rate)
-            # Not persistent: they follow from the settings.
+            # Not persistent, since they depend only on the settings.
             tensor_WK = torch.tensor(matrix_WK, dtype=torch.float32)
             self.register_buffer(f"octave_{self.octaves}", tensor_WK, persistent=False)
             self.octaves += 1
@@ -153,7 +154,7 @@ class LogTones(nn.Module):
 
 
 class FixedMap(nn.Module):
-    """A linear map of features whose matrix follows from the settings."""
+    """A linear map of features whose matrix depends only on the settings."""
 
     matrix: Tensor
 
@@ -167,7 +168,7 @@ class FixedMap(nn.Module):
 
 
 def check_cepstrum(cqt: ConstantQ, frequencies_K: np.ndarray, coefficients: int) -> None:
-    """Make sure that cepstra can be computed of the tones.
+    """Check that cepstra of the tones can be computed.
 
     Raises:
         UsageError: there are too few tones, or too many uniform frequencies.

@@ -1,6 +1,6 @@
-"""The matrices of constant-Q features: windowed tones, and the cepstrum of their logarithms.
+"""The matrices of constant-Q features: windowed tones, and the cepstrum of their log powers.
 
-Invariant: float64, from sizes alone.
+Invariant: results are float64 and depend only on sizes.
 
 Source: Todisco et al., "Constant Q cepstral coefficients", Computer Speech & Language, 2017: the
 transform is its equations 3 to 6, after Brown, JASA, 1991. Windows are shorter at low frequencies
@@ -22,7 +22,7 @@ from asdf.networks.front_ends.spectral_matrices import cosine_transform
 
 def tone_frequencies(low_hz: float, high_hz: float, bins_per_octave: int) -> np.ndarray:
     """Return the frequencies (K) from `low_hz` up to below `high_hz`, in Hz."""
-    # Rounding of the logarithm must not add a tone at `high_hz` itself.
+    # Rounding of the logarithm must not add a tone at `high_hz`.
     tones = int(np.ceil(bins_per_octave * np.log2(high_hz / low_hz) - 1e-9))
     frequencies_K: np.ndarray = low_hz * 2.0 ** (np.arange(tones) / bins_per_octave)
     return frequencies_K
@@ -31,7 +31,7 @@ def tone_frequencies(low_hz: float, high_hz: float, bins_per_octave: int) -> np.
 def window_lengths(
     frequencies_K: np.ndarray, bins_per_octave: int, offset_hz: float, rate: int = SAMPLE_RATE
 ) -> np.ndarray:
-    """Return the lengths of the tones' windows in samples, which need not be whole: (K).
+    """Return the window lengths of the tones in samples, not necessarily integers: (K).
 
     Each is Q periods of its frequency plus `offset_hz`, with Q = 1 / (2 ** (1 / B) - 1) for B bins
     per octave.
@@ -46,8 +46,8 @@ def tone_matrix(
 ) -> np.ndarray:
     """Return windowed tones as a matrix (W, 2 K): real parts, imaginary parts.
 
-    All have their middle in the middle of the window, which is as long as the longest; a tone of
-    amplitude 1 at one of the frequencies has there a power near 1/4, as its window's sum is 1.
+    All tones are centred in the window, which has the length of the longest. A tone of amplitude 1
+    at one of the frequencies has a power near 1/4, since its window sums to 1.
     """
     half = int(lengths_K.max() // 2)
     times_W1 = np.arange(-half, half + 1)[:, None]
@@ -62,10 +62,10 @@ def tone_matrix(
 def constant_q_cepstrum(
     frequencies_K: np.ndarray, samples_per_octave: int, coefficients: int
 ) -> np.ndarray:
-    """Return the matrix (K, C) from the logarithms of a frame to its cepstral coefficients.
+    """Return the matrix (K, C) from the log powers of a frame to its cepstral coefficients.
 
-    The logarithms become a cubic spline over frequency, which is sampled `samples_per_octave` times
-    in the lowest octave and at the same distance above, and transformed by a cosine transform.
+    A cubic spline over frequency interpolates the logarithms and is sampled `samples_per_octave`
+    times in the lowest octave, with the same spacing above; then follows a cosine transform.
     """
     step_hz = frequencies_K[0] / samples_per_octave
     count = int((frequencies_K[-1] - frequencies_K[0]) / step_hz + 1e-9) + 1
@@ -77,10 +77,10 @@ def constant_q_cepstrum(
 def _transposed_spline(
     knots_K: np.ndarray, points_U: Sequence[float] | np.ndarray, weights_UC: np.ndarray
 ) -> np.ndarray:
-    """Return, for a cubic spline through values at the knots, its points' weighted sums: (K, C).
+    """Return the matrix (K, C) from values at the knots to weighted sums of spline points.
 
-    The spline's ends are 'not a knot', as MATLAB's: its first two pieces are one cubic, and its
-    last two.
+    The cubic spline has not-a-knot ends, as in MATLAB: its first two pieces are one cubic, and so
+    are its last two.
     """
     points_U = np.asarray(points_U)
     steps_K = np.diff(knots_K)
@@ -101,7 +101,7 @@ def _transposed_spline(
 
 
 def _spline_equations(steps_K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return matrices A and D: of values y at the knots, A (second derivatives) = D y."""
+    """Return matrices A and D with A (second derivatives) = D y for values y at the knots."""
     knots = len(steps_K) + 1
     conditions_KK = np.zeros((knots, knots))
     differences_KK = np.zeros((knots, knots))
@@ -114,7 +114,7 @@ def _spline_equations(steps_K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     differences_KK[inner_K, inner_K - 1] = 6 / before_K
     differences_KK[inner_K, inner_K] = -6 / before_K - 6 / after_K
     differences_KK[inner_K, inner_K + 1] = 6 / after_K
-    # One third derivative on both sides of the second knot, and of the last but one.
+    # The third derivative is continuous at the second knot and at the second to last.
     conditions_KK[0, :3] = steps_K[1], -steps_K[0] - steps_K[1], steps_K[0]
     conditions_KK[-1, -3:] = steps_K[-1], -steps_K[-2] - steps_K[-1], steps_K[-2]
     return conditions_KK, differences_KK

@@ -1,10 +1,10 @@
-"""Dasheng, a self-supervised encoder of sounds of any kind, and its front end.
+"""Dasheng, a self-supervised encoder for all kinds of sound, and its front end.
 
-Invariant: numbers are those of the authors' network for one recording, and names of layers theirs.
-A frame is a patch of all bands and 40 ms, so frames follow each other in time. As its authors
-compute it, a recording is cut into chunks of as many patches as there are positions (10 s), which
-do not attend to each other. Means and variances of bands stay those of the weights, in training
-too. The constructor reads no file.
+Invariant: numbers are those of the authors' network for a single recording, and layer names are
+theirs. A frame is a patch of all bands and 40 ms, so frames are consecutive in time. As in the
+authors' code, a recording is cut into chunks with as many patches as there are positions (10 s),
+without attention between chunks. Means and variances of bands stay those of the weights, even in
+training. The constructor reads no file.
 
 Source: Dinkel et al., "Scaling up masked audio encoder learning for general audio classification",
 Interspeech 2024; the package dasheng, and its networks for transformers on the hub.
@@ -36,17 +36,17 @@ BANDS = 64
 WINDOW = 512
 _BINS = WINDOW // 2 + 1
 _FLOOR = 1e-10
-# Weaker bands count as weak as this, below a recording's strongest.
+# Lower limit of band levels, relative to a recording's strongest band.
 _RANGE_DB = 120.0
 
 
 @dataclass(frozen=True)
 class DashengSizes(PatchSizes):
-    """The sizes of the network; those of the published base network are the default ones.
+    """The sizes of the network; the defaults are those of the published base network.
 
     Attributes:
-        patch: Frames of a patch, which has all bands.
-        positions: Patches of a chunk.
+        patch: Number of frames of a patch, which includes all bands.
+        positions: Number of patches of a chunk.
     """
 
     name: ClassVar[str] = "dasheng"
@@ -55,12 +55,12 @@ class DashengSizes(PatchSizes):
     positions: int = 252
 
     def rests(self) -> dict[str, int]:
-        """Return what the heads leave of the dimension; a patch has all bands."""
+        """Return the remainder of the dimension divided by the heads; a patch has all bands."""
         return {"heads": self.dimension % self.heads}
 
 
 class DashengEncoder(nn.Module):
-    """From waveforms (batch, samples) to patches with positions, and the layers on them."""
+    """An encoder from waveforms (batch, samples) to patches with positions, with its layers."""
 
     taper: Tensor
     bands: Tensor
@@ -78,7 +78,7 @@ class DashengEncoder(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.blocks = nn.ModuleList(DashengLayer(sizes, dropout) for _ in range(sizes.layers))
         self.norm = nn.LayerNorm(sizes.dimension, eps=1e-6)
-        # Not persistent: they follow from the sizes.
+        # Not persistent, since they depend only on the sizes.
         device = self.norm.weight.device
         taper_W = torch.hann_window(WINDOW, dtype=torch.float64, device=device)
         self.register_buffer("taper", taper_W, persistent=False)
@@ -89,11 +89,11 @@ class DashengEncoder(nn.Module):
         self.register_buffer("bands", bands_FN.double().to(device), persistent=False)
 
     def filter_bank(self, waveforms_BT: Tensor) -> Tensor:
-        """Return levels of bands in dB, (batch, frames of 10 ms, bands), of centred windows."""
+        """Return levels of bands in dB, (batch, frames of 10 ms, bands), for centred windows."""
         half = WINDOW // 2
         with without_autocast(waveforms_BT):
             x_BT = waveforms_BT.double()
-            # Written out: ONNX does not know the length of what torch mirrors.
+            # Written out, since ONNX cannot infer the length of torch's reflection padding.
             before_BT = x_BT[:, 1 : half + 1].flip(1)
             after_BT = x_BT[:, -half - 1 : -1].flip(1)
             mirrored_BT = torch.cat([before_BT, x_BT, after_BT], dim=1)
@@ -104,7 +104,7 @@ class DashengEncoder(nn.Module):
             return torch.maximum(levels_BLN, strongest_B11 - _RANGE_DB).float()
 
     def patches(self, waveforms_BT: Tensor) -> Tensor:
-        """Return patches (batch, patches, dimension) with positions of their chunk and bands."""
+        """Return patches (batch, patches, dimension) with positions in their chunk and bands."""
         x_BLN = self.filter_bank(waveforms_BT)
         with without_autocast(x_BLN):
             x_BLN = self.band_norm(x_BLN)
@@ -116,7 +116,7 @@ class DashengEncoder(nn.Module):
         return entering_BPC
 
     def chunk_bias(self, patches: Any, before: int) -> Tensor | None:
-        """Return what keeps patches from attending to other chunks; None where there is only one.
+        """Return a bias that prevents attention between chunks; None if there is only one.
 
         Args:
             before: Number of prompts before the patches, which belong to all chunks.
@@ -135,7 +135,7 @@ class DashengEncoder(nn.Module):
 
 
 class BandNorm(nn.Module):
-    """A batch norm of bands by the means and variances of its weights alone."""
+    """A batch norm of bands that always uses the means and variances of its weights."""
 
     running_mean: Tensor
     running_var: Tensor
@@ -187,8 +187,8 @@ class DashengFrontEnd(PatchFrontEnd):
         self.step = self.sizes.patch * HOP
         self.hop = self.step
         self.per_step = 1
-        # Windows are centred: the first of a patch begins before the recording does. What is
-        # mirrored there has to be in it.
+        # Windows are centred, so the first one of a patch begins before the recording. The samples
+        # reflected there must exist.
         self.window = max((self.sizes.patch - 1) * HOP, WINDOW // 2 + 1)
 
     def make_model(self, settings: FrontEndSettings) -> nn.Module:
@@ -196,7 +196,7 @@ class DashengFrontEnd(PatchFrontEnd):
         return DashengEncoder(self.sizes, settings.dropout)
 
     def states(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
-        """Yield what enters the first layer, and each layer's output up to `layers`."""
+        """Yield the input of the first layer, and each layer's output up to `layers`."""
         x_BPC = self.model.dropout(self.mask(self.model.patches(waveforms_BT)))
         yield from self.run_biased_layers(x_BPC, self.model.chunk_bias)
 
@@ -208,7 +208,7 @@ class DashengFrontEnd(PatchFrontEnd):
         return normed_BLC
 
     def final_norm_parameters(self) -> Iterator[nn.Parameter]:
-        """Yield those of the layer norm that ends the encoder."""
+        """Yield the parameters of the layer norm that ends the encoder."""
         yield from self.model.norm.parameters()
 
     def layer_modules(self) -> list[nn.Module]:
@@ -216,15 +216,15 @@ class DashengFrontEnd(PatchFrontEnd):
         return list(self.model.blocks)
 
     def unused_parameters(self) -> Iterator[nn.Parameter]:
-        """Yield those of the layers above `layers`, and of the final layer norm then."""
+        """Yield the parameters of layers above `layers`, and then of the final layer norm."""
         if self.layers < self.encoder_layers:
             yield from self.model.blocks[self.layers :].parameters()
             yield from self.final_norm_parameters()
 
     def part_modules(self) -> dict[str, list[nn.Module]]:
-        """Return what normalises bands and makes patches."""
+        """Return the modules that normalise bands and create patches."""
         return {"convolutions": [self.model.band_norm, self.model.patch_embed]}
 
     def used_samples(self, samples: int) -> int:
-        """Return all samples: the end is mirrored, and the strongest band is looked for in all."""
+        """Return all samples, since the end is reflected and the strongest band depends on all."""
         return samples

@@ -1,8 +1,8 @@
-"""Cepstra in decibels with slow deltas, alone or next to what Whisper's encoder gives.
+"""Cepstra in decibels with slow deltas, alone or with the output of Whisper's encoder.
 
-Invariant: numbers are those that the program of Whisper-MesoNet computes by torchaudio: 128 cepstra
-of frames every 10 ms that go beyond both ends, mirrored; no band lies more than 80 dB below the
-loudest of the recording; deltas reach 199 frames to each side. Nothing in them learns or is set.
+Invariant: numbers are those of Whisper-MesoNet's code, which uses torchaudio: 128 cepstra of frames
+every 10 ms with reflection at both ends; bands are limited to 80 dB below the loudest of the
+recording; deltas span 199 frames on each side. Nothing is trained or configurable.
 
 Source: Kawa et al., "Improved DeepFake Detection Using Whisper Features", Interspeech 2023;
 piotrkawa/deepfake-whisper-features, `src/frontends.py`; torchaudio's LFCC, MFCC and ComputeDeltas.
@@ -33,20 +33,20 @@ from asdf.settings.sections import FrontEnd as FrontEndSettings
 
 COEFFICIENTS = 128
 VALUES = 3 * COEFFICIENTS
-"""Values of a frame of 10 ms: cepstra, deltas and deltas of deltas."""
+"""Number of values of a 10 ms frame: cepstra, deltas and double deltas."""
 WINDOW, HOP, N_FFT = 400, 160, 512
 REACH = 199
 _RANGE_DB = 80.0
 _FLOOR = 1e-10
-# Of Whisper's encoder in one of its own.
+# Number of frames of 10 ms per frame of Whisper's encoder.
 _FRAMES = 2
 
 
 class DecibelCepstra(nn.Module):
-    """From waveforms (batch, samples) to features (batch, whole frames of 10 ms, 384).
+    """A module from waveforms (batch, samples) to features (batch, whole frames of 10 ms, 384).
 
     Args:
-        in_mel: Whether bands are equally spaced in mel, instead of in Hz.
+        in_mel: Whether bands are equally spaced in mel rather than in Hz.
     """
 
     taper: Tensor
@@ -56,7 +56,7 @@ class DecibelCepstra(nn.Module):
 
     def __init__(self, in_mel: bool) -> None:
         super().__init__()
-        # Computed also where a network is built without numbers.
+        # Computed with values even if a network is built without.
         with outside_modes(), torch.device("cpu"):
             filters = _make_filters(in_mel).numpy()
             transform = audio.create_dct(COEFFICIENTS, COEFFICIENTS, "ortho").numpy()
@@ -67,7 +67,7 @@ class DecibelCepstra(nn.Module):
             "transform": torch.tensor(transform),
             "slope": steps / steps.square().sum(),
         }
-        # Not persistent: they are the same in every network.
+        # Not persistent, since they are the same in every network.
         for name, tensor in numbers.items():
             self.register_buffer(name, tensor, persistent=False)
 
@@ -77,12 +77,12 @@ class DecibelCepstra(nn.Module):
         cepstra_BLN = decibels_BLN @ self.transform
         deltas_BLN = self._deltas(cepstra_BLN)
         parts = [cepstra_BLN, deltas_BLN, self._deltas(deltas_BLN)]
-        # A last frame, around the end of the waveform, is left out after deltas.
+        # The last frame, centred at the end of the waveform, is dropped after the deltas.
         return torch.cat(parts, dim=2)[:, :frames]
 
     def _bands(self, waveforms_BT: Tensor) -> Tensor:
         half = WINDOW // 2
-        # Written out: ONNX does not know the length of what torch mirrors.
+        # Written out, since ONNX cannot infer the length of torch's reflection padding.
         before_BT = waveforms_BT[:, 1 : half + 1].flip(1)
         after_BT = waveforms_BT[:, -half - 1 : -1].flip(1)
         mirrored_BT = torch.cat([before_BT, waveforms_BT, after_BT], dim=1)
@@ -94,7 +94,7 @@ class DecibelCepstra(nn.Module):
         return torch.maximum(decibels_BLN, loudest_B11 - _RANGE_DB)
 
     def _deltas(self, x_BLC: Tensor) -> Tensor:
-        """Return slopes of lines through 399 frames, the first and last of which are repeated."""
+        """Return regression slopes over 399 frames, with the first and last frame repeated."""
         batch, frames, values = x_BLC.shape
         rows_RL = x_BLC.transpose(1, 2).reshape(batch * values, 1, frames)
         longer_RL = F.pad(rows_RL, (REACH, REACH), mode="replicate")
@@ -103,24 +103,24 @@ class DecibelCepstra(nn.Module):
 
 
 def _make_filters(in_mel: bool) -> Tensor:
-    """Return triangles (frequencies, filters)."""
+    """Return triangular filters (frequencies, filters)."""
     bands = (N_FFT // 2 + 1, 0.0, SAMPLE_RATE / 2, COEFFICIENTS, SAMPLE_RATE)
     if not in_mel:
         linear_FN: Tensor = audio.linear_fbanks(*bands)
         return linear_FN
     with warnings.catch_warnings():
-        # The lowest bands are narrower than a bin, and empty, in published networks, too.
+        # The lowest bands are narrower than a bin and therefore empty, as in published networks.
         warnings.simplefilter("ignore", UserWarning)
         mel_FN: Tensor = audio.melscale_fbanks(*bands)
     return mel_FN
 
 
 class DecibelLFCCFrontEnd(FrontEnd):
-    """128 LFCCs in decibels with deltas and deltas of deltas, in whole frames of 10 ms."""
+    """128 LFCCs in decibels with deltas and double deltas, in whole frames of 10 ms."""
 
     sample_rate = SAMPLE_RATE
     dimension = VALUES
-    # What is mirrored has to be there.
+    # The samples to reflect must exist.
     window = 2 * HOP
     hop = HOP
     cacheable: ClassVar[bool] = True
@@ -137,15 +137,15 @@ class DecibelLFCCFrontEnd(FrontEnd):
         yield self.mask(x_BLC)
 
     def frames(self, samples: int) -> int:
-        """Return how many frames `samples` samples give."""
+        """Return the number of frames for `samples` samples."""
         return samples // HOP if samples >= self.window else 0
 
     def min_samples(self, frames: int) -> int:
-        """Return the fewest samples that give `frames` frames."""
+        """Return the minimum number of samples for `frames` frames."""
         return max(self.window, frames * HOP)
 
     def used_samples(self, samples: int) -> int:
-        """Return how many leading samples the frames look at: all, as deltas reach far."""
+        """Return the number of leading samples that frames depend on: all, as deltas span far."""
         return samples
 
     def feature_settings(self) -> dict[str, Any]:
@@ -156,17 +156,17 @@ class DecibelLFCCFrontEnd(FrontEnd):
 
 
 class DecibelMFCCFrontEnd(DecibelLFCCFrontEnd):
-    """The same with 128 MFCCs."""
+    """128 MFCCs in decibels with deltas and double deltas, in whole frames of 10 ms."""
 
     in_mel = True
     cacheable = True
 
 
 class WhisperLFCCFrontEnd(TransformersFrontEnd):
-    """Whisper's encoder, and next to each of its frames the two frames of LFCCs of that time.
+    """Whisper's encoder, with the two LFCC frames of the same time appended to each frame.
 
     Attributes:
-        cepstral_values: Values of one of these two.
+        cepstral_values: Number of values of one LFCC frame.
     """
 
     cacheable: ClassVar[bool] = True
@@ -177,7 +177,7 @@ class WhisperLFCCFrontEnd(TransformersFrontEnd):
         """Read the configuration of the encoder.
 
         Raises:
-            UsageError: it is not Whisper's, or masks are wanted, which are for encoders alone.
+            UsageError: it is not Whisper's, or masks are requested, which only encoders support.
         """
         super().set_sizes(settings)
         kind = settings.front_end_class
@@ -200,7 +200,7 @@ class WhisperLFCCFrontEnd(TransformersFrontEnd):
         return super().make_model(settings)
 
     def states(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
-        """Yield what enters the first layer, and each layer's output, with cepstra behind it."""
+        """Yield the input of the first layer, and each layer's output, with cepstra appended."""
         with without_autocast(waveforms_BT):
             x_BLC = self.cepstra(waveforms_BT.float())
         frames = waveforms_BT.shape[1] // self.hop
@@ -209,12 +209,12 @@ class WhisperLFCCFrontEnd(TransformersFrontEnd):
             yield torch.cat([state_BLC, pairs_BLC.to(state_BLC.dtype)], dim=2)
 
     def final_norm(self, x_BLC: Tensor) -> Tensor:
-        """Return the norm that ends the encoder of its values, and the cepstra as they are."""
+        """Apply the encoder's final norm to its values, and keep the cepstra unchanged."""
         normed_BLC = super().final_norm(x_BLC[:, :, : self.encoder_dimension])
         return torch.cat([normed_BLC, x_BLC[:, :, self.encoder_dimension :]], dim=2)
 
     def used_samples(self, samples: int) -> int:
-        """Return how many leading samples the frames look at: all, as deltas reach far."""
+        """Return the number of leading samples that frames depend on: all, as deltas span far."""
         return samples
 
     def feature_settings(self) -> dict[str, Any]:
@@ -223,7 +223,7 @@ class WhisperLFCCFrontEnd(TransformersFrontEnd):
 
 
 class WhisperMFCCFrontEnd(WhisperLFCCFrontEnd):
-    """The same with MFCCs."""
+    """Whisper's encoder, with the two MFCC frames of the same time appended to each frame."""
 
     in_mel = True
     cacheable = True

@@ -1,8 +1,8 @@
-"""EAT, a self-supervised encoder of sounds of any kind, and its front end.
+"""EAT, a self-supervised encoder for all kinds of sound, and its front end.
 
-Invariant: numbers and names of layers are those of the authors' network. Its fixed positions, which
-its files hold for 2 minutes, follow from a formula, which goes on. The token that stands for the
-whole recording takes part in attention, and is no frame. The constructor reads no file.
+Invariant: numbers and layer names are those of the authors' network. Its fixed positions, stored in
+its files for 2 minutes, are computed by a formula for any length. The token for the whole recording
+takes part in attention but is not a frame. The constructor reads no file.
 
 Source: Chen et al., "EAT: Self-Supervised Pre-Training with Efficient Audio Transformer", IJCAI
 2024; cwx-worst-one/EAT, and its networks for transformers on the hub.
@@ -26,25 +26,25 @@ from asdf.networks.front_ends.encoder_inputs import WINDOW, kaldi_log_bands
 from asdf.networks.front_ends.patches import BANDS, PatchFrontEnd, PatchSizes, kaldi_bands
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 
-# Mean and twice the deviation of filter banks in pretraining.
+# Mean, and twice the deviation, of filter banks in pretraining.
 _MEAN = -4.268
 _SCALE = 2 * 4.569
 
 
 @dataclass(frozen=True)
 class EATSizes(PatchSizes):
-    """The sizes of the network; those of the published base networks are the default ones."""
+    """The sizes of the network; the defaults are those of the published base networks."""
 
     name: ClassVar[str] = "eat"
     words: ClassVar[str] = "EAT's"
 
     def rests(self) -> dict[str, int]:
-        """Return those of the base class, and of the fixed positions' four parts."""
+        """Return remainders as in the base class, and that of the fixed positions' four parts."""
         return {**super().rests(), "dimension": self.dimension % 4}
 
 
 class EATEncoder(nn.Module):
-    """From waveforms (batch, samples) to patches behind a token, and the layers on them."""
+    """An encoder from waveforms (batch, samples) to a token and patches, with its layers."""
 
     taper: Tensor
     bands: Tensor
@@ -60,7 +60,7 @@ class EATEncoder(nn.Module):
         self.pre_norm = nn.LayerNorm(sizes.dimension, eps=1e-6)
         self.dropout = nn.Dropout(dropout)
         self.blocks = nn.ModuleList(EATLayer(sizes, dropout) for _ in range(sizes.layers))
-        # Not persistent: they follow from the sizes.
+        # Not persistent, since they depend only on the sizes.
         taper_W = torch.hann_window(WINDOW, periodic=False, dtype=torch.float64)
         self.register_buffer("taper", taper_W, persistent=False)
         bands_FN = kaldi_bands().to(self.pre_norm.weight.device)
@@ -74,14 +74,14 @@ class EATEncoder(nn.Module):
             return ((x_BLN - _MEAN) / _SCALE).float()
 
     def patches(self, waveforms_BT: Tensor) -> Tensor:
-        """Return patches (batch, patches, dimension) with positions, those of one time together."""
+        """Return patches (batch, patches, dimension) with positions, grouped by time."""
         x_BLN = self.filter_bank(waveforms_BT)
         x_BCLN = self.local_encoder.get_submodule("proj")(x_BLN.unsqueeze(1))
         x_BPC: Tensor = x_BCLN.flatten(2).transpose(1, 2)
         return x_BPC + self.positions(x_BCLN.shape[2]).to(x_BPC.dtype)
 
     def positions(self, columns: int) -> Tensor:
-        """Return the sines and cosines of patches' frequencies and times, (patches, dimension)."""
+        """Return sinusoidal positions of patches over frequency and time, (patches, dimension)."""
         quarter = self.sizes.dimension // 4
         device = self.pre_norm.weight.device
         ratios = torch.arange(quarter, device=device, dtype=torch.float64) / quarter
@@ -96,7 +96,7 @@ class EATEncoder(nn.Module):
         return torch.cat(parts, dim=1).float()
 
     def with_token(self, x_BPC: Tensor) -> Tensor:
-        """Return what enters the first layer: the token of the whole recording, and patches."""
+        """Return the input of the first layer: the token of the recording, then patches."""
         token_B1C = self.extra_tokens.expand(x_BPC.shape[0], -1, -1).to(x_BPC.dtype)
         joined: Tensor = self.pre_norm(torch.cat([token_B1C, x_BPC], dim=1))
         entering: Tensor = self.dropout(joined)
@@ -129,7 +129,7 @@ class EATLayer(nn.Module):
 
 
 class JoinedAttention(nn.Module):
-    """Attention whose queries, keys and values one map computes."""
+    """Attention with one joint map for queries, keys and values."""
 
     def __init__(self, dimension: int, heads: int, dropout: float) -> None:
         super().__init__()
@@ -142,7 +142,7 @@ class JoinedAttention(nn.Module):
         """Return (batch, patches, dimension).
 
         Args:
-            bias_PP: Number that is added to what a patch, the row, attends to; None: none.
+            bias_PP: Bias added to the attention scores of each patch (row); None for no bias.
         """
         joined_BP3HD = self.qkv(x_BPC).unflatten(2, (3, self.heads, -1))
         queries_BHPD, keys_BHPD, values_BHPD = joined_BP3HD.permute(2, 0, 3, 1, 4).unbind()
@@ -169,7 +169,7 @@ class EATFrontEnd(PatchFrontEnd):
         return EATEncoder(self.sizes, settings.dropout)
 
     def states(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
-        """Yield what enters the first layer, and each layer's output, of patches alone."""
+        """Yield the first layer's input and each layer's output, for patches without the token."""
         x_BPC = self.model.with_token(self.mask(self.model.patches(waveforms_BT)))
         yield x_BPC[:, 1:]
         layers = self.layer_modules()[: self.layers]
@@ -181,11 +181,11 @@ class EATFrontEnd(PatchFrontEnd):
         return list(self.model.blocks)
 
     def unused_parameters(self) -> Iterator[nn.Parameter]:
-        """Yield those of the layers above `layers`, and of the token that none attends to."""
+        """Yield the parameters of layers above `layers`, and a token that nothing attends to."""
         yield from self.model.blocks[self.layers :].parameters()
         if self.layers == 0:
             yield self.model.extra_tokens
 
     def part_modules(self) -> dict[str, list[nn.Module]]:
-        """Return what makes patches, and the norm behind it."""
+        """Return the modules that create patches, and the norm after them."""
         return {"convolutions": [self.model.local_encoder], "projection": [self.model.pre_norm]}

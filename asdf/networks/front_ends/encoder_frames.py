@@ -1,7 +1,7 @@
-"""How many frames an encoder makes of so many samples, as it shows on torch's meta device.
+"""The number of frames of an encoder for a number of samples, measured on the meta device.
 
-Invariant: exact. Where frames begin at equal distances, as almost always, a formula gives their
-number; where they do not, such as with windows that are padded, the encoder is outlined each time.
+Invariant: the number is exact. If frames are equally spaced, as almost always, a formula gives it;
+otherwise, for example with padded windows, the encoder is outlined for each length.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from asdf.networks.front_ends.encoder_inputs import HOP
 from asdf.networks.front_ends.encoder_outline import Outline, count_frames, is_whisper
 
 _SECOND = 16000
-# 30 s: the longest input of most encoders with a limit.
+# 30 s, the maximum input of most encoders that have a limit.
 _LONGEST = 30 * _SECOND
 
 
 class FrameRule:
-    """The number of frames of an encoder by the number of samples.
+    """The number of frames of an encoder as a function of the number of samples.
 
     Attributes:
-        window: samples that the first frame needs.
-        hop: samples from the start of a frame to the start of the next.
-        is_regular: whether these two give all numbers of frames.
+        window: Number of samples that the first frame needs.
+        hop: Number of samples from the start of a frame to the start of the next.
+        is_regular: Whether `window` and `hop` determine all numbers of frames.
     """
 
     def __init__(self, outline: Outline) -> None:
         if is_whisper(outline.model):
-            # Of longer waveforms, parts are computed.
+            # Longer waveforms are computed in parts.
             self.window = self.hop = 2 * HOP
             self.is_regular = True
             return
@@ -40,14 +40,14 @@ class FrameRule:
         self.is_regular = all(self._count(n) == self._formula(n) for n in lengths)
 
     def frames(self, samples: int) -> int:
-        """Return how many frames `samples` samples give."""
+        """Return the number of frames for `samples` samples."""
         return self._formula(samples) if self.is_regular else self._count(samples)
 
     def min_samples(self, frames: int) -> int:
-        """Return the fewest samples that give `frames` frames.
+        """Return the minimum number of samples for `frames` frames.
 
         Raises:
-            UsageError: 30 s do not.
+            UsageError: 30 s are not enough.
         """
         if self.is_regular:
             return (frames - 1) * self.hop + self.window
@@ -64,7 +64,7 @@ class FrameRule:
         return (samples - self.window) // self.hop + 1
 
     def _fewest_samples(self, frames: int, enough: int) -> int:
-        """Return the fewest samples, up to `enough`, that give `frames` frames, by bisection."""
+        """Return the minimum samples, up to `enough`, for `frames` frames, by bisection."""
         too_few = 0
         while enough - too_few > 1:
             middle = (too_few + enough) // 2

@@ -1,8 +1,9 @@
-"""What encoders that take no waveforms are fed: the features of their own extractors, in torch.
+"""Inputs of encoders that do not take waveforms: features of their own extractors, in torch.
 
-Invariant: features are those of transformers' extractors for the same samples, without the padding
-that these add, and an utterance's do not depend on others of its batch. As in these, which use
-numpy, all but the result is float64: the logarithm of a band without power would be rounding.
+Invariant: features equal those of transformers' extractors for the same samples, without padding,
+and do not depend on other utterances of a batch. As in these extractors, which use numpy,
+everything but the result is float64, since the logarithm of a silent band would otherwise be
+rounding noise.
 
 Source: Barrault et al., "Seamless", 2023 (w2v-BERT 2.0's filter bank is Kaldi's); Radford et al.,
 "Robust speech recognition via large-scale weak supervision", ICML 2023 (Whisper).
@@ -27,15 +28,15 @@ HOP = 160
 
 
 class Waveforms(nn.Module):
-    """The input of encoders that take waveforms, with or without a dimension of channels."""
+    """The input of encoders that take waveforms, with or without a channel dimension."""
 
     def __init__(self, shape: int, stem: ConvLayers, has_group_norm: bool) -> None:
-        """Keep what the encoder's first layers look at.
+        """Store the properties of the encoder's first layers.
 
         Args:
-            shape: 2 or 3 dimensions of the input.
-            stem: the convolutions that its configuration states; () where it states none.
-            has_group_norm: whether a norm looks at all outputs of the first convolution.
+            shape: Number of dimensions of the input, 2 or 3.
+            stem: Convolutions in the encoder's configuration; () if it states none.
+            has_group_norm: Whether a norm depends on all outputs of the first convolution.
         """
         super().__init__()
         self.shape = shape
@@ -43,18 +44,18 @@ class Waveforms(nn.Module):
         self.seen_layers = 1 if has_group_norm else len(stem)
 
     def forward(self, waveforms_BT: Tensor) -> Tensor:
-        """Return the waveforms."""
+        """Return the waveforms, with a channel dimension if the encoder needs it."""
         return waveforms_BT if self.shape == 2 else waveforms_BT.unsqueeze(1)
 
     def used_samples(self, samples: int) -> int:
-        """Return how many leading samples the frames look at."""
+        """Return the number of leading samples that frames depend on."""
         return first_inputs(self.stem, samples, self.seen_layers) if self.stem else samples
 
 
 class StackedFilterBank(nn.Module):
-    """w2v-BERT 2.0's input: the normalised filter banks of two neighbouring windows side by side.
+    """w2v-BERT 2.0's input: normalised filter banks of two neighbouring windows, concatenated.
 
-    A last window without a neighbour is left out, but its share in mean and variance is not.
+    A last window without a neighbour is left out, but is included in mean and variance.
     """
 
     bands: Tensor
@@ -83,13 +84,13 @@ class StackedFilterBank(nn.Module):
         return torch.cat([x_BLN[:, :-1:2], x_BLN[:, 1::2]], dim=2).float()
 
     def used_samples(self, samples: int) -> int:
-        """Return how many leading samples the features look at."""
-        # The mean over time sees a last window that has no neighbour, too.
+        """Return the number of leading samples that features depend on."""
+        # The mean over time includes a last window without a neighbour.
         return samples - (samples - WINDOW) % HOP
 
 
 class WhisperLogMel(nn.Module):
-    """Whisper's input, of the whole frames of 20 ms of waveforms, with no silence appended."""
+    """Whisper's input for the whole 20 ms frames of waveforms, without appended silence."""
 
     bands: Tensor
     taper: Tensor
@@ -112,7 +113,7 @@ class WhisperLogMel(nn.Module):
     def forward(self, waveforms_BT: Tensor) -> Tensor:
         """Return (batch, bands, frames of 10 ms)."""
         half = WINDOW // 2
-        # Written out: ONNX does not know the length of what torch mirrors.
+        # Written out, since ONNX cannot infer the length of torch's reflection padding.
         waveforms_BT = waveforms_BT[:, : self.used_samples(waveforms_BT.shape[1])].double()
         before_BT = waveforms_BT[:, 1 : half + 1].flip(1)
         after_BT = waveforms_BT[:, -half - 1 : -1].flip(1)
@@ -124,21 +125,21 @@ class WhisperLogMel(nn.Module):
         return (x_BLN / 4 + 1).transpose(1, 2).float()
 
     def used_samples(self, samples: int) -> int:
-        """Return how many leading samples the features look at: whole frames of the encoder."""
+        """Return the number of leading samples that features depend on, in whole encoder frames."""
         return samples - samples % (2 * HOP)
 
 
 def kaldi_log_bands(
     waveforms_BT: Tensor, taper_W: Tensor, bands_FN: Tensor, scale: float = 2**15
 ) -> Tensor:
-    """Return Kaldi's logarithms of filter banks, (batch, frames of 10 ms, bands), in float64.
+    """Return Kaldi's log filter banks, (batch, frames of 10 ms, bands), in float64.
 
     Args:
-        scale: Factor of the samples, which lie between -1 and 1.
+        scale: Factor for the samples, which lie between -1 and 1.
     """
     frames_BLW = windows(waveforms_BT.double() * scale, WINDOW, HOP)
     frames_BLW = frames_BLW - frames_BLW.mean(dim=2, keepdim=True)
-    # A window's first sample has no other before it.
+    # The first sample of a window stands for its missing predecessor.
     before_BLW = torch.cat([frames_BLW[:, :, :1], frames_BLW[:, :, :-1]], dim=2)
     tapered_BLW = (frames_BLW - 0.97 * before_BLW) * taper_W
     powers_BLF = power_spectrum(tapered_BLW, 512, range(257))
@@ -146,7 +147,7 @@ def kaldi_log_bands(
 
 
 def _add_constants(module: nn.Module, filters_FN: Any, taper_W: Any) -> None:
-    # Not persistent: they follow from the number of bands.
+    # Not persistent, since they depend only on the number of bands.
     for name, numbers in (("bands", filters_FN), ("taper", taper_W)):
         tensor = torch.tensor(numbers, dtype=torch.float64)
         module.register_buffer(name, tensor, persistent=False)

@@ -1,9 +1,9 @@
-"""The encoder's layers: which are computed, which a step leaves out, and how several become one.
+"""The encoder's layers: computing them, dropping some in a step, and summing several.
 
-Invariant: in training every learning parameter of every computed layer gets a gradient in every
-step, of zeros where the layer was dropped. So each process may drop other layers, as in fairseq,
-while none waits for a gradient that another does not have, and the optimiser treats a step alike on
-any number of processes.
+Invariant: in training, every trained parameter of every computed layer gets a gradient in every
+step, which is zero if the layer was dropped. Processes can therefore drop different layers, as in
+fairseq, without waiting for gradients that others lack, and the optimiser treats a step in the same
+way on any number of processes.
 
 Shapes: B utterances, L frames, C feature values, H attention heads.
 """
@@ -29,7 +29,7 @@ _LayerCall = Callable[[nn.Module, Tensor, Tensor | None, Tensor | None], Tensor]
 
 
 class _LayerCalls(local):
-    """How the thread's forward pass calls layers."""
+    """The way in which the current thread's forward pass calls layers."""
 
     compiled = False
 
@@ -39,9 +39,9 @@ _CALLS = _LayerCalls()
 
 @contextmanager
 def layers_compiled(compiled: bool) -> Iterator[None]:
-    """Let `encoder_states` call compiled layers inside the block, where a forward pass begins.
+    """Let `encoder_states` call compiled layers inside the block, around a forward pass.
 
-    One graph serves all layers that are built alike, so compiling takes as long as that of one.
+    One graph serves all layers of the same structure, so compiling takes as long as for one layer.
     """
     before = _CALLS.compiled
     _CALLS.compiled = compiled
@@ -52,9 +52,9 @@ def layers_compiled(compiled: bool) -> Iterator[None]:
 
 
 class WeightedSum(nn.Module):
-    """A sum of layers whose weights are learned: positive, together 1, and equal at the start.
+    """A sum of layers with learned weights, which are positive, sum to 1 and start equal.
 
-    It learns with the back end, also where the front end is frozen.
+    The weights learn with the back end, even if the front end is frozen.
 
     Source: Yang et al., "SUPERB: Speech processing Universal PERformance Benchmark", Interspeech
     2021.
@@ -65,12 +65,12 @@ class WeightedSum(nn.Module):
         self.weights = nn.Parameter(torch.zeros(layers))
 
     def forward(self, states: Sequence[Tensor]) -> Tensor:
-        """Return one tensor of the shape that each of `states` has."""
+        """Return one tensor with the shape of each of `states`."""
         return weighted_sum(states, self.weights.softmax(dim=0))
 
 
 def weighted_sum(states: Sequence[Tensor], weights: Tensor) -> Tensor:
-    """Return the sum of `states`, each times its weight, without stacking them in memory."""
+    """Return the weighted sum of `states` without stacking them in memory."""
     factors = weights.unbind()
     total = factors[0] * states[0]
     for factor, state in zip(factors[1:], states[1:], strict=True):
@@ -89,18 +89,18 @@ def encoder_states(
 ) -> Iterator[Tensor]:
     """Yield the input of the first layer and the outputs of the first `layers` layers.
 
-    Written out, since torchaudio's loop draws a random number for each layer in training, also when
-    no layer is to be dropped, and drops the layer when that number is exactly 0.
+    It replaces torchaudio's loop, which draws a random number for each layer in training even if
+    layers are never dropped, and drops the layer if that number is exactly 0.
 
     Args:
-        norm_first: whether the encoder is pre-norm; its final layer norm is not applied here.
-        drop: probability that a layer's output is its input, in training.
-        recompute: recompute the layers in the backward pass.
-        counts_BL: True for the frames of recordings, False for padding, to which nothing attends;
-            None: all count. WavLM's layers take none.
+        norm_first: Whether the encoder is pre-norm; its final layer norm is not applied here.
+        drop: Probability of skipping a layer in training.
+        recompute: Whether layers are recomputed in the backward pass.
+        counts_BL: Mask that is True for frames of recordings and False for padding, which nothing
+            attends to; None without padding, as for WavLM, whose layers take no mask.
 
     Yields:
-        (batch, frames, dimension).
+        States (batch, frames, dimension).
     """
     short = norms_are_short()
     run = _run_compiled if _CALLS.compiled else _run_layer
@@ -116,7 +116,8 @@ def encoder_states(
     draws = recompute and _draws_numbers(transformer)
     dropped = choose_dropped(layers, drop, transformer.training)
     for number, layer in enumerate(transformer.layers[:layers]):
-        # WavLM's first layer is never dropped: it computes the position biases of all.
+        # WavLM's first layer is never dropped, since it computes the position biases for all
+        # layers.
         has_biases = number == 0 and bias_BHLL is not None
         if dropped[number] and not has_biases:
             x_BLC = x_BLC + 0.0 * _sum_learning(layer)
@@ -129,7 +130,7 @@ def encoder_states(
                 attended_B1LL,
                 short,
                 use_reentrant=False,
-                # A CUDA graph cannot go back to a state of random numbers.
+                # A CUDA graph cannot restore a random state.
                 preserve_rng_state=draws,
             )
         else:
@@ -138,9 +139,9 @@ def encoder_states(
 
 
 def _compute_position_bias(transformer: Transformer, layers: int, x_BLC: Tensor) -> Tensor | None:
-    """Return WavLM's bias (B, H, L, L), which its first layer has the weights of; else None.
+    """Return WavLM's bias (B, H, L, L), whose weights are in its first layer; None for others.
 
-    Under autocast B is 1: all utterances share it. With P prompts it is (B, H, P + L, P + L).
+    Under autocast, B is 1, shared by all utterances. With P prompts, it is (B, H, P + L, P + L).
     """
     if layers == 0:
         return None
@@ -148,7 +149,7 @@ def _compute_position_bias(transformer: Transformer, layers: int, x_BLC: Tensor)
     if getattr(attention, "rel_attn_embed", None) is None:
         return None
     utterances = 1 if is_autocast_on(x_BLC.device) else x_BLC.shape[0]
-    # Prompts, which a layer puts before its frames, are the positions before them.
+    # Prompts, which a layer puts before its frames, have the positions before them.
     prompts = getattr(transformer.layers[0], "prompts", None)
     before = prompts.tokens if prompts is not None else 0
     return position_bias(attention, utterances, x_BLC.shape[1] + before)
@@ -163,7 +164,7 @@ def _draws_numbers(transformer: Transformer) -> bool:
 
 
 def run_cast(layer: nn.Module, x: Tensor, short_norms: bool) -> Tensor:
-    """Apply a layer whose weights autocast casts, or whose norms are short."""
+    """Apply a layer with weights cast for autocast, or with short norms."""
     with weights_cast_together(layer, x.device, short_norms):
         result: Tensor = layer(x)
     return result
@@ -187,7 +188,7 @@ def _run_compiled(
     attended_B1LL: Tensor | None,
     short_norms: bool,
 ) -> Tensor:
-    """Run a layer whose casts and norms are the compiler's to arrange."""
+    """Run a compiled layer, whose casts and norms the compiler arranges."""
     return _compile_call()(layer, x_BLC, bias_BHLL, attended_B1LL)
 
 
@@ -206,21 +207,21 @@ def _call_layer(
 
 @cache
 def _compile_call() -> _LayerCall:
-    # One function for the whole process: what it was compiled to is found again for each layer.
+    # One function per process, so that its compiled code is reused for each layer.
     compiled: _LayerCall = torch.compile(_call_layer, dynamic=False)
     return compiled
 
 
 def _sum_learning(layer: nn.Module) -> Tensor | float:
-    """Return the sum of the parameters that learn."""
+    """Return the sum of the trained parameters."""
     sums = [parameter.sum() for parameter in layer.parameters() if parameter.requires_grad]
     return torch.stack(sums).sum() if sums else 0.0
 
 
 def choose_dropped(layers: int, drop: float, training: bool) -> list[bool]:
-    """Draw which layers a step leaves out; nothing is drawn where none can be."""
+    """Draw the layers to drop in a step; draw nothing if none can be dropped."""
     if not (drop and training):
         return [False] * layers
-    # On the CPU: which layers run must be known there.
+    # On the CPU, where the decision to run a layer is made.
     dropped: list[bool] = (torch.rand(layers) < drop).tolist()
     return dropped

@@ -1,8 +1,8 @@
-"""Where in a network of transformers its encoder of audio is, and where the encoder's layers are.
+"""The location of the audio encoder in a network of transformers, and of the encoder's layers.
 
-Invariant: decided by what the network does, on torch's meta device, where tensors have no numbers:
-a configuration takes no memory before it has shown an encoder. Whatever gives (batch, frames,
-values) from waveforms, layer by layer, is one.
+Invariant: the result depends on what the network computes, tested on torch's meta device, where
+tensors have no values: a configuration takes no memory until it has shown an encoder. A module that
+computes (batch, frames, values) from waveforms, layer by layer, is an encoder.
 
 Shapes: B utterances, T samples, L frames, C feature values.
 """
@@ -27,25 +27,25 @@ from asdf.networks.autocast import without_autocast
 from asdf.settings.class_path import describe_error
 from asdf.text import shorten
 
-# With what comes before and after an encoder in the first; the others have some networks' inputs.
+# The first includes parts before and after an encoder; the others fit some networks' inputs.
 _AUTO_CLASSES = ("AutoModel", "AutoModelForSpeechSeq2Seq", "AutoModelForCTC")
-# Parameters of networks that take text or images, decode, or classify.
+# Parameter names of networks that take text or images, decode, or classify.
 _NOT_AUDIO = ("input_ids", "pixel_values", "decoder_", "labels", "query_embeds", "inputs_embeds")
 _SECOND = 16000
 
 
 @dataclass(frozen=True)
 class Outline:
-    """An encoder without numbers, and where its parts are.
+    """An encoder without values, and the location of its parts.
 
     Attributes:
-        model: the encoder, on the meta device.
-        make: builds it with random weights.
-        inputs: computes its input of waveforms.
-        layers: path of the list of layers in it.
-        norm: path of the norm that follows the last layer; '' where none does.
-        count: number of layers.
-        dimension: C.
+        model: Encoder, on the meta device.
+        make: Function that builds it with random weights.
+        inputs: Module that computes its input from waveforms.
+        layers: Path of the list of layers in it.
+        norm: Path of the norm after the last layer; '' if there is none.
+        count: Number of layers.
+        dimension: Number of values of a frame, C.
     """
 
     model: Any
@@ -58,13 +58,13 @@ class Outline:
 
 
 def outline_encoder(config: Any, make_inputs: Callable[[Any], nn.Module]) -> Outline:
-    """Return the first encoder of audio in the networks that transformers makes of `config`.
+    """Return the first audio encoder in the networks that transformers builds from `config`.
 
     Args:
-        make_inputs: returns what computes the input of an encoder.
+        make_inputs: Function that returns the input module of an encoder.
 
     Raises:
-        UsageError: there is none; the message lists what was seen.
+        UsageError: there is none; the message lists the networks that were tried.
     """
     seen: list[str] = []
     for model, make in _candidates(config, seen):
@@ -84,7 +84,7 @@ def outline_encoder(config: Any, make_inputs: Callable[[Any], nn.Module]) -> Out
 
 
 def run_encoder(model: Any, inputs: nn.Module, waveforms_BT: Tensor) -> Any:
-    """Return what the encoder makes of waveforms (batch, samples)."""
+    """Return the output of the encoder for waveforms (batch, samples)."""
     with without_autocast(waveforms_BT):
         features = inputs(waveforms_BT.float())
     if not isinstance(features, dict):
@@ -99,13 +99,13 @@ def run_encoder(model: Any, inputs: nn.Module, waveforms_BT: Tensor) -> Any:
 
 
 def is_whisper(model: Any) -> bool:
-    """Return whether the encoder is Whisper's or has its form: then it takes 30 s and no less."""
+    """Return whether the encoder has Whisper's form and therefore takes exactly 30 s."""
     names = ("conv1", "conv2", "embed_positions", "layers")
     return all(hasattr(model, name) for name in names)
 
 
 def whisper_stem(model: Any, bands_BNL: Tensor) -> Tensor:
-    """Return what enters Whisper's first layer, (batch, frames, dimension)."""
+    """Return the input of Whisper's first layer, (batch, frames, dimension)."""
     x_BCL = F.gelu(model.conv2(F.gelu(model.conv1(bands_BNL))))
     positions_LC = model.embed_positions.weight[: x_BCL.shape[2]]
     x_BLC = x_BCL.transpose(1, 2) + positions_LC
@@ -113,7 +113,7 @@ def whisper_stem(model: Any, bands_BNL: Tensor) -> Tensor:
 
 
 def run_whisper(model: Any, bands_BNL: Tensor) -> Tensor:
-    """Return the last state of an encoder of Whisper's form, of any number of frames."""
+    """Return the final state of an encoder of Whisper's form, for any number of frames."""
     x_BLC = whisper_stem(model, bands_BNL)
     for layer in model.layers:
         x_BLC = first_tensor(layer(x_BLC, None))
@@ -122,7 +122,7 @@ def run_whisper(model: Any, bands_BNL: Tensor) -> Tensor:
 
 
 def first_tensor(value: Any) -> Tensor:
-    """Return the first tensor of what a module takes or returns."""
+    """Return the first tensor in a module's inputs or outputs."""
     if isinstance(value, Tensor):
         return value
     values = value.values() if isinstance(value, dict) else value
@@ -133,16 +133,16 @@ def first_tensor(value: Any) -> Tensor:
 
 
 def count_frames(outline: Outline, samples: int) -> int:
-    """Return how many frames enter the first layer; 0 of waveforms too short for the encoder."""
+    """Return the number of frames in the first layer; 0 if waveforms are too short."""
     try:
         return _first_state(outline, samples).shape[1]
     except Exception:
-        # Of whatever kind: convolutions, windows and positions have messages of their own.
+        # Any error: convolutions, windows and positions raise different ones.
         return 0
 
 
 def describe_frames(outline: Outline) -> list[str]:
-    """Return what a user may not expect of an encoder's frames."""
+    """Return remarks on unexpected properties of an encoder's frames."""
     frames = count_frames(outline, _SECOND)
     remarks = []
     if frames and frames == count_frames(outline, 2 * _SECOND):
@@ -160,11 +160,11 @@ def describe_frames(outline: Outline) -> list[str]:
 
 
 class _NoEncoderError(Exception):
-    """What a network lacks of an encoder."""
+    """The reason why a network contains no encoder."""
 
 
 class _Enough(Exception):
-    """Ends a computation of which the first layer's input was wanted."""
+    """Ends a computation once the input of the first layer is known."""
 
     def __init__(self, state_BLC: Tensor) -> None:
         self.state_BLC = state_BLC
@@ -172,7 +172,7 @@ class _Enough(Exception):
 
 @dataclass(frozen=True)
 class _Call:
-    """A module's computation: its path, its first input, its first output."""
+    """A call of a module: its path, its first input, its first output."""
 
     path: str
     input: Tensor
@@ -180,7 +180,7 @@ class _Call:
 
 
 def _candidates(config: Any, seen: list[str]) -> Iterator[tuple[Any, Callable[[], Any]]]:
-    """Yield networks that may take audio, outermost first, and what builds each by itself."""
+    """Yield networks that may take audio, outermost first, with a function that builds each."""
     import transformers
 
     for auto_name in _AUTO_CLASSES:
@@ -215,18 +215,18 @@ def _candidates(config: Any, seen: list[str]) -> Iterator[tuple[Any, Callable[[]
 
 
 def outside_modes() -> AbstractContextManager[object]:
-    """Return a block in which tensors are real, also where a network's memory is measured."""
+    """Return a block in which tensors have values, even while a network's memory is measured."""
     block: AbstractContextManager[object] = _disable_current_modes()
     return block
 
 
 def on_meta_copy(module: nn.Module) -> nn.Module:
-    """Return a copy of a module without numbers."""
+    """Return a copy of a module without values."""
     return copy.deepcopy(module).to("meta")
 
 
 def on_meta(function: Callable[[], Any]) -> Any:
-    """Return what `function` makes, without numbers and without advancing the random state."""
+    """Return the result of `function`, without values and without advancing the random state."""
     with torch.random.fork_rng(devices=[]), torch.device("meta"):
         return function()
 
@@ -238,7 +238,7 @@ def _find_parts(model: Any, inputs: nn.Module) -> tuple[str, str, int]:
         longer = _record_calls(model, inputs, 2 * _SECOND)
     except Exception as error:
         raise _NoEncoderError(describe_error(error, __file__)) from error
-    # What grows with the waveform is no number of values.
+    # A size that grows with the waveform is not the number of values.
     widths = {(call.path, call.output.shape[-1]) for call in longer if call.output.dim() == 3}
     layers = _find_layers(model, calls, widths)
     order = [call.path for call in calls]
@@ -267,7 +267,7 @@ def _recorder(path: str, calls: list[_Call]) -> Callable[..., None]:
 
 
 def _find_layers(model: Any, calls: list[_Call], widths: set[tuple[str, int]]) -> str:
-    """Return the path of the largest list of equal blocks that keep (batch, frames, values)."""
+    """Return the path of the largest list of equal blocks that preserve (batch, frames, values)."""
     by_path: dict[str, list[_Call]] = {}
     for call in calls:
         by_path.setdefault(call.path, []).append(call)
@@ -285,7 +285,7 @@ def _find_layers(model: Any, calls: list[_Call], widths: set[tuple[str, int]]) -
         shapes.append(f"{path} gives {sorted(sizes)}")
         is_kept = len(sizes) == 1 and states[0].dim() == 3 and states[0].shape[0] == 2
         is_kept = is_kept and (f"{path}.0", states[0].shape[-1]) in widths
-        # By their weights: stems and positions may have more blocks, but small ones.
+        # Compare by weights, since stems and positions may have more, but smaller, blocks.
         size = sum(parameter.numel() for parameter in modules.parameters())
         if is_kept and size > largest_size:
             largest = path
@@ -297,7 +297,7 @@ def _find_layers(model: Any, calls: list[_Call], widths: set[tuple[str, int]]) -
 
 
 def _find_norm(calls: list[_Call], last: int, layers: str) -> str:
-    """Return the path of the norm that takes the last layer's output, or lies next to the list."""
+    """Return the path of the norm after the last layer's output, or next to the list of layers."""
     output = calls[last].output
     parent = layers.rpartition(".")[0]
     for call in calls[last + 1 :]:

@@ -1,8 +1,8 @@
-"""The feature extractors of transformers: what an encoder is fed, computed as transformers does.
+"""The feature extractors of transformers, which compute the inputs of encoders.
 
-Invariant: only classes of transformers are made, from plain values that their constructors name.
-An utterance's features are computed from it alone, so that they do not depend on its batch. Two
-extractors are written in torch (`encoder_inputs.py`); all others run in numpy, on the CPU.
+Invariant: only classes of transformers are created, from plain values for arguments of their
+constructors. An utterance's features do not depend on its batch. Two extractors are written in
+torch (`encoder_inputs.py`); all others run in numpy, on the CPU.
 
 Shapes: B utterances, T samples.
 """
@@ -27,16 +27,16 @@ from asdf.settings.class_path import describe_error
 from asdf.text import shorten
 
 TYPE = "feature_extractor_type"
-# With its own extractor, transformers' table has that of wav2vec 2.0 for this one.
+# transformers' table gives wav2vec 2.0's extractor for this type, which has its own.
 _EXCEPTIONS = {"wav2vec2-bert": "SeamlessM4TFeatureExtractor"}
 _IN_TORCH = ("SeamlessM4TFeatureExtractor", "WhisperFeatureExtractor")
 
 
 class Extracted(nn.Module):
-    """The features of an extractor of transformers, of each utterance by itself.
+    """The features of an extractor of transformers, computed per utterance.
 
     Attributes:
-        wanted_mask: the name of the mask that the encoder does not go without; '' for others.
+        wanted_mask: Name of the mask that the encoder requires; '' if it requires none.
     """
 
     def __init__(self, extractor: Any, wanted_mask: str) -> None:
@@ -46,14 +46,14 @@ class Extracted(nn.Module):
         self.wanted_mask = wanted_mask
 
     def __deepcopy__(self, memo: Any) -> Extracted:
-        # An extractor has no numbers of a network, and is never changed.
+        # An extractor holds no parameters of a network and is never changed.
         return Extracted(self.extractor, self.wanted_mask)
 
     def forward(self, waveforms_BT: Tensor) -> dict[str, Tensor]:
-        """Return what the extractor returns, by its names, stacked for the batch.
+        """Return the extractor's outputs by name, stacked over the batch.
 
         Raises:
-            UsageError: the network is to become a graph, of which numpy is no part.
+            UsageError: the network is being exported as a graph, which numpy cannot be part of.
         """
         is_traced = torch.jit.is_tracing()  # type: ignore[attr-defined]
         if is_traced or torch.onnx.is_in_onnx_export():
@@ -62,7 +62,7 @@ class Extracted(nn.Module):
                 "transformers computes its features in numpy. Serve the network file instead."
             )
         if waveforms_BT.is_meta:
-            # Only shapes are wanted, which depend on the number of samples alone.
+            # Only shapes are needed, which depend only on the number of samples.
             example_T = example_waveform(waveforms_BT.shape[1])
             shapes: dict[str, Tensor] = self._stack([example_T] * len(waveforms_BT), "meta")
             return shapes
@@ -71,7 +71,7 @@ class Extracted(nn.Module):
         return features
 
     def used_samples(self, samples: int) -> int:
-        """Return how many leading samples the features look at: all, for what is known of them."""
+        """Return the number of leading samples that features depend on: possibly all."""
         return samples
 
     def _stack(self, rows: list[Tensor], device: torch.device | str) -> dict[str, Tensor]:
@@ -82,7 +82,7 @@ class Extracted(nn.Module):
                 tensor = torch.cat([result[name] for result in results])
                 if device == "meta" and not tensor.isfinite().all():
                     raise ValueError("the waveform is too short: features are not numbers")
-            # Masks that leave nothing out cost time, and are not known of outlines.
+            # Masks that leave nothing out cost time and are not known for outlines.
             is_mask = name.endswith("mask")
             if is_mask and self.wanted_mask:
                 stacked[self.wanted_mask] = tensor.to(device)
@@ -93,24 +93,24 @@ class Extracted(nn.Module):
 
 @cache
 def _leave_out_of_graphs() -> None:
-    """Let torch.compile compute what extractors do as it stands.
+    """Exclude extractors from torch.compile.
 
-    Not by a decorator: torch loads its compiler for that, which takes a second, and most networks
-    have no extractor.
+    A decorator would load torch's compiler, which takes a second, and most networks have no
+    extractor.
     """
     setattr(Extracted, "_stack", torch.compiler.disable(Extracted._stack))  # noqa: B010
 
 
 def extract(extractor: Any, waveform_T: Tensor) -> dict[str, Tensor]:
-    """Return the tensors that an extractor of transformers makes of one waveform."""
-    # Where networks are outlined, tensors would be made without numbers.
+    """Return an extractor's tensors for one waveform."""
+    # While networks are outlined, tensors would be created without values.
     options: dict[str, Any] = {"return_tensors": "pt", "sampling_rate": SAMPLE_RATE}
     if "sampling_rate" not in inspect.signature(extractor.__call__).parameters:
         del options["sampling_rate"]
     with torch.device("cpu"), torch.no_grad(), outside_modes():
         output = extractor(waveform_T.numpy(), **options)
     main = extractor.model_input_names[0]
-    # The encoder's input first.
+    # Put the encoder's main input first.
     names = sorted(output, key=lambda name: name != main)
     tensors = {}
     for name in names:
@@ -121,18 +121,18 @@ def extract(extractor: Any, waveform_T: Tensor) -> dict[str, Tensor]:
 
 
 def example_waveform(samples: int) -> Tensor:
-    """Return noise, (samples,), of which extractors make features of the usual sizes."""
+    """Return noise, (samples,), for which extractors compute features of the usual sizes."""
     with torch.device("cpu"), outside_modes():
         numbers = torch.Generator().manual_seed(0)
         return 0.1 * torch.randn(samples, generator=numbers)
 
 
 def make_inputs(values: Mapping[str, Any], model: Any) -> nn.Module:
-    """Return what computes the input of an encoder: by its extractor's class, and what it returns.
+    """Return the input module of an encoder, chosen by its extractor's class and outputs.
 
     Args:
-        values: the configuration, with the settings of the extractor where they are known.
-        model: the encoder.
+        values: Configuration, with the settings of the extractor if these are known.
+        model: Encoder that takes the inputs.
 
     Raises:
         UsageError: there is no extractor, it is for another sampling rate, or it fails.
@@ -159,19 +159,19 @@ def make_inputs(values: Mapping[str, Any], model: Any) -> nn.Module:
         return Extracted(extractor, masks[0] if masks else "")
     names = ("conv_dim", "conv_kernel", "conv_stride")
     stem = tuple(zip(*(getattr(config, each, ()) for each in names), strict=True))
-    # Absent in configurations that have no choice: then each layer has a norm.
+    # Configurations without this choice have a norm in each layer.
     has_group_norm = getattr(config, "feat_extract_norm", "layer") == "group"
     return Waveforms(first.dim(), stem, has_group_norm)
 
 
 def recorded_settings(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return of a folder's preprocessor_config.json what makes its extractor again.
+    """Return the settings in a folder's preprocessor_config.json that recreate its extractor.
 
-    Nothing, where features follow from the encoder's configuration: of waveforms, and of the
-    extractors that are written in torch.
+    The result is empty if features depend only on the encoder's configuration: for waveforms, and
+    for the extractors that are written in torch.
 
     Raises:
-        UsageError: it names no extractor of transformers.
+        UsageError: the file names no extractor of transformers.
     """
     name = values.get(TYPE)
     if not isinstance(name, str) or name in (*_IN_TORCH, "Wav2Vec2FeatureExtractor"):
@@ -201,10 +201,10 @@ def make_extractor(name: str, settings: Mapping[str, Any]) -> Any:
 
 
 def _usual_name(model_type: str) -> str:
-    """Return the name of the extractor that transformers has for a type of model, or its family."""
+    """Return the name of transformers' extractor for a type of model, or for its family."""
     from transformers.models.auto import feature_extraction_auto
 
-    # The table of transformers, which its AutoFeatureExtractor uses.
+    # The table that transformers' AutoFeatureExtractor uses.
     table: dict[str, str] = vars(feature_extraction_auto)["FEATURE_EXTRACTOR_MAPPING_NAMES"]
     names = {**table, **_EXCEPTIONS}
     families = [family for family in names if model_type.startswith(family)]

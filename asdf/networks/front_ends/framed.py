@@ -1,7 +1,7 @@
-"""What front ends share that compute each frame from its samples: deltas and normalisation.
+"""The base of front ends that compute each frame from its samples: deltas and normalisation.
 
-Invariant: a frame's static values depend on its samples alone; deltas and the normalisation are
-then those of the section `spectrum`, the same for every kind of static values.
+Invariant: a frame's static values depend only on its samples; deltas and normalisation are those of
+the section `spectrum`, the same for every kind of static values.
 
 Shapes: B utterances, T samples, L frames, C feature values.
 """
@@ -23,7 +23,7 @@ MIN_VARIANCE = 1e-10
 
 
 def in_time(samples: int, rate: int) -> int:
-    """Return what `samples` at 16 kHz are at `rate` Hz, rounded."""
+    """Return the number of samples at `rate` Hz for `samples` at 16 kHz, rounded."""
     return round(samples * rate / SAMPLE_RATE)
 
 
@@ -31,18 +31,18 @@ class FramedFrontEnd(FrontEnd):
     """A front end whose `model` computes the static values of frames from waveforms.
 
     Attributes:
-        deltas: How often differences over time are appended.
+        deltas: Number of times that differences over time are appended.
     """
 
     deltas: int
 
     def set_dimension(self, static: int, deltas: int) -> None:
-        """Set the number of values per frame, from that of static ones."""
+        """Set the number of values per frame from the number of static values."""
         self.deltas = deltas
         self.dimension = static * (deltas + 1)
 
     def states(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
-        """Yield the features: static ones, then their differences over time."""
+        """Yield the features: static values, then their differences over time."""
         with without_autocast(waveforms_BT):
             x_BLC: Tensor = self.model(waveforms_BT.float())
             blocks = [x_BLC]
@@ -59,19 +59,19 @@ class FramedFrontEnd(FrontEnd):
         spectrum = asdict(self.sections.spectrum)
         known = {**known, "kind": type(self).__name__, "spectrum": spectrum}
         rate = self.sections.audio.sample_rate
-        # Features that were cached before there was a choice state no rate.
+        # Features cached before this choice existed state no rate.
         return known if rate == SAMPLE_RATE else {**known, "sample_rate": rate}
 
 
 def time_differences(x_BLC: Tensor) -> Tensor:
-    """Return the next frame minus the one before each; the first and the last are repeated."""
+    """Return the difference of each frame's neighbours, repeating the first and the last frame."""
     earlier_BLC = torch.cat([x_BLC[:, :1], x_BLC[:, :-1]], dim=1)
     later_BLC = torch.cat([x_BLC[:, 1:], x_BLC[:, -1:]], dim=1)
     return later_BLC - earlier_BLC
 
 
 def normalize_over_time(x_BLC: Tensor, kind: str) -> Tensor:
-    """Return features less their mean over the utterance, also divided by their deviation."""
+    """Return features minus their mean over the utterance, optionally divided by the deviation."""
     if kind == "none":
         return x_BLC
     centred_BLC = x_BLC - x_BLC.mean(dim=1, keepdim=True)

@@ -1,8 +1,8 @@
-"""The interface of front ends: waveforms in, features out, of one layer or of all.
+"""The interface of front ends, which map waveforms to features of one layer or of all.
 
-Invariant: in `eval()` mode an utterance's features depend on that utterance alone, and a frozen
-front end is always in that mode. What is the same for every kind of front end is done here, once:
-the choice of layers, freezing, masks, short and normalised waveforms, and which samples count.
+Invariant: in `eval()` mode, an utterance's features depend only on that utterance, and a frozen
+front end is always in that mode. The common parts of all front ends are implemented here: the
+choice of layers, freezing, masks, short and normalised waveforms, and used samples.
 
 Shapes: B utterances, T samples, L frames, C feature values.
 """
@@ -33,34 +33,34 @@ from asdf.settings.sections import Sections
 class FrontEnd(nn.Module, ABC):
     """A front end of any kind; ours, and a model for yours.
 
-    A class of your own states its sizes, makes the module of its weights, and computes states.
+    Your class sets its sizes, creates the module with its weights, and computes states.
 
-    Settings of its own, of a section that it declares as `own_settings`, are in `self.sections`:
-    `self.sections.my_section.bands`, from `set_sizes` on.
+    Settings in a section that it declares as `own_settings` are available as `self.sections`, such
+    as `self.sections.my_section.bands`, from `set_sizes` on.
 
     Attributes:
-        sections: all sections of the settings.
-        dimension: C, the number of values per frame.
-        window: samples that the first frame needs.
-        hop: samples from the start of a frame to the start of the next.
-        encoder_layers: number of its layers; states are one more, with the first layer's input.
-        layers: Number of those that are computed; `front_end.layer` may leave the upper ones out.
-        cacheable: whether its features depend on the waveform, the numbers of `model`, the code of
-            its module and `feature_settings()` alone, so that those of a frozen one may be cached.
-            A derived class does not inherit it, but must say it again.
-        architecture_setting: the value of `front_end.architecture` that builds it again.
-        unloaded_weights: the pretrained weights that it is to start from and has not yet got, as
-            `front_end.weights` names them; None once they are loaded, or without any.
-        pretrained: Repository of the hub, and commit, that its weights are of, as
-            'hub:ORG/NAME@COMMIT'; None: of none, or not known.
-        resting: names of parameters that never learn, as `front_end.trained_parts` says.
-        variance_floor: added to a waveform's variance where waveforms are normalised.
-        repeats_last_frame: Whether frames go on to the end of a waveform, as in s3prl.
-        frozen: see `freeze`.
-        sample_rate: Sampling rate, in Hz, that it is made for; None: it takes any, and reads
+        sections: Sections of the settings.
+        dimension: Number of values per frame, C.
+        window: Number of samples that the first frame needs.
+        hop: Number of samples from the start of a frame to the start of the next.
+        encoder_layers: Number of encoder layers; there is one more state, the first layer's input.
+        layers: Number of computed layers; `front_end.layer` may leave the upper ones out.
+        cacheable: Whether features depend only on the waveform, the weights of `model`, the code of
+            its module and `feature_settings()`, so that those of a frozen front end may be cached.
+            Derived classes do not inherit this and must set it again.
+        architecture_setting: Value of `front_end.architecture` that builds it again.
+        unloaded_weights: Pretrained weights still to be loaded, as `front_end.weights` names them;
+            None once they are loaded, or if there are none.
+        pretrained: Repository and commit on the hub that its weights come from, as
+            'hub:ORG/NAME@COMMIT'; None if there is none or it is unknown.
+        resting: Names of parameters that are never trained, according to `front_end.trained_parts`.
+        variance_floor: Number added to a waveform's variance if waveforms are normalised.
+        repeats_last_frame: Whether frames continue to the end of a waveform, as in s3prl.
+        frozen: Whether its weights are frozen; see `freeze`.
+        sample_rate: Sampling rate, in Hz, that it is made for; None for any, given by
             `self.sections.audio.sample_rate`.
-        waveform_channels: Number of channels of the waveforms (batch, channels, samples) that it
-            takes, with `audio.channels = 'all'`; None: it takes (batch, samples).
+        waveform_channels: Number of channels of waveforms (batch, channels, samples) that it takes
+            with `audio.channels = 'all'`; None for waveforms (batch, samples).
 
     Examples:
         >>> import torch
@@ -91,13 +91,14 @@ class FrontEnd(nn.Module, ABC):
     waveform_channels: int | None = None
 
     def __init__(self, settings: FrontEndSettings, sections: NetworkSections | None = None) -> None:
-        """Build it with random weights; `asdf.interchange.load_pretrained` loads those named.
+        """Build it with random weights; `asdf.interchange.load_pretrained` loads pretrained ones.
 
         Args:
-            sections: all sections; None: the defaults, but for `settings`.
+            sections: Sections of all settings; None for the defaults with `settings` as front end.
 
         Raises:
-            UsageError: the settings name no architecture of this kind, or a layer that it lacks.
+            UsageError: the settings name an unsuitable architecture, or a layer that does not
+                exist.
         """
         super().__init__()
         self.sections = sections or Sections(front_end=settings)
@@ -107,9 +108,9 @@ class FrontEnd(nn.Module, ABC):
         self.normalize_waveforms = settings.normalize_waveforms
         self.repeats_last_frame = settings.repeat_last_frame
         self.set_sizes(settings)
-        # Before the model is built, which may take gigabytes.
+        # Checked before the model is built, which may take gigabytes.
         self.layers = _choose_layers(settings, self.encoder_layers)
-        # The order of these three is the order in which random numbers are drawn.
+        # The order of these three determines the order of random draws.
         self.model = self.make_model(settings)
         self.masking: Masking | None = None
         if settings.time_mask_proportion or settings.channel_mask_proportion:
@@ -125,10 +126,10 @@ class FrontEnd(nn.Module, ABC):
 
     @classmethod
     def from_settings(cls, sections: NetworkSections) -> FrontEnd:
-        """Build it from all sections, also where its constructor takes `sections.front_end` alone.
+        """Build it from all sections, even if its constructor takes only `sections.front_end`.
 
         Raises:
-            UsageError: as the constructor.
+            UsageError: as in the constructor.
         """
         if "sections" in signature(cls).parameters:
             return cls(sections.front_end, sections)
@@ -136,50 +137,52 @@ class FrontEnd(nn.Module, ABC):
 
     @classmethod
     def min_layers(cls, settings: FrontEndSettings) -> int:
-        """Return its smallest number of layers, which settings show before it is built.
+        """Return the minimum number of layers for these settings, known before it is built.
 
-        A file may describe more than its weights are; memory is taken for no more than these.
+        A file may claim more layers than its weights have; memory is used for no more than these.
         """
         return 0
 
     @classmethod
     def own_rate(cls, settings: FrontEndSettings) -> int | None:
-        """Return the sampling rate that settings show before it is built; None: it takes any."""
+        """Return the sampling rate for these settings, known before it is built; None for any."""
         return cls.sample_rate
 
     def set_sizes(self, settings: FrontEndSettings) -> None:
-        """Set `dimension`, `window`, `hop` and `encoder_layers`, where the settings choose them."""
+        """Set `dimension`, `window`, `hop` and `encoder_layers`, if the settings determine them."""
 
     @abstractmethod
     def make_model(self, settings: FrontEndSettings) -> nn.Module:
-        """Return the module that holds all numbers of the front end; what learns and freezes."""
+        """Return the module with all weights of the front end, which is trained and frozen."""
 
     @abstractmethod
     def states(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
-        """Yield the state that enters the first layer, and the output of each of `layers` layers.
+        """Yield the input of the first layer, and the output of each of `layers` layers.
 
         Args:
-            waveforms_BT: (batch, samples) float32 at `audio.sample_rate`, `window` samples or more.
+            waveforms_BT: Waveforms (batch, samples), float32 at `audio.sample_rate`, with at least
+                `window` samples.
 
         Yields:
-            (batch, frames, dimension), `layers` + 1 times. `mask` belongs before the first layer.
+            States (batch, frames, dimension), `layers` + 1 times. Call `mask` before the first
+            layer.
         """
 
     def padded_states(self, recordings: Sequence[Tensor]) -> Iterator[Tensor]:
         """Yield the states of recordings of varying length, padded with zeros to the longest.
 
-        A recording's are those that it has alone: here each is computed by itself. A front end that
-        masks padding overrides this.
+        A recording's states equal those that it has alone: by default each is computed separately.
+        A front end that masks padding overrides this.
 
         Args:
-            recordings: Waveforms, each (1, samples), as `states` takes them.
+            recordings: Waveforms, each (1, samples), as in `states`.
 
         Yields:
-            (batch, frames of the longest, dimension), `layers` + 1 times.
+            States (batch, frames of the longest, dimension), `layers` + 1 times.
 
         Raises:
-            AsdfError: a recording has other frames than `frames` says, so that masks would be
-                wrong.
+            AsdfError: a recording has another number of frames than `frames` states, so masks would
+                be wrong.
         """
         of_each = [list(self._ended_states(recording)) for recording in recordings]
         for recording, (first_1LC, *_) in zip(recordings, of_each, strict=True):
@@ -194,7 +197,7 @@ class FrontEnd(nn.Module, ABC):
             yield pad_rows(states)
 
     def final_norm(self, x_BLC: Tensor) -> Tensor:
-        """Return features from the last layer's output: the norm that ends the encoder, if any."""
+        """Apply the norm that ends the encoder, if any, to the last layer's output."""
         return x_BLC
 
     def final_norm_parameters(self) -> Iterator[nn.Parameter]:
@@ -208,7 +211,7 @@ class FrontEnd(nn.Module, ABC):
     def part_modules(self) -> Mapping[str, Sequence[nn.Module]]:
         """Return the modules of the parts that `front_end.trained_parts` may name.
 
-        Those of 'layers' are `layer_modules`; norms, biases and masks need no method.
+        The part 'layers' is `layer_modules`; norms, biases and masks need no method.
         """
         return {}
 
@@ -220,7 +223,7 @@ class FrontEnd(nn.Module, ABC):
         return ()
 
     def untrained_parameters(self) -> Iterator[nn.Parameter]:
-        """Yield the parameters that learn in no epoch: unused ones, and those that rest."""
+        """Yield the parameters that are never trained: unused ones and `resting` ones."""
         yield from self.unused_parameters()
         if self.resting:
             for name, parameter in all_parameters(self):
@@ -228,7 +231,7 @@ class FrontEnd(nn.Module, ABC):
                     yield parameter
 
     def feature_settings(self) -> dict[str, Any]:
-        """Return the plain values that features depend on, next to the numbers of `model`."""
+        """Return plain values of everything besides the weights that features depend on."""
         values = {
             "architecture": self.architecture_setting,
             "layers": self.layers,
@@ -244,7 +247,7 @@ class FrontEnd(nn.Module, ABC):
         """Load the pretrained weights that `front_end.weights` names.
 
         Raises:
-            UsageError: a front end of this kind takes none.
+            UsageError: this kind of front end has no pretrained weights.
         """
         raise UsageError(
             f"front_end.weights = {weights!r}: {type(self).__name__} takes no pretrained weights. "
@@ -252,13 +255,13 @@ class FrontEnd(nn.Module, ABC):
         )
 
     def train(self, mode: bool = True) -> FrontEnd:
-        """Choose training mode, unless it is frozen: then it stays without dropout and masks."""
+        """Set training mode, unless it is frozen, which keeps dropout and masks off."""
         return super().train(mode and not self.frozen)
 
     def freeze(self, frozen: bool) -> None:
-        """Let its weights stay as they are, or learn; a learned sum of layers always learns.
+        """Freeze or unfreeze its weights; a learned sum of layers is always trained.
 
-        What rests (`resting`) does so in any case.
+        Parameters in `resting` are frozen in any case.
         """
         self.frozen = frozen
         untrained = {id(parameter) for parameter in self.untrained_parameters()}
@@ -268,23 +271,23 @@ class FrontEnd(nn.Module, ABC):
             self.train(False)
 
     def forward(self, waveforms_BT: Tensor | Padded) -> Tensor:
-        """Return features (batch, frames, dimension), of the layers that `front_end.layer` chooses.
+        """Return features (batch, frames, dimension) of the layers that `front_end.layer` selects.
 
-        Waveforms (batch, samples) at `audio.sample_rate`, or recordings of varying length; those
-        shorter than `window` are repeated.
+        It takes waveforms (batch, samples) at `audio.sample_rate`, or recordings of varying length;
+        those shorter than `window` are repeated.
         """
         if self.layer_sum is not None:
             features_BLC: Tensor = self.layer_sum(self.hidden_states(waveforms_BT))
             return features_BLC
         with self._gradients(waveforms_BT):
-            # Holds one state at a time, and not all until the last is computed.
+            # Keeps one state at a time, rather than all until the last is computed.
             last_BLC = deque(self._prepared_states(waveforms_BT), maxlen=1).pop()
             return self.final_norm(last_BLC)
 
     def hidden_states(self, waveforms_BT: Tensor | Padded) -> list[Tensor]:
         """Return the first layer's input and the outputs of `layers` layers.
 
-        As in SUPERB, the last layer's is taken after the encoder's final layer norm. Each is
+        As in SUPERB, the last layer's output is taken after the encoder's final layer norm. Each is
         (batch, frames, dimension).
         """
         with self._gradients(waveforms_BT):
@@ -297,14 +300,14 @@ class FrontEnd(nn.Module, ABC):
             return list(self._prepared_states(waveforms_BT))[1:]
 
     def mask(self, x_BLC: Tensor) -> Tensor:
-        """Return features (batch, frames, dimension), masked in training as the settings say."""
+        """Return features (batch, frames, dimension), masked in training as configured."""
         if self.masking is None:
             return x_BLC
         masked_BLC: Tensor = self.masking(x_BLC)
         return masked_BLC
 
     def frames(self, samples: int) -> int:
-        """Return how many frames `samples` samples give."""
+        """Return the number of frames for `samples` samples."""
         if samples < self.window:
             return 0
         if self.repeats_last_frame:
@@ -312,25 +315,25 @@ class FrontEnd(nn.Module, ABC):
         return (samples - self.window) // self.hop + 1
 
     def min_samples(self, frames: int) -> int:
-        """Return the fewest samples that give `frames` frames."""
+        """Return the minimum number of samples for `frames` frames."""
         return (frames - 1) * self.hop + self.window
 
     def scoring_length(self, samples: int) -> int:
-        """Return how many leading samples the features of `samples` samples depend on."""
+        """Return the number of leading samples that the features of `samples` samples depend on."""
         depends_on_all = self.normalize_waveforms or self.repeats_last_frame
         if depends_on_all or samples < self.window:
             return samples
         return self.used_samples(samples)
 
     def used_samples(self, samples: int) -> int:
-        """Return how many leading samples the frames of `window` samples or more look at."""
+        """Return the leading samples that frames depend on, for at least `window` samples."""
         return self.min_samples(self.frames(samples))
 
     def check_loaded(self) -> None:
-        """Make sure that the pretrained weights of the settings are in, before they are used.
+        """Check that the pretrained weights of the settings are loaded before they are used.
 
         Raises:
-            AsdfError: they are not, and the numbers would be random ones.
+            AsdfError: they are not loaded, so the weights would be random.
         """
         if self.unloaded_weights is not None:
             raise AsdfError(
@@ -341,7 +344,7 @@ class FrontEnd(nn.Module, ABC):
             )
 
     def _gradients(self, waveforms_BT: Tensor | Padded) -> torch.set_grad_enabled:
-        # Frozen weights need none; samples whose gradient is asked for do.
+        # Frozen weights need no gradient, but samples may require one.
         is_needed = not self.frozen or waveforms_BT.requires_grad
         return torch.set_grad_enabled(torch.is_grad_enabled() and is_needed)
 
@@ -352,14 +355,15 @@ class FrontEnd(nn.Module, ABC):
         recordings = [self._prepared(recording) for recording in waveforms_BT.recordings]
         if waveforms_BT.masks:
             return self.padded_states(recordings)
-        # Silence comes after normalisation: it would change the recording's mean and variance.
+        # Silence is added after normalisation, since it would change a recording's mean and
+        # variance.
         return self._ended_states(pad_rows(recordings))
 
     def _prepared(self, waveforms_BT: Tensor) -> Tensor:
-        """Return waveforms of at least `window` samples, normalised if the settings say so."""
+        """Return waveforms with at least `window` samples, normalised if the settings say so."""
         waveforms_BT = repeat_short(waveforms_BT, self.window)
         if self.normalize_waveforms:
-            # Each row by itself: torchaudio's bundles normalise a batch as a whole.
+            # Each row separately, although torchaudio's bundles normalise a batch as a whole.
             waveforms_BT = normalize_rows(waveforms_BT, self.variance_floor)
         return waveforms_BT
 
@@ -369,12 +373,13 @@ class FrontEnd(nn.Module, ABC):
         return self.states(waveforms_BT)
 
     def _states_to_the_end(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
-        """Yield states whose last frame is repeated up to one for every hop that begins.
+        """Yield states with the last frame repeated, so that there is one for every hop begun.
 
         Source: s3prl, `S3PRLUpstream._match_length`.
         """
         begun = (waveforms_BT.shape[1] + self.hop - 1) // self.hop
-        # More than are ever missing; the others are cut off, also in a graph of any length.
+        # An upper bound for missing frames; surplus ones are cut off, as a graph of any length
+        # needs.
         repeats = (self.window - 1) // self.hop + 1
         for state_BLC in self.states(waveforms_BT):
             last_B1C = state_BLC[:, -1:]

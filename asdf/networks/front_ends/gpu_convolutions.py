@@ -1,10 +1,10 @@
-"""The convolutions of wav2vec 2.0's family, laid out in memory as a GPU computes them fastest.
+"""The convolutions of the wav2vec 2.0 family in the memory layout that is fastest on GPUs.
 
-Invariant: values and gradients of torch's operations, up to the rounding of the format that they
-are computed in. As torchaudio writes it, each of the stem's convolutions is turned around in memory
-for cuDNN and its norm, and once more in the backward pass; here frames come before channels
-throughout. cuDNN has no fast kernel for the grouped convolution of 128 frames that encodes
-positions; as matrix products it takes less than half of the time on an H200.
+Invariant: values and gradients equal those of torch's operations, up to the rounding of their
+number format. In torchaudio's code, each convolution of the stem is transposed in memory for cuDNN
+and its norm, and again in the backward pass; here frames come before channels throughout. cuDNN has
+no fast kernel for the grouped convolution over 128 frames that encodes positions; as matrix
+products, it takes less than half of the time on an H200.
 
 Shapes: B utterances, T samples, L frames, P padded frames, C channels, G groups, D channels of a
 group and E its results, K frames that a kernel sees, X rows of matrices.
@@ -30,25 +30,25 @@ from torchaudio.models.wav2vec2.components import (
 from asdf.networks.autocast import is_short_on_gpu, without_autocast
 from asdf.networks.watched import is_plain
 
-# What all groups see at once is 128 times the input; so many times it is computed at once.
+# The inputs seen by all groups have 128 times the size; this many times are computed at once.
 _COPIES = 32
-# A GPU's products of 16-bit numbers want rows of 16 bytes.
+# GPUs need rows of 16 bytes for products of 16-bit numbers.
 _ALIGNED = 16
 
 
 def computes_frames_first(module: nn.Module, x: Tensor) -> bool:
-    """Return whether a GPU computes a stem or an encoding of positions as written here.
+    """Return whether a GPU computes a stem or positional encoding with these functions.
 
-    To be asked before `weights_cast_together`, within which norms are not as they were made.
+    Call this before `weights_cast_together`, which changes the norms.
     """
     return is_short_on_gpu(x) and all(map(is_plain, module.modules()))
 
 
 def convolve_frames(stem: FeatureExtractor, waveforms_BT: Tensor, short_norms: bool) -> Tensor:
-    """Return what the convolutional stem makes of (batch, samples): (batch, frames, channels).
+    """Return the output of the convolutional stem for (batch, samples): (batch, frames, channels).
 
     Args:
-        short_norms: Whether norms compute in the format of their weights, which are cast.
+        short_norms: Whether norms compute in the format of their cast weights.
     """
     first, *others = stem.conv_layers
     x_BLC = _convolve_waveforms(first, waveforms_BT, short_norms)
@@ -58,10 +58,10 @@ def convolve_frames(stem: FeatureExtractor, waveforms_BT: Tensor, short_norms: b
 
 
 def _convolve_waveforms(layer: ConvLayerBlock, waveforms_BT: Tensor, short: bool) -> Tensor:
-    """Compute the first layer as a product, since cuDNN is slow where channels are one and last."""
+    """Compute the first layer as a product, since cuDNN is slow with one channel, channels-last."""
     convolution = layer.conv
     if isinstance(layer.layer_norm, nn.GroupNorm):
-        # The base sizes' norm is over time, which then comes last.
+        # The base sizes have a norm over time, which then is the last dimension.
         x_BCL: Tensor = layer(waveforms_BT.unsqueeze(1), None)[0]
         return x_BCL.transpose(1, 2).to(
             convolution.weight.dtype,
@@ -84,7 +84,7 @@ def _convolve_waveforms(layer: ConvLayerBlock, waveforms_BT: Tensor, short: bool
 
 
 def _convolve_layer(layer: ConvLayerBlock, x_BLC: Tensor, short: bool) -> Tensor:
-    # As images of one row, whose channels may be last in memory.
+    # As images with one row, whose channels may be last in memory.
     x_BC1L = x_BLC.transpose(1, 2).unsqueeze(2)
     x_BC1L = F.conv2d(
         x_BC1L,
@@ -106,7 +106,7 @@ def _normalize(norm: nn.LayerNorm | None, x_BLC: Tensor, short: bool) -> Tensor:
 
 
 def encode_positions(module: ConvolutionalPositionalEmbedding, x_BLC: Tensor) -> Tensor:
-    """Return what is added to the encoder's input (batch, frames, channels) for its positions."""
+    """Return the positional term added to the encoder's input (batch, frames, channels)."""
     if not computes_frames_first(module, x_BLC):
         encoded_BLC: Tensor = module(x_BLC)
         return encoded_BLC
@@ -122,7 +122,7 @@ def encode_positions(module: ConvolutionalPositionalEmbedding, x_BLC: Tensor) ->
 
 
 def _compute_weight(convolution: nn.Conv1d) -> Tensor:
-    """Return the weight, whose norm torch computes slowly where all but its last dimension count.
+    """Return the normalised weight; torch is slow if the norm is over all but the last dimension.
 
     Source: Salimans and Kingma, "Weight normalization", NeurIPS 2016.
     """
@@ -145,9 +145,10 @@ def _compute_weight(convolution: nn.Conv1d) -> Tensor:
 
 
 class GroupedConvolution(torch.autograd.Function):
-    """A convolution over frames, (B, L, C) to (B, L, G * E), by weights (G * E, D, K), as products.
+    """A grouped convolution over frames, (B, L, C) to (B, L, G * E), computed as products.
 
-    A frame sees K // 2 frames before it and the others after it; frames beyond the ends are 0.
+    The weights are (G * E, D, K). A frame sees K // 2 frames before it and the rest after it;
+    frames beyond the ends are 0.
     """
 
     @staticmethod
@@ -182,7 +183,7 @@ class GroupedConvolution(torch.autograd.Function):
 
 
 def _find_gradient_of_input(gradient_BLC: Tensor, weight: Tensor, groups: int) -> Tensor:
-    """Return the convolution of the gradient by the weights turned around."""
+    """Return the convolution of the gradient with the flipped weights."""
     taps = weight.shape[2]
     turned_GEDK = weight.unflatten(0, (groups, -1)).flip(3)
     weight_GXD = turned_GEDK.permute(0, 3, 1, 2).flatten(1, 2)
@@ -208,13 +209,13 @@ def _find_gradient_of_weight(
 
 
 def _windows(x_BLC: Tensor, groups: int, taps: int, before: int) -> Iterator[tuple[slice, Tensor]]:
-    """Yield some groups at a time, and what each frame of theirs sees: (groups, B * L, K * D)."""
+    """Yield some groups, and the inputs that each of their frames sees: (groups, B * L, K * D)."""
     after = taps - 1 - before
     padded_BPC = F.pad(x_BLC, (0, 0, before, after))
     padded_BPGD = padded_BPC.unflatten(2, (groups, -1))
     padded_GBPD = padded_BPGD.permute(2, 0, 1, 3).contiguous()
     values = padded_GBPD.shape[3]
-    # The frames that one sees lie one behind the other, and overlap those that the next sees.
+    # A frame's inputs are contiguous, and overlap with those of the next frame.
     seen_GBLDK = padded_GBPD.unfold(2, taps, 1)
     seen_GBLKD = seen_GBLDK.transpose(3, 4)
     seen_GBLX = seen_GBLKD.as_strided(
@@ -228,7 +229,7 @@ def _windows(x_BLC: Tensor, groups: int, taps: int, before: int) -> Iterator[tup
 
 
 def _join(parts: list[Tensor], like_BLC: Tensor) -> Tensor:
-    """Return (B, L, G * E) of (groups, B * L, E)."""
+    """Return (B, L, G * E) for parts (groups, B * L, E)."""
     joined_GXE = parts[0]
     if len(parts) > 1:
         joined_GXE = torch.cat(parts)

@@ -1,11 +1,11 @@
-"""Band-pass filters on the waveform whose edges learn, and the log powers of what they let pass.
+"""Band-pass filters on the waveform with trained edges, and the log powers of their outputs.
 
-Invariant: at the start the filters are those of `asdf.networks.sinc`, their edges equally spaced in
-mel. What learns is how far edges are from there, so that weight decay draws them back to the mel
-scale, not to 0 Hz.
+Invariant: the initial filters are those of `asdf.networks.sinc`, with edges equally spaced in mel.
+The trained values are distances from the initial edges, so weight decay pulls them back to the mel
+scale rather than to 0 Hz.
 
-Source: Ravanelli and Bengio, "SincNet", SLT 2018. What follows the filters is ours: they are meant
-for back ends that take maps of time and frequency, as the spectral front ends give.
+Source: Ravanelli and Bengio, "SincNet", SLT 2018. The part after the filters is ours: they are
+meant for back ends that take maps of time and frequency, like those of the spectral front ends.
 
 Shapes: B utterances, T samples, L frames, F filters, K taps, H taps after the
 middle.
@@ -32,15 +32,15 @@ HOP = 160
 
 
 class SincFrontEnd(FramedFrontEnd):
-    """The log powers, in frames, of band-passes whose edges learn."""
+    """The log powers, in frames, of band-pass filters with trained edges."""
 
     cacheable = True
 
     def set_sizes(self, settings: FrontEndSettings) -> None:
-        """Read the section `sinc`, and what of `spectrum` is for all features of frames.
+        """Read the section `sinc`, and the settings of `spectrum` for all features of frames.
 
         Raises:
-            UsageError: the lowest edge is not below half of the sample rate.
+            UsageError: the lowest edge is not below half of the sampling rate.
         """
         sinc = self.sections.sinc
         rate = self.sections.audio.sample_rate
@@ -52,12 +52,12 @@ class SincFrontEnd(FramedFrontEnd):
         spectrum = self.sections.spectrum
         self.frame = spectrum.window or in_time(WINDOW, rate)
         self.hop = spectrum.hop or in_time(HOP, rate)
-        # The taps of a filter reach over both ends of a frame of what it lets pass.
+        # The taps of a filter extend beyond both ends of a frame of its output.
         self.window = self.frame + _odd(sinc.taps) - 1
         self.set_dimension(sinc.filters, spectrum.deltas or 0)
 
     def make_model(self, settings: FrontEndSettings) -> nn.Module:
-        """Return the module that computes static features, which holds the filters."""
+        """Return the module that computes static features, including the filters."""
         spectrum = self.sections.spectrum
         rate = self.sections.audio.sample_rate
         return BandPowers(self.sections.sinc, spectrum, self.frame, self.hop, rate)
@@ -69,11 +69,12 @@ class SincFrontEnd(FramedFrontEnd):
 
 
 class BandPowers(nn.Module):
-    """From waveforms (batch, samples) to log powers (batch, frames, filters).
+    """A module from waveforms (batch, samples) to log powers (batch, frames, filters).
 
     Attributes:
-        low_shift: (F) how far the filters' lower edges are from those of the start.
-        width_shift: (F) how far their widths are; both in parts of the sample rate.
+        low_shift: Distance of each filter's lower edge from its initial value, (F), as a fraction
+            of the sampling rate.
+        width_shift: Distance of each filter's width from its initial value, (F), in the same unit.
     """
 
     low: Tensor
@@ -93,7 +94,7 @@ class BandPowers(nn.Module):
         edges_E = torch.tensor(edges_hz / rate).float()
         self.low_shift = nn.Parameter(torch.zeros(sinc.filters))
         self.width_shift = nn.Parameter(torch.zeros(sinc.filters))
-        # Not persistent: they follow from the settings.
+        # Not persistent, since they depend only on the settings.
         self.register_buffer("low", edges_E[:-1], persistent=False)
         self.register_buffer("width", edges_E.diff(), persistent=False)
         taper_K = torch.hamming_window(self.taps, periodic=False)
@@ -107,12 +108,12 @@ class BandPowers(nn.Module):
         return (powers_BFL + self.floor).log10().transpose(1, 2)
 
     def filters(self) -> Tensor:
-        """Return the impulse responses (F, K): differences of two ideal low-passes, windowed."""
+        """Return the impulse responses (F, K): windowed differences of ideal low-passes."""
         low_F, high_F = self.edges()
         return self.taper * (self._low_pass(high_F) - self._low_pass(low_F))
 
     def edges(self) -> tuple[Tensor, Tensor]:
-        """Return the filters' lower and upper edges (F), in parts of the sample rate."""
+        """Return the filters' lower and upper edges (F), as fractions of the sampling rate."""
         low_F = (self.low + self.low_shift).abs().clamp(max=0.5)
         high_F = (low_F + (self.width + self.width_shift).abs()).clamp(max=0.5)
         return low_F, high_F

@@ -1,8 +1,8 @@
-"""Masking of features in training, as wav2vec 2.0 is fine-tuned: spans of frames, bands of values.
+"""Masking of features in training, as in fine-tuning wav2vec 2.0: spans of frames and values.
 
-Invariant: masks follow from torch's generator on the CPU alone, which is seeded in each step, so
-that a resumed run draws the same ones on any device. Outside training, and at proportions of 0,
-nothing is drawn and nothing changes.
+Invariant: masks depend only on torch's generator on the CPU, which is seeded in each step, so a
+resumed run draws the same masks on any device. Outside training, and at proportions of 0, nothing
+is drawn or changed.
 
 Source: Park et al., "SpecAugment", Interspeech 2019; Baevski et al., "wav2vec 2.0", NeurIPS 2020,
 and fairseq.
@@ -19,7 +19,7 @@ from asdf.settings.sections import FrontEnd as FrontEndSettings
 
 
 class Masking(nn.Module):
-    """Masks of frames, which become a learned vector, and of bands of values, which become 0."""
+    """Masks of frames, replaced by a learned vector, and of bands of values, replaced by 0."""
 
     def __init__(self, settings: FrontEndSettings, dimension: int) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class Masking(nn.Module):
             self.embedding = nn.Parameter(torch.rand(dimension))
 
     def load_embedding(self, embedding: Tensor) -> None:
-        """Take over the vector (dimension,) that pretraining put at masked frames."""
+        """Load the vector (dimension,) that pretraining used for masked frames."""
         if self.time_proportion:
             self.embedding.data.copy_(embedding)
 
@@ -44,7 +44,7 @@ class Masking(nn.Module):
         if self.time_proportion:
             mask_BL = draw_spans_on(device, batch, frames, self.time_proportion, self.time_length)
             embedding_C = self.embedding.to(x_BLC.dtype)
-            # Chosen by `where`, the vector gets a gradient also when no frame is masked.
+            # With `where`, the vector gets a gradient even if no frame is masked.
             x_BLC = torch.where(mask_BL.unsqueeze(2), embedding_C, x_BLC)
         if self.channel_proportion:
             mask_BC = draw_spans_on(
@@ -57,30 +57,30 @@ class Masking(nn.Module):
 def draw_spans(rows: int, size: int, proportion: float, length: int) -> Tensor:
     """Draw a mask (rows, size), True inside the spans of each row.
 
-    A row has proportion * size / length spans, rounded up or down at random so that this is the
-    mean, with different starts. They may overlap, so fewer than `proportion` of the values are
-    masked. fairseq evens the rows of a batch out to equal numbers of masked frames, and masks at
-    least two spans; here rows are drawn independently.
+    The number of spans per row is proportion * size / length, randomly rounded up or down to this
+    mean, with distinct starts. Spans may overlap, so fewer than `proportion` of the values are
+    masked. fairseq equalises the number of masked frames in a batch and masks at least two spans;
+    here rows are drawn independently.
     """
     length = min(length, size)
     starts = size - length + 1
     mean_count = proportion * size / length
     counts_R = (mean_count + torch.rand(rows)).int()
     counts_R = counts_R.clamp(max=starts)
-    # A random order of the possible starts; the first `counts_R` of them are taken.
+    # Rank all possible starts randomly; the first `counts_R` of them are used.
     ranks_RN = torch.rand(rows, starts).argsort(dim=1)
     begins_RS = torch.zeros(rows, size, dtype=torch.long)
     begins_RS[:, :starts] = ranks_RN < counts_R.unsqueeze(1)
-    # A value is masked when a span begins at it or up to `length` - 1 before it.
+    # A value is masked if a span begins at it or up to `length` - 1 before it.
     spans_RS = begins_RS.cumsum(dim=1)
     ended_RS = spans_RS[:, :-length].clone()
     spans_RS[:, length:] -= ended_RS
     return spans_RS > 0
 
 
-# A compiler would draw other numbers, and cannot follow a copy through pinned memory: to it this is
-# one operation, of which it knows the result's shape. That the numbers are random keeps it from
-# drawing once for two calls.
+# A compiler would draw other numbers and cannot trace a copy through pinned memory, so this is a
+# single operation with a known result shape. The tag for randomness prevents two calls from being
+# merged.
 @library.custom_op("asdf::draw_spans", mutates_args=(), tags=(torch.Tag.nondeterministic_seeded,))
 def draw_spans_on(
     device: torch.device,
@@ -89,7 +89,7 @@ def draw_spans_on(
     proportion: float,
     length: int,
 ) -> Tensor:
-    """Draw `draw_spans` on the CPU and send it to `device`, for which the host does not wait."""
+    """Call `draw_spans` on the CPU and copy the result to `device` without blocking the host."""
     mask_RS = draw_spans(rows, size, proportion, length)
     if device.type != "cuda":
         return mask_RS.to(device)

@@ -1,18 +1,19 @@
-"""Statistics over time of band energies: how speech moves, not which colour it has.
+"""Statistics over time of band energies, which describe how speech moves, not its spectrum.
 
 A channel (microphone, telephone, codec, level) mostly adds constants to log energies, and a small
-network that sees them learns channels. What is computed here does not change with such a constant:
+network trained on these learns channels. The statistics here do not depend on such constants:
 
-- at the pace of the glottal pulses (5 ms windows, one every ms), how alike bands rise and fall, at
-  once and some milliseconds apart. Pulses of a vocoder reach all bands together; invented phases
-  spread them; a voice does neither.
-- at the pace of sounds (25 ms windows, one every 10 ms), how lopsided and how heavy-tailed the
-  energies and their changes over 10 to 80 ms are. Speech begins faster than it fades, and
-  synthesis smooths both.
+- at the rate of glottal pulses (5 ms windows, one every ms): correlations of bands, at once and
+  some milliseconds apart. Pulses of a vocoder reach all bands together, artificial phases spread
+  them, and a voice does neither.
+- at the rate of sounds (25 ms windows, one every 10 ms): skewness and kurtosis of the energies
+  and of their changes over 10 to 80 ms. Speech begins faster than it fades, and synthesis smooths
+  both.
 
-Invariant: one vector per recording; nothing learns; and it depends on whole windows alone.
+Invariant: there is one vector per recording, nothing is trained, and it depends only on whole
+windows.
 
-Source: ours. Correlations of envelopes across bands are those of texture statistics (McDermott and
+Source: ours. Correlations of envelopes across bands are as in texture statistics (McDermott and
 Simoncelli, Neuron 2011).
 
 Shapes: B utterances, T samples, L frames, N bands, S statistics.
@@ -39,12 +40,12 @@ from asdf.settings.sections import FrontEnd as FrontEndSettings
 LOW_HZ = 80.0
 HIGH_HZ = 7600.0
 FLOOR = 1e-3
-"""Added to powers and deviations: a silent band has correlations and moments near 0."""
+"""Number added to powers and deviations, so that a silent band has statistics near 0."""
 
 
 @dataclass(frozen=True)
 class Pace:
-    """Band energies of one resolution in time; window and hop in samples."""
+    """The time resolution of band energies, with window and hop in samples."""
 
     window: int
     hop: int
@@ -55,26 +56,26 @@ class Pace:
 PULSES = Pace(80, 16, 128, 14)
 SOUNDS = Pace(400, 160, 512, 40)
 MEAN_FRAMES = 17
-"""Of PULSES: what is slower than this moving average is taken out of them."""
+"""Frames of PULSES in the moving average that is subtracted to remove slow changes."""
 LAGS = (1, 2, 4)
-"""Frames of PULSES by which correlations are apart, next to 0."""
+"""Lags of the correlations besides 0, in frames of PULSES."""
 STEPS = (1, 2, 4, 8)
-"""Frames of SOUNDS over which changes are looked at."""
+"""Distances of the changes, in frames of SOUNDS."""
 SHORTEST_FRAMES = 32
-"""Of SOUNDS, a third of a second: fewer give no statistics."""
+"""Minimum number of frames of SOUNDS, a third of a second, for statistics."""
 
 
 class MomentsFrontEnd(FrontEnd):
-    """Statistics of a recording as its only frame, (batch, 1, 1175); `moments.parts` says which.
+    """Statistics of a recording as its only frame, (batch, 1, 1175), chosen by `moments.parts`.
 
     Attributes:
-        groups: Values of each kind of statistics.
+        groups: Indices of the values of each kind of statistics.
     """
 
     sample_rate = SAMPLE_RATE
     cacheable = True
     window = SOUNDS.window + (SHORTEST_FRAMES - 1) * SOUNDS.hop
-    # No recording is long enough for a second frame: see `frames`.
+    # Recordings never have a second frame; see `frames`.
     hop = window
     dimension = 0
 
@@ -98,7 +99,7 @@ class MomentsFrontEnd(FrontEnd):
         return int(samples >= self.window)
 
     def used_samples(self, samples: int) -> int:
-        """Return the samples up to the end of the last whole window of either pace."""
+        """Return the samples up to the end of the last whole window of either resolution."""
         return max(_used_by(PULSES, samples), _used_by(SOUNDS, samples))
 
     def feature_settings(self) -> dict[str, Any]:
@@ -109,7 +110,7 @@ class MomentsFrontEnd(FrontEnd):
 
 
 class BandEnergies(nn.Module):
-    """Waveforms (batch, samples) -> powers of mel bands (batch, bands, frames)."""
+    """A module from waveforms (batch, samples) to powers of mel bands (batch, bands, frames)."""
 
     taper: Tensor
     filters: Tensor
@@ -119,7 +120,7 @@ class BandEnergies(nn.Module):
         self.pace = pace
         self.bins = band_bins(pace.n_fft, LOW_HZ, HIGH_HZ)
         filters_FN = mel_filters(pace.n_fft, pace.bands, LOW_HZ, HIGH_HZ)
-        # Not persistent: they follow from the sizes.
+        # Not persistent, since they depend only on the sizes.
         self.register_buffer("taper", torch.hann_window(pace.window), persistent=False)
         self.register_buffer(
             "filters", torch.tensor(filters_FN, dtype=torch.float32), persistent=False
@@ -132,7 +133,7 @@ class BandEnergies(nn.Module):
 
 
 class Moments(nn.Module):
-    """Waveforms (batch, samples) -> statistics (batch, statistics), grouped as `find_groups`."""
+    """A module from waveforms (batch, samples) to statistics, grouped as in `find_groups`."""
 
     rows: Tensor
     columns: Tensor
@@ -155,7 +156,7 @@ class Moments(nn.Module):
         return torch.cat(parts, dim=1)
 
     def _of_pulses(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
-        # A fourth root is near the logarithm, and does not make much of a band's silence.
+        # A fourth root is close to a logarithm but does not amplify silence in a band.
         roots_BNL = self.pulses(waveforms_BT).clamp(min=1e-8).pow(0.25)
         means_BNL = F.avg_pool1d(roots_BNL, MEAN_FRAMES, stride=1)
         edge = MEAN_FRAMES // 2
@@ -178,7 +179,7 @@ class Moments(nn.Module):
 
 
 def correlations(x_BNL: Tensor, lag: int) -> Tensor:
-    """Return how bands go together with bands `lag` frames earlier: (batch, bands, bands)."""
+    """Return the correlations of bands with bands `lag` frames earlier: (batch, bands, bands)."""
     centred_BNL = x_BNL - x_BNL.mean(dim=2, keepdim=True)
     unit_BNL = centred_BNL / (_deviation(x_BNL).unsqueeze(2) + FLOOR)
     later_BNL = unit_BNL[:, :, lag:]
@@ -209,7 +210,7 @@ def _used_by(pace: Pace, samples: int) -> int:
 
 
 def find_groups(kinds: Sequence[str]) -> dict[str, range]:
-    """Return which values are which statistics, in the order in which they are computed."""
+    """Return the indices of each kind of statistics, in the order of their computation."""
     groups = {}
     first = 0
     for name, size in _count_statistics().items():

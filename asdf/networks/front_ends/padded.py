@@ -17,12 +17,12 @@ from asdf.networks.interface import repeat_short
 
 @dataclass(frozen=True)
 class Padded:
-    """Waveforms that a front end takes instead of a tensor of waveforms of one length.
+    """A batch of recordings of varying length, which a front end takes instead of one tensor.
 
     Attributes:
         recordings: Waveforms, each (1, samples).
-        masks: Whether features are those of each recording alone, padded with zeros; False: those
-            of recordings that end in silence.
+        masks: Whether features equal those of each recording alone, padded with zeros; False for
+            those of recordings padded with silence.
     """
 
     recordings: Sequence[Tensor]
@@ -32,7 +32,7 @@ class Padded:
     def from_batch(
         cls, waveforms_BT: Tensor, lengths_B: Tensor, shortest: int, masks: bool
     ) -> Padded:
-        """Return the recordings of a padded batch, those below `shortest` samples repeated."""
+        """Return the recordings of a padded batch, repeating those below `shortest` samples."""
         recordings = []
         for row, length in enumerate(lengths_B.tolist()):
             recordings.append(repeat_short(waveforms_BT[row : row + 1, :length], shortest))
@@ -40,32 +40,32 @@ class Padded:
 
     @property
     def lengths(self) -> list[int]:
-        """The samples of each recording."""
+        """The number of samples of each recording."""
         return [recording.shape[1] for recording in self.recordings]
 
     @property
     def requires_grad(self) -> bool:
-        """Whether a gradient with respect to the samples is asked for."""
+        """Whether a gradient with respect to the samples is required."""
         return any(recording.requires_grad for recording in self.recordings)
 
 
 def pad_rows(rows: Sequence[Tensor]) -> Tensor:
-    """Return tensors (1, any, ...) as one, padded with zeros: (batch, longest, ...)."""
+    """Concatenate tensors (1, any, ...), padded with zeros: (batch, longest, ...)."""
     return pad_sequence([row[0] for row in rows], batch_first=True)
 
 
 def counting_frames(frames: Sequence[int], device: torch.device) -> Tensor:
-    """Return True for the frames of recordings, False for padding: (B, L)."""
+    """Return a mask (B, L) that is True for frames of recordings and False for padding."""
     numbers_L = torch.arange(max(frames), device=device)
     return numbers_L < torch.tensor(frames, device=device)[:, None]
 
 
 def mean_over_frames(features_BLC: Tensor, counts_BL: Tensor) -> Tensor:
-    """Return the mean over the frames that count, (B, C)."""
+    """Return the mean over the frames that are not padding, (B, C)."""
     kept_BLC = features_BLC * counts_BL[:, :, None]
     return kept_BLC.sum(dim=1) / counts_BL.sum(dim=1)[:, None]
 
 
 def softmax_over_frames(scores_BLH: Tensor, counts_BL: Tensor) -> Tensor:
-    """Return the softmax over the frames that count, 0 for padding: (B, L, H)."""
+    """Return the softmax over the frames that are not padding, 0 for padding: (B, L, H)."""
     return scores_BLH.masked_fill(~counts_BL[:, :, None], -torch.inf).softmax(dim=1)

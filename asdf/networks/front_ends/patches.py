@@ -1,7 +1,7 @@
-"""Front ends whose frames are patches of a filter bank: how many there are, and how layers run.
+"""The base of front ends whose frames are patches of a filter bank.
 
-Invariant: a frame is a patch in the order of the authors' networks, those of one time together,
-from low to high frequencies. Only whole patches count; nothing is padded.
+Invariant: a frame is a patch in the order of the authors' networks, grouped by time, from low to
+high frequencies. Only whole patches are used; nothing is padded.
 
 Shapes: B utterances, T samples, L frames of the filter bank, N bands, P patches, C feature values.
 """
@@ -35,12 +35,12 @@ _LARGEST_SIZE = 10**5
 
 @dataclass(frozen=True)
 class PatchSizes:
-    """The sizes of a network; those of its published weights are the default ones.
+    """The sizes of a network; the defaults are those of its published weights.
 
     Attributes:
-        name: Value of `front_end.architecture` that means the default sizes.
+        name: Value of `front_end.architecture` for the default sizes.
         words: Name of the network in messages, as a possessive.
-        patch: Frames and bands of a patch.
+        patch: Number of frames, and of bands, of a patch.
     """
 
     name: ClassVar[str]
@@ -52,15 +52,15 @@ class PatchSizes:
     patch: int = 16
 
     def to_text(self) -> str:
-        """Return the value of `front_end.architecture` that means these sizes."""
+        """Return the value of `front_end.architecture` for these sizes."""
         return self.name if self == type(self)() else json.dumps(asdict(self), sort_keys=True)
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """Return what a value of `front_end.architecture` means: a name is that of published ones.
+        """Return the sizes for a value of `front_end.architecture`; a name gives published ones.
 
         Raises:
-            UsageError: a literal that is not `to_text`'s, or of sizes that no network has.
+            UsageError: the literal is not one of `to_text`, or has impossible sizes.
         """
         if not text.lstrip().startswith("{"):
             return cls()
@@ -76,10 +76,10 @@ class PatchSizes:
         return sizes
 
     def check(self) -> None:
-        """Refuse sizes that no network has.
+        """Refuse impossible sizes.
 
         Raises:
-            ValueError: a size is no whole number, or does not fit the others.
+            ValueError: a size is not an integer, or does not fit the others.
         """
         for name, value in asdict(self).items():
             wanted = type(getattr(type(self), name))
@@ -91,18 +91,18 @@ class PatchSizes:
                 raise ValueError(f"{name} = {getattr(self, name)} does not fit the other sizes")
 
     def rests(self) -> dict[str, int]:
-        """Return what is left of a division that has to come out even, by the size's name."""
+        """Return remainders that must be zero, by the size's name."""
         return {"heads": self.dimension % self.heads, "patch": BANDS % self.patch}
 
 
 class PatchFrontEnd(FrontEnd):
-    """What the front ends on patches share.
+    """The base class of front ends on patches.
 
     Attributes:
         sizes_class: Class of the sizes that `front_end.architecture` states.
         sizes: Sizes of the network that was built.
         step: Samples from one column of patches to the next.
-        per_step: Patches of a column, side by side over frequency.
+        per_step: Number of patches in a column, over frequency.
     """
 
     sample_rate = SAMPLE_RATE
@@ -118,10 +118,10 @@ class PatchFrontEnd(FrontEnd):
         return cls.sizes_class.from_text(settings.architecture).layers
 
     def set_sizes(self, settings: FrontEndSettings) -> None:
-        """Read `settings.architecture`: patches of some frames and as many bands.
+        """Read `settings.architecture`, with patches of equal numbers of frames and bands.
 
         Raises:
-            UsageError: it is a literal of no sizes, or frames are to have scores of their own.
+            UsageError: the value has no valid sizes, or scores of frames are requested.
         """
         self.read_sizes(settings)
         patch = self.sizes.patch
@@ -134,23 +134,23 @@ class PatchFrontEnd(FrontEnd):
         self.step = patch * HOP
         self.per_step = BANDS // patch
         self.window = WINDOW + (patch - 1) * HOP
-        # On average: all patches of one time begin together.
+        # On average, since all patches of one time begin together.
         self.hop = self.step // self.per_step
 
     def run_biased_layers(
         self, x_BPC: Tensor, bias_of: Callable[[int, int], Tensor]
     ) -> Iterator[Tensor]:
-        """Yield what enters the first layer, and each layer's output up to `layers`.
+        """Yield the input of the first layer, and each layer's output up to `layers`.
 
         Args:
-            bias_of: Function that returns what attention adds for a number of patches and of
-                positions before them.
+            bias_of: Function that returns the attention bias for a number of patches and a number
+                of positions before them.
         """
         yield x_BPC
         layers = self.layer_modules()[: self.layers]
         if not layers:
             return
-        # Prompts, which a layer puts before its patches, are the positions before them.
+        # Prompts, which a layer puts before its patches, have the positions before them.
         prompts = getattr(layers[0], "prompts", None)
         before = prompts.tokens if prompts is not None else 0
         bias = bias_of(x_BPC.shape[1], before)
@@ -159,10 +159,10 @@ class PatchFrontEnd(FrontEnd):
         )
 
     def read_sizes(self, settings: FrontEndSettings) -> None:
-        """Read `settings.architecture`, and how layers run.
+        """Read `settings.architecture`, and the settings of running layers.
 
         Raises:
-            UsageError: it is a literal of no sizes.
+            UsageError: the value has no valid sizes.
         """
         self.sizes = self.sizes_class.from_text(settings.architecture)
         self.architecture_setting = self.sizes.to_text()
@@ -177,32 +177,32 @@ class PatchFrontEnd(FrontEnd):
         x_BPC: Tensor,
         call: Callable[[nn.Module, Tensor], Tensor],
     ) -> Iterator[Tensor]:
-        """Yield the output of each layer, as `call` computes it."""
+        """Yield the output of each layer, computed by `call`."""
         dropped = choose_dropped(len(layers), self.layer_drop, self.training)
         for layer, is_dropped in zip(layers, dropped, strict=True):
             if self.gradient_checkpointing and torch.is_grad_enabled():
                 output_BPC = checkpoint(call, layer, x_BPC, use_reentrant=False)
             else:
                 output_BPC = call(layer, x_BPC)
-            # A dropped layer has gradients of zeros, so that no process waits for them.
+            # A dropped layer gets zero gradients, so that no process waits for them.
             x_BPC = x_BPC + 0.0 * output_BPC if is_dropped else output_BPC
             yield x_BPC
 
     def frames(self, samples: int) -> int:
-        """Return how many patches `samples` samples give."""
+        """Return the number of patches for `samples` samples."""
         if samples < self.window:
             return 0
         columns = (samples - self.window) // self.step + 1
         return columns * self.per_step
 
     def min_samples(self, frames: int) -> int:
-        """Return the fewest samples that give `frames` patches."""
+        """Return the minimum number of samples for `frames` patches."""
         columns = -(-frames // self.per_step)
         return self.window + (columns - 1) * self.step
 
 
 def kaldi_bands() -> Tensor:
-    """Return Kaldi's triangles in mel (257, 128), in float64 on the CPU."""
+    """Return Kaldi's triangular mel filters (257, 128), in float64 on the CPU."""
     with torch.device("cpu"):
         bins_NF, _ = get_mel_banks(BANDS, 512, float(SAMPLE_RATE), 20.0, 0.0, 100.0, -500.0, 1.0)
     return F.pad(bins_NF, (0, 1)).T.double()

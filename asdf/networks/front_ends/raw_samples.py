@@ -1,4 +1,4 @@
-"""The front end without a front end: raw samples, one by one or in frames.
+"""The trivial front end: raw samples, one by one or in frames.
 
 Shapes: B utterances, T samples, L frames, C samples of a frame.
 """
@@ -16,9 +16,9 @@ from asdf.settings.sections import FrontEnd as FrontEndSettings
 
 
 class RawFrontEnd(FrontEnd):
-    """The samples themselves: frames of `spectrum.window` samples every `spectrum.hop` samples.
+    """The samples unchanged, in frames of `spectrum.window` samples every `spectrum.hop` samples.
 
-    By default each sample is a frame of one value, for back ends with filters of their own.
+    By default, each sample is a frame of one value, for back ends with filters of their own.
     """
 
     cacheable = True
@@ -30,7 +30,7 @@ class RawFrontEnd(FrontEnd):
         self.dimension = self.window
 
     def make_model(self, settings: FrontEndSettings) -> nn.Module:
-        """Return a module without numbers."""
+        """Return a module without parameters."""
         return nn.Identity()
 
     def states(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
@@ -38,7 +38,7 @@ class RawFrontEnd(FrontEnd):
         yield self.mask(windows(waveforms_BT, self.window, self.hop))
 
     def feature_settings(self) -> dict[str, Any]:
-        """Return the settings of the base class without an architecture, and the frames'."""
+        """Return the base class's settings without an architecture, and those of the frames."""
         known = super().feature_settings()
         del known["architecture"]
         return {**known, "kind": type(self).__name__, "frames": [self.window, self.hop]}

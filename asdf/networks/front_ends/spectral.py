@@ -1,14 +1,14 @@
 """Spectral front ends: LFCC, MFCC, linear and mel filter banks, and the spectrogram.
 
-Invariant: a frame is computed from its window alone (and the sample before it), never from padding,
-so that features end where the last whole window ends; unless `spectrum.centred` asks for frames
-that go beyond both ends. Nothing in them learns: their matrices follow from the settings alone and
-are no part of a state dict.
+Invariant: a frame is computed only from its window (and the sample before it), never from padding,
+so features end with the last whole window, unless `spectrum.centred` requests frames that extend
+beyond both ends. Nothing is trained: the matrices depend only on the settings and are not part of a
+state dict.
 
 Source: the LFCC-LCNN baseline of ASVspoof 2021 (github.com/asvspoof-challenge/2021) and Sahidullah
 et al., "A comparison of features for synthetic speech detection", Interspeech 2015. The baseline
-pads both ends of a waveform by zeros, as with `spectrum.centred`, and so has a frame or two more
-than without; the others are the same.
+pads both ends of a waveform with zeros, as with `spectrum.centred`, which adds one or two frames;
+all other frames are the same.
 
 Shapes: B utterances, T samples, L frames, W samples of a window, F frequencies, N filters, C
 feature values.
@@ -44,11 +44,11 @@ NYQUIST_HZ = SAMPLE_RATE / 2
 
 @dataclass(frozen=True)
 class Sizes:
-    """The sizes that the settings leave to the kind of features, all of them known.
+    """Sizes whose default depends on the kind of features, all resolved.
 
     Attributes:
-        filters: 0 for a spectrogram, which has all bins of the band.
-        coefficients: Coefficients of the cosine transform; 0 without one.
+        filters: Number of filters; 0 for a spectrogram, which has all bins of the band.
+        coefficients: Number of coefficients of the cosine transform; 0 without one.
         rate: Sampling rate in Hz.
     """
 
@@ -69,13 +69,14 @@ class Sizes:
 
     @property
     def static(self) -> int:
-        """Values per frame without deltas."""
+        """The number of values per frame without deltas."""
         return self.coefficients or self.filters or len(self.bins)
 
     def at_rate(self, rate: int) -> Sizes:
-        """Return the sizes that are the same times at another rate, up to its highest frequency.
+        """Return sizes with the same durations at another rate, up to its highest frequency.
 
-        The Fourier transform has a power of 2 of points, not fewer than take the same time.
+        The Fourier transform has a power of 2 of points, at least as many as the same duration
+        needs.
         """
         if rate == self.rate:
             return self
@@ -93,11 +94,11 @@ class Sizes:
 
 
 class SpectralFrontEnd(FramedFrontEnd):
-    """What the spectral front ends share: frames, powers, logarithms.
+    """The base class of spectral front ends: frames, powers, logarithms.
 
     Attributes:
-        usual: the sizes where the section `spectrum` has None.
-        sizes: those in use.
+        usual: Default sizes, for settings of the section `spectrum` that are None.
+        sizes: Sizes in use.
     """
 
     usual: ClassVar[Sizes]
@@ -107,30 +108,30 @@ class SpectralFrontEnd(FramedFrontEnd):
         """Read the section `spectrum`.
 
         Raises:
-            UsageError: its settings contradict each other.
+            UsageError: the section's settings contradict each other.
         """
         usual = self.usual.at_rate(self.sections.audio.sample_rate)
         self.sizes = choose_sizes(self.sections.spectrum, usual)
         self.hop = self.sizes.hop
         self.centred = self.sections.spectrum.centred
-        # Around a single sample there are zeros enough for a frame.
+        # Padding around a single sample is enough for a frame.
         self.window = 1 if self.centred else self.sizes.window
         self.set_dimension(self.sizes.static, self.sizes.deltas)
 
     def frames(self, samples: int) -> int:
-        """Return how many frames `samples` samples give."""
+        """Return the number of frames for `samples` samples."""
         if not self.centred:
             return super().frames(samples)
         return samples // self.hop + 1 if samples else 0
 
     def min_samples(self, frames: int) -> int:
-        """Return the fewest samples that give `frames` frames."""
+        """Return the minimum number of samples for `frames` frames."""
         if not self.centred:
             return super().min_samples(frames)
         return max(1, (frames - 1) * self.hop)
 
     def used_samples(self, samples: int) -> int:
-        """Return how many leading samples the frames look at; centred ones look at all."""
+        """Return the leading samples that frames depend on; centred frames depend on all."""
         return samples if self.centred else super().used_samples(samples)
 
     def make_model(self, settings: FrontEndSettings) -> nn.Module:
@@ -138,7 +139,7 @@ class SpectralFrontEnd(FramedFrontEnd):
         return StaticFeatures(self.sections.spectrum, self.sizes, self.filters(self.sizes))
 
     def filters(self, sizes: Sizes) -> np.ndarray | None:
-        """Return the filters (bins of the band, filters); None: every bin is a value."""
+        """Return the filters (bins of the band, filters); None if every bin is a value."""
         return None
 
     def feature_settings(self) -> dict[str, Any]:
@@ -146,22 +147,22 @@ class SpectralFrontEnd(FramedFrontEnd):
         known = super().feature_settings()
         spectrum = {**known["spectrum"], **asdict(self.sizes)}
         if not self.centred:
-            # As features that were cached before there was a choice.
+            # Omitted, as in features cached before this choice existed.
             del spectrum["centred"]
-        # The rate stands beside, where it is not the usual one.
+        # The rate is stored separately, if it is not the default.
         del spectrum["rate"]
         return {**known, "spectrum": spectrum}
 
 
 class SpectrogramFrontEnd(SpectralFrontEnd):
-    """The logarithms of the powers of all frequencies."""
+    """The log powers of all frequencies."""
 
     usual = Sizes(320, 160, 512, 0, 0, 0, NYQUIST_HZ)
     cacheable = True
 
 
 class FilterBankFrontEnd(SpectralFrontEnd):
-    """The logarithms of the powers in bands that are equally spaced in Hz."""
+    """The log powers of bands that are equally spaced in Hz."""
 
     usual = Sizes(320, 160, 512, 60, 0, 0, NYQUIST_HZ)
     cacheable = True
@@ -171,7 +172,7 @@ class FilterBankFrontEnd(SpectralFrontEnd):
 
 
 class LogMelFrontEnd(SpectralFrontEnd):
-    """The logarithms of the powers in bands that are equally spaced in mel."""
+    """The log powers of bands that are equally spaced in mel."""
 
     usual = Sizes(400, 160, 512, 80, 0, 0, NYQUIST_HZ)
     cacheable = True
@@ -195,7 +196,7 @@ class MFCCFrontEnd(LogMelFrontEnd):
 
 
 class StaticFeatures(nn.Module):
-    """From waveforms (batch, samples) to static features (batch, frames, values)."""
+    """A module from waveforms (batch, samples) to static features (batch, frames, values)."""
 
     taper: Tensor
     filters: Tensor | None
@@ -212,7 +213,7 @@ class StaticFeatures(nn.Module):
             self.zeros = (before, sizes.window - before)
         self.has_energy = spectrum.energy and sizes.coefficients > 0
         tapers = {"hamming": torch.hamming_window, "hann": torch.hann_window}
-        # Not persistent: all of them follow from the settings.
+        # Not persistent, since they depend only on the settings.
         self.register_buffer("taper", tapers[spectrum.window_shape](sizes.window), persistent=False)
         filters = transform = None
         if filters_FN is not None:
@@ -250,7 +251,7 @@ class StaticFeatures(nn.Module):
 def power_spectrum(frames_BLW: Tensor, n_fft: int, bins: range) -> Tensor:
     """Return the powers (batch, frames, bins) of windows (batch, frames, window)."""
     if torch.onnx.is_in_onnx_export():
-        # ONNX as torch writes it has no Fourier transform.
+        # torch's ONNX exporter does not support the Fourier transform.
         matrix_WF = fourier_matrix(int(frames_BLW.shape[2]), n_fft, bins)
         parts_BLF = frames_BLW @ torch.tensor(matrix_WF, dtype=frames_BLW.dtype)
         real_BLF, imaginary_BLF = parts_BLF.chunk(2, dim=2)
@@ -261,11 +262,11 @@ def power_spectrum(frames_BLW: Tensor, n_fft: int, bins: range) -> Tensor:
 
 
 def choose_sizes(spectrum: Spectrum, usual: Sizes) -> Sizes:
-    """Return the sizes that the settings have, or else the `usual` ones.
+    """Return the sizes in the settings, or the `usual` ones for settings of None.
 
     Raises:
-        UsageError: a window is longer than the Fourier transform, more coefficients than filters
-            are requested, or no frequency lies between the lowest and the highest.
+        UsageError: a window is longer than the Fourier transform, there are more coefficients than
+            filters, or no frequency lies between the lowest and the highest.
     """
     chosen: dict[str, Any] = {}
     for name, value in asdict(usual).items():

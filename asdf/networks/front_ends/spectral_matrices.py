@@ -1,6 +1,6 @@
 """The matrices of spectral features: triangular filters, and the cosine transform of cepstra.
 
-Invariant: float64, from sizes alone.
+Invariant: results are float64 and depend only on sizes.
 
 Shapes: F frequencies, N filters, C coefficients, W samples of a window.
 """
@@ -14,7 +14,7 @@ from asdf.networks.sinc import hz_to_mel, mel_to_hz
 
 
 def band_bins(n_fft: int, low_hz: float, high_hz: float, rate: int = SAMPLE_RATE) -> range:
-    """Return the bins of the Fourier transform from `low_hz` to `high_hz`, as the baselines do."""
+    """Return the bins of the Fourier transform from `low_hz` to `high_hz`, as in the baselines."""
     bins = n_fft // 2 + 1
     nyquist_hz = rate / 2
     return range(int(low_hz / nyquist_hz * bins), int(high_hz / nyquist_hz * bins))
@@ -23,10 +23,10 @@ def band_bins(n_fft: int, low_hz: float, high_hz: float, rate: int = SAMPLE_RATE
 def linear_filters(
     n_fft: int, filters: int, low_hz: float, high_hz: float, rate: int = SAMPLE_RATE
 ) -> np.ndarray:
-    """Return triangles (bins of the band, filters) whose edges are equally spaced in Hz.
+    """Return triangular filters (bins of the band, filters) with edges equally spaced in Hz.
 
-    As in the baselines of ASVspoof 2021, the bins of the band are taken for frequencies that are
-    equally spaced from `low_hz` to `high_hz`, both included.
+    As in the baselines of ASVspoof 2021, the bins of the band are treated as frequencies equally
+    spaced from `low_hz` to `high_hz`, both included.
     """
     bins = len(band_bins(n_fft, low_hz, high_hz, rate))
     frequencies_F = np.linspace(low_hz, high_hz, bins)
@@ -37,7 +37,7 @@ def linear_filters(
 def mel_filters(
     n_fft: int, filters: int, low_hz: float, high_hz: float, rate: int = SAMPLE_RATE
 ) -> np.ndarray:
-    """Return triangles (bins of the band, filters) whose edges are equally spaced in HTK's mel."""
+    """Return triangular filters (bins of the band, filters), equally spaced in HTK's mel."""
     frequencies_F = np.array(band_bins(n_fft, low_hz, high_hz, rate)) * rate / n_fft
     edges_N = mel_to_hz(np.linspace(hz_to_mel(low_hz), hz_to_mel(high_hz), filters + 2))
     return _make_triangles(frequencies_F, edges_N)
@@ -59,7 +59,7 @@ def fourier_matrix(window: int, n_fft: int, bins: range) -> np.ndarray:
 
 
 def _make_triangles(frequencies_F: np.ndarray, edges_N: np.ndarray) -> np.ndarray:
-    """Return triangles (frequencies, edges - 2), each 1 at its middle edge."""
+    """Return triangular filters (frequencies, edges - 2), each 1 at its middle edge."""
     distances_FN = frequencies_F[:, None] - edges_N
     widths_N = np.diff(edges_N)
     rising_FN = distances_FN[:, :-2] / widths_N[:-1]

@@ -1,7 +1,7 @@
-"""The parts of a front end by name, so that some of them learn while the others rest.
+"""The parts of a front end by name, so that some can be trained while the others are frozen.
 
-Invariant: parts are sets of parameter names. Names outlast what changes the parameters themselves,
-as dividing them over processes does, and a part that names nothing is an error.
+Invariant: parts are sets of parameter names. Names stay valid when parameters are replaced, for
+example by sharding, and a part without parameters is an error.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MASKING = "masking."
 
 
 class DividedFrontEnd(Protocol):
-    """A front end as far as its parts go; see `FrontEnd`, which has the meaning of each name."""
+    """The interface of a front end that its parts need; see `FrontEnd` for each name."""
 
     model: nn.Module
     layers: int
@@ -40,7 +40,7 @@ class DividedFrontEnd(Protocol):
 
 
 def resting_names(front_end: DividedFrontEnd, parts: tuple[str, ...]) -> frozenset[str]:
-    """Return the names of the parameters that are in none of `parts`, as in its state dict.
+    """Return the state dict names of the parameters that are in none of `parts`.
 
     Raises:
         UsageError: the front end lacks a part, or `front_end.layer` leaves all of it out.
@@ -62,7 +62,7 @@ def resting_names(front_end: DividedFrontEnd, parts: tuple[str, ...]) -> frozens
 
 
 def all_parameters(front_end: DividedFrontEnd) -> Iterator[tuple[str, nn.Parameter]]:
-    """Yield name and parameter of all that `FrontEnd.freeze` is about: the model and the masks."""
+    """Yield name and parameter of everything that `FrontEnd.freeze` affects: model and masks."""
     for prefix, module in ((_MODEL, front_end.model), (_MASKING, front_end.masking)):
         if module is not None:
             for name, parameter in module.named_parameters():
@@ -85,7 +85,7 @@ def _named_parameters(front_end: DividedFrontEnd, part: str) -> Iterator[tuple[s
     if part == "norms":
         norms = []
         for module in front_end.model.modules():
-            # By the class's name: libraries have layer norms of their own, such as RMS norms.
+            # By class name, since libraries have their own layer norms, such as RMS norms.
             if "norm" in type(module).__name__.lower():
                 norms.append(module)
         return _parameters_of(front_end, norms)

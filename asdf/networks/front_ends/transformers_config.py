@@ -1,7 +1,7 @@
-"""The configuration of an encoder of transformers, as the text that `front_end.architecture` holds.
+"""The configuration of a transformers encoder, as text in `front_end.architecture`.
 
-Invariant: a configuration is data. Of a text or a file only plain values are taken, of sizes that
-networks have; what would choose other code, a number format, or how training drops and masks is
+Invariant: a configuration is data. Only plain values of plausible sizes are taken from a text or
+file; entries that would select other code, a number format, or dropout and masking in training are
 left out. Importing this module does not import transformers.
 
 Source: the configurations and state dicts of transformers.
@@ -16,13 +16,13 @@ from typing import Any
 from asdf.errors import UsageError
 from asdf.text import shorten
 
-# Where the text has the settings of the model's feature extractor, if these matter.
+# The key of the feature extractor's settings, if these matter.
 EXTRACTOR = "feature_extractor"
-# No published encoder has so many of anything that its weights do not show.
+# Limit for numbers that the weights do not confirm; published encoders stay below it.
 MAX_NUMBER = 10**5
 MAX_BANDS = 1024
 MAX_LAYERS = 1000
-# Of an extractor; the first that is in a name counts. Their product is the size of its matrices.
+# Limits for an extractor, by the first word found in a name; their product bounds its matrices.
 _EXTRACTOR_LIMITS = {
     "mel": 2 * MAX_BANDS,
     "feature_size": 2 * MAX_BANDS,
@@ -31,7 +31,7 @@ _EXTRACTOR_LIMITS = {
     "frame_length": 2**15,
     "": 10**6,
 }
-# Names of the machine and of other code, number formats, heads, and ways of computing.
+# Entries about the machine, other code, number formats, heads, and ways of computing.
 _LEFT_OUT = (
     "architectures",
     "attn_implementation",
@@ -44,7 +44,7 @@ _LEFT_OUT = (
     "torch_dtype",
     "transformers_version",
 )
-# Of training: the settings of the front end have them.
+# Entries about training, which the settings of the front end control.
 _OFF = {
     "add_adapter": False,
     "apply_spec_augment": False,
@@ -61,10 +61,10 @@ def config_text(config: Mapping[str, Any]) -> str:
 
 
 def read_config(text: str) -> dict[str, Any]:
-    """Return the configuration that a value of `front_end.architecture` holds, for an encoder.
+    """Return the encoder configuration in a value of `front_end.architecture`.
 
     Raises:
-        UsageError: it is no configuration, or of sizes that no encoder has.
+        UsageError: it is not a configuration, or has sizes that no encoder has.
     """
     try:
         config = json.loads(text)
@@ -100,10 +100,10 @@ def count_layers(config: Mapping[str, Any]) -> int:
 
 
 def check_layer_counts(config: Mapping[str, Any]) -> None:
-    """Refuse a configuration of more layers or blocks, anywhere in it, than any network has.
+    """Refuse a configuration with more layers or blocks, at any depth, than any network has.
 
     Raises:
-        UsageError: it describes more than `MAX_LAYERS`; to outline them would take minutes.
+        UsageError: it has more than `MAX_LAYERS`; outlining them would take minutes.
     """
     for name, value in _numbers(config):
         counts_modules = any(word in name for word in ("layers", "blocks", "experts", "depth"))
@@ -121,7 +121,7 @@ def _without_left_out(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _without_training(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `config` with what drops and masks turned off, also in configurations within it."""
+    """Return `config` with dropout and masking turned off, also in nested configurations."""
     chosen = {}
     for name, value in config.items():
         within = _without_training(value) if isinstance(value, dict) else value
@@ -134,7 +134,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _numbers(config: Mapping[str, Any]) -> Iterator[tuple[str, int | float]]:
-    """Yield the names and numbers of a configuration, of lists and of those within it."""
+    """Yield the names and numbers of a configuration, including lists and nested ones."""
     for name, value in config.items():
         if isinstance(value, dict):
             yield from _numbers(value)

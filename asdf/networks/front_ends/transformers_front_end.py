@@ -1,9 +1,9 @@
-"""Every encoder of audio that transformers builds, as a front end.
+"""Every audio encoder that transformers builds, as a front end.
 
-Invariant: features are those of transformers itself, which computes them; nothing is fetched, and
-no code but transformers' own runs. Layers above `front_end.layer` are not even built. What follows
-the layers and their norm, such as pooling or a projection to a language model, is not used: all
-layers have the same frames.
+Invariant: transformers itself computes the features; nothing is downloaded, and only transformers'
+own code runs. Layers above `front_end.layer` are not even built. Modules after the layers and their
+norm, such as pooling or a projection to a language model, are not used, so all layers have the same
+frames.
 
 Shapes: B utterances, T samples, L frames, C feature values, N bands.
 """
@@ -53,7 +53,7 @@ INSTALL = (
     "front_end.front_end_class = 'transformers' needs the package transformers: pip install "
     "'asdf-antispoofing[transformers]'"
 )
-# What precedes the layers, as transformers calls it.
+# Names in transformers of the parts before the layers.
 _PARTS = {
     "convolutions": ("feature_extractor", "conv", "conv1", "conv2", "conv3", "subsampling"),
     "projection": ("feature_projection", "input_linear", "input_proj"),
@@ -62,11 +62,11 @@ _PARTS = {
 
 
 class TransformersFrontEnd(FrontEnd):
-    """An encoder that transformers builds, from a folder or from a configuration.
+    """An encoder that transformers builds from a folder or from a configuration.
 
     Attributes:
-        outline: where things are in it.
-        inputs: computes what it takes, of waveforms.
+        outline: Locations of the encoder's parts.
+        inputs: Module that computes the encoder's input from waveforms.
     """
 
     sample_rate = SAMPLE_RATE
@@ -75,7 +75,7 @@ class TransformersFrontEnd(FrontEnd):
 
     @classmethod
     def min_layers(cls, settings: FrontEndSettings) -> int:
-        """Return how many layers of any kind the configuration describes."""
+        """Return the number of layers of any kind in the configuration."""
         return count_layers(read_config(settings.architecture))
 
     def set_sizes(self, settings: FrontEndSettings) -> None:
@@ -83,13 +83,13 @@ class TransformersFrontEnd(FrontEnd):
 
         Raises:
             UsageError: transformers is not installed, the configuration is not one of its, or it
-                describes no encoder of audio.
+                describes no audio encoder.
         """
         values = read_config(settings.architecture)
         self.architecture_setting = config_text(values)
         config = make_config(values)
         _set_dropout(config, settings.dropout)
-        # Of its own, where the memory of the network is measured.
+        # Outside modes that create tensors without values, such as when memory is measured.
         with outside_modes():
             self.outline = outline_encoder(config, lambda model: make_inputs(values, model))
             self.frame_rule = FrameRule(self.outline)
@@ -104,11 +104,12 @@ class TransformersFrontEnd(FrontEnd):
     def make_model(self, settings: FrontEndSettings) -> nn.Module:
         """Return transformers' encoder with random weights.
 
-        One layer is built also where `front_end.layer` is 0: it shows what enters it.
+        One layer is built even if `front_end.layer` is 0, to obtain its input.
         """
         model = self.outline.make()
         fixed = {name for name, each in model.named_parameters() if not each.requires_grad}
-        # Features need neither upper layers nor the vector of masked frames, which `Masking` has.
+        # Features need neither upper layers nor the vector for masked frames, which `Masking`
+        # holds.
         for each in (model, self.outline.model):
             if getattr(each, "masked_spec_embed", None) is not None:
                 del each.masked_spec_embed
@@ -124,7 +125,7 @@ class TransformersFrontEnd(FrontEnd):
                     "front_end.gradient_checkpointing = True: transformers cannot recompute the "
                     f"layers of {type(model).__name__} ({error}). Set it to False."
                 ) from error
-        # Again: those of the outline are real also where memory is measured without numbers.
+        # Set again: those of the outline hold values even if memory is measured without values.
         self.inputs = self.outline.inputs
         if list(self.inputs.buffers()):
             self.inputs = make_inputs(read_config(settings.architecture), self.outline.model)
@@ -132,7 +133,7 @@ class TransformersFrontEnd(FrontEnd):
         return built
 
     def states(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
-        """Yield what enters the first layer, and each layer's output."""
+        """Yield the input of the first layer, and each layer's output."""
         if is_whisper(self.model) and isinstance(self.inputs, WhisperLogMel):
             yield from self._whisper_states(waveforms_BT)
             return
@@ -141,7 +142,7 @@ class TransformersFrontEnd(FrontEnd):
         yield from watch.states[: self.layers + 1]
 
     def watched(self) -> _Watch:
-        """Return a block in which the states of transformers' loop are taken, and masked."""
+        """Return a block that records the states of transformers' loop, and masks them."""
         return _Watch(self)
 
     def final_norm(self, x_BLC: Tensor) -> Tensor:
@@ -153,23 +154,23 @@ class TransformersFrontEnd(FrontEnd):
         return normed_BLC
 
     def final_norm_parameters(self) -> Iterator[nn.Parameter]:
-        """Yield those of the norm that ends the encoder."""
+        """Yield the parameters of the norm that ends the encoder."""
         norm = self._final_norm()
         if norm is not None:
             yield from norm.parameters()
 
     def unused_parameters(self) -> Iterator[nn.Parameter]:
-        """Yield what features do not depend on, and what is fixed, such as Whisper's positions."""
+        """Yield parameters that features do not depend on, and fixed ones (Whisper's positions)."""
         for name, parameter in self.model.named_parameters():
             if name in self.without_gradient:
                 yield parameter
 
     def layer_modules(self) -> list[nn.Module]:
-        """Return the encoder's layers that were built."""
+        """Return the encoder layers that were built."""
         return list(self.model.get_submodule(self.outline.layers))
 
     def part_modules(self) -> dict[str, list[nn.Module]]:
-        """Return what precedes the layers."""
+        """Return the modules before the layers."""
         in_layers = f"{self.outline.layers}."
         parts: dict[str, list[nn.Module]] = {part: [] for part in _PARTS}
         for path, module in self.model.named_modules():
@@ -179,28 +180,28 @@ class TransformersFrontEnd(FrontEnd):
         return parts
 
     def frames(self, samples: int) -> int:
-        """Return how many frames `samples` samples give."""
+        """Return the number of frames for `samples` samples."""
         return self.frame_rule.frames(samples)
 
     def min_samples(self, frames: int) -> int:
-        """Return the fewest samples that give `frames` frames."""
+        """Return the minimum number of samples for `frames` frames."""
         return self.frame_rule.min_samples(frames)
 
     def used_samples(self, samples: int) -> int:
-        """Return how many leading samples the frames look at."""
+        """Return the number of leading samples that frames depend on."""
         inputs: Any = self.inputs
         used: int = inputs.used_samples(samples)
         return used
 
     def feature_settings(self) -> dict[str, Any]:
-        """Return the base class's, and the version of transformers, which computes them."""
+        """Return the base class's settings and the version of transformers."""
         import transformers
 
         return {**super().feature_settings(), "transformers": transformers.__version__}
 
     @property
     def takes_waveforms(self) -> bool:
-        """Whether no features are computed before the encoder."""
+        """Whether the encoder takes waveforms rather than features."""
         return isinstance(self.inputs, Waveforms)
 
     def _final_norm(self) -> nn.Module | None:
@@ -209,7 +210,7 @@ class TransformersFrontEnd(FrontEnd):
         return norm
 
     def _whisper_states(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
-        """Yield Whisper's states; of each 30 s by itself, where there are more.
+        """Yield Whisper's states, computed separately for each 30 s of longer recordings.
 
         Written out, since transformers' loop takes exactly 30 s.
         """
@@ -226,11 +227,11 @@ class TransformersFrontEnd(FrontEnd):
             yield torch.cat(parts, dim=1)
 
     def _divide_for_whisper(self, waveforms_BT: Tensor) -> list[Tensor]:
-        """Return parts (batch, up to 30 s of samples), without what the frames do not look at."""
+        """Return parts (batch, up to 30 s of samples), without samples that no frame depends on."""
         whole = self.used_samples(waveforms_BT.shape[1])
         longest = self.hop * self.model.embed_positions.num_embeddings
-        # A graph has a constant number of parts: with one, it takes any length up to 30 s, and
-        # more positions than there are make it fail.
+        # A graph has a fixed number of parts: with one part it takes any length up to 30 s, and
+        # fails beyond the last position.
         if is_traced() and int(whole) <= longest:
             return [waveforms_BT[:, :whole]]
         whole = int(whole)
@@ -241,10 +242,10 @@ class TransformersFrontEnd(FrontEnd):
 
 
 class _Watch:
-    """Takes the states out of transformers' loop, masks its input, and drops layers.
+    """Records the states in transformers' loop, masks its input, and drops layers.
 
     Attributes:
-        states: the first layer's input and every layer's output.
+        states: First layer's input, followed by every layer's output.
     """
 
     def __init__(self, front_end: TransformersFrontEnd) -> None:
@@ -256,7 +257,8 @@ class _Watch:
         front_end = self.front_end
         layers = front_end.layer_modules()
         dropped = choose_dropped(len(layers), front_end.layer_drop, front_end.training)
-        # WavLM's first layer is never dropped: it computes the position biases of all.
+        # WavLM's first layer is never dropped, since it computes the position biases for all
+        # layers.
         dropped[0] = dropped[0] and front_end.model.config.model_type != "wavlm"
         projection = getattr(front_end.model, "feature_projection", None)
         handles = []
@@ -267,7 +269,7 @@ class _Watch:
             hook = self._leave_out if is_dropped else self._take_output
             handles.append(layer.register_forward_hook(hook))
         if front_end.masking is not None and projection is not None:
-            # As in pretraining: before the convolutions of positions.
+            # As in pretraining, before the convolutions of positions.
             handles.append(projection.register_forward_hook(self._mask))
         for handle in handles:
             self._hooks.callback(handle.remove)
@@ -277,7 +279,7 @@ class _Watch:
         self._hooks.close()
 
     def _mask(self, module: nn.Module, args: Any, output: Any) -> Any:
-        # Some projections also return their input, which only pretraining looks at.
+        # Some projections also return their input, which only pretraining uses.
         if isinstance(output, tuple):
             return (self.front_end.mask(output[0]), *output[1:])
         return self.front_end.mask(output)
@@ -305,7 +307,7 @@ class _Watch:
 def _run_layer(layer: nn.Module, x_BLC: Tensor, is_dropped: bool) -> Tensor:
     output_BLC = first_tensor(layer(x_BLC, None))
     if is_dropped:
-        # Its gradients are zeros, so that no process waits for them.
+        # Gradients are zero, so that no process waits for them.
         return x_BLC + 0.0 * output_BLC
     return output_BLC
 
@@ -334,7 +336,7 @@ def make_config(values: dict[str, Any]) -> Any:
 
 
 def _unused_names(outline: Outline, layers: int) -> set[str]:
-    """Return the names of the parameters that features do not depend on: without a gradient."""
+    """Return the names of parameters that features do not depend on, as they get no gradient."""
     model = outline.model
     states: list[Tensor] = []
 
@@ -360,7 +362,7 @@ def _unused_names(outline: Outline, layers: int) -> set[str]:
 
 
 def _set_dropout(config: Any, dropout: float) -> None:
-    """Set all dropouts of a configuration and of those within it."""
+    """Set all dropouts of a configuration and of nested ones."""
     for name, value in vars(config).items():
         if name.endswith("dropout") and isinstance(value, int | float):
             setattr(config, name, dropout)

@@ -1,7 +1,7 @@
 """The self-supervised front end of the wav2vec 2.0 family: wav2vec 2.0, HuBERT and WavLM.
 
-Invariant: the last layer's features are taken after the encoder's final layer norm, where fairseq
-takes them. The constructor reads no file: pretrained weights are loaded into what it built.
+Invariant: the last layer's features are taken after the encoder's final layer norm, as in fairseq.
+The constructor reads no file; pretrained weights are loaded afterwards.
 
 Shapes: B utterances, T samples, L frames, C feature values.
 """
@@ -31,10 +31,10 @@ from asdf.settings.sections import FrontEnd as FrontEndSettings
 class Wav2Vec2FrontEnd(FrontEnd):
     """wav2vec 2.0 (Baevski et al., NeurIPS 2020), HuBERT or WavLM in any size.
 
-    A frame sees 400 samples, and one starts every 320 samples, in all published sizes.
+    In all published sizes, a frame sees 400 samples, and frames start every 320 samples.
 
     Attributes:
-        architecture: Architecture that was built.
+        architecture: Architecture of the built network.
     """
 
     sample_rate = SAMPLE_RATE
@@ -49,7 +49,7 @@ class Wav2Vec2FrontEnd(FrontEnd):
 
     @classmethod
     def own_rate(cls, settings: FrontEndSettings) -> int | None:
-        """Return the rate of the architecture; None where pretrained weights will state it."""
+        """Return the rate of the architecture; None if pretrained weights will state it."""
         if settings.weights is not None:
             return None
         return Architecture.from_text(settings.architecture).sample_rate
@@ -84,21 +84,21 @@ class Wav2Vec2FrontEnd(FrontEnd):
         if self.architecture.relative_positions or self.repeats_last_frame or prompts is not None:
             return super().padded_states(recordings)
         if self.architecture.extractor_mode == "group_norm":
-            # Its statistics are those of a whole recording.
+            # The norm needs the statistics of a whole recording.
             features_BLC = pad_rows([self._convolve(recording) for recording in recordings])
         else:
             features_BLC = self._convolve(pad_rows(recordings))
         frames = [self.frames(recording.shape[1]) for recording in recordings]
         counts_BL = counting_frames(frames, features_BLC.device)
-        # Samples of silence may be left that give frames of their own.
+        # Padding may leave samples that give frames of their own, which are cut off.
         return self._encode(features_BLC[:, : max(frames)], counts_BL)
 
     def _encode(self, features_BLC: Tensor, counts_BL: Tensor | None = None) -> Iterator[Tensor]:
-        """Yield the states of the stem's features; args as of `encoder_states`."""
+        """Yield the states of the stem's features; arguments as in `encoder_states`."""
         encoder = self.model.encoder
         x_BLC = self.mask(run_cast(encoder.feature_projection, features_BLC, norms_are_short()))
         if counts_BL is not None:
-            # The convolution of positions then sees what it sees behind a recording's end.
+            # The convolution of positions then sees zeros, as after the end of a recording alone.
             x_BLC = x_BLC * counts_BL[:, :, None]
         yield from encoder_states(
             encoder.transformer,
@@ -117,22 +117,22 @@ class Wav2Vec2FrontEnd(FrontEnd):
         return run_cast(self.model.encoder.transformer.layer_norm, x_BLC, norms_are_short())
 
     def final_norm_parameters(self) -> Iterator[nn.Parameter]:
-        """Yield those of a pre-norm encoder's final layer norm."""
+        """Yield the parameters of a pre-norm encoder's final layer norm."""
         if self.architecture.layer_norm_first:
             yield from self.model.encoder.transformer.layer_norm.parameters()
 
     def unused_parameters(self) -> Iterator[nn.Parameter]:
-        """Yield those of the encoder layers above `layers`, and of the final layer norm then."""
+        """Yield the parameters of layers above `layers`, and then of the final layer norm."""
         if self.layers < self.encoder_layers:
             yield from self.model.encoder.transformer.layers[self.layers :].parameters()
             yield from self.final_norm_parameters()
 
     def part_modules(self) -> dict[str, list[nn.Module]]:
-        """Return the convolutional stem, the projection behind it, and what encodes positions."""
+        """Return the convolutional stem, the projection after it, and the modules for positions."""
         transformer = self.model.encoder.transformer
         positions: list[nn.Module] = [transformer.pos_conv_embed]
         if self.architecture.relative_positions:
-            # The first layer has the biases of all.
+            # The first layer holds the biases of all layers.
             positions.append(transformer.layers[0].attention.rel_attn_embed)
         return {
             "convolutions": [self.model.feature_extractor],
@@ -145,22 +145,22 @@ class Wav2Vec2FrontEnd(FrontEnd):
         return list(self.model.encoder.transformer.layers)
 
     def used_samples(self, samples: int) -> int:
-        """Return how many leading samples the frames look at; a group norm looks at more."""
+        """Return the leading samples that frames depend on; a group norm depends on more."""
         return self.architecture.used_samples(samples)
 
     def _convolve(self, waveforms_BT: Tensor) -> Tensor:
-        """Compute the convolutional stem; again in the backward pass where memory is to be saved.
+        """Compute the convolutional stem, recomputed in the backward pass to save memory.
 
-        Its seven layers hold 127 frames for each that the encoder sees: more than all encoder
-        layers do once these are recomputed. Its norms allow it to compute a few utterances at a
-        time, so that memory is taken for those alone.
+        Its seven layers hold 127 frames for each frame of the encoder, more than all encoder layers
+        once these are recomputed. Its norms allow computing a few utterances at a time, so that
+        memory is needed only for those.
         """
         short = norms_are_short()
         if not (self.gradient_checkpointing and torch.is_grad_enabled()):
             return self._stem(waveforms_BT, short)
         parts_BLC = []
         for part_BT in waveforms_BT.split(_recomputed_at_a_time(len(waveforms_BT))):
-            # It draws no random numbers, so there is no state of them to go back to.
+            # The stem draws no random numbers, so no random state needs to be restored.
             part_BLC = checkpoint(
                 self._stem, part_BT, short, use_reentrant=False, preserve_rng_state=False
             )
@@ -178,9 +178,10 @@ class Wav2Vec2FrontEnd(FrontEnd):
 
 
 def _recomputed_at_a_time(utterances: int) -> int:
-    """Return a quarter of a minibatch, and at most four utterances.
+    """Return a quarter of a minibatch, but at most four utterances.
 
-    Each part costs a GPU the same number of launches: with 14 utterances, one at a time would cost
-    half as many again for a whole step. More than four save few launches, and take more memory.
+    Each part costs a GPU the same number of launches: with 14 utterances, one at a time would need
+    half as many launches again for a whole step. More than four save few launches but take more
+    memory.
     """
     return min(4, math.ceil(utterances / 4))

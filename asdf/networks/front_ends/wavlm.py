@@ -1,7 +1,7 @@
-"""WavLM's layers: torchaudio's names for what others name otherwise, and the position bias.
+"""WavLM's layers: renaming to torchaudio's names, and the position bias.
 
-Invariants: numbers are moved, none is changed, and a layer that is not WavLM's is left as it is;
-the bias is the one of torchaudio, to the last bit.
+Invariants: weights are moved without change, and a layer that is not WavLM's is untouched; the bias
+equals torchaudio's to the last bit.
 
 Source: Chen et al., "WavLM", JSTSP 2022, for the gated relative position bias; torchaudio's network
 for the names.
@@ -21,7 +21,7 @@ from torchaudio.models.wav2vec2.wavlm_attention import WavLMSelfAttention
 _GATE = ".gru_rel_pos_const"
 _JOINED = ("q_proj", "k_proj", "v_proj")
 
-# In frames, 22 minutes: attention over more fits no memory, whatever distance a file claims.
+# In frames, 22 minutes; attention over more fits into no memory, whatever a file claims.
 _MAX_DISTANCE = 2**16
 
 
@@ -44,7 +44,7 @@ def join_attention_layers(
 def _join_projections(layers: dict[str, Tensor], attention: str) -> None:
     for kind in ("weight", "bias"):
         names = [f"{attention}.{part}.{kind}" for part in _JOINED]
-        # A file may lack some, which the check of all layers then reports by their names.
+        # A file may lack some, which the check of all layers then reports by name.
         if all(name in layers for name in names):
             parts = [layers.pop(name) for name in names]
             joined_name = f"{attention}.attention.in_proj_{kind}"
@@ -56,7 +56,7 @@ def _join_projections(layers: dict[str, Tensor], attention: str) -> None:
 
 
 def split_attention_layers(layers: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Undo `join_attention_layers`: name WavLM's projections apart again."""
+    """Undo `join_attention_layers`, giving WavLM's projections separate names."""
     result = dict(layers)
     for name in layers:
         if name.endswith(_GATE):
@@ -71,17 +71,17 @@ def split_attention_layers(layers: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def add_bucket_table(attention: WavLMSelfAttention) -> None:
-    """Give `attention` a table with the bucket of each distance, for `position_bias`.
+    """Add a table with the bucket of each distance to `attention`, for `position_bias`.
 
     The table moves to the device with the network: torchaudio computes the buckets in each forward
-    pass on the CPU, and a GPU then has to be waited for. It is no part of the weights.
+    pass on the CPU, which a GPU has to wait for. It is not part of the weights.
     """
     table_D = make_bucket_table(attention.num_buckets, attention.max_distance)
     attention.register_buffer("buckets", table_D, persistent=False)
 
 
 def position_bias(attention: WavLMSelfAttention, utterances: int, frames: int) -> Tensor:
-    """Return the bias of relative positions that all layers share: (B, H, L, L)."""
+    """Return the relative position bias that all layers share: (B, H, L, L)."""
     buckets_LL = buckets_between(attention.buckets, frames)
     bias_LLH: Tensor = attention.rel_attn_embed(buckets_LL)
     bias_1HLL = bias_LLH.permute(2, 0, 1).unsqueeze(0)
@@ -89,7 +89,7 @@ def position_bias(attention: WavLMSelfAttention, utterances: int, frames: int) -
 
 
 def buckets_between(table_D: Tensor, frames: int) -> Tensor:
-    """Return the buckets of the distances from each frame to each, (L, L)."""
+    """Return the buckets of the distances between all frames, (L, L)."""
     farthest = len(table_D) // 2
     positions_L = torch.arange(frames, device=table_D.device)
     distances_LL = positions_L[None, :] - positions_L[:, None]
@@ -101,11 +101,11 @@ def buckets_between(table_D: Tensor, frames: int) -> Tensor:
 def make_bucket_table(buckets: int, max_distance: int) -> Tensor:
     """Return the bucket of each distance from -max_distance to max_distance.
 
-    All farther ones are in the bucket of the nearer end. Half of the buckets are for each
-    direction: of these, half hold one distance, and the others grow with the distance.
+    Larger distances share the bucket at the nearer end. Half of the buckets are for each direction:
+    half of these hold one distance each, and the ranges of the others grow with the distance.
     """
     farthest = min(max_distance, _MAX_DISTANCE)
-    # On the CPU: another device's logarithm may be rounded otherwise.
+    # On the CPU, since logarithms on other devices may be rounded differently.
     distances_D = torch.arange(-farthest, farthest + 1, device="cpu")
     per_direction = buckets // 2
     exact = per_direction // 2
@@ -116,6 +116,6 @@ def make_bucket_table(buckets: int, max_distance: int) -> Tensor:
     growing_D = exact + growth_D.to(torch.long)
     growing_D = growing_D.clamp(max=per_direction - 1)
     buckets_D = torch.where(lengths_D < exact, lengths_D, growing_D)
-    # Frames to the right have the upper half of the buckets.
+    # Frames to the right use the upper half of the buckets.
     is_right_D = distances_D > 0
     return is_right_D * per_direction + buckets_D

@@ -1,1 +1,1 @@
-"""Networks that are audio language models: `audio_language_model` has the network."""
+"""Networks that are audio language models; `audio_language_model` defines the network."""

@@ -1,8 +1,8 @@
-"""A detector that is an audio language model: what it would answer to a prompt is the score.
+"""A detector that is an audio language model, scored by its answer to a prompt.
 
-Invariant: the score is the difference of the language model's own logits of two answers, at the
-last token of the prompt; what it learns to say, and what it generates, begins at the same token.
-So one pass gives the score and the loss of a text, and neither depends on the text.
+Invariant: the score is the difference of the language model's logits for two answers at the last
+token of the prompt, where learned and generated texts begin as well. One pass therefore gives the
+score and the loss of a text, and the score does not depend on the text.
 
 Shapes: B utterances, T samples, S tokens of a recording, K tokens of a text, H numbers of a state,
 V tokens of the vocabulary, R tokens that are generated.
@@ -28,18 +28,18 @@ from asdf.networks.views import NetworkSections
 from asdf.settings.sections.language_models import AUDIO
 
 TEXT_LOSS = "text_loss"
-"""Extra of outputs with the loss of each utterance's text, (B,); 0 of an empty one."""
+"""Key of the extra with the loss of each utterance's text, (B,); 0 for an empty text."""
 
 
 class AudioLanguageModel(DetectorNetwork):
     """An audio language model of transformers, asked whether speech is bona fide.
 
     The answers to the prompt in `language_model.prompt` are two tokens. The logit of bona fide is
-    the difference of theirs, that of spoof 0. The embedding is the state at the last token of the
-    prompt.
+    the difference of their logits, that of spoof is 0. The embedding is the state at the last token
+    of the prompt.
 
     Attributes:
-        front_end: The model.
+        front_end: Model from transformers.
         generates: Whether `forward` also generates a text, in `extras['rationale']`.
 
     Examples:
@@ -61,7 +61,7 @@ class AudioLanguageModel(DetectorNetwork):
         """Build it with random weights.
 
         Raises:
-            UsageError: the settings name no model that is known, the prompt has no place for the
+            UsageError: the settings name no known model, the prompt lacks a placeholder for the
                 recording, or an answer is not one token.
         """
         super().__init__(settings)
@@ -83,12 +83,12 @@ class AudioLanguageModel(DetectorNetwork):
 
     @property
     def words(self) -> Words:
-        """Words of the model."""
+        """The tokenizer of the model."""
         words: Words = getattr(self, module_name(KEY))
         return words
 
     def read_words(self, text: str) -> None:
-        """Take the tokenizer of the pretrained model.
+        """Set the tokenizer of the pretrained model.
 
         Raises:
             UsageError: an answer is not one of its tokens.
@@ -97,7 +97,7 @@ class AudioLanguageModel(DetectorNetwork):
         self.read_answers()
 
     def read_answers(self) -> tuple[int, int]:
-        """Return the tokens of the answers that mean spoof and bona fide.
+        """Return the tokens of the answers for spoof and bona fide.
 
         Raises:
             UsageError: an answer is not one token, or both are the same.
@@ -119,12 +119,12 @@ class AudioLanguageModel(DetectorNetwork):
         lengths: Tensor | None = None,
         columns: Mapping[str, Sequence[str]] | None = None,
     ) -> Outputs:
-        """Return embeddings (B, H) and logits (B, 2); and the loss of texts, where they are given.
+        """Return embeddings (B, H) and logits (B, 2), and the loss of texts if these are given.
 
         Args:
-            waveforms_BT: (batch, samples) at 16 kHz.
-            lengths: (B,), samples of each recording before it was padded; None: none is padded.
-            columns: Texts of the utterances, by the column of `language_model.text_column`.
+            waveforms_BT: Waveforms (batch, samples) at 16 kHz.
+            lengths: Samples of each recording before padding, (B,); None without padding.
+            columns: Texts of the utterances, in the column `language_model.text_column`.
         """
         audio_BSH, heard_BS = self.front_end.hear(waveforms_BT, lengths)
         before, after = self.options.prompt.split(AUDIO)
@@ -138,7 +138,7 @@ class AudioLanguageModel(DetectorNetwork):
         states_BLH = self._read_on(parts, heard_BS)
         state_BH = states_BLH[:, last]
         answers_B2 = self._logits(state_BH)[:, list(self.read_answers())]
-        # Less the logit of the spoof answer: column 1 is the difference, whatever reads the score.
+        # Subtract the logit of the spoof answer, so that column 1 is the score for every reader.
         logits_B2 = answers_B2 - answers_B2[:, :1]
         embeddings_BH = state_BH
         if self.options.pooling == "audio":
@@ -172,7 +172,7 @@ class AudioLanguageModel(DetectorNetwork):
         embedded_BLH = torch.cat([part.to(kind) for part in parts], dim=1)
         inputs: dict[str, Any] = {}
         if heard_BS is not None:
-            # What is not heard is skipped by attention, and has no position.
+            # Attention skips padding, which has no position.
             masks = [part.new_ones(part.shape[:2], dtype=torch.long) for part in parts]
             masks[1] = heard_BS.long()
             mask_BL = torch.cat(masks, dim=1)
@@ -188,7 +188,7 @@ class AudioLanguageModel(DetectorNetwork):
         return logits
 
     def _targets(self, texts: Sequence[str], device: torch.device) -> Tensor:
-        """Return the tokens of texts with the one that ends them, (B, K); `NO_TOKEN` behind it."""
+        """Return the tokens of texts and their end token, (B, K), padded with `NO_TOKEN`."""
         end = self.words.token("end", self.options.end)
         rows = []
         for text in texts:
@@ -199,7 +199,7 @@ class AudioLanguageModel(DetectorNetwork):
         return torch.tensor(padded, dtype=torch.long, device=device)
 
     def _generate(self, embedded_BLH: Tensor) -> Tensor:
-        """Return the likeliest token after each token, (B, R), and whether the end is cut off."""
+        """Return the likeliest token after each token, (B, R), and whether the text is cut off."""
         from transformers import GenerationConfig
 
         end = self.words.token("end", self.options.end)
@@ -220,7 +220,7 @@ class AudioLanguageModel(DetectorNetwork):
 
 
 def text_losses(logits_BVK: Tensor, text_BK: Tensor) -> Tensor:
-    """Return the mean cross-entropy of the tokens of each text, (B,); 0 of an empty one."""
+    """Return the mean cross-entropy of the tokens of each text, (B,); 0 for an empty one."""
     losses_BK = F.cross_entropy(logits_BVK, text_BK, ignore_index=NO_TOKEN, reduction="none")
     counts_B = (text_BK != NO_TOKEN).sum(dim=1)
     losses_B: Tensor = losses_BK.sum(dim=1) / counts_B.clamp(min=1)
@@ -228,7 +228,7 @@ def text_losses(logits_BVK: Tensor, text_BK: Tensor) -> Tensor:
 
 
 def _mean(states_BSH: Tensor, heard_BS: Tensor | None) -> Tensor:
-    """Return the means of the states that are heard, (B, H)."""
+    """Return the mean of the states that are not padding, (B, H)."""
     if heard_BS is None:
         return states_BSH.mean(dim=1)
     counts_B1 = heard_BS.sum(dim=1, keepdim=True).clamp(min=1)

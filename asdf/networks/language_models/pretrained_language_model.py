@@ -1,9 +1,9 @@
-"""The audio language model in a network: its audio tower, its language model, and what learns.
+"""The audio language model in a network: its audio tower, language model and trained parts.
 
-Invariant: it computes what transformers computes, from features that are those of Whisper's
-extractor; nothing is fetched, and no code but transformers' own runs. `front_end.weights` names it,
-`lora.*` and `front_end.trained_parts` are of its language model's layers, and `front_end.frozen` is
-of its audio tower.
+Invariant: it computes what transformers computes, from features equal to those of Whisper's
+extractor; nothing is downloaded, and only transformers' own code runs. `front_end.weights` names
+the model, `lora.*` and `front_end.trained_parts` apply to its language model's layers, and
+`front_end.frozen` applies to its audio tower.
 
 Shapes: B utterances, T samples, P parts of an utterance, S tokens of it, H numbers of a state.
 """
@@ -31,20 +31,20 @@ from asdf.settings.sections import FrontEnd as FrontEndSettings
 from asdf.settings.sections import LanguageModel
 
 TINY = "tiny"
-# A vocabulary of bytes, and room for the words of the settings.
+# A vocabulary of bytes, with room for the words of the settings.
 _TINY_VOCABULARY = 320
 _TINY_AUDIO_TOKEN = _TINY_VOCABULARY - 1
 _SPECIAL = ("<|im_start|>", "<|im_end|>", "<|audio_bos|>", "<|audio_eos|>")
 
 
 class PretrainedLanguageModel(FrontEnd):
-    """An audio language model of transformers; its layers are those of the language model.
+    """An audio language model of transformers, with the layers of its language model.
 
     Attributes:
-        family: How it hears.
-        inputs: Computes what its audio tower takes, of waveforms.
-        own_words: Text of the tokenizer of one of random numbers; '' of others, whose weights
-            bring it.
+        family: Family of the model, which defines how it encodes audio.
+        inputs: Module that computes the audio tower's input from waveforms.
+        own_words: Text of the tokenizer for a model with random weights; '' for pretrained models,
+            which bring their own.
     """
 
     model: Any
@@ -55,8 +55,8 @@ class PretrainedLanguageModel(FrontEnd):
         """Read the configuration in `settings.architecture`; 'tiny' is a small Qwen2-Audio.
 
         Raises:
-            UsageError: it is of no audio language model that is known, or a setting is of other
-                front ends.
+            UsageError: the type is not a supported audio language model, or a setting applies only
+                to other front ends.
         """
         self._refuse_others(settings)
         # Of random numbers, such as those of a dry run, which files of networks replace.
@@ -79,7 +79,7 @@ class PretrainedLanguageModel(FrontEnd):
 
         kind: Any = getattr(transformers, self.family.class_name)
         model: nn.Module = kind(self._config)
-        # Such as the positions of Whisper's tower.
+        # For example the positions of Whisper's tower.
         self.fixed = {name for name, each in model.named_parameters() if not each.requires_grad}
         if settings.gradient_checkpointing:
             model.gradient_checkpointing_enable({"use_reentrant": False})  # type: ignore[operator]
@@ -88,22 +88,23 @@ class PretrainedLanguageModel(FrontEnd):
 
     @property
     def tower(self) -> Any:
-        """The audio tower, which hears."""
+        """The audio tower."""
         return self.model.model.audio_tower
 
     def hear(
         self, waveforms_BT: Tensor, lengths_B: Tensor | None = None
     ) -> tuple[Tensor, Tensor | None]:
-        """Return what stands for recordings before the language model.
+        """Return the audio tokens of recordings for the language model.
 
         Args:
-            lengths_B: Samples of each recording before it was padded; None: none is padded.
+            lengths_B: Samples of each recording before padding; None without padding.
 
         Returns:
-            States (B, S, H), and which of them are heard, (B, S) bool; None: all.
+            States (B, S, H), and a mask (B, S) of those that are not padding; None if there is
+            none.
 
         Raises:
-            UsageError: the network is to become a graph.
+            UsageError: the network is being exported as a graph.
         """
         if is_traced():
             raise UsageError(
@@ -120,7 +121,7 @@ class PretrainedLanguageModel(FrontEnd):
         parts = (samples + self.part_samples - 1) // self.part_samples
         whole_BT = F.pad(waveforms_BT, (0, parts * self.part_samples - samples))
         with without_autocast(whole_BT):
-            # Silence fills a part up, as in transformers.
+            # Parts are padded with silence, as in transformers.
             bands = self.inputs(whole_BT.float().reshape(utterances * parts, -1))
         ends_B = waveforms_BT.new_full((utterances,), samples, dtype=torch.long)
         if lengths_B is not None:
@@ -128,7 +129,7 @@ class PretrainedLanguageModel(FrontEnd):
         starts_P = torch.arange(parts, device=bands.device) * self.part_samples
         left_BP = (ends_B[:, None] - starts_P).clamp(0, self.part_samples)
         frames_BP = (left_BP + HOP - 1) // HOP
-        # A part that is silence alone has no tokens: it is computed as one of a frame.
+        # A part of silence alone has no tokens; it is computed as if it had one frame.
         states = self.family.hear(self.model, bands, frames_BP.flatten().clamp(min=1))
         states_BPSH = states.unflatten(0, (utterances, parts))
         if lengths_B is None:
@@ -141,7 +142,7 @@ class PretrainedLanguageModel(FrontEnd):
         return states_BPSH.flatten(1, 2), heard_BPS.flatten(1)
 
     def _without_silence(self, states_BPSH: Tensor, samples: int) -> Tensor:
-        """Return the tokens of recordings of `samples` samples, one part after the other."""
+        """Return the tokens of recordings of `samples` samples, with their parts concatenated."""
         heard = []
         for number in range(states_BPSH.shape[1]):
             left = min(samples - number * self.part_samples, self.part_samples)
@@ -150,7 +151,7 @@ class PretrainedLanguageModel(FrontEnd):
         return torch.cat(heard, dim=1)
 
     def states(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
-        """Refuse: a language model reads a prompt, which only its network has.
+        """Refuse, since a language model reads a prompt, which only its network knows.
 
         Raises:
             UsageError: always.
@@ -161,23 +162,23 @@ class PretrainedLanguageModel(FrontEnd):
         )
 
     def layer_modules(self) -> Sequence[nn.Module]:
-        """Return the layers of the language model."""
+        """Return the language model's layers."""
         return list(self.model.model.language_model.layers)
 
     def part_modules(self) -> Mapping[str, Sequence[nn.Module]]:
-        """Return the tower's convolutions, and what joins the tower to the language model."""
+        """Return the tower's convolutions, and the projector to the language model."""
         convolutions = [each for each in self.tower.modules() if isinstance(each, nn.Conv1d)]
         projection = self.model.model.multi_modal_projector
         return {"convolutions": convolutions, "projection": [projection]}
 
     def unused_parameters(self) -> Iterator[nn.Parameter]:
-        """Yield what is fixed in transformers."""
+        """Yield the parameters that are constant in transformers."""
         for name, parameter in self.model.named_parameters():
             if name in self.fixed:
                 yield parameter
 
     def freeze(self, frozen: bool) -> None:
-        """Let the audio tower stay as it is, or learn; the language model is not concerned."""
+        """Freeze or unfreeze the audio tower; the language model is unaffected."""
         super().freeze(False)
         self.frozen = frozen
         if frozen:
@@ -185,7 +186,7 @@ class PretrainedLanguageModel(FrontEnd):
             self.tower.eval()
 
     def train(self, mode: bool = True) -> PretrainedLanguageModel:
-        """Choose training mode, but for a frozen audio tower."""
+        """Set training mode, except for a frozen audio tower."""
         nn.Module.train(self, mode)
         if self.frozen:
             self.tower.eval()
@@ -214,7 +215,7 @@ class PretrainedLanguageModel(FrontEnd):
 
 
 def tiny_config() -> dict[str, Any]:
-    """Return the configuration of a Qwen2-Audio that hears a second at a time, for dry runs."""
+    """Return the configuration of a Qwen2-Audio with windows of one second, for dry runs."""
     audio = {
         "model_type": "qwen2_audio_encoder",
         "d_model": 32,
@@ -243,6 +244,6 @@ def tiny_config() -> dict[str, Any]:
 
 
 def tiny_words(settings: LanguageModel) -> str:
-    """Return a tokenizer of bytes, and of the words that the settings need."""
+    """Return a tokenizer of bytes and of the words in the settings."""
     answers = (settings.bona_fide_answer, settings.spoof_answer)
     return byte_words((*_SPECIAL, settings.end, *answers))

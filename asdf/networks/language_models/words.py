@@ -1,7 +1,7 @@
-"""The words of a language model: its tokenizer, as a part of the network and of its file.
+"""The tokenizer of a language model, as a part of the network and of its file.
 
-Invariant: a tokenizer is data, the text of a tokenizer.json, which the package tokenizers reads;
-no code of a model's folder runs. A network file has the text, so that it needs no other file.
+Invariant: a tokenizer is data, the text of a tokenizer.json, which the package tokenizers reads; no
+code of a model's folder runs. A network file includes the text, so it needs no other file.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _SHOWN = 8
 
 
 class Words(Head):
-    """The tokenizer of the language model of a network.
+    """The tokenizer of a network's language model.
 
     Attributes:
-        text: Text of its tokenizer.json; '' before the weights of the model are loaded.
+        text: Text of its tokenizer.json; '' until the weights of the model are loaded.
     """
 
     key = KEY
@@ -40,10 +40,10 @@ class Words(Head):
         self.text = text
 
     def encode(self, text: str) -> list[int]:
-        """Return the tokens of a text, to which none is added.
+        """Return the tokens of a text, without added special tokens.
 
         Raises:
-            AsdfError: the weights of the model, and with them its words, are not loaded.
+            AsdfError: the weights of the model, which include its tokenizer, are not loaded.
         """
         if not self.text:
             raise AsdfError(
@@ -54,18 +54,18 @@ class Words(Head):
         return tokens
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """Return the text of tokens, without the model's special ones."""
+        """Return the text of tokens, without special tokens."""
         text: str = _open(self.text).decode(list(tokens), skip_special_tokens=True)
         return text
 
     def token(self, setting: str, word: str) -> int:
-        """Return the one token of a word.
+        """Return the single token of a word.
 
         Args:
-            setting: Setting that has the word, for messages.
+            setting: Setting that holds the word, for messages.
 
         Raises:
-            UsageError: it has several tokens, or none.
+            UsageError: the word has several tokens, or none.
         """
         tokens = self.encode(word)
         if len(tokens) == 1:
@@ -79,16 +79,16 @@ class Words(Head):
 
     @property
     def size(self) -> int:
-        """Number of tokens."""
+        """The number of tokens in the vocabulary."""
         size: int = _open(self.text).get_vocab_size()
         return size
 
     def values(self, outputs: Outputs) -> Any:
-        """Return the tokens that the network has generated."""
+        """Return the tokens that the network generated."""
         return outputs.extras[KEY]
 
     def complete(self, outputs: Any) -> Any:
-        """Return the outputs as they are: a text is generated on request."""
+        """Return the outputs unchanged, since a text is generated only on request."""
         return outputs
 
     def describe(self) -> dict[str, Any]:
@@ -97,7 +97,7 @@ class Words(Head):
 
     @classmethod
     def restore(cls, entry: Mapping[str, Any], settings: NetworkSections) -> Words:
-        """Return the words of a network file."""
+        """Return the tokenizer in a network file."""
         text = entry.get("tokenizer")
         if not isinstance(text, str):
             raise ValueError("it has no tokenizer")
@@ -106,12 +106,12 @@ class Words(Head):
         return cls(text)
 
     def extra(self) -> Extra:
-        """Return what results have: the text of generated tokens."""
+        """Return the extra for results: the text of generated tokens."""
         return RationaleExtra(self.decode)
 
 
 def byte_words(tokens: Sequence[str]) -> str:
-    """Return the text of a tokenizer of single bytes, and of `tokens` that are whole."""
+    """Return the text of a tokenizer with single bytes, and with whole `tokens`."""
     from tokenizers import AddedToken, Tokenizer, decoders, pre_tokenizers
     from tokenizers.models import BPE
 
@@ -122,7 +122,7 @@ def byte_words(tokens: Sequence[str]) -> str:
     whole = []
     for token in dict.fromkeys(tokens):
         if token not in letters:
-            # Special ones are left out of texts.
+            # Special tokens are left out of decoded texts.
             whole.append(AddedToken(token, normalized=False, special=token.startswith("<|")))
     made.add_tokens(whole)
     text: str = made.to_str()
@@ -130,7 +130,7 @@ def byte_words(tokens: Sequence[str]) -> str:
 
 
 def check_tokenizer(text: str) -> None:
-    """Raise a ValueError where a text is no tokenizer.json."""
+    """Raise a ValueError if a text is not a valid tokenizer.json."""
     _open(text)
 
 
@@ -139,7 +139,7 @@ def _open(text: str) -> Any:
     """Return the tokenizer of a text.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the text is not a tokenizer.
         UsageError: the package tokenizers is missing.
     """
     try:

@@ -1,1 +1,1 @@
-"""Which parameters of a front end learn: freezing, low-rank updates (LoRA), adapters, prompts."""
+"""Training of parts of a front end: freezing, low-rank updates (LoRA), adapters, prompts."""

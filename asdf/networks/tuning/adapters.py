@@ -1,9 +1,9 @@
-"""Bottleneck adapters: small networks between the layers of a front end that rests.
+"""Bottleneck adapters: small networks between the layers of a frozen front end.
 
-Invariant: an adapter adds zeros at the start, so the network computes what it did without, to the
-last bit. It hangs at a module of the front end, whose class and names stay.
+Invariant: an adapter initially adds zeros, so the network's results are unchanged to the last bit.
+It is attached to a module of the front end, whose class and names stay.
 
-Source: Houlsby et al., "Parameter-Efficient Transfer Learning for NLP", ICML 2019: one behind the
+Source: Houlsby et al., "Parameter-Efficient Transfer Learning for NLP", ICML 2019: one after the
 feed-forward network of each layer, before its residual sum.
 
 Shapes: B any number of dimensions, C feature values, W values of the bottleneck.
@@ -29,7 +29,7 @@ _AFTER = "adapter"
 
 
 class Bottleneck(nn.Module):
-    """x + up(gelu(down(x))), where `up` begins as zeros."""
+    """x + up(gelu(down(x))), where `up` is initialised with zeros."""
 
     def __init__(self, dimension: int, width: int, name: str) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class Bottleneck(nn.Module):
 
 
 def add_adapters(front_end: FrontEnd, adapter: Adapter) -> None:
-    """Hang adapters before the first of the computed encoder layers, and into each of them.
+    """Attach adapters before the first computed encoder layer, and inside each of them.
 
     Raises:
         UsageError: the front end computes no layers, or has none with feed-forward networks.
@@ -69,10 +69,10 @@ def add_adapters(front_end: FrontEnd, adapter: Adapter) -> None:
 
 
 def add_feature_adapter(network: nn.Module, adapter: Adapter) -> None:
-    """Put an adapter between the front end and the back end, with which it learns.
+    """Add an adapter between the front end and the back end, trained with the front end.
 
     Raises:
-        UsageError: the network is no `SSLDetector`, or its back end takes several layers.
+        UsageError: the network is not an `SSLDetector`, or its back end takes several layers.
     """
     if not isinstance(network, SSLDetector) or network.back_end.takes != "features":
         raise UsageError(
@@ -83,7 +83,7 @@ def add_feature_adapter(network: nn.Module, adapter: Adapter) -> None:
 
 
 def has_adapters(network: nn.Module) -> bool:
-    """Return whether the network has an adapter anywhere."""
+    """Return whether the network has any adapter."""
     return any(isinstance(module, Bottleneck) for module in network.modules())
 
 
@@ -95,7 +95,7 @@ def _last_map(front_end: FrontEnd, layer: nn.Module, number: int) -> nn.Module:
         module = linear.module
         if id(module) not in inner or linear.kind != "feed_forward":
             continue
-        # As many values as the layer's, so that a narrower map of something else is none.
+        # The width of the layer distinguishes it from narrower maps for other purposes.
         if isinstance(module, nn.Linear) and module.out_features == front_end.dimension:
             maps.append(module)
     if not maps:

@@ -1,8 +1,8 @@
-"""When the front end learns.
+"""Freezing and training the front end by epoch.
 
-Invariant: what the front end's weights do in an epoch follows from the settings and the epoch's
-number alone, so that a resumed run goes on exactly. The optimiser holds the weights of a front end
-that is still frozen from the start: without gradients it neither moves nor decays them.
+Invariant: whether the front end's weights are trained in an epoch depends only on the settings and
+the epoch's number, so a resumed run continues exactly. The optimiser holds the weights of a frozen
+front end from the start: without gradients it neither moves nor decays them.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from asdf.networks.front_ends.trained_parts import all_parameters
 from asdf.networks.interface import front_end_parameters, untrained_parameters
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 
-# The names of what learnt before a network's front end was frozen. Names outlast the parameters,
-# which dividing the network over processes replaces.
+# Names of the parameters trained before a network's front end was frozen. Names stay valid when
+# sharding replaces the parameters.
 _LEARNT: WeakKeyDictionary[nn.Module, frozenset[str]] = WeakKeyDictionary()
 
 
 def frozen_in_epoch(settings: FrontEndSettings, epochs: int) -> bool:
-    """Return whether the front end is frozen in the epoch that follows `epochs` whole ones."""
+    """Return whether the front end is frozen in the epoch after `epochs` whole epochs."""
     if settings.frozen:
         return True
     if settings.unfreeze_after_epochs is None:
@@ -32,13 +32,14 @@ def frozen_in_epoch(settings: FrontEndSettings, epochs: int) -> bool:
 
 
 def freeze_front_end(network: nn.Module, frozen: bool) -> None:
-    """Let the front end's weights stay as they are, or learn.
+    """Freeze or unfreeze the front end's weights.
 
-    While they stay it runs without dropout and masks. A module of a user's that is no `FrontEnd`
-    takes part with what its network names in `front_end_parameters`. After a time of rest only that
-    learns again which learnt before: the loss, or the network's class, may have frozen the others.
+    A frozen front end runs without dropout and masks. A user's module that is not a `FrontEnd`
+    takes part with the parameters in its network's `front_end_parameters`. Unfreezing restores only
+    the parameters that were trained before, since the loss or the network's class may have frozen
+    others.
     """
-    # Where the front end rests already, what learnt before is known, or nothing of it ever did.
+    # If the front end is frozen already, its trained parameters are recorded, or there are none.
     if frozen and any(parameter.requires_grad for parameter in _all_front_end_parameters(network)):
         learning = [name for name, value in network.named_parameters() if value.requires_grad]
         _LEARNT[network] = frozenset(learning)
@@ -46,7 +47,7 @@ def freeze_front_end(network: nn.Module, frozen: bool) -> None:
         if isinstance(module, FrontEnd):
             module.freeze(frozen)
             module.train(network.training)
-    # What `forward` does not use learns in no epoch, and neither does what rests.
+    # Parameters that `forward` does not use, and resting ones, are never trained.
     untrained = {id(parameter) for parameter in untrained_parameters(network)}
     for parameter in front_end_parameters(network):
         parameter.requires_grad_(not frozen and id(parameter) not in untrained)

@@ -1,17 +1,16 @@
-"""Low-rank updates of linear maps (LoRA), with magnitudes learned apart (DoRA).
+"""Low-rank updates of linear maps (LoRA), with separately learned magnitudes (DoRA).
 
-Invariants: an updated map keeps its class's interface and the names and numbers of its weights; at
-the start it computes what it computed before, to the last bit on the CPU. Whoever reads its
-`weight` gets the updated one, so that attention that multiplies by weights, and not through
-modules, is updated as well. In `eval()` mode it computes with that weight, which is why a merged
-network gives the very scores of the unmerged one. Where a network is divided over processes, its
-weights can be computed with only while they are gathered; until then `weight` is the parameter,
-which torch reads by that name whenever it looks for the part to gather.
+Invariants: an updated map keeps its class's interface and the names and values of its weights;
+initially its results are unchanged, to the last bit on the CPU. Reading its `weight` gives the
+updated one, so attention that multiplies by weights directly is updated as well. In `eval()` mode
+it computes with that weight, so a merged network gives exactly the same scores. In a sharded
+network, weights are only available while gathered; until then `weight` is the parameter, which
+torch reads by that name to find the part to gather.
 
 Source: Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models", ICLR 2022; Liu et al.,
 "DoRA: Weight-Decomposed Low-Rank Adaptation", ICML 2024.
 
-Shapes: B any number of dimensions, I values in, O values out, R the rank.
+Shapes: B any number of dimensions, I input values, O output values, R the rank.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from asdf.networks.autocast import without_autocast
 from asdf.networks.first_numbers import draw_uniform
 from asdf.settings.sections import Lora
 
-# What a joined projection of attention holds, in this order.
+# The parts of attention's joined projection, in this order.
 JOINED = ("q_proj", "k_proj", "v_proj")
 _DOWN = "lora_A"
 _UP = "lora_B"
@@ -36,11 +35,11 @@ _MAGNITUDE = "lora_magnitude"
 
 
 class _Updated(nn.Module):
-    """A module whose weights are updated; `update_map` turns a plain module into one.
+    """A module with updated weights; `update_map` turns a plain module into one.
 
     Attributes:
-        plain_class: Class that the module was of before, and is again when it is merged.
-        lora_scale: alpha / rank.
+        plain_class: Original class of the module, which merging restores.
+        lora_scale: Scale of the update, alpha / rank.
     """
 
     plain_class: type[nn.Module]
@@ -48,11 +47,11 @@ class _Updated(nn.Module):
     lora_dropout: float
 
     def factor(self, kind: str, suffix: str = "") -> Tensor | None:
-        """Return a learned tensor of the update; None for magnitudes that LoRA does not have."""
+        """Return a learned tensor of the update; None for magnitudes without DoRA."""
         return self._parameters.get(kind + suffix)
 
     def updated(self, weight_OI: Tensor, suffix: str = "") -> Tensor:
-        """Return W + alpha/R BA (LoRA), or this with rows of the learned magnitudes (DoRA)."""
+        """Return W + alpha/R BA (LoRA), with rows scaled to the learned magnitudes (DoRA)."""
         down_RI = self.factor(_DOWN, suffix)
         up_OR = self.factor(_UP, suffix)
         assert down_RI is not None and up_OR is not None
@@ -65,7 +64,7 @@ class _Updated(nn.Module):
             return scaled_OI.to(sum_OI.dtype)
 
     def add_update(self, weight_OI: Tensor, lora: Lora, name: str, suffix: str = "") -> None:
-        """Make the tensors of the update of a weight, whose name chooses the numbers."""
+        """Create the tensors of a weight's update; its name determines the initial values."""
         size_out, size_in = weight_OI.shape
         down_RI = draw_uniform(weight_OI.new_empty((lora.rank, size_in)), "lora", name)
         self.register_parameter(_DOWN + suffix, nn.Parameter(down_RI))
@@ -81,18 +80,18 @@ class LowRankLinear(_Updated, nn.Linear):
 
     @property
     def weight(self) -> Tensor:  # type: ignore[override]
-        """The updated weight (O, I); a part of the parameter while the network is divided."""
+        """The updated weight (O, I), or a shard of the parameter while the network is sharded."""
         if is_part(self.base_weight):
             return self.base_weight
         return self.updated(self.base_weight)
 
     @property
     def base_weight(self) -> Tensor:
-        """The weight (O, I) of before, which the state dict has."""
+        """The original weight (O, I), as in the state dict."""
         return cast(Tensor, self._parameters["weight"])
 
     def forward(self, x_BI: Tensor) -> Tensor:
-        """Return (B, O); in training by the two small products, without the updated weight."""
+        """Return (B, O); in training by two small products, without the updated weight."""
         if not self.training:
             return F.linear(x_BI, self.weight, self.bias)
         plain_BO = F.linear(x_BI, self.base_weight, self.bias)
@@ -103,22 +102,22 @@ class LowRankLinear(_Updated, nn.Linear):
         magnitude_O = self.factor(_MAGNITUDE)
         if magnitude_O is None:
             return plain_BO + update_BO
-        # The norms of the rows of W + alpha/R BA are a constant (DoRA, eq. 11).
+        # The norms of the rows of W + alpha/R BA are treated as constant (DoRA, eq. 11).
         with torch.no_grad(), without_autocast(self.base_weight):
             norms_O = _row_norms(self.base_weight + self.lora_scale * (up_OR @ down_RI))
         ratio_O = magnitude_O / norms_O
         unbiased_BO = plain_BO if self.bias is None else plain_BO - self.bias
-        # As a sum to which the start adds zeros: scaled, it would be rounded otherwise.
+        # A sum, to which the initial update adds zeros; scaling would round differently.
         added_BO = (ratio_O - 1.0) * unbiased_BO + ratio_O * update_BO
         return plain_BO + added_BO.to(plain_BO.dtype)
 
 
 class LowRankAttention(_Updated, nn.MultiheadAttention):
-    """Attention that joins the maps of queries, keys and values, some of them with an update."""
+    """Attention with a joined map of queries, keys and values, some of them with an update."""
 
     @property
     def in_proj_weight(self) -> Tensor:  # type: ignore[override]
-        """The updated weight (3 O, I); a part of the parameter while the network is divided."""
+        """The updated weight (3 O, I), or a shard of the parameter while the network is sharded."""
         base = cast(Tensor, self._parameters["in_proj_weight"])
         if is_part(base):
             return base
@@ -131,10 +130,10 @@ class LowRankAttention(_Updated, nn.MultiheadAttention):
 
 
 def update_map(module: nn.Module, lora: Lora, name: str, part: str = "") -> None:
-    """Give a linear map, or a `part` of attention's joined projection, an update of zero.
+    """Add a zero update to a linear map, or to a `part` of attention's joined projection.
 
     Args:
-        name: Name of the map in its network; the first numbers follow from it and torch's seed.
+        name: Name of the map in its network; with torch's seed, it determines the initial values.
     """
     if not isinstance(module, _Updated):
         plain_class = type(module)
@@ -154,9 +153,9 @@ def update_map(module: nn.Module, lora: Lora, name: str, part: str = "") -> None
 
 
 def merge_updates(network: nn.Module) -> int:
-    """Write the updates into the weights, in place; return how many modules had one.
+    """Merge the updates into the weights, in place; return the number of updated modules.
 
-    The network then has the classes, the names and the shapes of one without LoRA.
+    The network then has the classes, names and shapes of one without LoRA.
     """
     updated = list(updated_modules(network))
     for module in updated:
@@ -171,7 +170,7 @@ def merge_updates(network: nn.Module) -> int:
 
 
 def updated_modules(network: nn.Module) -> Iterator[_Updated]:
-    """Yield the modules that have an update."""
+    """Yield the modules with an update."""
     for module in network.modules():
         if isinstance(module, _Updated):
             yield module
@@ -183,7 +182,7 @@ def is_update(name: str) -> bool:
 
 
 def _row_norms(weight_OI: Tensor) -> Tensor:
-    # A divided network may be gathered in 16 bits, in which a ratio of norms has steps of 0.4 %.
+    # A sharded network may be gathered in 16 bits, where a ratio of norms has steps of 0.4 %.
     kind = torch.promote_types(weight_OI.dtype, torch.float32)
     norms_O: Tensor = torch.linalg.vector_norm(weight_OI, dim=1, dtype=kind)
     return norms_O

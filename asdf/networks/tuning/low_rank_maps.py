@@ -1,7 +1,7 @@
-"""Which linear maps of a front end LoRA updates.
+"""The linear maps of a front end that LoRA updates.
 
-Invariant: every name and pattern of `lora.targets` names a map, and every map that it names is
-updated, in whatever way the front end computes with it; what cannot be updated is an error.
+Invariant: every name and pattern of `lora.targets` matches a map, and every matching map is
+updated, however the front end computes with it; a map that cannot be updated is an error.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class LinearMap:
     """A linear map in a front end.
 
     Attributes:
-        name: in the front end's model; of a joined projection also which part of it.
-        kind: 'attention', 'feed_forward', or '' where it is of no encoder layer.
-        part: 'q_proj', 'k_proj' or 'v_proj' of a joined projection, else ''.
+        name: Name in the front end's model; for a joined projection, including the part.
+        kind: Kind of the map: 'attention', 'feed_forward', or '' outside encoder layers.
+        part: Part of a joined projection: 'q_proj', 'k_proj' or 'v_proj'; else ''.
     """
 
     name: str
@@ -38,17 +38,17 @@ class LinearMap:
     part: str = ""
 
     def fits(self, target: str) -> bool:
-        """Return whether `target`, of `lora.targets`, names this map."""
+        """Return whether `target`, from `lora.targets`, matches this map."""
         if is_pattern(target):
             return fnmatchcase(self.name, target)
         return self.kind == target
 
 
 def add_low_rank(front_end: FrontEnd, lora: Lora) -> None:
-    """Give the maps of `lora.targets` updates of zero.
+    """Add zero updates to the maps in `lora.targets`.
 
     Raises:
-        UsageError: a target names no map, or a map that cannot be updated.
+        UsageError: a target matches no map, or a map that cannot be updated.
     """
     maps = list(linear_maps(front_end))
     for target in lora.targets:
@@ -61,7 +61,7 @@ def add_low_rank(front_end: FrontEnd, lora: Lora) -> None:
 
 
 def linear_maps(front_end: FrontEnd) -> Iterator[LinearMap]:
-    """Yield the linear maps that the front end computes, also those that a projection joins."""
+    """Yield the linear maps that the front end computes, including parts of joined projections."""
     unused = {id(parameter) for parameter in front_end.unused_parameters()}
     in_layers = {id(inner) for layer in front_end.layer_modules() for inner in layer.modules()}
     for name, module in front_end.model.named_modules():
@@ -76,7 +76,7 @@ def linear_maps(front_end: FrontEnd) -> Iterator[LinearMap]:
         elif isinstance(module, nn.Linear):
             kind = ""
             *path, leaf = name.lower().split(".")
-            # Maps of positions, such as WavLM's gates, take a head's values.
+            # Maps of positions, such as WavLM's gates, take the values of one head.
             if is_in_layer and "pos" not in leaf:
                 is_attention = any("attn" in part or "attention" in part for part in path)
                 kind = "attention" if is_attention else "feed_forward"

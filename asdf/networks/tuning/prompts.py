@@ -1,9 +1,9 @@
-"""Deep prompts: learnt vectors that the layers of a front end that rests attend to.
+"""Deep prompts: learned vectors that the layers of a frozen front end attend to.
 
-Invariant: a layer gets its prompts in front of its frames, and gives as many frames as it got: what
-its prompts became is left out, and the next layer has prompts of its own. A layer keeps the
-interface of its class, and the names and numbers of its weights. Unlike other additions, prompts
-change what a network computes from the start on.
+Invariant: a layer gets its prompts before its frames and returns as many frames as it got: the
+outputs at its prompts are dropped, and the next layer has prompts of its own. A layer keeps the
+interface of its class, and the names and values of its weights. Unlike other additions, prompts
+change a network's results from the start.
 
 Source: Jia et al., "Visual Prompt Tuning", ECCV 2022 (VPT-deep); for detectors, and with wavelet
 prompts, Xie et al., "Detect All-Type Deepfake Audio: Wavelet Prompt Tuning for Enhanced Auditory
@@ -28,7 +28,7 @@ from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.traced_sizes import is_traced
 from asdf.settings.sections import Prompt
 
-# WavLM's biases of positions, which have the prompts' positions already.
+# WavLM's position biases, which already include the prompts' positions.
 _WITH_PROMPTS = "position_bias"
 
 
@@ -36,9 +36,9 @@ class Prompts(nn.Module):
     """The prompts of one layer, and their dropout in training.
 
     Attributes:
-        vectors: (P, C) prompts as they are.
-        wavelet_vectors: (W, C) numbers of which the layer gets the wavelet transform.
-        tokens: P + W.
+        vectors: Prompts, (P, C).
+        wavelet_vectors: Values whose wavelet transform gives further prompts, (W, C).
+        tokens: Number of prompts, P + W.
     """
 
     def __init__(self, prompt: Prompt, dimension: int, name: str) -> None:
@@ -60,14 +60,14 @@ class Prompts(nn.Module):
 
 
 class PromptedLayer(nn.Module):
-    """A layer of an encoder with prompts; `add_prompts` turns a plain layer into one.
+    """An encoder layer with prompts; `add_prompts` turns a plain layer into one.
 
-    Its `Prompts` are its submodule `prompts`, without an annotation: TorchScript would resolve one
-    in the file of the plain class.
+    Its `Prompts` are the submodule `prompts`, without an annotation, which TorchScript would
+    resolve in the file of the plain class.
     """
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Compute the layer of (B, P + L, C), and return its output for the L frames alone."""
+        """Compute the layer on (B, P + L, C), and return its output for the L frames."""
         name = "" if args else next(iter(kwargs))
         x_BLC: Tensor = args[0] if args else kwargs[name]
         self._check_others(x_BLC, args[1:], {**kwargs, name: None})
@@ -84,7 +84,7 @@ class PromptedLayer(nn.Module):
         return output[:, tokens:]
 
     def _check_others(self, x_BLC: Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Make sure that the layer gets nothing else that has a value for each frame.
+        """Check that the layer gets no other argument with a value for each frame.
 
         Raises:
             UsageError: it does, and prompts have no such value.
@@ -108,11 +108,11 @@ _CLASSES: dict[type[nn.Module], type[nn.Module]] = {}
 
 
 def add_prompts(front_end: FrontEnd, prompt: Prompt) -> None:
-    """Give each of the computed encoder layers prompts.
+    """Add prompts to each of the computed encoder layers.
 
     Raises:
-        UsageError: the front end computes no layers, or layers in which prompts would mix with
-            frames otherwise than by attention; or wavelets of these sizes do not exist.
+        UsageError: the front end computes no layers, or its layers would mix prompts with frames
+            other than by attention; or wavelets of these sizes do not exist.
     """
     layers = list(front_end.layer_modules())[: front_end.layers]
     kind = type(front_end).__name__
@@ -135,7 +135,7 @@ def add_prompts(front_end: FrontEnd, prompt: Prompt) -> None:
             )
         prompts = Prompts(prompt, front_end.dimension, f"layer {number}")
         plain = type(layer)
-        # One class for all layers of a kind, as compiled graphs are chosen by it.
+        # One class for all layers of a kind, since compiled graphs are selected by class.
         if plain not in _CLASSES:
             _CLASSES[plain] = type(f"{_PREFIX}{plain.__name__}", (PromptedLayer, plain), {})
         layer.__class__ = _CLASSES[plain]
@@ -150,9 +150,9 @@ def has_prompts(network: nn.Module) -> bool:
 def haar_transform(x_WC: Tensor) -> Tensor:
     """Return one level of the two-dimensional Haar transform, over prompts and values: (W, C).
 
-    Its four bands (W/2, C/2), low and low, high over prompts, high over values, high and high,
-    follow each other in memory, as in the authors' code: a prompt of four or more has two rows of
-    one band.
+    Its four bands (W/2, C/2), low-low, high over prompts, high over values and high-high, are
+    contiguous in memory, as in the authors' code: with four or more prompts, a prompt holds two
+    rows of one band.
     """
     sums_WC = (x_WC[0::2] + x_WC[1::2]) / 2
     differences_WC = (x_WC[0::2] - x_WC[1::2]) / 2
@@ -168,7 +168,7 @@ def _draw_vectors(tokens: int, dimension: int, name: str) -> nn.Parameter | None
     if not tokens:
         return None
     vectors_PC = draw_uniform(torch.empty(tokens, dimension), "prompt", name)
-    # The authors' bound is the root of 3 / C; that of `draw_uniform` is the root of 1 / C.
+    # The authors' bound is the root of 3 / C, that of `draw_uniform` the root of 1 / C.
     return nn.Parameter(vectors_PC * math.sqrt(3))
 
 

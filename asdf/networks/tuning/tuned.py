@@ -1,8 +1,8 @@
-"""What learns of pretrained front ends, and what is added to them for that.
+"""The trained parts of pretrained front ends, and the modules added for training them.
 
-Invariant: updates and adapters compute nothing at the start, so a network begins as it would
-without them; prompts do. All come after pretrained weights are loaded, which therefore meet the
-modules and names that they were made for.
+Invariant: updates and adapters initially have no effect, so a network starts as it would without
+them; prompts do have one. All are added after pretrained weights are loaded, which therefore see
+the original modules and names.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from asdf.networks.views import NetworkSections
 
 
 def tune_front_ends(network: nn.Module, settings: NetworkSections) -> None:
-    """Add `lora`, `adapter` and `prompt` to the network's front ends, and choose what learns.
+    """Add `lora`, `adapter` and `prompt` to the network's front ends, and set what is trained.
 
     Raises:
-        UsageError: the network has no front end to which the settings apply, or one that lacks what
-            they name.
+        UsageError: the network has no front end to which the settings apply, or it lacks a part
+            that they name.
     """
     front_ends = [module for module in network.modules() if isinstance(module, FrontEnd)]
-    # Settings that only a network with a front end can follow.
+    # Settings that only apply to networks with a front end.
     needed = {
         "lora.rank": settings.lora.rank,
         "adapter.width": settings.adapter.width,
@@ -47,7 +47,7 @@ def tune_front_ends(network: nn.Module, settings: NetworkSections) -> None:
         _tune_front_end(front_end, settings)
     if settings.adapter.width and "after" in settings.adapter.positions:
         add_feature_adapter(network, settings.adapter)
-    # Processes would wait for the gradients of what is not used, which never come.
+    # Otherwise processes would wait for gradients of unused parameters, which never arrive.
     for parameter in untrained_parameters(network):
         parameter.requires_grad_(False)
     if settings.front_end.frozen:
@@ -55,7 +55,7 @@ def tune_front_ends(network: nn.Module, settings: NetworkSections) -> None:
 
 
 def adds_to_front_end(settings: NetworkSections) -> bool:
-    """Return whether something is added inside the front end, which itself then rests."""
+    """Return whether modules are added to the front end, whose own weights are then frozen."""
     return bool(settings.lora.rank) or _adapts_layers(settings) or _prompts(settings)
 
 

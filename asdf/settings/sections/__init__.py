@@ -1,9 +1,8 @@
 """The settings themselves: one dataclass per section, one line of meaning per setting.
 
-Invariant: only the files of this folder know a setting's name, type, default, unit and range. The
-checks (`value_checks.py`), `--explain`, docs/settings.md and the saved snapshots are all derived
-from them. All lengths are samples at `audio.sample_rate` unless the name carries a unit (`_s`,
-`_hz`, `_db`).
+Invariant: only the files of this folder define a setting's name, type, default, unit and range. The
+checks (`value_checks.py`), `--explain`, docs/settings.md and the saved snapshots are derived from
+them. Lengths are samples at `audio.sample_rate` unless the name has a unit (`_s`, `_hz`, `_db`).
 """
 
 # ruff: noqa: F401 (names for others)
@@ -84,7 +83,7 @@ Declared = TypeVar("Declared")
 
 @dataclass
 class Sections(KnownNames):
-    """All sections: the type of a plain copy of `Settings()`, which the rooms below work with."""
+    """All sections: the type of a plain copy of `Settings()`, which the rooms below use."""
 
     paths: Paths = field(default_factory=Paths)
     computing: Computing = field(default_factory=Computing)
@@ -113,11 +112,10 @@ class Sections(KnownNames):
     robustness: Robustness = field(default_factory=Robustness)
     recipe: Recipe = field(default_factory=Recipe)
     declared: dict[str, Any] = field(default_factory=dict)
-    """The sections that classes of the user's declare, by their names: `settings.my_section.x`
-    reads them like the others."""
+    """Sections declared by the user's classes, by name; `settings.my_section.x` reads them."""
 
     def section_of(self, kind: type[Declared]) -> Declared:
-        """Return the section of a class that a user's class declares, `settings.my_section`."""
+        """Return the section declared by a user's class, `settings.my_section`."""
         section: Declared = getattr(self, kind.section_name)  # type: ignore[attr-defined]
         return section
 
@@ -127,11 +125,11 @@ class Sections(KnownNames):
         declared: dict[str, dict[str, Any]] = values.pop("declared")
         return values | declared
 
-    # Hidden from type checkers, which find unknown names by themselves only without it.
+    # Hidden from type checkers, which report unknown names only without it.
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            # While an object is copied or unpickled it has no attributes yet.
+            # While an object is copied or unpickled, it has no attributes yet.
             declared = self.__dict__.get("declared", {})
             if name in declared:
                 return declared[name]
@@ -145,7 +143,7 @@ def no_section(name: str, known: Iterable[str]) -> UnknownName:
 
 
 def assign(sections: object, values: Mapping[str, Any]) -> None:
-    """Set settings by their full names, section.name, in `Sections` or in `Settings()`."""
+    """Set settings by full name (section.name) in `Sections` or `Settings()`."""
     for full_name, value in values.items():
         section, _, name = full_name.partition(".")
         setattr(getattr(sections, section), name, value)

@@ -1,4 +1,4 @@
-"""The settings of what a network hears of a recording: its rate, and its channels."""
+"""Settings of the audio that a network receives: its sampling rate and its channels."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from asdf.settings.sections.fields import setting
 
 LOWEST_RATE = 4_000
 HIGHEST_RATE = 192_000
-# As many as recordings in memory may have.
+# The maximum number of channels of a recording in memory.
 _MAX_CHANNELS = 16
 
 
@@ -48,4 +48,4 @@ class Audio(KnownNames):
 
 
 USUAL_AUDIO = Audio()
-"""16 kHz and the mean of the channels, as all networks hear that state nothing else."""
+"""Default audio of networks: 16 kHz and the mean of the channels."""

@@ -1,4 +1,4 @@
-"""The section of the back ends: which one, and the sizes of each."""
+"""The section of the back ends: the choice of one, and the sizes of each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from asdf.settings.sections.fields import (
     width,
 )
 
-# Back ends, classes derived from asdf.networks.BackEnd, by the short names that
+# Short names of back ends (classes derived from asdf.networks.BackEnd) that
 # `back_end.back_end_class` takes.
 BACK_ENDS = {
     "aasist": "asdf.networks.AASISTBackEnd",

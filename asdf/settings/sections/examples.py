@@ -1,4 +1,4 @@
-"""Sections of what is done to recordings before the network gets them."""
+"""Sections of the processing of recordings before the network."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from asdf.settings.sections.fields import (
 class RawBoost(KnownNames):
     """RawBoost augmentation of training examples (Tak et al., ICASSP 2022)."""
 
-    # All names below are those of the authors' code, so that published values can be copied.
+    # The names below are those of the authors' code, so that published values can be copied.
     enabled: bool = setting(False, "augment training examples")
     applyingRatio: float = proportion(0.8, "proportion of the examples that are augmented")
     algo: int = setting(

@@ -1,6 +1,6 @@
-"""What a setting is: a field of a section's dataclass, with its documentation and its checks.
+"""Fields of a section's dataclass: settings with their documentation and checks.
 
-Invariant: what a value is checked against stands with its setting, as the type or in the metadata.
+Invariant: the checks of a value are declared with its setting, by type or in the metadata.
 """
 
 from __future__ import annotations
@@ -9,12 +9,11 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
-# 25 ms: what a frame of wav2vec 2.0 sees. Its convolutions give nothing for fewer samples.
+# 25 ms, the window of one frame of wav2vec 2.0, whose convolutions need at least as many samples.
 FRAME_SAMPLES = 400
 
-# The highest values accepted for what takes memory, processes or time as it grows. They are far
-# beyond any use: what they refuse is a slip of the pen, before it costs a terabyte of memory or
-# starts a million processes.
+# Upper limits of settings that cost memory, processes or time. They are far beyond any use and
+# catch typing mistakes before these cost a terabyte of memory or start a million processes.
 MAX_PROCESSES = 1024
 MAX_UTTERANCES = 10**6
 MAX_EPOCHS = 10**9
@@ -30,7 +29,7 @@ MAX_FFT = 2**14
 MAX_FILTERS = 1024
 MAX_BINS_PER_OCTAVE = 192
 
-# An average that moves less than this per step would never leave its start.
+# A moving average with a higher decay would never leave its start.
 MAX_DECAY = 1 - 1e-7
 MAX_DB = 1000
 
@@ -49,10 +48,10 @@ def setting(
     """Return a dataclass field with its documentation and its checks.
 
     Args:
-        at_least, above, at_most: bounds of a number, or of every number of a tuple.
-        check: a further check of `value_checks.py`: 'class_path' (one or several), 'unique' (no
-            value twice), 'path' (one or several; environment variables are expanded), 'not_empty'.
-        names: Names for a class path: short names of the project's classes, and their class paths.
+        at_least, above, at_most: Bounds of a number, or of every number of a tuple.
+        check: Further check of `value_checks.py`: 'class_path' (one or several), 'unique' (no value
+            twice), 'path' (one or several; environment variables are expanded), 'not_empty'.
+        names: Short names of the project's classes, with their class paths.
 
     Examples:
         >>> from dataclasses import dataclass, fields
@@ -78,20 +77,20 @@ def setting(
 
 
 def proportion(default: float, meaning: str) -> Any:
-    """Return the field of a probability, or of another part of a whole."""
+    """Return the field of a probability, or of another proportion."""
     return setting(default, meaning, at_least=0, at_most=1)
 
 
 def count(default: int, meaning: str) -> Any:
-    """Return the field of how many units, heads or channels a layer has."""
+    """Return the field of a number of units, heads or channels of a layer."""
     return setting(default, meaning, at_least=1, at_most=MAX_LAYER_WIDTH)
 
 
 def width(default: int, meaning: str) -> Any:
-    """Return the field of how many values a layer gives."""
+    """Return the field of the number of values that a layer outputs."""
     return setting(default, meaning, unit="values", at_least=1, at_most=MAX_LAYER_WIDTH)
 
 
 def decibels(default: float, meaning: str) -> Any:
-    """Return the field of a level or a ratio."""
+    """Return the field of a level or a ratio in decibels."""
     return setting(default, meaning, unit="dB", at_least=-MAX_DB, at_most=MAX_DB)

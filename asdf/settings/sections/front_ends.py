@@ -1,4 +1,4 @@
-"""Sections of the front ends: which one, its sizes, and what of it is trained."""
+"""Sections of the front ends: the choice of one, its sizes, and its trained parts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from asdf.settings.sections.fields import (
     setting,
 )
 
-# Front ends by the short names that `front_end.front_end_class` takes.
+# Short names of front ends that `front_end.front_end_class` takes.
 FRONT_ENDS = {
     "wav2vec2": "asdf.networks.Wav2Vec2FrontEnd",
     "raw": "asdf.networks.RawFrontEnd",

@@ -9,7 +9,7 @@ from asdf.settings.mistakes import KnownNames
 from asdf.settings.sections.fields import setting
 
 AUDIO = "{audio}"
-"""What stands in a prompt where the recording is heard."""
+"""Placeholder in a prompt for the recording."""
 
 _PROMPT = (
     "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n"

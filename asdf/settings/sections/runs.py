@@ -212,7 +212,7 @@ SAMPLERS = {
     "sharded_attacks": "asdf.data.sharded_samplers.ShardedAttacks",
 }
 WEIGHTED_SAMPLERS = ("weighted_corpora", "sharded")
-"""Those of them that read `recipe.set_weights`."""
+"""Settings among these that read `recipe.set_weights`."""
 
 
 @dataclass

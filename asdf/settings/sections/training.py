@@ -1,4 +1,4 @@
-"""Sections of the training: the network, its training and scoring, and the losses' numbers."""
+"""Sections of training: the network, its training and scoring, and the losses' parameters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from asdf.settings.sections.fields import (
     setting,
 )
 
-# Short names of classes and functions that settings take, and their paths.
+# Short names of classes and functions in settings, with their paths.
 OPTIMIZERS = {
     "sgd": "torch.optim.SGD",
     "adam": "torch.optim.Adam",
@@ -55,7 +55,7 @@ VALIDATION_METRICS = {
 
 
 SOURCE_METRICS = ("source_accuracy", "source_macro_f1")
-"""Those of the metrics that are of traced sources."""
+"""Metrics among these that concern source tracing."""
 
 
 LOSSES = {

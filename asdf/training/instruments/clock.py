@@ -1,10 +1,9 @@
-"""Where the time of training goes, always measured, at the cost of microseconds per step.
+"""The time of each part of training, measured at the cost of microseconds per step.
 
-Invariant: the parts add up to the whole: from one mark to the next, all time belongs to one part.
-On a GPU the marks are events in the stream of its work, read long after they have passed, so
-nothing waits for the measurement. As the host runs ahead of the GPU, a part is the time in which
-the GPU worked for it or was idle. Reading clips while the GPU works costs nothing, and counts as
-nothing.
+Invariant: the parts add up to the total: all time from one mark to the next belongs to one part. On
+a GPU, marks are events in the stream of its work, read long after they have passed, so nothing
+waits for the measurement. As the host runs ahead of the GPU, a part is the time in which the GPU
+worked for it or was idle. Reading clips while the GPU works has no cost and is not counted.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ COMMUNICATION = "communication"
 REST = "rest"
 PARTS = (DATA, FORWARD, BACKWARD, OPTIMISER, COMMUNICATION, REST)
 
-# Events are read when more than these are waiting: by then most have passed.
+# Events are read when more than this many are pending, since by then most have passed.
 _MAX_PENDING = 64
 
 
 class StepClock:
-    """The summed time of each of `PARTS`; what happens between two parts is 'rest'.
+    """The summed time of each of `PARTS`; time between two parts is 'rest'.
 
-    Each part is a range of that name in a profile, if one is being taken.
+    Each part is also a range with that name in an active profile.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -43,7 +42,7 @@ class StepClock:
         self._events: deque[tuple[str, torch.cuda.Event]] = deque()
 
     def restart(self) -> None:
-        """Begin from zero; the time since the last part belongs to none."""
+        """Reset all sums to zero; the time since the last part is not counted."""
         self._seconds = dict.fromkeys(PARTS, 0.0)
         self._since = None
         self._events.clear()
@@ -51,7 +50,7 @@ class StepClock:
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
-        """Count the time of this block as that part's."""
+        """Count the time of this block as that of a part."""
         self._mark(REST)
         with torch.profiler.record_function(name), HERE.part(name):
             yield
@@ -61,8 +60,8 @@ class StepClock:
         """Return the time of each part since the last `restart`.
 
         Args:
-            wait: True to wait for the GPU to finish its work; otherwise work that is still queued
-                is not counted yet.
+            wait: Whether to wait for the GPU to finish its work; otherwise work that is still
+                queued is not counted yet.
         """
         if wait:
             self._mark(REST)

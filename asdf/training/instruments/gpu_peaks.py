@@ -1,6 +1,6 @@
-"""What GPUs multiply at best, for the share of it that a step reaches (MFU).
+"""Peak throughput of GPUs, for the share of it that a step reaches (MFU).
 
-Dense products (without sparsity) of NVIDIA's datasheets, TFLOP/s: bf16 and fp16 on tensor cores
+Dense products (without sparsity) from NVIDIA's datasheets, TFLOP/s: bf16 and fp16 on tensor cores
 with float32 sums, and float32 without tensor cores.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-# Whole words of the name that the driver gives; the first that fit.
+# Whole words of the driver's GPU name; the first match counts.
 _PEAKS: tuple[tuple[tuple[str, ...], dict[str, float]], ...] = (
     (("GH200",), {"bf16": 989.4, "fp16": 989.4, "fp32": 66.9}),
     (("H200", "NVL"), {"bf16": 835.5, "fp16": 835.5, "fp32": 60.0}),
@@ -28,11 +28,11 @@ _PEAKS: tuple[tuple[tuple[str, ...], dict[str, float]], ...] = (
 
 
 def peak_flops(gpu: str, precision: str) -> float | None:
-    """FLOP/s of a GPU at best; None where it is not in the table.
+    """Return the peak FLOP/s of a GPU; None if it is not in the table.
 
     Args:
-        gpu: its name, as 'NVIDIA A100-SXM4-40GB'.
-        precision: 'bf16', 'fp16' or 'fp32'.
+        gpu: Name of the GPU, such as 'NVIDIA A100-SXM4-40GB'.
+        precision: Precision: 'bf16', 'fp16' or 'fp32'.
     """
     words = set(re.split(r"[\s-]+", gpu))
     if "MIG" in words:

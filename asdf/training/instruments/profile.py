@@ -1,8 +1,8 @@
 """The profile of some optimiser steps (`computing.profile_steps`): a trace, and a table of times.
 
-Invariant: a profile changes no number of the training. What lies between the steps, such as a
-checkpoint, is in it; an evaluation of the network is not. The profile ends before that, or with the
-epoch, and its files are named after the steps that it really holds.
+Invariant: a profile does not change any result of training. It includes work between the steps,
+such as a checkpoint, but not an evaluation of the network: the profile ends before that, or with
+the epoch, and its files are named by the steps that they contain.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _NOTE = (
 
 
 class Interval(NamedTuple):
-    """From `start` to `end`, in any unit of time."""
+    """An interval from `start` to `end`, in any unit of time."""
 
     start: float
     end: float
 
 
 class _Change(NamedTuple):
-    """An interval of a set opens (+1) or closes (-1); sorted by time."""
+    """The start (+1) or end (-1) of an interval of a set; sorted by time."""
 
     time: float
     set_number: int
@@ -53,9 +53,9 @@ def length_alone(
     without: Iterable[Interval],
     inside: Iterable[Interval],
 ) -> float:
-    """Return the time covered by `what` and by `inside`, and not by `without`.
+    """Return the time covered by `what` and by `inside`, but not by `without`.
 
-    The intervals of each may overlap, and come in any order.
+    The intervals of each may overlap and come in any order.
     """
     changes = []
     for set_number, intervals in enumerate((what, without, inside)):
@@ -68,7 +68,7 @@ def length_alone(
     for change, following in pairwise(changes):
         open_intervals[change.set_number] += change.step
         what_count, without_count, inside_count = open_intervals
-        # A count may be -1 for no time at all: of an interval without length, the end sorts first.
+        # A count may be -1 for no time: the end of an interval of zero length sorts first.
         if what_count > 0 and without_count <= 0 and inside_count > 0:
             total += following.time - change.time
     return total
@@ -78,7 +78,7 @@ class StepProfile:
     """Profiles this process, the main rank's, during the requested steps.
 
     Args:
-        steps: numbers of the first and the last one; None: none.
+        steps: Numbers of the first and the last step; None for no profile.
         folder: Folder of `steps.FIRST-LAST.json.gz`, a trace for Perfetto, and `.txt`, the table.
 
     Raises:
@@ -107,7 +107,7 @@ class StepProfile:
         self._seconds_before: dict[str, float] = {}
 
     def begin(self, done: int) -> None:
-        """Log it if the requested steps are among the `done` that were taken before."""
+        """Log if some of the requested steps are among the `done` steps taken before."""
         self._last_step = done
         if self.steps is not None and self.steps[1] <= done:
             LOG.info(
@@ -129,7 +129,7 @@ class StepProfile:
         if self.world.device.type == "cuda":
             activities.append(ProfilerActivity.CUDA)
         else:
-            # The profiler would complain on stderr that it finds no GPU.
+            # The profiler would report on stderr that it finds no GPU.
             os.environ.setdefault("KINETO_LOG_LEVEL", "99")
         self._running = torch.profiler.profile(activities=activities)
         self._running.start()
@@ -142,7 +142,7 @@ class StepProfile:
             self.end()
 
     def end(self) -> None:
-        """Write the profile if one is running; it is not begun again if it ended early.
+        """Write the profile if one is running; it is not restarted if it ended early.
 
         Raises:
             AsdfError: the files cannot be written.
@@ -164,7 +164,7 @@ class StepProfile:
         LOG.info("%s\nprofile written to %s", table, path)
 
     def close(self) -> None:
-        """Stop profiling without writing anything; log it if it never began."""
+        """Stop profiling without writing anything; log if it never began."""
         if self._running is not None:
             self._running.stop()
         elif self.steps is not None:
@@ -209,9 +209,9 @@ def _move_communication(
 ) -> None:
     """Move the time of communication from the forward and backward pass to its own part.
 
-    Only the time in which nothing is computed is moved. DistributedDataParallel averages gradients
-    while others are still computed, and the rest of that is waited for at the end of the backward
-    pass. Buffers are sent at the beginning of the forward pass.
+    Only time without computation is moved. DistributedDataParallel averages gradients while others
+    are still computed, and waits for the rest at the end of the backward pass. Buffers are sent at
+    the beginning of the forward pass.
     """
     for part in (FORWARD, BACKWARD):
         if device.type == "cuda":

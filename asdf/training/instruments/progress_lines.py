@@ -1,7 +1,7 @@
-"""The progress line of training, and the record of it that callbacks get.
+"""The progress line of training, and its record for callbacks.
 
 Invariant: a line reports the steps since the last one; validation and checkpoints between epochs
-count in none, but for the time to the end.
+are not included, except in the time to the end.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _JUDGED_S = 30.0
 
 
 class DataWait:
-    """Sums up the time spent waiting for clips, and reports once that it is too much.
+    """Sums the time spent waiting for clips, and reports once if it is too long.
 
     Args:
-        workers: loader processes of this process.
+        workers: Number of loader processes of this process.
         cores: Number of cores that this process may use.
     """
 
@@ -46,11 +46,11 @@ class DataWait:
     def advice(self, seconds: Mapping[str, float], steady: bool) -> str:
         """Return a line for the log if much of half a minute or more was spent waiting, else ''.
 
-        The line comes once.
+        The line is returned only once.
 
         Args:
-            seconds: Seconds of each part of the clock, since the last call.
-            steady: False while the workers start on a new epoch; that time is not judged.
+            seconds: Time of each part of the clock since the last call, in seconds.
+            steady: Whether the time counts; False while the workers start on a new epoch.
         """
         if steady:
             self._waited_s += seconds[DATA]
@@ -80,11 +80,11 @@ def waiting_share(seconds: Mapping[str, float]) -> float:
 
 
 class TimeLeft:
-    """The time per step, with everything between the steps, and the time to the end.
+    """The time per step, including all work between steps, and the time to the end.
 
     Args:
         training: Section with the limits of training.
-        clock: Function that returns seconds.
+        clock: Function that returns the time in seconds.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class TimeLeft:
         self.begin(0)
 
     def begin(self, step: int) -> None:
-        """Count from now on; earlier starts of the run have taken `step` steps."""
+        """Start counting; earlier starts of the run have taken `step` steps."""
         self._first_step = step
         self._since_s = self._clock()
 
@@ -113,7 +113,7 @@ class TimeLeft:
         return seconds_per_step * steps_left(self._training, self._plan, progress)
 
     def describe(self, seconds: float) -> str:
-        """Return 'about 3 h 20 min left', or 'at most ...' where training may end earlier."""
+        """Return 'about 3 h 20 min left', or 'at most ...' if training may end earlier."""
         may_stop_early = self._training.early_stop_evaluations is not None
         if may_stop_early or follows_plateau(self._training):
             return f"at most {duration(seconds)} left"
@@ -133,7 +133,7 @@ def steps_left(training: Network, plan: TrainingPlan, progress: Progress) -> int
 
 
 def duration(seconds: float) -> str:
-    """Return the two units that matter: '45 s', '12 min', '3 h 20 min', '2 d 5 h'."""
+    """Return the two relevant units: '45 s', '12 min', '3 h 20 min', '2 d 5 h'."""
     # From 59.5 on, rounding would give '60 s'.
     if seconds < 59.5:
         return f"{seconds:.0f} s"
@@ -147,7 +147,7 @@ def duration(seconds: float) -> str:
 
 
 class ProgressLines:
-    """Logs how training goes, every `network.print_interval` steps."""
+    """Logs the progress of training every `network.print_interval` steps."""
 
     def __init__(
         self,
@@ -177,10 +177,10 @@ class ProgressLines:
         self._note(progress.position)
 
     def log_if_due(self, progress: Progress, rate: float, bar: tqdm) -> None:
-        """Log a line and call the callbacks, if the step is one of those that are logged.
+        """Log a line and call the callbacks if the step is one to log.
 
         Args:
-            rate: the highest learning rate of the step.
+            rate: Highest learning rate of the step.
             bar: Progress bar, which shows the time to the end.
         """
         if progress.step % self._interval:
@@ -235,7 +235,7 @@ class ProgressLines:
         )
 
     def _of_processes(self, seconds: Mapping[str, float], speed: float) -> dict[str, Any]:
-        """Return the share of the peak and the slowest process, where they are known.
+        """Return the share of the peak and the slowest process, if they are known.
 
         All ranks call this together.
 
@@ -243,7 +243,7 @@ class ProgressLines:
             speed: Utterances per second of all processes.
         """
         world = self._step.world
-        # The main process waits here for the slowest: that is no work of its own.
+        # The main process waits here for the slowest, which is not work of its own.
         with self._step.clock.part(COMMUNICATION):
             times = world.gather(OwnTimes.of(seconds))
         known: dict[str, Any] = {}
@@ -260,7 +260,7 @@ class ProgressLines:
         self._since = (time.monotonic(), position, self._step.clock.seconds())
 
     def _loss_scale(self) -> dict[str, Any]:
-        """Return fp16's loss scale and the steps that it skipped since the last line; log these."""
+        """Return and log fp16's loss scale and the steps that it skipped since the last line."""
         last = self._step.last
         if last.loss_scale is None:
             return {}

@@ -1,8 +1,8 @@
-"""Which process the others wait for: the one whose own work takes longest, and in which part of it.
+"""The process that the others wait for: the slowest one, and the part in which it is slow.
 
-What waiting for others would prolong says nothing of its own process. So the parts that are
-compared are those without an exchange: reading, the optimiser, and what is done between the steps;
-the forward pass, too, where no norm is over all processes and no layer is gathered.
+Parts prolonged by waiting for others say nothing about a process. Only parts without an exchange
+are therefore compared: reading, the optimiser, and work between the steps; also the forward pass,
+unless a norm is over all processes or layers are gathered.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from statistics import median_low
 
 from asdf.training.instruments.clock import DATA, FORWARD, OPTIMISER, REST
 
-# A process that is less behind costs less than the next log line's own scatter.
+# A smaller lag is within the scatter between log lines.
 _SHARE = 0.1
 
 
 @dataclass(frozen=True)
 class OwnTimes:
-    """Seconds of a process in each part of its steps, on its host."""
+    """The seconds of a process in each part of its steps, on its host."""
 
     host: str
     seconds: Mapping[str, float]
 
     @classmethod
     def of(cls, seconds: Mapping[str, float]) -> OwnTimes:
-        """Return those of this process."""
+        """Return the times of this process."""
         return cls(socket.gethostname(), seconds)
 
 
@@ -36,8 +36,8 @@ class Straggler:
     """The slowest process.
 
     Attributes:
-        part: Part of its steps in which it loses most.
-        lag: Seconds by which it is slower than the median, as a share of all of its time.
+        part: Part of its steps with the largest lag.
+        lag: Time by which it is slower than the median, as a share of its total time.
     """
 
     rank: int
@@ -55,11 +55,11 @@ class Straggler:
 
 
 def find_straggler(times: Sequence[OwnTimes], forward_is_own: bool) -> Straggler | None:
-    """Return the process that the others wait for; None where they take about as long.
+    """Return the process that the others wait for; None if all take about as long.
 
     Args:
         times: Times of all processes since the last line, by rank.
-        forward_is_own: Whether a forward pass waits for no other process.
+        forward_is_own: Whether a forward pass does not wait for other processes.
     """
     parts = [DATA, OPTIMISER, REST]
     if forward_is_own:

@@ -1,8 +1,8 @@
-"""Which share of the GPUs' peak the training computes with (MFU), where the peak is known.
+"""The share of the GPUs' peak throughput that training uses (MFU), if the peak is known.
 
-The share is that of matrix products and convolutions of the network's forward and backward pass,
-once per clip: a layer that is computed again for its gradient, and what fills up a batch, count as
-nothing. They are counted on torch's meta device, so that no number is computed.
+It includes matrix products and convolutions of the network's forward and backward pass, once per
+clip; recomputed layers and padding of batches are not counted. Operations are counted on torch's
+meta device, without computing any number.
 
 Source: Chowdhery et al., "PaLM", JMLR 2023, appendix B, for the measure.
 """
@@ -27,8 +27,8 @@ _NAMES = {torch.bfloat16: "bf16", torch.float16: "fp16", None: "fp32"}
 
 
 def known_peak(precision: Precision, tf32: bool) -> float | None:
-    """Return the FLOP/s at best of this process's GPU in training; None where it is not known."""
-    # Products in TF32 have a peak of their own, which the table has not.
+    """Return the peak FLOP/s of this process's GPU in training; None if it is unknown."""
+    # Products in TF32 have another peak, which the table lacks.
     if precision.device.type != "cuda" or (tf32 and precision.dtype is None):
         return None
     return peak_flops(torch.cuda.get_device_name(precision.device), _NAMES[precision.dtype])
@@ -37,10 +37,10 @@ def known_peak(precision: Precision, tf32: bool) -> float | None:
 def find_cost(
     network: nn.Module, settings: TrainingSections, precision: Precision
 ) -> ClipCost | None:
-    """Return what the passes over a clip cost; None where clips differ, or no peak is known.
+    """Return the cost of the passes over a clip; None if clips differ, or no peak is known.
 
     Args:
-        network: Network before it is divided or compiled.
+        network: Network before it is sharded or compiled.
     """
     peak = known_peak(precision, settings.computing.tf32)
     front_end = settings.front_end
@@ -51,16 +51,17 @@ def find_cost(
 
 
 class ClipCost:
-    """What the passes over a clip cost.
+    """The cost of the passes over a clip.
 
     Attributes:
-        flops: Floating-point operations of both passes, with what learns now; a multiplication and
-            an addition are two. None where the network computes with numbers that no outline has.
+        flops: Number of floating-point operations of both passes with the current trained
+            parameters; a multiplication and an addition are two. None if the network's computation
+            depends on values, which an outline lacks.
 
     Args:
-        network: Network that is neither divided nor compiled; it is not changed.
-        samples: Samples of a clip.
-        peak: FLOP/s of a process's GPU at best.
+        network: Network that is neither sharded nor compiled; it is not changed.
+        samples: Number of samples of a clip.
+        peak: Peak FLOP/s of a process's GPU.
     """
 
     def __init__(self, network: nn.Module, samples: int, peak: float) -> None:
@@ -73,7 +74,7 @@ class ClipCost:
             self.flops = _count(self._outline, samples)
 
     def learn_as(self, network: nn.Module) -> None:
-        """Count again after other parameters of `network` learn."""
+        """Count again after the trained parameters of `network` have changed."""
         if self.flops is None or self._outline is None:
             return
         with self._unknown_after_errors():
@@ -87,15 +88,15 @@ class ClipCost:
         try:
             yield
         except Exception as error:
-            # Whatever a user's network raises: the training does not need this number.
+            # A user's network may raise anything, and training does not need this number.
             self.flops = None
             LOG.info("MFU not known: the network cannot be outlined (%s)", type(error).__name__)
 
 
 def _outline_of(network: nn.Module) -> nn.Module:
-    """Return a copy with shapes alone."""
+    """Return a copy with shapes but without values."""
     tensors: dict[int, Tensor] = {}
-    # deepcopy takes what it finds in this table for copies made before.
+    # deepcopy treats the entries of this table as copies already made.
     for parameter in network.parameters():
         shape = torch.empty_like(parameter, device="meta")
         tensors[id(parameter)] = nn.Parameter(shape, requires_grad=parameter.requires_grad)
@@ -105,7 +106,7 @@ def _outline_of(network: nn.Module) -> nn.Module:
     for module in outline.modules():
         if getattr(module, "gradient_checkpointing", False):
             module.gradient_checkpointing = False  # type: ignore[assignment]
-    # Nothing is drawn at random, and norms have one utterance.
+    # Nothing is drawn at random, and norms work with a single utterance.
     return outline.eval()
 
 

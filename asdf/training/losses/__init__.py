@@ -1,7 +1,7 @@
-"""Losses: what `network.loss` names, ours by short names, and the base class of your own.
+"""Losses for `network.loss`: ours by short names, and the base class of your own.
 
 Invariant: a loss is a sum over utterances, divided by a sum over the utterances of the whole
-optimiser step, so a step does not depend on how it is divided into minibatches and among processes.
+optimiser step, so a step is independent of its division into minibatches and among processes.
 """
 
 from asdf.training.losses.contrastive import SupervisedContrastive

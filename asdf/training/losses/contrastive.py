@@ -1,4 +1,4 @@
-"""Supervised contrastive loss over all utterances of a step, next to cross-entropy.
+"""Supervised contrastive loss over all utterances of a step, plus cross-entropy.
 
 Shapes: N utterances of a step, E numbers in an embedding, 2 classes (spoof, bona fide).
 """
@@ -15,10 +15,10 @@ from asdf.training.losses.loss import Columns, Loss
 class SupervisedContrastive(Loss):
     """Cross-entropy plus a supervised contrastive loss (Khosla et al., NeurIPS 2020, equation 2).
 
-    The contrastive loss draws the embeddings of a class together and those of the classes apart.
-    It is of all utterances of the optimiser step, on all processes, and is multiplied by
-    `loss.contrastive_weight`; the cross-entropy makes the logits that are scored. Unlike in the
-    paper the embeddings have no projection behind them, and no second view of each utterance.
+    The contrastive loss pulls embeddings of one class together and pushes the classes apart. It is
+    computed over all utterances of the optimiser step, on all processes, and multiplied by
+    `loss.contrastive_weight`; the cross-entropy trains the logits that are scored. Unlike in the
+    paper, embeddings have no projection, and utterances have no second view.
     """
 
     is_joint = True
@@ -39,8 +39,9 @@ class SupervisedContrastive(Loss):
 def contrast(embeddings_NE: Tensor, labels_N: Tensor, temperature: float) -> Tensor:
     """Return the supervised contrastive loss of each utterance, (utterances,), in float32 or more.
 
-    It is minus the mean, over the others of its class, of the log probability to choose them among
-    all others by softmax of the cosines over `temperature`; 0 for the only utterance of its class.
+    It is minus the mean, over the others of its class, of the log probability of choosing them
+    among all others by softmax of the cosines over `temperature`; 0 for the only utterance of its
+    class.
     """
     kind = torch.promote_types(embeddings_NE.dtype, torch.float32)
     directions_NE = F.normalize(embeddings_NE.to(kind), dim=1)

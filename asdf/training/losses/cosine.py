@@ -1,6 +1,6 @@
-"""Losses of cosines between embeddings and learnt vectors; the cosines are the logits.
+"""Losses of cosines between embeddings and learned vectors; the cosines are the logits.
 
-The vectors are the loss's parameters. Cosines and losses are computed in float32, also where the
+The vectors are parameters of the loss. Cosines and losses are computed in float32, even if the
 network computes in fewer bits.
 
 Shapes: B utterances, E numbers in an embedding, 2 classes (spoof, bona fide), V vectors.
@@ -19,7 +19,7 @@ from asdf.networks.autocast import without_autocast
 from asdf.training.losses.loss import Columns, Loss
 from asdf.training.training_sections import TrainingSections
 
-# Where sin(arccos(cos)) is computed: its slope is infinite at a cosine of 1 or -1.
+# Minimum for sin(arccos(cos)), whose slope is infinite at a cosine of 1 or -1.
 _MIN_SQUARED_SINE = 1e-9
 
 
@@ -27,7 +27,7 @@ class _Cosine(Loss):
     """A loss with a vector for each class.
 
     Attributes:
-        weight_2E: the vectors, of any length.
+        weight_2E: Vectors of the classes, of any length.
     """
 
     def __init__(self, settings: TrainingSections, dimension: int) -> None:
@@ -40,9 +40,9 @@ class _Cosine(Loss):
 
 
 class _Margin(_Cosine):
-    """Cross-entropy of scaled cosines, that of the true class made harder by a margin.
+    """Cross-entropy of scaled cosines, with a margin that makes the true class harder.
 
-    `loss.scale` multiplies the cosines. The margin is `loss.margin`, or rises from 0 to it over the
+    `loss.scale` multiplies the cosines. The margin is `loss.margin`, or rises to it from 0 over the
     first `loss.margin_warmup_epochs`.
     """
 
@@ -50,7 +50,7 @@ class _Margin(_Cosine):
 
     def __init__(self, settings: TrainingSections, dimension: int) -> None:
         super().__init__(settings, dimension)
-        # A tensor, which a captured step reads anew. It follows from the epoch: nothing to save.
+        # A tensor, which a captured step reads anew. It depends only on the epoch and is not saved.
         margin = torch.tensor(settings.loss.margin, dtype=torch.float32)
         self.register_buffer("margin", margin, persistent=False)
 
@@ -93,9 +93,9 @@ class AMSoftmax(_Margin):
 class AAMSoftmax(_Margin):
     """Additive-angular-margin softmax (Deng et al., "ArcFace", CVPR 2019, equation 3).
 
-    The cosine of the true class counts as cos(angle + m). Where angle + m is beyond pi it would
-    rise again: there it counts as cos - (1 - cos m), as in speaker recognition. With
-    `loss.easy_margin` the margin counts only for angles below pi / 2.
+    The cosine of the true class counts as cos(angle + m). For angle + m above pi, where this would
+    rise again, it counts as cos - (1 - cos m), as in speaker recognition. With `loss.easy_margin`,
+    the margin applies only to angles below pi / 2.
     """
 
     def harder(self, cosines_B2: Tensor) -> Tensor:
@@ -112,7 +112,7 @@ class AAMSoftmax(_Margin):
 class P2SGrad(_Cosine):
     """Mean squared error of cosines (Wang & Yamagishi, Interspeech 2021, equation 8).
 
-    The cosine with the true class is to be 1, and that with the other one 0; it has no
+    The target of the cosine is 1 with the true class and 0 with the other one; there are no
     hyperparameters. Its gradient is that of P2SGrad (Zhang et al., CVPR 2019).
     """
 
@@ -131,12 +131,12 @@ class P2SGrad(_Cosine):
 class OCSoftmax(Loss):
     """One-class softmax (Zhang et al., IEEE Signal Processing Letters 2021, equation 4).
 
-    One vector stands for bona fide speech. With its cosine c the loss is softplus(alpha (m1 - c))
-    of a bona fide utterance and softplus(alpha (c - m0)) of a spoof: bona fide speech is drawn
-    beyond a cosine of m1, `loss.oc_margin_bona_fide`, and spoofs below m0, `loss.oc_margin_spoof`.
+    One vector represents bona fide speech. With its cosine c, the loss is softplus(alpha (m1 - c))
+    for bona fide utterances and softplus(alpha (c - m0)) for spoofs: bona fide speech is pulled
+    above a cosine of m1, `loss.oc_margin_bona_fide`, and spoofs below m0, `loss.oc_margin_spoof`.
 
     Attributes:
-        weight_1E: the vector, of any length.
+        weight_1E: Vector of bona fide speech, of any length.
     """
 
     def __init__(self, settings: TrainingSections, dimension: int) -> None:
@@ -155,7 +155,7 @@ class OCSoftmax(Loss):
         labels_B: Tensor,
         columns: Columns,
     ) -> Tensor:
-        """Return the softplus of how far each cosine is on the wrong side of its margin."""
+        """Return the softplus of the distance of each cosine on the wrong side of its margin."""
         cosines_B = logits_B2[:, 1]
         options = self._options
         of_bona_fide_B = options.oc_margin_bona_fide - cosines_B
@@ -164,7 +164,7 @@ class OCSoftmax(Loss):
 
 
 def _draw_vectors(count: int, dimension: int) -> Tensor:
-    """Return random vectors of length 1 or so, (count, dimension)."""
+    """Return random vectors of approximate length 1, (count, dimension)."""
     return torch.randn(count, dimension) / math.sqrt(dimension)
 
 

@@ -16,7 +16,7 @@ from asdf.training.training_sections import TrainingSections
 class CrossEntropy(Loss):
     """Cross-entropy, with `loss.label_smoothing` (Szegedy et al., CVPR 2016).
 
-    With a smoothing of s the true class counts 1 - s / 2, and the other one s / 2.
+    With smoothing s, the target is 1 - s / 2 for the true class and s / 2 for the other one.
     """
 
     needs_embeddings = False
@@ -28,7 +28,7 @@ class CrossEntropy(Loss):
         labels_B: Tensor,
         columns: Columns,
     ) -> Tensor:
-        """Return the cross-entropies in float32; the embeddings do not matter."""
+        """Return the cross-entropies in float32; the embeddings are not used."""
         smoothing = self._options.label_smoothing
         return F.cross_entropy(
             logits_B2.float(), labels_B, reduction="none", label_smoothing=smoothing
@@ -38,10 +38,9 @@ class CrossEntropy(Loss):
 class LikelihoodRatio(CrossEntropy):
     """Cross-entropy of a network whose difference of logits is a log-likelihood ratio.
 
-    A network that learns by cross-entropy estimates the log posterior odds of what it is trained
-    on. The prior odds are subtracted from them here (Brümmer & du Preez, Computer Speech & Language
-    2006): those of the class counts of an epoch times `network.class_weights`, which act like
-    counts.
+    A network trained with cross-entropy estimates the log posterior odds of its training data. The
+    prior odds are subtracted from them here (Brümmer & du Preez, Computer Speech & Language 2006):
+    those of the class counts of an epoch, multiplied by `network.class_weights`.
 
     Attributes:
         log_priors_2: Log priors of spoof and bona fide, saved with the network.
@@ -55,7 +54,7 @@ class LikelihoodRatio(CrossEntropy):
         self.register_buffer("log_priors_2", torch.zeros(2))
 
     def begin_training(self, labels: Tensor) -> None:
-        """Compute the priors, from the classes of an epoch's turns."""
+        """Compute the priors from the classes of an epoch's turns."""
         counts_2 = torch.bincount(labels.long(), minlength=2).double()
         weights_2 = torch.tensor(self._class_weights, dtype=torch.float64)
         shares_2 = counts_2 * weights_2
@@ -72,7 +71,7 @@ class LikelihoodRatio(CrossEntropy):
         labels_B: Tensor,
         columns: Columns,
     ) -> Tensor:
-        """Return the cross-entropies of the posteriors, to which the priors belong."""
+        """Return the cross-entropies of the posteriors, which include the priors."""
         posterior_B2 = logits_B2 + self.log_priors_2
         return super().per_utterance(embeddings_BE, posterior_B2, labels_B, columns)
 
@@ -80,8 +79,8 @@ class LikelihoodRatio(CrossEntropy):
 class Focal(Loss):
     """Focal loss (Lin et al., "Focal loss for dense object detection", ICCV 2017, equation 4).
 
-    -(1 - p) ** gamma * log(p), where p is the probability of the true class and gamma
-    `loss.focal_gamma`. The alpha of the paper is `network.class_weights`.
+    It is -(1 - p) ** gamma * log(p), where p is the probability of the true class and gamma
+    `loss.focal_gamma`. The paper's alpha is `network.class_weights`.
     """
 
     needs_embeddings = False
@@ -93,9 +92,9 @@ class Focal(Loss):
         labels_B: Tensor,
         columns: Columns,
     ) -> Tensor:
-        """Return the losses in float32; the embeddings do not matter."""
+        """Return the losses in float32; the embeddings are not used."""
         logits_B2 = logits_B2.float()
         entropies_B = F.cross_entropy(logits_B2, labels_B, reduction="none")
-        # The probability of the other class, without the rounding of 1 - p.
+        # The probability of the other class, without the rounding error of 1 - p.
         others_B = logits_B2.softmax(dim=1).gather(1, (1 - labels_B).unsqueeze(1)).squeeze(1)
         return others_B**self._options.focal_gamma * entropies_B

@@ -1,4 +1,4 @@
-"""What a loss is: a value per utterance, parameters if it has any, and what is scored.
+"""The base class of losses: a value per utterance, optional parameters, and scored logits.
 
 Shapes: B utterances, E numbers in an embedding, 2 classes (spoof, bona fide).
 """
@@ -17,17 +17,17 @@ from asdf.networks.interface import Outputs
 from asdf.networks.trained_loss import ScoringLoss
 from asdf.training.training_sections import TrainingSections
 
-# Values of the trial list by the names of its columns, one per utterance.
+# Values of the trial list by column name, one per utterance.
 Columns = Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True)
 class TermTargets:
-    """What a network is to learn of the utterances of a minibatch by a further term of the loss.
+    """The targets of a minibatch's utterances for a further term of the loss.
 
     Attributes:
-        values: (batch, ...), whatever the term learns; on the network's device.
-        factor: (), of the term's value of an utterance next to that of the detection loss.
+        values: Targets of the term, (batch, ...), on the network's device.
+        factor: Factor of the term's value of an utterance relative to the detection loss, ().
     """
 
     values: Tensor
@@ -36,17 +36,17 @@ class TermTargets:
 
 @dataclass(frozen=True)
 class Targets:
-    """What a network is to learn of the utterances of a minibatch.
+    """The targets of a minibatch's utterances.
 
     Attributes:
-        labels_B: 1 bona fide, 0 spoof; int64, on the network's device.
+        labels_B: Labels, 1 bona fide, 0 spoof; int64, on the network's device.
         columns: Columns that the loss needs.
-        terms: Targets of the further terms of the loss, by their names (`asdf.training.terms`).
-        partners: Partners of the utterances that these are mixed with (`asdf.data.mixup`); None:
-            with none.
-        weights_B: Weights of the utterances themselves, float32; the partners' are the rest.
+        terms: Targets of the further loss terms, by name (`asdf.training.terms`).
+        partners: Targets of the utterances that these are mixed with (`asdf.data.mixup`); None
+            without mixup.
+        weights_B: Weights of the utterances themselves, float32; the partners have the remainder.
         inputs: Further inputs of the network, by name (`DetectorNetwork.further_inputs`).
-        lengths_B: Samples of each recording, where minibatches are padded; else None.
+        lengths_B: Number of samples of each recording if minibatches are padded; else None.
     """
 
     labels_B: Tensor
@@ -74,24 +74,24 @@ class Targets:
 class Loss(ScoringLoss, ABC):
     """A loss per utterance: the base class of the project's, and of your own.
 
-    Name yours in `network.loss = 'my_loss.MyLoss'`, with `my_loss.py` in the recipe's folder.
+    Set `network.loss = 'my_loss.MyLoss'` to use yours, with `my_loss.py` in the recipe's folder.
 
     Parameters and buffers are saved with the network's, under `trained_loss`. The parameters are
     trained like the network's, with `network.initial_learning_rate`.
 
-    A constructor `__init__(self, settings, dimension, values)` gets the sorted values that its
-    `columns` have in the training list, by name: for a weight of each attack, as an example. A
-    network file holds them.
+    A constructor `__init__(self, settings, dimension, values)` gets the sorted values of its
+    `columns` in the training list, by name, for example for a weight per attack. A network file
+    stores them.
 
     Attributes:
-        columns: Columns of the trial list, whose values `per_utterance` gets, such as ('attack',).
-        needs_embeddings: True if the loss is computed from the embeddings; it then gets their
+        columns: Columns of the trial list whose values `per_utterance` gets, such as ('attack',).
+        needs_embeddings: Whether the loss is computed from the embeddings; it then gets their
             dimension, and parameters of the network that it does not depend on are frozen.
-        is_joint: True if an utterance's value depends on the others: `per_utterance` then gets all
+        is_joint: Whether an utterance's value depends on the others; `per_utterance` then gets all
             utterances of the optimiser step, of all minibatches and processes.
-        takes_lengths: True if `per_utterance` takes `lengths_B` by keyword: samples of each
-            recording where minibatches are padded, else None; never of whole steps.
-        class_weights_2: `network.class_weights`, which the values are multiplied by.
+        takes_lengths: Whether `per_utterance` takes `lengths_B` by keyword: the samples of each
+            recording if minibatches are padded, else None; never for whole steps.
+        class_weights_2: Weights of the classes, `network.class_weights`, which multiply the values.
 
     Examples:
         >>> import torch
@@ -125,8 +125,8 @@ class Loss(ScoringLoss, ABC):
         """Build the loss; random weights are drawn from torch's default generator.
 
         Args:
-            settings: TrainingSections, as plain dataclasses.
-            dimension: numbers in an embedding; 0 for a class that needs none.
+            settings: Sections of the settings, as plain dataclasses.
+            dimension: Number of values in an embedding; 0 for a class that does not use it.
         """
         super().__init__(settings, dimension)
         self._options = settings.loss
@@ -146,29 +146,29 @@ class Loss(ScoringLoss, ABC):
 
         Args:
             embeddings_BE: Embeddings of the network, in the number format of training.
-            logits_B2: Logits that `logits` returns, column 1 for bona fide.
-            labels_B: 1 bona fide, 0 spoof.
-            columns: Columns of the trial list, those that the attribute `columns` names.
+            logits_B2: Logits as returned by `logits`, column 1 for bona fide.
+            labels_B: Labels, 1 bona fide, 0 spoof.
+            columns: Values of the trial list for the columns in the attribute `columns`.
         """
 
     def begin_training(self, labels: Tensor) -> None:
-        """Do what must be done before the first step of a run, new or resumed.
+        """Prepare for the first step of a run, new or resumed.
 
         Args:
-            labels: Labels of the utterances that have a turn in the first epoch, on the CPU.
+            labels: Labels of the utterances with a turn in the first epoch, on the CPU.
         """
 
     def begin_step(self, epochs: float) -> None:
-        """Do what must be done before a step, such as to set a margin.
+        """Prepare for a step, for example set a margin.
 
         A resumed run calls this only for the steps that it takes.
 
         Args:
-            epochs: Epochs that are trained so far, as 1.5 in the middle of the second one.
+            epochs: Epochs trained so far, such as 1.5 in the middle of the second one.
         """
 
     def of_minibatch(self, outputs: Outputs, targets: Targets) -> Tensor:
-        """Return the weighted values of the utterances, (batch,); mixed ones' are mixed."""
+        """Return the weighted values of the utterances, (batch,), mixed for mixed utterances."""
         values_B = self._weighted(outputs, targets)
         if targets.partners is None or targets.weights_B is None:
             return values_B
@@ -187,8 +187,8 @@ class Loss(ScoringLoss, ABC):
     def normaliser(self, labels: Tensor) -> float:
         """Return the denominator of a step's mean: the sum of the weights of `labels`.
 
-        PyTorch's weighted mean divides by this sum within one minibatch, so there the gradient
-        would depend on the division into minibatches.
+        PyTorch's weighted mean divides by this sum within each minibatch, so its gradient depends
+        on the division into minibatches.
 
         Args:
             labels: Labels of all utterances of the step, on the CPU.
@@ -200,7 +200,7 @@ class Loss(ScoringLoss, ABC):
         """Return the denominator of a step's mean over mixed utterances, all (utterances,).
 
         Args:
-            partners: the labels of those that they are mixed with.
+            partners: Labels of the utterances that are mixed in.
             weights: Weights of the utterances themselves.
         """
         classes = [self.normaliser(torch.tensor([label])) for label in (0, 1)]

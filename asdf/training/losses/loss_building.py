@@ -1,8 +1,8 @@
-"""The loss that `network.loss` names, built for a network and checked on noise.
+"""Building the loss that `network.loss` names, and testing it on noise.
 
-Invariants: nothing of the run changes by it but what is logged: no random state, mode or buffer.
-Every parameter that still requires a gradient gets one in each step: what the loss does not depend
-on, such as the network's last layer where the loss has cosines for logits, is frozen.
+Invariants: nothing in the run changes except what is logged: no random state, mode or buffer. Every
+parameter that still requires a gradient gets one in each step; parameters that the loss does not
+depend on, such as the network's last layer if the logits are cosines, are frozen.
 """
 
 from __future__ import annotations
@@ -43,12 +43,13 @@ def find_loss_class(settings: TrainingSections, folder: Path | None) -> type[Los
     """Return the class of the loss.
 
     Args:
-        folder: Folder of the recipe, where a user's own modules lie.
+        folder: Folder of the recipe with the user's own modules.
 
     Raises:
-        UsageError: no such class exists, it is not derived from `Loss`, lacks a method, gives no
-            likelihood ratios where `network.score` is 'llr', or cannot be mixed where clips are.
-        AsdfError: its module fails when it is imported.
+        UsageError: the class does not exist, does not derive from `Loss`, lacks a method, does not
+            give likelihood ratios for `network.score = 'llr'`, or does not support mixup for mixed
+            clips.
+        AsdfError: importing its module fails.
     """
     path = class_path_of(SETTING, settings.network.loss)
     kind = find_class(path, folder, SETTING, Loss)  # type: ignore[type-abstract]
@@ -77,10 +78,10 @@ def build_loss(
     settings: TrainingSections,
     folder: Path | None = None,
 ) -> Loss:
-    """Build the loss; one that has learnt something or scores becomes a part of `network`.
+    """Build the loss; one with parameters or scored logits becomes a part of `network`.
 
     Raises:
-        UsageError: as `find_loss_class`; or the training list lacks a column that it needs.
+        UsageError: as in `find_loss_class`, or the training list lacks a column that it needs.
         AsdfError: its constructor fails, or its values are not finite numbers, one per utterance.
     """
     kind = find_loss_class(settings, folder)
@@ -93,7 +94,7 @@ def build_loss(
         )
     parameter = next(network.parameters())
     device = parameter.device
-    # Parts of a divided network have one number format.
+    # The parts of a sharded network have one number format.
     form = torch.promote_types(parameter.dtype, torch.float32)
     _check_computing(kind, settings)
     takes_embeddings = kind.needs_embeddings or kind.is_joint
@@ -107,14 +108,14 @@ def build_loss(
         loss = _construct(kind, settings, dimension, utterances).to(device, form)
         # The targets of the first spoof and of the first bona fide utterance.
         labels = np.arange(2)
-        # The first of each label; the first of all, if a list has one label only.
+        # The first of each label, or of all if a list has only one label.
         indices = np.argmax(utterances.labels[None, :] == labels[:, None], axis=1)
         columns = {name: values_at(utterances.columns[name], indices) for name in loss.columns}
         targets = Targets(torch.from_numpy(labels).to(device), columns)
         name = settings.network.loss
         values_B = _compute_values(loss, embeddings_BE, logits_B2, targets, name)
         _check_reaches(embeddings_BE if takes_embeddings else logits_B2, values_B, name)
-        # What computes nothing here, such as a vector that masks frames in training, stays trained.
+        # Parameters unused here, such as a vector for masked frames in training, stay trained.
         unused = _inputs_of(logits_B2) - _inputs_of(values_B)
         _freeze(network, unused)
     _attach_if_needed(network, loss)
@@ -139,10 +140,10 @@ def _check_pairs(kind: type[Loss], network: nn.Module, settings: TrainingSection
 def try_in_training(network: nn.Module, loss: Loss, training: Network) -> None:
     """Compute the loss of two clips of noise in `train()` mode, and its gradient.
 
-    Networks may compute otherwise there than for a score.
+    Networks may compute differently in this mode than in scoring.
 
     Raises:
-        AsdfError: the network or the loss fails, or gives no finite values.
+        AsdfError: the network or the loss fails, or gives values that are not finite.
     """
     with left_unchanged(network):
         outputs = compute_on_noise(network, training, next(network.parameters()).device, True)
@@ -160,13 +161,13 @@ def outline_loss(
     settings: TrainingSections,
     folder: Path | None = None,
 ) -> Loss:
-    """Build the loss for a network without numbers, as `build_loss` does for one with them.
+    """Build the loss for a network without values, as `build_loss` does for one with values.
 
     Args:
-        waveforms_BT: a few utterances, which the network takes.
+        waveforms_BT: Waveforms of a few utterances, as the network takes them.
 
     Raises:
-        UsageError, AsdfError: as `build_loss`, but for the values of the loss.
+        UsageError, AsdfError: as in `build_loss`, except for the values of the loss.
     """
     kind = find_loss_class(settings, folder)
     _check_pairs(kind, network, settings)
@@ -187,7 +188,7 @@ def outline_loss(
 
 
 def targets_without_list(loss: Loss, utterances: int) -> Targets:
-    """Return targets of utterances of which nothing is known."""
+    """Return targets of utterances without known labels or columns."""
     columns = {}
     for name in loss.columns:
         columns[name] = [next(iter(loss.values.get(name, ())), "-")] * utterances
@@ -195,9 +196,9 @@ def targets_without_list(loss: Loss, utterances: int) -> Targets:
 
 
 def list_of_two(kind: type[Loss]) -> TrialList:
-    """Return a list of a spoof and a bona fide utterance with the columns that the loss asks for.
+    """Return a list of a spoof and a bona fide utterance with the columns that the loss needs.
 
-    For a trial of the loss before the training list is known.
+    It serves to test the loss before the training list is known.
     """
     columns = {name: ["A01", "-"] for name in kind.columns}
     return TrialList(
@@ -206,8 +207,8 @@ def list_of_two(kind: type[Loss]) -> TrialList:
 
 
 def _check_reaches(outputs: Any, values_B: Tensor, name: str) -> None:
-    """Make sure that a gradient of the loss reaches the network, if anything in it is trained."""
-    # Behind a frozen front end the loss may be all that learns.
+    """Check that a gradient of the loss reaches the network, if any of it is trained."""
+    # Behind a frozen front end, the loss may be the only trained part.
     if not isinstance(outputs, Tensor) or not outputs.requires_grad:
         return
     if not _inputs_of(outputs) & _inputs_of(values_B):
@@ -237,13 +238,13 @@ def _check_computing(kind: type[Loss], settings: TrainingSections) -> None:
 def _construct(
     kind: type[Loss], settings: TrainingSections, dimension: int, utterances: TrialList
 ) -> Loss:
-    """Return the loss, whose random weights follow from the seed alone.
+    """Return the loss, whose random weights depend only on the seed.
 
     Args:
-        utterances: Training list, of whose columns it gets the values.
+        utterances: Training list, from which it gets the values of its columns.
     """
     values = {}
-    # To sort the values of millions of utterances takes seconds, and few losses ask for them.
+    # Sorting the values of millions of utterances takes seconds, and few losses need them.
     if "values" in inspect.signature(kind).parameters:
         values = {name: sorted(set(utterances.columns[name])) for name in kind.columns}
     failed = f"{SETTING}: {settings.network.loss}(settings, {dimension}) failed"
@@ -274,10 +275,10 @@ def _compute_values(
     targets: Targets,
     name: str,
 ) -> Tensor:
-    """Return the values of two utterances of noise, a spoof and a bona fide one.
+    """Return the values for two utterances of noise, a spoof and a bona fide one.
 
     Raises:
-        AsdfError: the loss fails, or its results are not what they should be.
+        AsdfError: the loss fails, or its results do not have the required form.
     """
     with UserErrors(f"{SETTING}: {name} fails", _ADVICE):
         scored_B2 = loss.logits(embeddings_BE, logits_B2)
@@ -308,7 +309,7 @@ def _describe_mistake(name: str, what: str) -> AsdfError:
 
 def _inputs_of(results: Tensor) -> set[int]:
     """Return the ids of the parameters that a tensor is computed from."""
-    # The graph is followed, not run: a backward pass of a large network takes time and memory.
+    # Follow the graph without running it: a backward pass of a large network is expensive.
     seen = set()
     inputs = set()
     waiting = [results.grad_fn]
@@ -324,7 +325,7 @@ def _inputs_of(results: Tensor) -> set[int]:
 
 
 def _freeze(network: nn.Module, unused: set[int]) -> None:
-    """Freeze the parameters that the loss does not depend on: they would get no gradient."""
+    """Freeze parameters that the loss does not depend on, since they would get no gradient."""
     names = []
     for name, parameter in network.named_parameters():
         if parameter.requires_grad and id(parameter) in unused:

@@ -1,6 +1,6 @@
-"""Training steps: what `network.training_step` names, and the base class of your own.
+"""Training steps for `network.training_step`, and the base class of your own.
 
-A training step of your own is a class derived from `TrainingStep` (docs/training_steps.md).
+A custom training step is a class derived from `TrainingStep` (docs/training_steps.md).
 """
 
 from asdf.training.joint import Minibatch

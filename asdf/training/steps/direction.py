@@ -1,8 +1,7 @@
-"""A number for each trained weight of a network: a gradient, a move of the weights, or they
-themselves.
+"""A vector with a number for each trained weight: a gradient, an update, or the weights.
 
-Invariant: where the network is divided over the processes each of them holds its part of a
-direction, and inner products and norms are those of the whole.
+Invariant: if the network is sharded over the processes, each process holds its part of a direction,
+and inner products and norms are those of the whole.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ Factor = float | Tensor
 class Direction:
     """A number for each trained weight.
 
-    It adds, subtracts and is multiplied like a vector: by a number, by a tensor of one number, or
-    weight by weight by another direction. Weights without a number, as those without a gradient,
-    stay without one.
+    It supports addition, subtraction and multiplication like a vector: by a number, by a tensor of
+    one number, or elementwise by another direction. Weights without a number, for example without a
+    gradient, stay without one.
 
     Args:
         parameters: Trained parameters of the network.
-        values: Numbers of each parameter, in its shape; None: it has none.
+        values: Numbers of each parameter, in its shape; None for a parameter without numbers.
 
     Examples:
         >>> import torch
@@ -61,7 +60,7 @@ class Direction:
     def __mul__(self, factor: Factor | Direction) -> Direction:
         if isinstance(factor, Direction):
             return self._by_weight(factor, torch.mul)
-        # A weight of no dimension would take on the number format of the factor.
+        # A 0-dimensional weight would take on the number format of the factor.
         return self._each(lambda value: (value * factor).to(value.dtype))
 
     __rmul__ = __mul__
@@ -85,7 +84,7 @@ class Direction:
         for parameter, value in zip(self.parameters, products.values, strict=True):
             if value is None:
                 continue
-            # What is not divided, each process has whole.
+            # Each process holds all of a parameter that is not sharded.
             if is_part(parameter):
                 divided += value.sum(dtype=torch.float64) / copies_of(parameter)
             else:

@@ -1,4 +1,4 @@
-"""What the passes of a step need besides its utterances."""
+"""The parts of a step's passes that do not depend on its utterances."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from asdf.trials.trial_list import TrialList
 
 @dataclass(frozen=True)
 class StepParts:
-    """What passes need besides the utterances; the same in each step.
+    """The parts of a step's passes that are the same in each step.
 
     Attributes:
         passes: Passes of the network.
         eager: Passes without CUDA graphs.
-        network: Network that is trained, which gets what minibatches hold.
+        network: Network that is trained, called on minibatches.
         parameters: Parameters that are trained.
-        compiled: `computing.compile`.
+        compiled: Value of `computing.compile`.
     """
 
     passes: Passes | GraphedPasses

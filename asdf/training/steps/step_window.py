@@ -1,9 +1,9 @@
-"""What a training step computes with: the utterances of an optimiser step, and passes over them.
+"""The utterances of an optimiser step, and passes over them, for training steps.
 
-Invariants: the gradient of a pass is that of a mean over utterances of the whole step, whichever
-process computes which of them. A pass draws the same random numbers as any other of its `draw`, so
-two passes at the same weights give the same numbers. The first pass gives the losses that are
-recorded. Directions are in the units of the loss, whatever scale fp16 trains with.
+Invariants: the gradient of a pass is that of a mean over utterances of the whole step, however
+processes divide it. Passes with the same `draw` use the same random numbers, so two passes at the
+same weights give the same results. The first pass gives the recorded losses. Directions are in
+units of the loss, independent of fp16's loss scale.
 
 Shapes: N utterances of a step, B of a minibatch, T samples.
 """
@@ -44,8 +44,9 @@ from asdf.trials.trial_list import TrialList, values_at
 
 AnyPasses = Passes | GraphedPasses | JointPasses
 OwnLoss = Callable[[Outputs, Minibatch], Tensor]
-"""A function of the outputs of a minibatch and the minibatch that returns a value per utterance,
-(B,): its share of the step's loss, which is the sum over the utterances of all processes."""
+"""A function of a minibatch's outputs and the minibatch that returns a value per utterance, (B,),
+its contribution to the step's loss, which is the sum over the utterances of all processes.
+"""
 
 
 @dataclass(frozen=True)
@@ -54,9 +55,9 @@ class WindowLosses:
 
     Attributes:
         counted: Losses of this rank's utterances that count, on the device.
-        fetch: Function that returns their sum, the numbers of the step before, and the sums of the
-            terms, in float64 on the host.
-        of_step_before: Count of the numbers of the step before.
+        fetch: Function that returns their sum, the numbers of the previous step, and the sums of
+            the terms, in float64 on the host.
+        of_step_before: Number of values from the previous step.
         terms: Names of the terms that were computed.
     """
 
@@ -70,8 +71,8 @@ class StepWindow:
     """The utterances of an optimiser step, and passes over them.
 
     Attributes:
-        step: Steps taken before this one.
-        epochs: Epochs done before it, with the part of the one that is under way: 2.25.
+        step: Number of steps taken before this one.
+        epochs: Epochs done before it, including the part of the current one, such as 2.25.
         losses: Losses of the first pass; None before it.
 
     Args:
@@ -123,11 +124,11 @@ class StepWindow:
         return labels
 
     def counts_of(self, terms: Sequence[str]) -> dict[str, float]:
-        """Return the denominators of the means of terms."""
+        """Return the denominators of the terms' means."""
         return {name: self._read.weights.counts[name] for name in terms}
 
     def column(self, name: str) -> list[str]:
-        """Return the values of a column of the training list, of the utterances of all processes.
+        """Return a column of the training list for the utterances of all processes.
 
         Raises:
             AsdfError: the list has no such column.
@@ -140,13 +141,13 @@ class StepWindow:
         return list(values_at(columns[name], self.indices))
 
     def generator(self, *purpose: int | str) -> np.random.Generator:
-        """Return random numbers for a purpose in this step, the same on all processes."""
+        """Return a random generator for a purpose in this step, the same on all processes."""
         return generator(self._parts.seed, "training step", self.step, *purpose)
 
     def clip_generators(
         self, minibatch: Minibatch, *purpose: int | str
     ) -> list[np.random.Generator]:
-        """Return random numbers for a purpose of each clip of a minibatch, (B,).
+        """Return a random generator for a purpose and each clip of a minibatch, (B,).
 
         They are the same on whichever process the clip is.
         """
@@ -176,16 +177,16 @@ class StepWindow:
         """Pass over the minibatches, and leave the gradient of all processes in the weights.
 
         Args:
-            of: True for the utterances whose mean loss it is, (N,) bool; None: all of the window.
-                The others are computed, for batch norm, and weigh nothing.
-            loss: Loss of one's own; None: `network.loss` and the terms of tasks.
-            clips: Clips that stand for those of the minibatches.
-            moves_statistics: Whether batch norm's running statistics count the pass.
-            draw: Number of the random numbers that dropout and the like draw; passes of one number
-                draw the same.
+            of: Mask of the utterances whose mean loss is computed, (N,) bool; None for all of the
+                window. The others are computed for batch norm with weight zero.
+            loss: Function for a custom loss; None for `network.loss` and the terms of tasks.
+            clips: Clips that replace those of the minibatches.
+            moves_statistics: Whether the pass updates batch norm's running statistics.
+            draw: Number that selects the random numbers of dropout and the like; passes with the
+                same number draw the same.
 
         Raises:
-            AsdfError: the weights have the gradient of another pass, or `of` chooses nothing.
+            AsdfError: the weights have the gradient of another pass, or `of` selects nothing.
         """
         parts = self._parts
         self._check_free()
@@ -195,13 +196,13 @@ class StepWindow:
         self._normaliser = weights.normaliser
         minibatches = self._read.of_pass(of, clips, weights)
         passes, minibatches = self._passes(minibatches, partial(self._seed, draw=draw))
-        # DistributedDataParallel takes the mean over the ranks, and the loss is a sum.
+        # DistributedDataParallel takes the mean over the ranks, but the loss is a sum.
         factor = parts.world.size / (weights.normaliser if loss is None else 1.0)
         noted: list[Tensor] | None = [] if self.losses is None else None
         with nullcontext() if moves_statistics else numbers_unchanged(parts.network):
             for minibatch in minibatches:
                 is_last = minibatch.number == len(self._window.shares)
-                # After reading: whatever a loader draws must not change the draws of the network.
+                # After reading, so that draws of a loader do not change those of the network.
                 self._seed(minibatch.number, draw)
                 sends = exchange_now(parts.passes.model, is_last)
                 with sends, compile_errors_as_usage_errors(parts.compiled):
@@ -222,9 +223,9 @@ class StepWindow:
         moves_statistics: bool = True,
         draw: int = 0,
     ) -> Direction:
-        """Return the gradient of a pass, which leaves none in the weights.
+        """Return the gradient of a pass, without leaving one in the weights.
 
-        Args: as of `backward`. Raises as it does.
+        Args: as in `backward`. Raises as it does.
         """
         self.backward(of=of, loss=loss, clips=clips, moves_statistics=moves_statistics, draw=draw)
         parts = self._parts
@@ -232,7 +233,7 @@ class StepWindow:
         values: list[Tensor | None] = []
         for parameter in parts.parameters:
             value = None if parameter.grad is None else local_part(parameter.grad)
-            # The next pass writes its gradients to the buckets that these lie in.
+            # The next pass overwrites the buckets that these gradients are views of.
             if value is not None and is_shared:
                 value = value.clone()
             parameter.grad = None
@@ -242,7 +243,7 @@ class StepWindow:
         return found if scale is None else found * scale.reciprocal()
 
     def set_gradient(self, direction: Direction) -> None:
-        """Make `direction` the gradient of the step.
+        """Set `direction` as the gradient of the step.
 
         Raises:
             AsdfError: the weights have the gradient of a pass.
@@ -256,14 +257,13 @@ class StepWindow:
                 parameter.grad = from_local_part(parameter, value)
 
     def weights(self) -> Direction:
-        """Return a copy of the weights that are trained."""
+        """Return a copy of the trained weights."""
         values = [local_part(parameter.detach()).clone() for parameter in self._parts.parameters]
         return Direction(self._parts.parameters, values, self._parts.world)
 
     @contextmanager
     def moved(self, direction: Direction) -> Iterator[None]:
-        """Compute at the weights plus `direction` in the block; they are exact copies of themselves
-        after it."""
+        """Compute at the weights plus `direction` in the block, and restore the weights exactly."""
         before = self.weights()
         try:
             with torch.no_grad():
@@ -284,11 +284,11 @@ class StepWindow:
         loss: OwnLoss | None = None,
         draw: int = 0,
     ) -> Direction:
-        """Return the loss's second derivative times `direction`, at the present weights.
+        """Return the loss's second derivative times `direction`, at the current weights.
 
-        The class of the step has `needs_curvature = True`.
+        The step's class must set `needs_curvature = True`.
 
-        Args: as of `backward`.
+        Args: as in `backward`.
 
         Source: Pearlmutter, "Fast exact multiplication by the Hessian", Neural Computation 1994.
         """
@@ -322,11 +322,11 @@ class StepWindow:
     ) -> Tensor:
         """Return the gradient of the loss with respect to the clips of a minibatch, (B, T).
 
-        The weights get none, and batch norm's running statistics do not count the pass.
+        The weights get no gradient, and batch norm's running statistics are not updated.
 
         Args:
-            clips: Clips at which it is computed, (B, T).
-            loss, draw: as of `backward`.
+            clips: Clips at which the gradient is computed, (B, T).
+            loss, draw: Loss and draw as in `backward`.
         """
         with numbers_unchanged(self._parts.network):
             leaves = clips.detach().requires_grad_()
@@ -337,9 +337,9 @@ class StepWindow:
         return slopes if scale is None else slopes / scale
 
     def losses_of(self, outputs: Outputs, minibatch: Minibatch) -> Tensor:
-        """Return the shares of `network.loss` and the terms in the step's loss, (B,).
+        """Return the contributions of `network.loss` and the terms to the step's loss, (B,).
 
-        For losses of one's own that add something to it.
+        A custom loss may add to them.
         """
         values_B = self._parts.eager.objective.of_minibatch(outputs, minibatch.targets)
         return values_B / self._normaliser
@@ -350,8 +350,8 @@ class StepWindow:
         """Return the outputs of another network, such as a teacher, in the precision of training.
 
         Args:
-            clips: Clips that stand for those of the minibatch.
-            draw: as of `backward`. Random numbers of the pass under way go on as they were.
+            clips: Clips that replace those of the minibatch.
+            draw: Draw as in `backward`. The random numbers of the current pass are not affected.
         """
         devices = [self._parts.world.device] if self._parts.world.device.type == "cuda" else []
         with torch.random.fork_rng(devices):
@@ -373,9 +373,9 @@ class StepWindow:
         draw: int,
         normaliser: float,
     ) -> Tensor:
-        """Return the utterances' shares in the step's loss, those that count; nothing is sent."""
+        """Return the contributions of the utterances that count to the step's loss."""
         self._check_divisible()
-        # Not as DistributedDataParallel has it: no gradient is sent.
+        # Without DistributedDataParallel, so that no gradient is sent.
         passes = replace(self._parts.eager, model=self._parts.network)
         self._seed(minibatch.number, draw)
         if loss is None:
@@ -392,7 +392,7 @@ class StepWindow:
         loss: OwnLoss | None,
         noted: list[Tensor] | None,
     ) -> Tensor:
-        """Return the values of the utterances that count; note their losses in `noted`."""
+        """Return the values of the utterances that count, and add their losses to `noted`."""
         self._parts.eager.objective.noted.clear()
         if loss is None:
             values_B = passes.forward(minibatch.clips, minibatch.targets)
@@ -401,7 +401,7 @@ class StepWindow:
             eager = self._parts.eager
             outputs = eager.outputs(minibatch.clips, minibatch.targets.inputs)
             values_B = loss(outputs, minibatch)
-            # Divided by the denominator of the step's mean, they are what they are.
+            # Multiplied here, since the result is divided by the denominator of the step's mean.
             losses_B = values_B * self.normaliser
         if noted is not None:
             noted.append(_counted(losses_B.detach(), minibatch))
@@ -414,8 +414,8 @@ class StepWindow:
     def _send(self, noted: Sequence[Tensor]) -> None:
         """Send the sum of the losses to the host.
 
-        It is on its way before the last backward pass begins. So the ranks agree on the step, and
-        the host prepares the next one, while the GPU is still at work.
+        The copy starts before the last backward pass, so the ranks agree on the step and the host
+        prepares the next one while the GPU is still working.
         """
         counted = torch.cat(list(noted)) if len(noted) > 1 else noted[0]
         before = self._parts.last.numbers()
@@ -471,12 +471,12 @@ class StepWindow:
 
 
 def _counted(values_B: Tensor, minibatch: Minibatch) -> Tensor:
-    """Return the values of the utterances that count: fillers, which come last, weigh nothing."""
+    """Return the values of the utterances that count, without the fillers at the end."""
     return values_B[: minibatch.counted] if len(values_B) > minibatch.counted else values_B
 
 
 def _second_derivative(loss: Tensor, direction: Direction) -> list[Tensor]:
-    """Return the second derivative of `loss` times `direction`, of each parameter."""
+    """Return the second derivative of `loss` times `direction`, for each parameter."""
     parameters = list(direction.parameters)
     slopes = torch.autograd.grad(
         loss, parameters, create_graph=True, allow_unused=True, materialize_grads=True

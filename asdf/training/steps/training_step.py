@@ -1,8 +1,8 @@
-"""How the gradient of an optimiser step is computed: the port of training steps of one's own.
+"""The computation of an optimiser step's gradient: the base class of custom training steps.
 
-Invariant: the loop, the optimiser, the loss scale, the averages of weights and the checkpoints are
-the same whatever class computes the gradient; it gets a `StepWindow`, and may pass over it any
-number of times, at other weights, with other networks.
+Invariant: the loop, the optimiser, the loss scale, weight averaging and checkpoints are the same
+whatever class computes the gradient. The class gets a `StepWindow`, and may pass over it any number
+of times, at other weights, with other networks.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ _STATE = "state"
 class TrainingStep(ABC):
     """A training step: the base class of the project's, and of your own.
 
-    Name yours in `network.training_step = 'my_step.MyStep'`, with `my_step.py` in the recipe's
-    folder. docs/training_steps.md has complete ones.
+    Set `network.training_step = 'my_step.MyStep'` to use yours, with `my_step.py` in the recipe's
+    folder. docs/training_steps.md has complete examples.
 
     Attributes:
-        settings: All sections, as plain dataclasses.
-        folder: Folder of the recipe, where modules of users lie; None: there is none.
+        settings: Sections of all settings, as plain dataclasses.
+        folder: Folder of the recipe with users' modules; None if there is none.
         keeps_minibatches: Whether the minibatches of a step stay in memory for further passes.
-        divides_window: Whether it computes means over some utterances of a step, or a loss of its
-            own. Losses of whole steps (`Loss.is_joint`) are refused then.
-        needs_waveforms: Whether minibatches must be waveforms: cached features are refused.
-        needs_whole_network: Whether each process must hold all weights: computing.shard_network is
-            refused.
-        needs_curvature: Whether gradients are differentiated again: computing.compile is refused as
-            well.
-        takes_unlabelled: Whether it learns from recordings without labels, whose values of
+        divides_window: Whether it computes means over some utterances of a step, or a custom loss.
+            Losses of whole steps (`Loss.is_joint`) are then refused.
+        needs_waveforms: Whether minibatches must be waveforms; cached features are then refused.
+        needs_whole_network: Whether each process must hold all weights; computing.shard_network is
+            then refused.
+        needs_curvature: Whether gradients are differentiated again; computing.compile is then
+            refused as well.
+        takes_unlabelled: Whether it can train on recordings without labels, whose values of
             `network.loss` are 0.
 
     Examples:
@@ -73,9 +73,9 @@ class TrainingStep(ABC):
         self.folder = folder
 
     def begin(self, network: nn.Module) -> None:  # noqa: B027 (most steps need nothing)
-        """Prepare for a training of `network`, which has its first weights.
+        """Prepare for training `network`, which has its initial weights.
 
-        It is called again when a checkpoint has given the network other weights to go on from, and
+        It is called again after a checkpoint's weights have been loaded into the network, and
         before `load_state`.
         """
 
@@ -88,17 +88,17 @@ class TrainingStep(ABC):
         """
 
     def updated(self, network: nn.Module) -> None:  # noqa: B027 (as above)
-        """Follow the optimiser, which has just changed the weights of `network`."""
+        """React to the optimiser's update of the weights of `network`."""
 
     def state(self) -> dict[str, Any]:
-        """Return what the next steps depend on, besides settings and weights; checkpoints hold it.
+        """Return the state that later steps need besides settings and weights, for checkpoints.
 
-        Tensors, numbers, texts, lists and dictionaries.
+        It may hold tensors, numbers, texts, lists and dictionaries.
         """
         return {}
 
     def load_state(self, state: dict[str, Any]) -> None:  # noqa: B027 (as above)
-        """Go on from what `state` has returned."""
+        """Continue from a result of `state`."""
 
 
 class Plain(TrainingStep):
@@ -112,7 +112,7 @@ class Plain(TrainingStep):
 
 
 def begin_training(step: TrainingStep, network: nn.Module) -> None:
-    """Let `step` prepare for a training of `network`.
+    """Let `step` prepare for training `network`.
 
     Raises:
         AsdfError: a user's class fails.
@@ -122,7 +122,7 @@ def begin_training(step: TrainingStep, network: nn.Module) -> None:
 
 
 def follow_update(step: TrainingStep, network: nn.Module) -> None:
-    """Let `step` follow an update of the weights of `network`.
+    """Let `step` react to an update of the weights of `network`.
 
     Raises:
         AsdfError: a user's class fails.
@@ -132,7 +132,7 @@ def follow_update(step: TrainingStep, network: nn.Module) -> None:
 
 
 def _calling(step: TrainingStep, method: str) -> AbstractContextManager[None]:
-    """Return the block in which `method` is called: what fails in a user's is one message."""
+    """Return a block in which `method` is called; a failure of a user's gives one message."""
     kind = type(step)
     path = f"{kind.__module__}.{kind.__qualname__}"
     if is_ours(path):
@@ -146,10 +146,10 @@ def compute_gradient(
     """Let `step` compute the gradient of a window; return the losses of its first pass.
 
     Args:
-        memory: Block in which a lack of memory becomes its own message, a user's class or not.
+        memory: Block in which a lack of memory gets its own message, even in a user's class.
 
     Raises:
-        AsdfError: a user's class fails, or passes over nothing.
+        AsdfError: a user's class fails, or makes no pass.
     """
     with _calling(step, "compute_gradient"), memory:
         step.compute_gradient(window)
@@ -163,7 +163,7 @@ def compute_gradient(
 
 
 def load_step_state(step: TrainingStep, checkpoint: NetworkFile) -> None:
-    """Let `step` go on from its state in a checkpoint.
+    """Let `step` continue from its state in a checkpoint.
 
     Raises:
         AsdfError: the state is damaged, or a user's class fails.
@@ -187,7 +187,7 @@ def load_step_state(step: TrainingStep, checkpoint: NetworkFile) -> None:
 
 
 def state_of(step: TrainingStep) -> dict[str, Any] | None:
-    """Return what a checkpoint holds of `step`; None where it has no state."""
+    """Return the content of `step` for a checkpoint; None if it has no state."""
     with _calling(step, "state"):
         state = step.state()
     return {_CLASS: type(step).__qualname__, _STATE: state} if state else None
@@ -197,10 +197,10 @@ def find_training_step(settings: Sections, folder: Path | None) -> TrainingStep:
     """Return the training step that `network.training_step` names.
 
     Args:
-        folder: Folder of the recipe, where a user's own modules lie.
+        folder: Folder of the recipe with the user's own modules.
 
     Raises:
-        UsageError: no such class exists, or it does not fit the other settings.
+        UsageError: the class does not exist, or does not fit the other settings.
         AsdfError: its module or its constructor fails.
     """
     path = class_path_of(SETTING, settings.network.training_step)
@@ -214,10 +214,10 @@ def find_training_step(settings: Sections, folder: Path | None) -> TrainingStep:
 def check_labels(
     utterances: TrialList, step: TrainingStep, loss: Loss, settings: TrainingSections
 ) -> bool:
-    """Return whether recordings have no label; make sure that the training can take them.
+    """Return whether recordings lack labels, after checking that the training supports this.
 
     Raises:
-        UsageError: names what cannot be combined with them.
+        UsageError: it does not; the message names what cannot be combined with them.
     """
     count = utterances.count_unlabelled
     faults = []
@@ -236,10 +236,10 @@ def check_labels(
 
 
 def _check_fits(step: TrainingStep, path: str, settings: TrainingSections) -> None:
-    """Refuse a step beside settings that it cannot train with.
+    """Refuse a step with settings that it does not support.
 
     Raises:
-        UsageError: names the setting to change.
+        UsageError: the settings do not fit; the message names the one to change.
     """
     computing = settings.computing
     faults = []

@@ -1,7 +1,7 @@
-"""The minibatches of a step on this process, and what a pass takes of them.
+"""The minibatches of a step on this process, and their selection for a pass.
 
-Invariant: each is read once, when it is first needed. A step that passes over them once holds one
-at a time; any other keeps them.
+Invariant: each minibatch is read once, when it is first needed. A step that passes over them once
+holds one at a time; any other step keeps them.
 
 Shapes: N utterances of a step, B of a minibatch.
 """
@@ -40,7 +40,7 @@ class WindowMinibatches:
     def __init__(
         self, parts: StepParts, window: Window, batches: Iterator[Batch], keeps: bool
     ) -> None:
-        # Every rank knows the labels of the whole window: the ranks need not add up parts.
+        # Every rank knows the labels of the whole window, so sums need no exchange.
         self.weights = parts.targets.weights(window.clip_keys())
         self._parts = parts
         self._window = window
@@ -61,7 +61,7 @@ class WindowMinibatches:
         """Return the minibatches with the targets and the clips of a pass.
 
         Args:
-            of, clips: as of `StepWindow.backward`.
+            of, clips: Selection and clips as in `StepWindow.backward`.
             weights: Weights of the pass.
         """
         if not self._keeps and of is None and clips is None:
@@ -78,10 +78,10 @@ class WindowMinibatches:
         return minibatches
 
     def weights_of(self, of: AnyIntegers | None) -> StepWeights:
-        """Return the weights of the mean over the utterances that `of` chooses; None: over all.
+        """Return the weights of the mean over the utterances that `of` selects; None for all.
 
         Raises:
-            AsdfError: it chooses none, or is not one value for each.
+            AsdfError: it selects none, or does not have one value for each.
         """
         if of is None:
             return self.weights
@@ -97,7 +97,7 @@ class WindowMinibatches:
         return self._parts.targets.weights([keys[index] for index in chosen])
 
     def chosen_of(self, values_B: Tensor, minibatch: Minibatch, of: AnyIntegers | None) -> Tensor:
-        """Return the values of the utterances that `of` chooses; None: all.
+        """Return the values of the utterances that `of` selects; None for all.
 
         Args:
             values_B: Values of the utterances that count.
@@ -109,7 +109,7 @@ class WindowMinibatches:
         return values_B[send(torch.from_numpy(rows), self._parts.world.device)]
 
     def _read(self) -> Iterator[Minibatch]:
-        """Read the minibatches of this rank, each when it is requested."""
+        """Read the minibatches of this rank, each on request."""
         parts = self._parts
         if self._is_read:
             raise AsdfError(
@@ -123,7 +123,7 @@ class WindowMinibatches:
             if batch.unboosted is None:
                 waveforms = batch.boosted()
             else:
-                # RawBoost is computed by the device now: that is not waiting for data.
+                # The device now computes RawBoost, which is not waiting for data.
                 with parts.clock.part(FORWARD):
                     waveforms = batch.boosted()
             targets = parts.targets.of_share(share, self.weights, batch.further)
