@@ -30,9 +30,13 @@ MAX_DENSITY = {
 # Words that a reader of this field would have to translate: logged, index, result, saved.
 DIALECT = re.compile(r"(^|_)(told|tells?|place|found|kept|given|aloud)(_|$)")
 
-# An entry of a docstring that has no noun of its own: "names: of the systems.".
-BARE_ENTRY = re.compile(
-    r"^    (?!\w*(?:Error|Exception):)[\w`*][\w`*, ]*: (?:that|of|which|how|what)\b.*", re.MULTILINE
+# An entry of a docstring, and the beginnings of those without a noun of their own: "names: of the
+# systems.", "failed: the status then.". A word of code may begin in lower case.
+SECTION = re.compile(r"(Args|Attributes|Returns|Yields):")
+ENTRY = re.compile(r"    (?:\*{0,2}\w[\w, *]*?(?: \([^)]*\))?: )?(\S.*)")
+WITHOUT_NOUN = re.compile(
+    r"(?:[a-z]|(?:That|Of|Which|How|What|Where|When|As|In|For|Whose|By|After|If|Until|To|None|With|Not"
+    r"|Before|From|On|At|And|Or|But|Is|Are|Without|Who|This|These|It|They|There)\b)"
 )
 
 WORD = re.compile(r"\w+")
@@ -133,13 +137,30 @@ def test_names_are_plain_words() -> None:
     assert names == []
 
 
+def entries(docstring: str) -> Iterator[str]:
+    """Yield the texts of the entries of arguments and attributes, and of what is returned."""
+    section = ""
+    for line in docstring.splitlines():
+        begins = SECTION.fullmatch(line)
+        if begins or (line and not line.startswith(" ")):
+            section = begins[1] if begins else ""
+            continue
+        entry = ENTRY.fullmatch(line)
+        is_named = section in ("Args", "Attributes") and ": " in line
+        if entry and (is_named or section in ("Returns", "Yields")):
+            yield entry[1] if is_named else line.strip()
+        if section in ("Returns", "Yields"):
+            section = ""
+
+
 def test_entries_of_docstrings_begin_with_a_noun() -> None:
     bare = []
     for path in FILES:
         for node in nodes(path):
             if isinstance(node, (ast.Module, ast.ClassDef, *FUNCTIONS)):
-                entries = BARE_ENTRY.findall(ast.get_docstring(node) or "")
-                bare += [f"{relative(path)}: {entry}" for entry in entries]
+                for entry in entries(ast.get_docstring(node) or ""):
+                    if WITHOUT_NOUN.match(entry):
+                        bare.append(f"{relative(path)}: {entry}")
     assert bare == []
 
 

@@ -78,8 +78,8 @@ def find_parts(folder: Path, before: str, end: str, what: str) -> dict[Part, Pat
 
     Args:
         folder: Folder of the files, on a disk or in a store.
-        before, end: What their names have in front of the part's label, and behind it.
-        what: What they are parts of, for messages.
+        before, end: Parts of their names before and after the part's label.
+        what: Name of the divided work, for messages.
 
     Raises:
         UsageError: there are none, or not all, or those of two divisions.
