@@ -100,6 +100,8 @@ ELSEWHERE = {
     "python run.py mini-wav2vec paths.database_folder=s3:": "no network; "
     "tests/recipes/test_stores.py",
     "python -m asdf score s3:": "no network; tests/recipes/test_stores.py has a local store",
+    "python -m asdf embed s3:": "no network; tests/unit/commands/test_embed.py has a local store",
+    "python -m asdf robustness s3:": "no network; test_robustness.py has a local store",
     "python -m asdf score https:": "no network; tests/unit/archives/test_stores.py has a server",
     "python -m asdf score hub:": "no network; tests/unit/hub has a local hub",
     "python -m asdf publish": "no network; tests/unit/hub has a local hub",
