@@ -75,7 +75,8 @@ class Window(io.RawIOBase):
         self._file = file
         self._offset = offset
         self._size = size
-        data = self._fetch(-before, before + min(size, file.first_bytes))
+        first = size if size <= file.whole_bytes else file.first_bytes
+        data = self._fetch(-before, before + first)
         self.before = bytes(data[:before])
         self._chunk = data[before:]
         self._chunk_start = 0
@@ -92,6 +93,11 @@ class Window(io.RawIOBase):
             # The first read usually returns everything, which need not be copied.
             data = data + part if data else part
         return memoryview(data)
+
+    @property
+    def whole(self) -> memoryview | None:
+        """The content, if the first read returned all of it."""
+        return self._chunk if len(self._chunk) == self._size else None
 
     def readable(self) -> bool:
         return True

@@ -68,11 +68,13 @@ class OpenFile(ABC):
 
     Attributes:
         state: State of the archive when it was opened.
-        first_bytes: Number of bytes of a member that are read when it is opened.
+        whole_bytes: Maximum size of a member that is read completely when it is opened.
+        first_bytes: Number of bytes of a larger member that are read when it is opened.
         more_bytes: Number of bytes per read after them.
     """
 
     state: ArchiveState
+    whole_bytes: int
     first_bytes: int
     more_bytes: int
 
@@ -88,7 +90,9 @@ class OpenFile(ABC):
 class LocalFile(OpenFile):
     """A descriptor, which is closed with the last reference to this object."""
 
-    # Enough for the header of a recording; then for one second of 16-bit samples per read.
+    # Most recordings of a corpus are read as a whole. Of a longer one, the first read is enough for
+    # its header, and each further read for a second of 16-bit samples.
+    whole_bytes = 2**18
     first_bytes = 2**15
     more_bytes = 2**16
 
@@ -127,6 +131,7 @@ class RemoteFile(OpenFile):
     """An object, each range of which is requested on demand."""
 
     # A minute of speech in FLAC, since a request takes longer than transferring a megabyte.
+    whole_bytes = 2**20
     first_bytes = 2**20
     more_bytes = 2**20
 

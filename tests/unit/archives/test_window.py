@@ -12,6 +12,7 @@ import soundfile
 from numpy.testing import assert_array_equal
 
 from asdf.archives import find_member, open_file, store
+from asdf.archives.open_files import BLOCK
 from asdf.audio import read_audio
 from tests.unit.archives.conftest import noise, pack
 
@@ -57,3 +58,26 @@ def test_only_the_part_of_a_long_recording_is_read(
     part = read_audio(path, 1_900_000, 16000)
     assert_array_equal(part, read_audio(corpus / "long.wav", 1_900_000, 16000))
     assert 32000 <= sum(read) < 250_000
+
+
+def test_a_short_recording_is_read_at_once_and_is_a_file_in_memory(
+    corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    soundfile.write(corpus / "short.flac", noise(100_000, 9), 16000, subtype="PCM_16")
+    size = (corpus / "short.flac").stat().st_size
+    assert 2**15 < size < 2**18
+    path = pack(corpus) / "short.flac"
+    find_member(path)
+    read = []
+
+    def read_at(descriptor: int, count: int, position: int) -> bytes:
+        read.append(count)
+        return os.pread(descriptor, count, position)
+
+    monkeypatch.setattr(store, "read_at", read_at)
+    assert_array_equal(
+        read_audio(path, 50_000, 16000), read_audio(corpus / "short.flac", 50_000, 16000)
+    )
+    assert read == [BLOCK + size]
+    with open_file(path) as file:
+        assert isinstance(file, io.BytesIO) and file.read() == (corpus / "short.flac").read_bytes()
