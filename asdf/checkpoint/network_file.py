@@ -94,7 +94,7 @@ class OtherLayoutError(AsdfError):
 
 @dataclass
 class NetworkFile:
-    """A network with all that its file holds; what a file lacks is None.
+    """A network with the content of its file; what a file lacks is None.
 
     Attributes:
         state: Weights, by the names of the network's layers.

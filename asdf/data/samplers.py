@@ -26,7 +26,7 @@ _SHOWN = 12
 
 
 class Sampler(ABC):
-    """Base of the samplers: gives each epoch an order of turns; override `order`.
+    """Base class of samplers, which give each epoch an order of turns; override `order`.
 
     An epoch may give an utterance several turns, which crop and augment it differently, or none.
 
@@ -93,7 +93,7 @@ class Group:
 
 
 class GroupedSampler(Sampler):
-    """Gives each of several groups of utterances its share of the turns; override `groups`.
+    """Base class of samplers that give groups their shares of the turns; override `groups`.
 
     An epoch has as many turns as the list has utterances. Within a group, the turns continue from
     epoch to epoch: no utterance gets its next turn before all others of the group have had theirs.

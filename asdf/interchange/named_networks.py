@@ -120,7 +120,7 @@ def read_network(
     folder: Path | None = None,
     base: str | None = None,
 ) -> tuple[nn.Module, NetworkFile]:
-    """Read the network of a file, in eval mode on the CPU, and all else that the file holds.
+    """Read the network of a file, in eval mode on the CPU, with the other content of the file.
 
     LoRA updates are merged into the weights, and layers that the file omits are read from its base:
     the returned description is that of the resulting network.

@@ -219,7 +219,7 @@ def paired_test(
     seed: int = 0,
     cost: DetectionCost = ASVSPOOF5,
 ) -> Intervals:
-    """Return the differences second - first of EER and minDCF; below zero the second is better.
+    """Return the differences second - first of EER and minDCF; below zero, the second is better.
 
     Both systems are scored on the same draws of the trials, so their common variation cancels out.
     The two-sided p-value is that of the difference over its standard deviation on these draws, from

@@ -38,7 +38,7 @@ class MetricSettings(Protocol):
 
 
 class ValidationMetric(ABC):
-    """Base of the metrics; override `value`, and `lower_is_better` where it is not.
+    """Base class of validation metrics; override `value`, and `lower_is_better` if it is not.
 
     Args:
         settings: Sections of the run's settings.

@@ -25,7 +25,7 @@ _OF_FRAMES = ("asdf.tasks.localisation.frame_scores", "Frames")
 
 
 class Head(Attached):
-    """A head of a task: the base class of the project's, and of your own.
+    """Base class of the heads of tasks, the project's and your own.
 
     Attributes:
         key: Name of the extra in outputs, results, loss terms and network files; a Python name such

@@ -102,7 +102,7 @@ _pytree.register_pytree_node(Outputs, _flatten, _unflatten)
 
 
 class DetectorNetwork(nn.Module, ABC):
-    """A network that separates bona fide from spoofed utterances: the base class of the project's.
+    """Base class of networks that separate bona fide from spoofed utterances.
 
     Your own class may derive from it or from `torch.nn.Module` alone. Name it in
     `network.network_class = 'my_network.MyNetwork'`, with `my_network.py` in the recipe's folder.

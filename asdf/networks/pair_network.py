@@ -31,7 +31,7 @@ _HIDDEN = 16
 
 
 class PairNetwork(DetectorNetwork):
-    """A network that compares a recording with a reference: the base class of yours.
+    """Base class of networks that compare a recording with a reference.
 
     It embeds both and compares the embeddings. Label 1 and the higher score have the meaning of the
     training list: bona fide speech of the reference's speaker, or two recordings from the same

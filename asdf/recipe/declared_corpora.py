@@ -75,7 +75,7 @@ class CorpusReading:
 
 @dataclass(frozen=True)
 class Corpus:
-    """Where the utterances of a corpus are: a list, or a corpus of the field in your own folder.
+    """The location of a corpus: a list, or a public corpus in your own folder.
 
     Attributes:
         list: List file, relative to `folder`: ASDF's own format, a table in parquet, or, with

@@ -125,7 +125,7 @@ def open_recipe(
     description: str | None = None,
     next_config: str = "",
 ) -> Iterator[Recipe]:
-    """Read the command line of the recipe whose run.py is `file`, and check what it names.
+    """Read the command line of the recipe whose run.py is `file`, and check it.
 
     --list, --explain and --dry-run are answered here. A user error ends the program with a message
     and an exit status, without a traceback; a requested stop ends it with status 0.

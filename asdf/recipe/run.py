@@ -79,7 +79,7 @@ _LIST: Form[TrialList] = Form(
 
 @dataclass
 class Run:
-    """A config with its settings, its folders, and the processes that it runs on.
+    """A config with its settings, its folders and its processes.
 
     Attributes:
         settings: Plain copy of `Settings()` as it is during the run, for the rooms below.

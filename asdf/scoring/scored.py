@@ -34,7 +34,7 @@ MIXED = "mixed"
 
 @dataclass(frozen=True)
 class WindowScore:
-    """The score of a part of a recording, as of a recording by itself.
+    """The score of a part of a recording, computed as for a recording by itself.
 
     Attributes:
         judged: Whether the score says anything about the part; False for silence, for example.
@@ -199,7 +199,7 @@ class Known:
 
 @dataclass(frozen=True, eq=False)
 class Scored(Known):
-    """The score of a recording among others, and how much of it was heard.
+    """The result of one recording among several, and how much of it was heard.
 
     Attributes:
         index: Index of the recording in the input, from 0.

@@ -63,7 +63,7 @@ _SET_BY_US = {"params", "lr", "weight_decay", "fused", "capturable", "differenti
 
 
 class OwnSettings(KnownNames):
-    """Base of the sections that classes of the user's declare; derived classes are dataclasses.
+    """Base class of the settings that a user's classes declare; derived classes are dataclasses.
 
     Every field is a `setting(default, meaning, ...)`.
 

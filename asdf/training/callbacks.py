@@ -94,7 +94,7 @@ class StepRecord:
 
 
 class Callback:
-    """Base of the callbacks named in `network.callbacks`; override what you need.
+    """Base class of the callbacks named in `network.callbacks`; override what you need.
 
     An exception in one of these methods is logged, and the run continues: for each method, the
     first exception has its traceback in log.txt, later ones are counted. With

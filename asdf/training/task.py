@@ -61,7 +61,7 @@ class ScoredSet:
 
 
 class Task(ABC):
-    """A task: the base class of the project's, and of your own.
+    """Base class of tasks, the project's and your own.
 
     Name yours in `network.tasks = ('my_task.MyTask',)`, with `my_task.py` in the recipe's folder.
     docs/your_own.md has a complete one.

@@ -26,7 +26,7 @@ ClipKey = tuple[int, int]
 
 
 class Term(ABC):
-    """A term of the loss next to that of detection.
+    """A term of the loss, added to the loss of detection.
 
     The loss of a step is the mean of the detection loss, plus `weight` times the mean of this term:
     the sum of `per_utterance` over the step, divided by the sum of `counts`.

@@ -32,7 +32,7 @@ class PartSettings(Protocol):
 
 
 class Part(ABC):
-    """Base of the classes that `augmentation.chain` names: something done to training clips.
+    """Base class of the parts of `augmentation.chain`, which change training clips.
 
     Random numbers must come from `rng` only, and no state may be kept between clips, so that a clip
     is the same in every process and after a resume. Attributes must be picklable for worker

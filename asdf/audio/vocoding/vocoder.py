@@ -33,7 +33,7 @@ class VocoderSettings(Protocol):
 
 
 class Vocoder(ABC):
-    """A copy through analysis and synthesis; a user's own is derived from this class.
+    """Base class of vocoders, which copy a recording through analysis and synthesis.
 
     Args:
         settings: Sections of all settings, including the user's own.

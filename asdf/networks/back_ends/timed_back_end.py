@@ -17,7 +17,7 @@ from asdf.networks.back_ends.back_end import BackEnd
 
 
 class TimedBackEnd(BackEnd):
-    """A back end with features of frames before what it pools over time.
+    """A back end that has features of frames before it pools them over time.
 
     Attributes:
         frame_step: Frames of the front end per frame of the back end.

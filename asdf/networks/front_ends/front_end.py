@@ -31,7 +31,7 @@ from asdf.settings.sections import Sections
 
 
 class FrontEnd(nn.Module, ABC):
-    """A front end of any kind; ours, and a model for yours.
+    """Base class of front ends, the project's and your own.
 
     Your class sets its sizes, creates the module with its weights, and computes states.
 

@@ -34,7 +34,7 @@ from asdf.tasks.tracing.traced import Sources, name_sources
 
 
 class ClassHead(Head):
-    """A head for the classes of a column: the base class of the project's, and of your own.
+    """Base class of heads for the classes of a column, the project's and your own.
 
     Name yours in `source.head = 'my_head.MyHead'`, with `my_head.py` in the recipe's folder.
 

@@ -72,7 +72,7 @@ class Targets:
 
 
 class Loss(ScoringLoss, ABC):
-    """A loss per utterance: the base class of the project's, and of your own.
+    """Base class of losses per utterance, the project's and your own.
 
     Set `network.loss = 'my_loss.MyLoss'` to use yours, with `my_loss.py` in the recipe's folder.
 

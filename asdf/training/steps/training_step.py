@@ -32,7 +32,7 @@ _STATE = "state"
 
 
 class TrainingStep(ABC):
-    """A training step: the base class of the project's, and of your own.
+    """Base class of training steps, the project's and your own.
 
     Set `network.training_step = 'my_step.MyStep'` to use yours, with `my_step.py` in the recipe's
     folder. docs/training_steps.md has complete examples.
