@@ -17,7 +17,7 @@ _MAX_CHANNELS = 16
 
 @dataclass
 class Audio(KnownNames):
-    """What recordings are read as."""
+    """Format in which recordings are read."""
 
     sample_rate: int = setting(
         SAMPLE_RATE,

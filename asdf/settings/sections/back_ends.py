@@ -51,7 +51,7 @@ BACK_ENDS = {
 
 @dataclass
 class BackEnd(KnownNames):
-    """The back end, and its sizes and RawNet2's; AASIST's are the published ones."""
+    """Back end and its sizes, and RawNet2's; AASIST has its published sizes."""
 
     back_end_class: str | None = setting(
         None,

@@ -73,7 +73,7 @@ AUGMENTATIONS = {
 
 @dataclass
 class Augmentation(KnownNames):
-    """Augmentation of training examples, before RawBoost; scored recordings stay as they are."""
+    """Augmentation of training examples, before RawBoost; scored recordings are not changed."""
 
     chain: tuple[str, ...] = setting(
         (),
@@ -237,7 +237,7 @@ class Lengths(KnownNames):
 
 @dataclass
 class Vocoding(KnownNames):
-    """Spoofs made of bona fide training utterances, which are copied through vocoders."""
+    """Spoofs made by copying bona fide training utterances through vocoders."""
 
     vocoders: tuple[str, ...] = setting(
         (),

@@ -45,7 +45,7 @@ FRONT_ENDS = {
 
 @dataclass
 class FrontEnd(KnownNames):
-    """The front end of network classes that have one."""
+    """Front end of network classes that have one."""
 
     front_end_class: str | None = setting(
         None,
@@ -150,7 +150,7 @@ class FrontEnd(KnownNames):
 
 @dataclass
 class Moments(KnownNames):
-    """The front end of statistics over time of band energies."""
+    """Front end of statistics of band energies over time."""
 
     parts: tuple[Literal["pulses", "sounds"], ...] = setting(
         ("pulses", "sounds"),
@@ -276,7 +276,7 @@ class ConstantQ(KnownNames):
 
 @dataclass
 class Sinc(KnownNames):
-    """The front end of band-passes whose edges learn (after SincNet, SLT 2018)."""
+    """Front end of band-pass filters with learnt edges (after SincNet, SLT 2018)."""
 
     filters: int = setting(80, "band-passes", at_least=1, at_most=MAX_FILTERS)
     taps: int = setting(
@@ -293,7 +293,7 @@ class Sinc(KnownNames):
 
 @dataclass
 class Lora(KnownNames):
-    """Low-rank updates of the front end's linear maps, which learn in its stead (LoRA, DoRA)."""
+    """Low-rank updates (LoRA, DoRA) of the front end's linear maps, trained in their place."""
 
     rank: int = setting(
         0,
@@ -336,7 +336,7 @@ class Prompt(KnownNames):
 
 @dataclass
 class Adapter(KnownNames):
-    """Bottleneck adapters in and behind the front end (Houlsby et al., ICML 2019)."""
+    """Bottleneck adapters in and after the front end (Houlsby et al., ICML 2019)."""
 
     width: int = setting(
         0,

@@ -19,7 +19,7 @@ from asdf.settings.sections.fields import (
 
 @dataclass
 class Paths(KnownNames):
-    """Where things are read and written."""
+    """Folders of input and output."""
 
     output_folder: str | None = setting(
         None, "all outputs of the recipe are written below it", check="path"
@@ -44,7 +44,7 @@ class Paths(KnownNames):
 
 @dataclass
 class Computing(KnownNames):
-    """What the run computes on."""
+    """Devices, processes and numerics of the run."""
 
     use_gpu: bool | Literal["required"] = setting(
         True,
@@ -217,7 +217,7 @@ WEIGHTED_SAMPLERS = ("weighted_corpora", "sharded")
 
 @dataclass
 class Recipe(KnownNames):
-    """Which stages run, on which corpora."""
+    """Stages to run, and their corpora."""
 
     start_stage: int = setting(0, "first stage to run", at_least=0, at_most=MAX_STAGES)
     end_stage: int = setting(100, "last stage to run", at_least=0, at_most=MAX_STAGES)
@@ -295,7 +295,7 @@ class Recipe(KnownNames):
 
 @dataclass
 class Robustness(KnownNames):
-    """What degraded copies of evaluation sets cost the network, measured with its report."""
+    """Degraded copies of evaluation sets, whose effect on the network is in its report."""
 
     sets: tuple[str, ...] = setting(
         (),
@@ -323,7 +323,7 @@ class Robustness(KnownNames):
 
 @dataclass
 class Tracking(KnownNames):
-    """What trackers among `network.callbacks` call the run, and where they save it."""
+    """Names and locations that the trackers in `network.callbacks` use for the run."""
 
     project: str = setting("asdf", "wandb: the project; mlflow: the experiment", check="not_empty")
     name: str | None = setting(None, "name of the run; None: that of the system folder")

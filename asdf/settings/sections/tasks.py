@@ -14,7 +14,7 @@ from asdf.settings.sections.fields import (
 
 @dataclass
 class Localisation(KnownNames):
-    """Frame scores next to the score of the utterance, for speech of which parts are spoofed."""
+    """Frame scores in addition to the utterance score, for partially spoofed speech."""
 
     enabled: bool = setting(
         False,
@@ -45,7 +45,7 @@ SOURCE_HEADS = {
 
 @dataclass
 class Source(KnownNames):
-    """Source tracing: the classes of a column of the trial list, learnt next to detection."""
+    """Source tracing: classes of a column of the trial list, learnt in addition to detection."""
 
     column: str | None = setting(
         None,

@@ -370,7 +370,7 @@ class Network(KnownNames):
 
 @dataclass
 class Loss(KnownNames):
-    """What the losses of `network.loss` need."""
+    """Parameters of the losses in `network.loss`."""
 
     detection_weight: float = setting(
         1.0,

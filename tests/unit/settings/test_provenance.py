@@ -219,7 +219,7 @@ def test_markdown_tables() -> None:
     assert lines[:6] == [
         "## `paths`",
         "",
-        "Where things are read and written.",
+        "Folders of input and output.",
         "",
         "| setting | default | meaning |",
         "|---|---|---|",
