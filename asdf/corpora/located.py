@@ -2,7 +2,6 @@
 
 Third-party shards and manifests are named the same way: `webdataset:PATH`, `shar:FOLDER`,
 `lhotse:CUTS`, `datasets:FOLDER:SPLIT`.
-`lhotse:CUTS`, `datasets:FOLDER:SPLIT`.
 
 Invariant: the name contains everything that is needed to read the data, so that a config and a
 command line can use data not declared in run.py.

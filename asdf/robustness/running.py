@@ -88,7 +88,7 @@ class Plan:
 class Study:
     """The results of a study.
 
-    measured: Results of each detector under each condition, clean speech first.
+    Attributes:
         measured: Results of each detector under each condition, clean speech first.
         compared: Differences of each pair of detectors.
         judging: Threshold and map of each detector.

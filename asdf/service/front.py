@@ -91,9 +91,9 @@ class Front:
             try:
                 # Browsers allow any page to open a websocket to any site, and to read from it.
                 self._names.check("POST" if is_call else scope["method"], Headers(scope=scope))
-                takes_recording = scope["path"] == "/score" or scope["path"].endswith("/infer")
-                brings_recording = takes_recording and scope.get("method") == "POST"
-                if brings_recording and self._service.is_full:
+                is_scored = scope["path"] == "/score" or scope["path"].endswith("/infer")
+                # A websocket has no method.
+                if is_scored and scope.get("method") == "POST" and self._service.is_full:
                     self._admit(HTTPConnection(scope))
                     raise self._service.no_room()
             except Refusal as refusal:
