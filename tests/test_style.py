@@ -164,6 +164,23 @@ def test_entries_of_docstrings_begin_with_a_noun() -> None:
     assert bare == []
 
 
+def test_documented_arguments_are_parameters_and_each_is_described_once() -> None:
+    wrong = []
+    for path in FILES:
+        for node in nodes(path):
+            if not isinstance(node, FUNCTIONS):
+                continue
+            parameters = {each.arg for each in ast.walk(node.args) if isinstance(each, ast.arg)}
+            _, _, section = (ast.get_docstring(node) or "").partition("\nArgs:\n")
+            section, *_ = re.split(r"\n(?=\S)", section)
+            named = []
+            for names in re.findall(r"^    (\*{0,2}\w[\w, *]*?): \S", section, re.MULTILINE):
+                named += names.replace("*", "").split(", ")
+            if len(set(named)) < len(named) or not parameters.issuperset(named):
+                wrong.append(f"{relative(path)}: {node.name}: {', '.join(named)}")
+    assert wrong == []
+
+
 def test_lines_carry_one_thought() -> None:
     lines = 0
     counts = dict.fromkeys(MAX_DENSITY, 0)
