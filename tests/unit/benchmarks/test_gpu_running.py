@@ -31,10 +31,10 @@ def importable(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
 
 
-def run_group(tmp_path: Path, name: str, budget_s: float) -> list:
+def run_group(tmp_path: Path, name: str, budget_s: float, patience: float = 1) -> list:
     group = Group(name, "", budget_s, HERE)
     with (tmp_path / "log.txt").open("wb") as log:
-        return list(GroupRun(group, Setup(True, str(tmp_path), 1), log).lines())
+        return list(GroupRun(group, Setup(True, str(tmp_path), patience), log).lines())
 
 
 @pytest.mark.slow
@@ -66,17 +66,18 @@ def test_every_check_has_its_lines_whatever_the_others_do(tmp_path):
 @pytest.mark.slow
 def test_a_check_that_hangs_is_ended_and_the_group_with_it(tmp_path):
     # The process needs a moment to start, and the group is ended after twice its time.
-    lines = run_group(tmp_path, "hanging_checks", 10)
+    lines = run_group(tmp_path, "hanging_checks", 15)
     assert [(line.what, line.verdict) for line in lines[2:]] == [
         ("hangs", FAIL),
         ("after", NOT_RUN),
     ]
-    assert "it hangs" in lines[2].reason and f"{PATIENCE * 10:g} s" in lines[2].reason
+    assert "it hangs" in lines[2].reason and f"{PATIENCE * 15:g} s" in lines[2].reason
 
 
 @pytest.mark.slow
 def test_a_group_that_has_spent_its_time_begins_no_further_check(tmp_path):
-    lines = run_group(tmp_path, "spending_checks", 4)
+    # Patience: a busy machine may take seconds to start the process, which is not a hang.
+    lines = run_group(tmp_path, "spending_checks", 4, patience=20)
     assert [(line.what, line.verdict) for line in lines] == [("slow", PASS), ("late", NOT_RUN)]
     assert lines[1].reason == "the 4 s of the group were spent"
 
