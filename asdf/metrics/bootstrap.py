@@ -32,6 +32,7 @@ from asdf.metrics.intervals import (
 )
 from asdf.metrics.replicates import (
     block_draws,
+    counts_of_draws,
     speaker_block_draws,
     speaker_draws,
     speakers_of_fewer_class,
@@ -256,9 +257,9 @@ def paired_test(
         draws = speaker_draws(first.labels, speakers, replicates, rng)
     before = []
     after = []
-    for weights in draws:
-        before.append(_replicate_metrics(first_blocks, weights, cost))
-        after.append(_replicate_metrics(second_blocks, weights, cost))
+    for of_first, of_second in counts_of_draws(draws, (first_blocks, second_blocks)):
+        before.append(weighted_metrics(of_first.bona_fide, of_first.spoof, cost))
+        after.append(weighted_metrics(of_second.bona_fide, of_second.spoof, cost))
     groups = None if speakers is None else speakers_of_fewer_class(first.labels, speakers)
     drawn = np.stack([np.concatenate(before, axis=1), np.concatenate(after, axis=1)])
     measured = np.array([_values(first_curve, cost), _values(second_curve, cost)])
@@ -333,9 +334,3 @@ def _align(first: Scores, second: Scores) -> Scores:
             "same set."
         )
     return Scores(first.ids, first.labels, second.scores[index])
-
-
-def _replicate_metrics(blocks: Blocks, weights: Weights, cost: DetectionCost) -> Floats:
-    """Return EER and minDCF, (2, 1), of one replicate with these weights of its trials."""
-    sums = blocks.sums(weights.bona_fide, weights.spoof)
-    return weighted_metrics(sums.bona_fide[None], sums.spoof[None], cost)

@@ -7,7 +7,7 @@ them; it is located by counting.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 import numpy as np
@@ -72,8 +72,10 @@ def _sum_blocks(block: Indices, weights: Counts, blocks: int) -> Counts:
 
 def _running_total(counts: Counts) -> Counts:
     """Return the number of trials in the first 0, 1, ... blocks: (replicates, blocks + 1)."""
-    none_and_counts = np.pad(counts, ((0, 0), (1, 0)))
-    return none_and_counts.cumsum(axis=1)
+    replicates, blocks = counts.shape
+    totals = np.zeros((replicates, blocks + 1), np.int64)
+    counts.cumsum(axis=1, out=totals[:, 1:])
+    return totals
 
 
 def _equal_error_rates(missed: Counts, rejected: Counts) -> Floats:
@@ -169,6 +171,25 @@ def trial_draws(
         bona_fide = times_drawn(count_bona_fide, rng)
         spoof = times_drawn(count_spoof, rng)
         yield Weights(bona_fide, spoof)
+
+
+def counts_of_draws(draws: Iterable[Weights], curves: Sequence[Blocks]) -> Iterator[list[Weights]]:
+    """Yield the counts of each curve's blocks in draws of trials that all curves share.
+
+    Yields:
+        Counts of each curve, (some replicates, blocks of the curve), in the order of `draws`.
+    """
+    # Metrics of many replicates at once take little longer than those of one.
+    step = max(1, _NUMBERS_AT_ONCE // sum(blocks.count for blocks in curves))
+    remaining = iter(draws)
+    while True:
+        sums: list[list[Weights]] = [[] for _ in curves]
+        for weights in islice(remaining, step):
+            for of_curve, blocks in zip(sums, curves, strict=True):
+                of_curve.append(blocks.sums(weights.bona_fide, weights.spoof))
+        if not sums[0]:
+            return
+        yield [Weights(*map(np.stack, zip(*of_curve, strict=True))) for of_curve in sums]
 
 
 def times_drawn(count: int, rng: np.random.Generator) -> Counts:

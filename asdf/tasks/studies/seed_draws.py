@@ -21,6 +21,7 @@ from asdf.metrics.detection import DetCurve, Weights, into_blocks
 from asdf.metrics.intervals import Rates
 from asdf.metrics.replicates import (
     block_draws,
+    counts_of_draws,
     speaker_block_draws,
     speaker_draws,
     speakers_of_fewer_class,
@@ -181,11 +182,12 @@ def _shared_draws(
     else:
         draws = speaker_draws(scores.labels, speakers, replicates, rng)
     drawn = np.empty((len(curves), _DRAWN, replicates))
-    for number, weights in enumerate(draws):
-        for index, (of_curve, point) in enumerate(zip(blocks, points, strict=True)):
-            sums = of_curve.sums(weights.bona_fide, weights.spoof)
-            counts = Weights(sums.bona_fide[None], sums.spoof[None])
-            drawn[index, :, number] = _drawn_of(counts, point, cost)[:, 0]
+    done = 0
+    for of_curves in counts_of_draws(draws, blocks):
+        for index, (counts, point) in enumerate(zip(of_curves, points, strict=True)):
+            values = _drawn_of(counts, point, cost)
+            drawn[index, :, done : done + values.shape[1]] = values
+        done += values.shape[1]
     return drawn
 
 

@@ -13,6 +13,7 @@ from asdf.evaluation import Scores, confidence_intervals, eer, min_dcf, paired_t
 from asdf.metrics.detection import DetCurve, into_blocks
 from asdf.metrics.intervals import Rates, lowest_interval, proportion_bounds
 from asdf.metrics.replicates import block_draws, speaker_draws, trial_draws, weighted_metrics
+from asdf.tasks.studies.seed_draws import draw_seeds
 
 
 def _scores(bona_fide: np.ndarray, spoof: np.ndarray) -> Scores:
@@ -200,6 +201,23 @@ def test_paired_test_of_a_system_with_itself():
         paired_test(scores, scores, speakers=scores.ids).min_dcf,
     ):
         assert (interval.value, interval.low, interval.high, interval.p_value) == (0, 0, 0, 1)
+
+
+@pytest.mark.parametrize("speakers", [None, [f"s{index % 9}" for index in range(60)]])
+def test_replicates_computed_together_are_those_computed_one_by_one(speakers, monkeypatch):
+    rng = np.random.default_rng(3)
+    labels = np.repeat([1, 0], [25, 35])
+    ids = [f"u{index}" for index in range(60)]
+    systems = [Scores(ids, labels, rng.normal(size=60) + labels) for _ in range(2)]
+    together = paired_test(*systems, speakers=speakers, replicates=50)
+    seeds = draw_seeds(["0", "1"], systems, replicates=50)
+    # Seven replicates of both systems' blocks at a time, and then one at a time.
+    blocks = sum(into_blocks(DetCurve.of_scores(each)).count for each in systems)
+    for numbers in (7 * blocks, 1):
+        monkeypatch.setattr("asdf.metrics.replicates._NUMBERS_AT_ONCE", numbers)
+        assert paired_test(*systems, speakers=speakers, replicates=50) == together
+        again = draw_seeds(["0", "1"], systems, replicates=50)
+        assert np.array_equal(again.drawn, seeds.drawn)
 
 
 def test_paired_test_wants_the_same_trials():
