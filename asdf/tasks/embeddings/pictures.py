@@ -91,6 +91,7 @@ def _group_names(values: Sequence[str]) -> dict[str, str]:
     counts = Counter(values)
     most = len(COLOURS)
     if len(counts) > most:
+        # One colour and shape is kept for the group of all other values.
         most -= 1
     names = {}
     for value, _ in _largest_first(counts)[:most]:
@@ -99,6 +100,7 @@ def _group_names(values: Sequence[str]) -> dict[str, str]:
 
 
 def _largest_first(counts: Counter[str]) -> list[tuple[str, int]]:
+    # Equal counts by name, so that the plot does not depend on the order of the list.
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
 
 

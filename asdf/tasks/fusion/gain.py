@@ -109,6 +109,7 @@ def measure_gain(
             name, evaluate(system), calibrated_cllr(system, folds), whole.weights[index], weights
         )
         members.append(member)
+    # On all trials at once, since the EER of a single system needs no fit.
     best = min(range(len(members)), key=lambda index: members[index].result.eer)
     gain = None
     if replicates:

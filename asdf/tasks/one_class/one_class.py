@@ -20,6 +20,7 @@ from asdf.metrics.intervals import Interval, beta_quantile
 from asdf.trials.score_file import Scores
 
 LEVEL = 0.95
+# Only a limit: the precision is reached after about 50.
 _HALVINGS = 200
 _PRECISION = 1e-12
 
@@ -151,11 +152,13 @@ def _poisson_mean(
     counts = np.arange(events + 1)
     factorials = np.concatenate([[0.0], np.cumsum(np.log(counts[1:]))])
     low = 0.0
+    # More than ten standard deviations above the events, where the tail is far below any in use.
     high = events + 10 * math.sqrt(events + 1) + 20
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         if high - low < _PRECISION * high:
             break
+        # By logarithms, since powers and factorials of a few hundred events overflow.
         at_most = np.exp(counts * math.log(middle) - middle - factorials).sum()
         # The probability of so few events falls as the mean rises.
         if at_most > chance:

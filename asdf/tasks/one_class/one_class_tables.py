@@ -144,6 +144,7 @@ def _finite(number: float) -> float | None:
 
 def _value(interval: Interval) -> Value:
     if not math.isfinite(interval.value):
+        # Without a false alarm, only the lower end is known.
         return Value(text=f"> {interval.low:.2f}")
     return Value(interval.value, {"trials": interval})
 

@@ -100,6 +100,7 @@ def _sentence(system: LeftOutSystem) -> str:
     seeds = len(system.seeds)
     over_seeds = "of one seed" if seeds == 1 else f"means over {seeds} seeds"
     bona_fide = _range(list(system.folds.values()))
+    # With any seed, the spoofs of a value are the same trials.
     spoofs = [next(iter(by_seed.values())).spoof for by_seed in system.results.values()]
     sentence = (
         f"Each of {values} values of {system.column} is left out of training in one of "

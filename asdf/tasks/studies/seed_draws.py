@@ -34,6 +34,7 @@ from asdf.trials.trial_list import TrialList
 
 _METRICS = 2
 """Number of metrics along an axis: EER and minDCF, in this order."""
+# Number of networks with which `Rates` does not limit the number of independent trials.
 _MANY = 1_000
 _DRAWN = 4
 """Number of drawn values: the metrics, then miss and false alarm rate at the best threshold."""
@@ -161,6 +162,7 @@ def average_of_sets(sets: Sequence[SeedDraws]) -> SeedDraws:
 
 def _trials_key(scores: Scores) -> str:
     """Return a key that is equal for the same trials with the same labels."""
+    # The digest of a list is of its ids alone.
     labels = hashlib.sha256(scores.labels.tobytes()).hexdigest()[:16]
     return f"{scores.digest()}-{labels}"
 
@@ -184,6 +186,7 @@ def _shared_draws(
     for number, weights in enumerate(draws):
         for index, (of_curve, point) in enumerate(zip(blocks, points, strict=True)):
             sums = of_curve.sums(weights.bona_fide, weights.spoof)
+            # The functions below take several replicates: (1, blocks).
             counts = Weights(sums.bona_fide[None], sums.spoof[None])
             drawn[index, :, number] = _drawn_of(counts, point, cost)[:, 0]
     return drawn
@@ -210,6 +213,7 @@ def _draws_of_one(
         draws = block_draws(blocks, replicates, rng)
     else:
         draws = speaker_block_draws(blocks, scores.labels, speakers, replicates, rng)
+    # Without replicates there are no other parts.
     parts = [np.empty((_DRAWN, 0))]
     for counts in draws:
         parts.append(_drawn_of(counts, point, cost))

@@ -66,6 +66,7 @@ class SourceScores:
     ) -> SourceScores:
         """Return the scores from a network's logits, (trials, classes)."""
         exact = logits_NK.astype(np.float64)
+        # The exponential of a logit beyond 709 would overflow.
         energies = np.logaddexp.reduce(exact, axis=1)
         return cls(ids, column, classes, truths, energies, exact - energies[:, None])
 
@@ -158,6 +159,7 @@ def _parse_row(cells: Sequence[str], columns: int, where: str) -> Floats:
     try:
         row = np.array([read_number(cell) for cell in cells[2:]])
     except ValueError:
+        # Refused below, like a number that is not finite.
         row = np.array([np.nan])
     if len(cells) != columns or not np.isfinite(row).all():
         raise AsdfError(

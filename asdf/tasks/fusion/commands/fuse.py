@@ -112,10 +112,12 @@ def main(arguments: list[str]) -> int:
     screen = text_stream([args.output, args.json])
     development = read_development(args)
     if args.networks:
+        # In another order than their scores, networks would get each other's weights.
         check_networks_of(args.networks, development.paths, development.scores, args.folder)
     measured = fit_development(development, args.method, args.folds, args.seed, args.replicates)
     applied = None
     if args.apply:
+        # Read before anything is written, so that a mistake in these files leaves no output.
         applied = read_applied(args.apply, development, measured.fusion)
     record = gain_record(development, measured) | {"folds": args.folds, "seed": args.seed}
 

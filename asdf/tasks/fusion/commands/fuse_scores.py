@@ -95,8 +95,10 @@ class Applied:
         Raises:
             AsdfError: it cannot be written.
         """
+        # Next to standard output or a pipe there is no place for a description.
         is_stream = descriptor_of(path) is not None
         if not is_stream:
+            # First: a command that stops in between must not leave it beside new scores.
             remove_how_scored(path)
         if self.labelled:
             write_scores(path, self.fused.ids, self.fused.labels, self.fused.scores)

@@ -57,6 +57,7 @@ def applied_text(applied: Applied, measured: FusionGain, replicates: int) -> str
     """Return the error rates of fused scores on another set, and their gain there."""
     try:
         columns = _rate_columns([evaluate(known) for known in (*applied.systems, applied.fused)])
+    # A set of one class has no error rates, but its fused scores are written.
     except AsdfError as error:
         return f"no error rates: {error}"
     best = measured.best
