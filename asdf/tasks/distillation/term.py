@@ -97,5 +97,5 @@ def projected(embeddings_BE: Tensor, size: int) -> Tensor:
     long, short = max(dimension, size), min(dimension, size)
     drawn = torch.randn(long, short, generator=generator, dtype=torch.float64)
     orthonormal, _ = torch.linalg.qr(drawn)
-    matrix: Tensor = orthonormal if dimension >= size else orthonormal.T
+    matrix: Tensor = orthonormal if dimension >= size else orthonormal.T  # (E, S)
     return embeddings_BE @ matrix.float().to(embeddings_BE.device)

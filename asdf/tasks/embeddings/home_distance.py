@@ -159,7 +159,7 @@ class _Axes(NamedTuple):
         """Return coordinates along the axes, and the distance from their span: (N, A + 1)."""
         centred_NE = values_NE - self.centre_E
         along_NA = centred_NE @ self.axes_AE.T
-        rest_NE = centred_NE - along_NA @ self.axes_AE
+        rest_NE = centred_NE - along_NA @ self.axes_AE  # orthogonal to all axes
         return np.concatenate([along_NA, np.linalg.norm(rest_NE, axis=1)[:, None]], axis=1)
 
 

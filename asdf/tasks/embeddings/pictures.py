@@ -95,6 +95,7 @@ def _group_names(values: Sequence[str]) -> dict[str, str]:
         most -= 1
     names = {}
     for value, _ in _largest_first(counts)[:most]:
+        # Values are from files, and may be long or hold control characters.
         names[value] = shorten(printable(value, one_line=True), _NAME)
     return names
 

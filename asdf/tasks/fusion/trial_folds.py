@@ -47,8 +47,8 @@ def make_folds(
     # With fewer groups than folds, each group is a fold.
     count = min(count, len(groups))
     groups.sort(key=lambda group: (-len(group.trials), group.digest))
-    totals = np.sum([group.counts for group in groups], axis=0)
-    loads = np.zeros((count, 2))
+    totals = np.sum([group.counts for group in groups], axis=0)  # spoof, bona fide
+    loads = np.zeros((count, 2))  # share of each class by fold
     folds = np.zeros(len(ids), np.int64)
     for group in groups:
         # A class without trials is refused below, and must not divide by zero here.

@@ -65,7 +65,7 @@ def localisation_intervals(
         rate = curve.eer(times)
         if rate is not None:
             rates.append(rate)
-            agreements.append(times @ hits)
+            agreements.append(times @ hits)  # (3,)
         if progress is not None:
             progress(1)
     # Draws without one of the classes have no EER; if most lack one, the rest are a biased sample.
@@ -111,7 +111,7 @@ class _SortedStretches:
 
     def eer(self, times: AnyIntegers) -> float | None:
         """Return the EER with the given count of each group; None if a class is missing."""
-        weights = times[self._group]
+        weights = times[self._group]  # (stretches,)
         missed = np.cumsum(weights * self._bona_fide_s)
         rejected = np.cumsum(weights * self._spoof_s)
         if not missed[-1] or not rejected[-1]:

@@ -234,7 +234,7 @@ def _stretches_of(recording: LocatedRecording, index: int) -> Stretches:
     # The first frame is kept in any recording; the last one extends to the end of the recording.
     starts = starts[: max(1, int(np.searchsorted(starts, recording.duration_s)))]
     spoofed = clipped(recording.spoofed, recording.duration_s)
-    bounds = np.array(spoofed, np.float64).reshape(-1)
+    bounds = np.array(spoofed, np.float64).reshape(-1)  # start, end, start, end ...
     edges = np.unique(np.concatenate([starts, bounds, [recording.duration_s]]))
     # A middle lies inside one frame and one part, whatever the rounding of the edges.
     middles = (edges[:-1] + edges[1:]) / 2

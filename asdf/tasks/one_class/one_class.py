@@ -150,7 +150,7 @@ def _poisson_mean(
 ) -> float:
     """Return the mean at which at most `events` events have this probability."""
     counts = np.arange(events + 1)
-    factorials = np.concatenate([[0.0], np.cumsum(np.log(counts[1:]))])
+    factorials = np.concatenate([[0.0], np.cumsum(np.log(counts[1:]))])  # log(n!)
     low = 0.0
     # More than ten standard deviations above the events, where the tail is far below any in use.
     high = events + 10 * math.sqrt(events + 1) + 20

@@ -321,6 +321,7 @@ def _is_scored(path: Path, network: str, recordings: Recordings) -> bool:
     scores = read_score_file(path)
     if scores.labels is None:
         return False
+    # The labels too, since all later steps take them from this file.
     labels = list(recordings.labels)
     return scores.ids == list(recordings.names) and scores.labels.tolist() == labels
 

@@ -405,6 +405,7 @@ def _check(args: SasvOptions) -> None:
     if args.on and args.on_cm:
         raise UsageError("--on, or --on-cm and --on-asv: the development set has one of them.")
     fusing = (args.on, args.on_cm, args.on_keys, args.spoof_share, args.output)
+    # `is not None`, since a share of 0 is a value.
     if not args.fuse and any(value is not None for value in fusing):
         raise UsageError("--on, --spoof-share and --output are about a fusion: give --fuse.")
     if args.on_keys and not (args.on or args.on_cm):

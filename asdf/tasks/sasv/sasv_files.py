@@ -321,6 +321,7 @@ def _read_rows(path: _FilePath) -> _Rows:
     # Between TABs, a cell may be empty or contain spaces.
     separator = "\t" if "\t" in first else None
     cells = [cell.strip() for cell in first.split(separator)]
+    # The package of ASVspoof 5 and its full table of keys name the same columns differently.
     header = [_ALIASES.get(cell.lower(), cell.lower()) for cell in cells]
     if {"spk", "filename"}.issubset(header):
         next(lines)

@@ -69,6 +69,7 @@ def _table(systems: Sequence[LeftOutSystem], headings: list[str], worst_of: str 
         (rate(mean), [Value.of_spread(system.mean) for system in systems]),
     ]
     names = each(systems, "worst.value")
+    # The page sorts by columns, which takes a column of numbers alone.
     if worst_of:
         columns.append(rate(worst, is_shaded=True).with_values(each(systems, "worst.eer")))
         columns.append(texts(f"Worst {worst_of}", names))

@@ -140,8 +140,8 @@ def _rates_at_best(curves: Sequence[DetCurve], drawn: Floats, cost: DetectionCos
 
 def average_of_sets(sets: Sequence[SeedDraws]) -> SeedDraws:
     """Return the unweighted mean of the metrics over sets; the sets are drawn independently."""
-    measured = np.mean([draws.measured for draws in sets], axis=0)
-    drawn = np.mean([draws.drawn for draws in sets], axis=0)
+    measured = np.mean([draws.measured for draws in sets], axis=0)  # (seeds, 2)
+    drawn = np.mean([draws.drawn for draws in sets], axis=0)  # (seeds, 2, replicates)
     trials = " ".join(draws.trials for draws in sets)
     rates = [draws.at_best for draws in sets]
     at_best = Rates(
@@ -182,7 +182,7 @@ def _shared_draws(
         draws = trial_draws(scores.labels, replicates, rng)
     else:
         draws = speaker_draws(scores.labels, speakers, replicates, rng)
-    drawn = np.empty((len(curves), _DRAWN, replicates))
+    drawn = np.empty((len(curves), _DRAWN, replicates))  # metrics, then rates
     for number, weights in enumerate(draws):
         for index, (of_curve, point) in enumerate(zip(blocks, points, strict=True)):
             sums = of_curve.sums(weights.bona_fide, weights.spoof)

@@ -126,7 +126,7 @@ def evaluate_sources(
     # Each trial once.
     values = trials.values(np.ones(len(trials.truths)))
     confusion = trials.confusion(np.ones(len(trials.truths))).astype(np.int64)
-    right = np.diag(confusion)
+    right = np.diag(confusion)  # (K,)
     trials_K = confusion.sum(axis=1)
     by_class = (
         # Without calls or trials a rate is 0, as with `zero_division=0`.
@@ -189,12 +189,14 @@ def accuracy_of(confusion_KK: Counts) -> float:
 def balanced_accuracy_of(confusion_KK: Counts) -> float:
     """Return the mean recall of the classes that have trials."""
     trials_K = confusion_KK.sum(axis=1)
+    # A class without trials has no recall, and scikit-learn leaves it out.
     has_trials = trials_K > 0
     return float((np.diag(confusion_KK)[has_trials] / trials_K[has_trials]).mean())
 
 
 def macro_f1_of(confusion_KK: Counts) -> float:
     """Return the mean F1 of the classes that have trials or predictions."""
+    # As scikit-learn, which averages over the labels in truths and calls.
     occurs = confusion_KK.sum(axis=1) + confusion_KK.sum(axis=0) > 0
     return float(_f1_of_classes(confusion_KK)[occurs].mean())
 
@@ -274,7 +276,7 @@ class _Trials:
     def confusion(self, weights: Floats) -> Counts:
         """Return the confusion of the known trials, with `weights` as their counts."""
         known = self.is_known
-        cells = self.truths[known] * self.classes + self.calls[known]
+        cells = self.truths[known] * self.classes + self.calls[known]  # row by row
         counts = np.bincount(cells, weights[known], self.classes**2)
         return np.asarray(counts.reshape(self.classes, self.classes), np.float64)
 

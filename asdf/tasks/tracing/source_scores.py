@@ -26,7 +26,7 @@ from asdf.trials.trial_list import TrialList, find_repeats, same_recording
 SUFFIX = ".sources.tsv"
 """Suffix of the file next to a score file, instead of its '.txt'."""
 
-_BEFORE_CLASSES = 3
+_BEFORE_CLASSES = 3  # utterance, class, energy
 _SHOWN = 5
 
 _SUM_TOLERANCE = 1e-3
@@ -110,6 +110,7 @@ def write_source_scores(path: AnyPath, scores: SourceScores) -> None:
     with atomic_write(path) as file:
         file.write(_line(header))
         for utterance, truth, row in zip(scores.ids, scores.truths, numbers, strict=True):
+            # The text of a float32 is the shortest one that is read as this float32.
             file.write(_line([utterance, truth, *map(str, row)]))
 
 
@@ -146,6 +147,7 @@ def read_source_scores(path: AnyPath) -> SourceScores:
         truths.append(cells[1] or NO_CLASS)
     if not ids:
         raise AsdfError(f"{path}: no trial in it. Was the scoring interrupted?")
+    # In one spelling, since 'a//b' and 'a/b' are one recording.
     repeats = find_repeats([same_recording(utterance) for utterance in ids])
     if repeats is not None:
         raise AsdfError(f"{path}: {ids[repeats.indices[0]]!r} stands in it twice.")

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 # Each tail of a 95 % interval has 2.5 % of the draws: one of 40.
 _MIN_DRAWS = 40
+# Words of the command line, without a space, and those of a file of embeddings.
 _CLASSES = {"bona-fide": "bona fide", "spoof": "spoof"}
 
 

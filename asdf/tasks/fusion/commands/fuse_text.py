@@ -98,6 +98,7 @@ def _difference_lines(best: str, gain: Intervals | None, drawn: str) -> list[str
         f"{_FUSED} - {best}, the best system above (paired bootstrap over {drawn}, two-sided):"
     ]
     for metric, tested in ((EER, gain.eer), (MIN_DCF, gain.min_dcf)):
+        # A paired test always has one.
         assert tested.p_value is not None
         verdict = "no significant difference"
         if tested.p_value < SIGNIFICANT:
