@@ -256,6 +256,7 @@ def learn_home(
 def _limit(distances: Floats, rate: float) -> float:
     """Return the limit from the distances of held-out genuine recordings."""
     count = len(distances)
+    # Rounding in the product must not raise the rank.
     rank = math.ceil((1 - rate) * (count + 1) - 1e-9)
     # Without a fold, there may be one recording too few for the rate.
     rank = min(rank, count)
@@ -285,6 +286,7 @@ def fit_cluster(embeddings: Floats) -> Cluster:
     mean = embeddings.mean(axis=0)
     _, singular, directions = np.linalg.svd(embeddings - mean, full_matrices=False)
     supported = count // _RECORDINGS_PER_DIRECTION
+    # At least one direction is left for the remaining variance.
     kept = min(_DIRECTIONS, supported, numbers - 1)
     variances = singular**2 / count
     total = float(variances.sum())
