@@ -328,7 +328,7 @@ class _Matrix:
         """Return the highest EER and the mean of a part of the matrix."""
         eers = self.eers[rows, columns]
         drawn = self.drawn[:, rows, columns]  # (replicates, spoofs, genuine)
-        highest = drawn.max(axis=(1, 2), initial=0.0)
+        highest = drawn.max(axis=(1, 2))
         return Extent(
             self.interval(float(eers.max()), highest, is_highest=True),
             self.interval(float(eers.mean()), drawn.mean(axis=(1, 2))),
@@ -337,7 +337,7 @@ class _Matrix:
     def mean_of_highest(self) -> Interval:
         """Return the mean over the sets of genuine speech of their highest EERs."""
         highest = self.eers.max(axis=0)  # (genuine,)
-        drawn = self.drawn.max(axis=1, initial=0.0)  # (replicates, genuine)
+        drawn = self.drawn.max(axis=1)  # (replicates, genuine)
         return self.interval(float(highest.mean()), drawn.mean(axis=1), is_highest=True)
 
     def interval(

@@ -16,7 +16,7 @@ import numpy as np
 
 from asdf.arrays import Floats
 from asdf.metrics.decisions import Threshold
-from asdf.metrics.intervals import Interval, beta_quantile
+from asdf.metrics.intervals import Interval, exact_bounds
 from asdf.trials.score_file import Scores
 
 LEVEL = 0.95
@@ -114,22 +114,6 @@ def decide_one_class(
             parts.append((column, extent(value, known == value)))
     everything = np.ones(len(scores), bool)
     return OneClassSet(name, threshold, extent("", everything), tuple(parts))
-
-
-def exact_bounds(
-    errors: int,
-    trials: int,
-    level: float = LEVEL,
-) -> tuple[float, float]:
-    """Return the two-sided Clopper-Pearson interval of a proportion."""
-    tail = (1 - level) / 2
-    low = 0.0
-    high = 1.0
-    if errors > 0:
-        low = beta_quantile(tail, errors, trials - errors + 1)
-    if errors < trials:
-        high = beta_quantile(1 - tail, errors + 1, trials - errors)
-    return low, high
 
 
 def poisson_bounds(
