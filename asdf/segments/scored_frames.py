@@ -94,7 +94,7 @@ def write_frame_table(path: AnyPath, table: FrameTable) -> None:
     with atomic_write(path, "wb") as file:
         np.savez(
             file,
-            # Of fixed width, since an array of Python strings would be pickled.
+            # Stated, since an empty list would become an array of numbers.
             ids=np.array(table.ids, dtype=np.str_),
             offsets=table.offsets,
             scores=table.scores,

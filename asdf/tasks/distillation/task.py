@@ -77,7 +77,7 @@ class Distillation(Task):
             )
         teacher.requires_grad_(False)
         teacher.to(next(network.parameters()).device)
-        # A submodule would put the teacher into the student's file.
+        # By a hook, since a submodule would put the teacher into the student's file.
         network.register_forward_hook(_hearing(teacher, bool(options.embedding_weight)))
         LOG.info(
             "distillation: the teacher is %s, %s with %s parameters; this network has %s",

@@ -78,7 +78,6 @@ def write_embeddings(path: Path, embeddings: Embeddings) -> None:
     arrays: dict[str, np.ndarray] = {
         "embeddings": embeddings.embeddings_NE,
         "scores": embeddings.scores_N,
-        # Of fixed width, since an array of Python strings would be pickled.
         "ids": np.array(list(trials.ids), np.str_),
         "labels": trials.labels,
         # Keys are sorted, so that equal content gives equal bytes.

@@ -179,7 +179,7 @@ class CosineClassHead(ClassHead):
 
     def logits(self, embeddings_BE: Tensor) -> Tensor:
         """Return the scaled cosines."""
-        # In bfloat16, cosines near 1 are multiples of 1/256, and classes would tie.
+        # In bfloat16, cosines near 1 are multiples of 1/256, and classes could tie.
         with without_autocast(embeddings_BE):
             directions_BE = F.normalize(embeddings_BE.to(self.weight_KE.dtype), dim=1)
             return self._scale * directions_BE @ F.normalize(self.weight_KE, dim=1).T

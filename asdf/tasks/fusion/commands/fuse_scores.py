@@ -98,7 +98,7 @@ class Applied:
         # Next to standard output or a pipe there is no place for a description.
         is_stream = descriptor_of(path) is not None
         if not is_stream:
-            # First: a command that stops in between must not leave it beside new scores.
+            # First, since a stop in between must not leave an old one beside new scores.
             remove_how_scored(path)
         if self.labelled:
             write_scores(path, self.fused.ids, self.fused.labels, self.fused.scores)
