@@ -147,6 +147,7 @@ class Calibration:
         # As in `LlrMap` for one map: linear between knots, and with slope `scale` beyond them.
         knots = np.array(self.map_scores)
         position = np.interp(raw, knots, np.arange(knots.size))
+        # The last knot has no right neighbour.
         left = min(int(position), knots.size - 2)
         share = position - left
         between = rows[:, left] * (1 - share) + rows[:, left + 1] * share

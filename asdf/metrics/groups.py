@@ -192,6 +192,7 @@ class _Trials:
         units = int(unit.max()) + 1
         classes = np.zeros(units, np.int64)
         class_bits = 1 + chosen.labels.astype(np.int64)
+        # `classes[unit] |= class_bits` would count only one trial of each unit.
         np.bitwise_or.at(classes, unit, class_bits)
         unit_group = np.empty(units, np.intp)
         unit_group[unit] = group
@@ -213,6 +214,7 @@ class _Trials:
         """Return the strata of units for drawing: units of one group with the same classes."""
         kinds = self.unit_classes
         if self.unit_group is not None:
+            # Classes are 1, 2 or 3.
             kinds = kinds + 4 * self.unit_group
         return [np.flatnonzero(kinds == kind) for kind in np.unique(kinds)]
 
@@ -303,6 +305,7 @@ def _compare(
 ) -> GroupStudy:
     measured = trials.eers(trials.group)
     drawn = _bootstrap(trials, replicates, seed, progress)
+    # Not the numbers of the bootstrap, which begins with the seed itself.
     rng = np.random.default_rng([seed, 1])
     blocks = trials.exchangeable()
 
@@ -354,6 +357,7 @@ def _group(
     # The rest comes first, since the difference is the group's EER minus that of the rest.
     ends = measured[::-1, index]
     compared = count
+    # If all others are one speaker, they show nothing of how speakers vary.
     if speakers is not None and sum(speakers) - speakers[index] == 1:
         compared = 1
     difference = _difference(ends, drawn[:, ::-1, index].T, compared)

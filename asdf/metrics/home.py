@@ -27,7 +27,7 @@ import numpy as np
 
 from asdf.arrays import Floats, Integers
 from asdf.errors import AsdfError
-from asdf.metrics.intervals import beta_quantile
+from asdf.metrics.intervals import exact_bounds
 
 MAX_NUMBERS = 4096
 """Maximum number of values of an embedding, since the model grows with it."""
@@ -35,7 +35,6 @@ MAX_NUMBERS = 4096
 _DIRECTIONS = 8
 # A direction defined by fewer recordings than this is due to chance.
 _RECORDINGS_PER_DIRECTION = 6
-_LEVEL = 0.95
 # Far more digits than distances have, at half the size in JSON.
 _DIGITS = 7
 # Minimum variance, for a class whose recordings are all equal.
@@ -130,7 +129,7 @@ class Home:
 
     def describe_rate(self) -> str:
         """Describe how often genuine recordings of the set are called unlike it."""
-        low, high = exact_interval(self.bona_fide_beyond, self.bona_fide)
+        low, high = exact_bounds(self.bona_fide_beyond, self.bona_fide)
         share = 100 * self.bona_fide_beyond / self.bona_fide
         return (
             f"of their genuine ones {share:.1f} % are called so, 95 % interval {100 * low:.1f} to "
@@ -158,7 +157,7 @@ class Home:
         entry = asdict(self)
         del entry["clusters"]
         rate = self.bona_fide_beyond / self.bona_fide
-        interval = exact_interval(self.bona_fide_beyond, self.bona_fide)
+        interval = exact_bounds(self.bona_fide_beyond, self.bona_fide)
         entry["measured_rate"] = [rate, *interval]
         return entry
 
@@ -168,24 +167,11 @@ def _plain(values: Floats) -> list[float]:
 
 
 def _count(beyond: int, total: int) -> str:
-    low, high = exact_interval(beyond, total)
+    low, high = exact_bounds(beyond, total)
     return (
         f"{beyond} of {total} ({100 * beyond / total:.1f} %, 95 % interval {100 * low:.1f} to "
         f"{100 * high:.1f})"
     )
-
-
-def exact_interval(count: int, total: int) -> tuple[float, float]:
-    """Return the 95 % interval of a proportion by Clopper and Pearson."""
-    tail = (1 - _LEVEL) / 2
-    others = total - count
-    low = 0.0
-    high = 1.0
-    if count:
-        low = beta_quantile(tail, count, others + 1)
-    if others:
-        high = beta_quantile(1 - tail, count + 1, others)
-    return low, high
 
 
 def check_enough(genuine: int, rate: float) -> None:
@@ -256,6 +242,7 @@ def learn_home(
 def _limit(distances: Floats, rate: float) -> float:
     """Return the limit from the distances of held-out genuine recordings."""
     count = len(distances)
+    # Rounding in the product must not raise the rank.
     rank = math.ceil((1 - rate) * (count + 1) - 1e-9)
     # Without a fold, there may be one recording too few for the rate.
     rank = min(rank, count)
@@ -285,6 +272,7 @@ def fit_cluster(embeddings: Floats) -> Cluster:
     mean = embeddings.mean(axis=0)
     _, singular, directions = np.linalg.svd(embeddings - mean, full_matrices=False)
     supported = count // _RECORDINGS_PER_DIRECTION
+    # At least one direction is left for the remaining variance.
     kept = min(_DIRECTIONS, supported, numbers - 1)
     variances = singular**2 / count
     total = float(variances.sum())

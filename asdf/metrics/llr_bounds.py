@@ -34,6 +34,7 @@ def empirical_bounds(bona_fide: Floats, spoof: Floats) -> tuple[float, float]:
     Args:
         bona_fide, spoof: Finite LLRs of the trials of each class.
     """
+    # In log10, as in the paper and in lir.
     bona_fide = np.sort(bona_fide) / LN10
     spoof = np.sort(spoof) / LN10
     thresholds = _thresholds(bona_fide, spoof)

@@ -77,6 +77,7 @@ def _draw_speakers(
     speakers: tuple[list[str], list[str]], rng: np.random.Generator
 ) -> Iterator[tuple[Integers, Integers]]:
     """Yield the indices of all trials of drawn speakers, as many speakers as there are."""
+    # Sorted, since the order of a set differs between processes, and the draws must not.
     names = sorted({*speakers[0], *speakers[1]})
     bona_fide = _trials_by_name(names, speakers[0])
     spoof = _trials_by_name(names, speakers[1])

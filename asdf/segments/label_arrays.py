@@ -71,6 +71,7 @@ def read_label_arrays(path: AnyPath, hop_s: float | None = None) -> dict[str, Ti
 def _read_bytes(path: Path) -> bytes:
     try:
         with open_file(path) as file:
+            # One byte more shows that a file is too large.
             content = file.read(MOST_BYTES + 1)
     except OSError as error:
         raise AsdfError(
@@ -92,6 +93,7 @@ def _labels_of(content: bytes) -> dict[str, Labels]:
     begin = 10 if content[6] == 1 else 12
     header_size = int.from_bytes(content[8:begin], "little")
     saved = read_plain_pickle(content[begin + header_size :])
+    # numpy saves a dictionary as an array of one object.
     if isinstance(saved, Described) and len(saved.objects) == 1:
         saved = saved.objects[0]
     if not isinstance(saved, Items) or saved.kind != "dict":

@@ -110,5 +110,7 @@ def segments_from_scores(
     for first, end in zip(changes[0::2], changes[1::2], strict=True):
         segments.append(Segment(round(first * hop_s, _DIGITS), round(end * hop_s, _DIGITS)))
     if duration_s is not None:
+        # The last frame may reach beyond the end of the recording.
         segments = list(clipped(segments, duration_s))
+    # Chosen after the end has been cut, which may make the last part too short.
     return merged(segment for segment in segments if segment.duration_s >= min_s)

@@ -94,6 +94,7 @@ class _LabelFollower(PickleFollower):
         """Set the byte order of a type, or the content of an array."""
         match getattr(target, "kind", ""), state:
             case ("dtype", (_, str(order), *_)):
+                # '|' is of types without a byte order.
                 if order in ("<", ">") and target.value is not None:
                     target.value = target.value.newbyteorder(order)
             case ("array", (_, shape, Described(kind="dtype") as described, _, content)):

@@ -47,6 +47,7 @@ def read_reference(path: AnyPath) -> Reference:
     first, lines = peek(numbered_lines(path, "\r\n"))
     if is_trials_file(first):
         return Reference(parse_table(lines, path))
+    # An RTTM may begin with comments, which ';;' marks.
     if first.split()[:1] == ["SPEAKER"] or first.startswith(";;"):
         return _of_recordings(parse_rttm(lines, path), path)
     return _of_recordings(parse_text(lines, path), path)

@@ -30,6 +30,7 @@ from asdf.text import AnyPath, read_number
 from asdf.trials.text_lines import NumberedLines, numbered_lines, peek
 from asdf.trials.trial_list import find_repeats
 
+# Maximum size of a JSON file, which is read into memory whole.
 _MOST_BYTES = 2**32
 _ARRAYS = ("ids", "offsets", "scores", "hop_s", "durations_s")
 
@@ -70,6 +71,7 @@ def frame_table(
     """Return the table of trials with these scores per frame, each (frames,)."""
     counts = [len(part) for part in scores]
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    # A list may have no trials, and the scores are then float32 as well.
     none = np.zeros(0, np.float32)
     return FrameTable(ids, offsets, np.concatenate([none, *scores]), hop_s, durations_s)
 
@@ -92,6 +94,7 @@ def write_frame_table(path: AnyPath, table: FrameTable) -> None:
     with atomic_write(path, "wb") as file:
         np.savez(
             file,
+            # Stated, since an empty list would become an array of numbers.
             ids=np.array(table.ids, dtype=np.str_),
             offsets=table.offsets,
             scores=table.scores,

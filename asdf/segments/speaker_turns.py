@@ -100,6 +100,7 @@ def _without(segments: Sequence[Segment], others: Sequence[Segment]) -> list[Seg
     left = []
     first = 0
     for start_s, end_s in segments:
+        # Turns that have ended are passed once, because both ascend.
         while first < len(others) and others[first].end_s <= start_s:
             first += 1
         reached_s = start_s

@@ -63,6 +63,7 @@ def clipped(segments: Iterable[Segment], duration_s: float) -> tuple[Segment, ..
     result = []
     for segment in segments:
         if segment.start_s < duration_s:
+            # The end of `WHOLE` is infinite.
             result.append(Segment(segment.start_s, min(segment.end_s, duration_s)))
     return tuple(result)
 

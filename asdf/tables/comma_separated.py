@@ -23,6 +23,7 @@ def as_csv(
         has_head: Whether the first row holds the keys.
     """
     text = io.StringIO()
+    # By default csv ends lines with \r\n, unlike all other files here.
     writer = csv.DictWriter(text, keys, lineterminator="\n")
     if has_head:
         writer.writeheader()

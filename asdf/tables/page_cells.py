@@ -129,6 +129,7 @@ def _value_cell(column: Column, value: Value) -> Cell:
         interval = column.format_bounds(bounds, between, paper=True).replace("-", "−")
     return Cell(
         text,
+        # Sorted and copied in the unit of the heading.
         100 * number if column.percent else number,
         value.css or css,
         value.title,

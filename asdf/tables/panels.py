@@ -192,6 +192,7 @@ class Panel:
 
     def path(self, line: Line) -> str:
         """Return a line as the commands of an SVG path; '' if its points are not joined."""
+        # A line needs two points, which are four numbers.
         if len(line.points) < 4 or not line.is_linked:
             return ""
         xs = self.at_x(line.points[::2]).tolist()
@@ -219,4 +220,5 @@ def nice_ticks(low: float, high: float, about: int) -> list[float]:
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= wide_enough)
     first = math.ceil(low / step - 1e-9)
     last = math.floor(high / step + 1e-9)
+    # 3 * 0.1 is not 0.3 before it is rounded.
     return [float(f"{number * step:.10g}") for number in range(first, last + 1)]

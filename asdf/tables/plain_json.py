@@ -11,6 +11,7 @@ from asdf.tables.table import Bounds
 
 def as_json(records: Any, *, indent: int = 2) -> str:
     """Return records of plain values as the text of a JSON file."""
+    # Names stay readable, since the file is UTF-8.
     return json.dumps(records, indent=indent, ensure_ascii=False) + "\n"
 
 
@@ -18,6 +19,7 @@ def bounds_record(interval: Bounds | None) -> dict[str, float] | None:
     """Return the bounds of an interval, with the number of groups if groups were resampled."""
     if interval is None:
         return None
+    # `Bounds` are any interval, and may have no groups.
     groups = getattr(interval, "groups", None)
     record = {"low": interval.low, "high": interval.high}
     return record if groups is None else {**record, "groups": groups}

@@ -126,6 +126,7 @@ class Column:
         low = self.format(difference.low, paper=paper, sign="+")
         high = self.format(difference.high, paper=paper, sign="+")
         p_value = "-" if difference.p_value is None else p_value_text(difference.p_value)
+        # The heading is 'p', so the number alone says 'p ='.
         return [value, f"{low} .. {high}", p_value.removeprefix("= ")]
 
 
@@ -241,6 +242,7 @@ def rate(key: str, name: str = "", digits: int = 2, **options: Any) -> Column:
         digits: Number of decimals in text; papers have two.
         options: Attributes of the column.
     """
+    # The given options take precedence.
     options = {"percent": True, "states_unit": False, "digits": digits, "paper_digits": 2} | options
     return Column(key, name or key, **options)
 

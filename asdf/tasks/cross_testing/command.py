@@ -23,6 +23,7 @@ FILE = "file"
 
 def check_cross_test(args: EvaluateOptions) -> None:
     """Raise UsageError for options that do not apply to a cross-test."""
+    # Parsed here too, so that a mistake is reported before any file is read.
     _read_columns(args.cross_test or "")
     others = {
         "--by": args.by,
@@ -101,6 +102,7 @@ def _compare_sets(
         scores, file_of = read_parts(
             files, protocol.trials, protocol.whole, ignore_others=args.ignore_others
         )
+        # Last, so that `file` is the score file even if the protocol has a column of this name.
         columns = {**known_columns("the score files", scores, protocol.trials), FILE: file_of}
         unknown = sorted(set(by) - set(columns))
         if unknown:

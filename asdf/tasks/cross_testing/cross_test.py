@@ -33,7 +33,9 @@ from asdf.tables.table import each
 from asdf.trials.score_file import Scores
 from asdf.trials.trial_list import values_at
 
+# Counts of trials in memory at a time, 16 MB: all replicates of a large set would take gigabytes.
 _NUMBERS_AT_ONCE = 2_000_000
+# Score files and protocols write '-' as the attack of a bona fide trial.
 _ABSENT = ("", "-")
 _ALL = slice(None)
 
@@ -133,6 +135,7 @@ def cross_test(
     """
     speakers = columns.get("speaker", ())
     is_known = bool(speakers) and all(speakers)
+    # Drawing the known speakers alone would leave out the trials of the others.
     if not is_known:
         speakers = ()
     spoofs = _sets(scores, columns[by[0]], 0, speakers)
@@ -140,6 +143,7 @@ def cross_test(
     _check_sets(by, spoofs, genuine)
     sets = [*spoofs, *genuine]
     fewest_speakers = min(each(sets, "speakers")) if is_known else 0
+    # Draws of few speakers would often lack a set, and show too little of how speakers differ.
     by_speakers = fewest_speakers >= FEW_GROUPS
     eers, blocks = _measure(scores, spoofs, genuine)
     drawn = np.empty((0, *eers.shape))
@@ -219,6 +223,7 @@ def _measure(
         for column, known in enumerate(genuine):
             curve = DetCurve.of(scores.scores[known.index], scores.scores[spoof.index])
             eers[row, column], _ = curve.eer()
+            # With the block of each trial, no replicate sorts scores again.
             blocks[row].append(into_blocks(curve))
     return eers, blocks
 
@@ -266,6 +271,7 @@ def _draw_speakers(
     count = int(speakers.max()) + 1
     drawn: list[Integers] = []
     while len(drawn) < replicates:
+        # One draw for all sets, since the trials of a speaker vary together across sets.
         of_trials = times_drawn(count, rng)[speakers]
         # A set without a trial has no EER. Such draws are repeated, which is rare with ten
         # speakers.
@@ -321,8 +327,8 @@ class _Matrix:
     ) -> Extent:
         """Return the highest EER and the mean of a part of the matrix."""
         eers = self.eers[rows, columns]
-        drawn = self.drawn[:, rows, columns]
-        highest = drawn.max(axis=(1, 2), initial=0.0)
+        drawn = self.drawn[:, rows, columns]  # (replicates, spoofs, genuine)
+        highest = drawn.max(axis=(1, 2))
         return Extent(
             self.interval(float(eers.max()), highest, is_highest=True),
             self.interval(float(eers.mean()), drawn.mean(axis=(1, 2))),
@@ -330,8 +336,8 @@ class _Matrix:
 
     def mean_of_highest(self) -> Interval:
         """Return the mean over the sets of genuine speech of their highest EERs."""
-        highest = self.eers.max(axis=0)
-        drawn = self.drawn.max(axis=1, initial=0.0)
+        highest = self.eers.max(axis=0)  # (genuine,)
+        drawn = self.drawn.max(axis=1)  # (replicates, genuine)
         return self.interval(float(highest.mean()), drawn.mean(axis=1), is_highest=True)
 
     def interval(
@@ -350,6 +356,7 @@ class _Matrix:
         """
         if not drawn.size:
             return Interval(value, value, value)
+        # If all replicates are equal, as without an error, `rate_interval` has the exact bound.
         if is_highest and not (drawn == value).all():
             return highest_interval(value, drawn, self.groups)
         return rate_interval(value, drawn, trials=trials or self.fewest, groups=self.groups)

@@ -71,6 +71,7 @@ def _ends(extent: Extent) -> list[Value]:
 
 
 def _value(interval: Interval) -> Value:
+    # Without replicates, both bounds are the value itself.
     known = interval.high > interval.low
     return Value(interval.value, {"trials": interval} if known else {})
 

@@ -51,10 +51,12 @@ def read_parts(
     joined = _join(parts)
     if trials is None:
         columns = {} if joined.attacks is None else {"attack": joined.attacks}
+        # `labelled` has refused every file without labels.
         assert joined.labels is not None
         return Scores(joined.ids, joined.labels, joined.scores, columns=columns), names
     where = ", ".join(map(str, files.values()))
     matched = match_file(where, joined, trials, whole, ignore_others).scores
+    # By id, since trials outside the protocol may have been left out.
     of_trial = dict(zip(joined.ids, names, strict=True))
     return matched, [of_trial[utterance] for utterance in matched.ids]
 
@@ -79,6 +81,7 @@ def _join(parts: Sequence[ScoreFile]) -> ScoreFile:
     return ScoreFile(
         ids,
         np.concatenate(each(parts, "scores")),
+        # Labels of some of the files would not line up with the ids of all.
         np.concatenate(labels) if len(labels) == len(parts) else None,
         attacks if any(attacks) else None,
     )

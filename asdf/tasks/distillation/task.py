@@ -77,6 +77,7 @@ class Distillation(Task):
             )
         teacher.requires_grad_(False)
         teacher.to(next(network.parameters()).device)
+        # By a hook, since a submodule would put the teacher into the student's file.
         network.register_forward_hook(_hearing(teacher, bool(options.embedding_weight)))
         LOG.info(
             "distillation: the teacher is %s, %s with %s parameters; this network has %s",
@@ -102,6 +103,7 @@ def _hearing(teacher: nn.Module, with_embeddings: bool) -> Any:
     """
 
     def add_targets(student: nn.Module, inputs: Any, outputs: Any) -> Any:
+        # Only the loss needs the teacher, and scoring should cost no more than the student.
         if not student.training:
             return None
         return as_outputs(outputs).with_extra(KEY, _targets(teacher, inputs[0], with_embeddings))
@@ -119,6 +121,7 @@ def _targets(teacher: nn.Module, waveforms_BT: Tensor, with_embeddings: bool) ->
     teacher.eval()
     with torch.no_grad():
         outputs = as_outputs(teacher(waveforms_BT))
+    # Differences of bfloat16 logits, which a teacher may return under autocast, are coarse.
     logits_B2 = outputs.logits_B2.float()
     targets = [logits_B2[:, 1:] - logits_B2[:, :1]]
     if with_embeddings:

@@ -77,6 +77,7 @@ class TeacherTerm(Term):
         logits_B2 = outputs.logits_B2.float()
         own_B = (logits_B2[:, 1] - logits_B2[:, 0]) / self.temperature
         aims_B = (differences_B / self.temperature).sigmoid()
+        # From logits, since a sigmoid that is rounded to 0 has an infinite logarithm.
         losses_B = F.binary_cross_entropy_with_logits(own_B, aims_B, reduction="none")
         return self.temperature**2 * losses_B
 
@@ -91,9 +92,10 @@ def projected(embeddings_BE: Tensor, size: int) -> Tensor:
     dimension = embeddings_BE.shape[1]
     if dimension == size:
         return embeddings_BE
+    # On the CPU, since a GPU draws other numbers from the same seed.
     generator = torch.Generator().manual_seed(_SEED)
     long, short = max(dimension, size), min(dimension, size)
     drawn = torch.randn(long, short, generator=generator, dtype=torch.float64)
     orthonormal, _ = torch.linalg.qr(drawn)
-    matrix: Tensor = orthonormal if dimension >= size else orthonormal.T
+    matrix: Tensor = orthonormal if dimension >= size else orthonormal.T  # (E, S)
     return embeddings_BE @ matrix.float().to(embeddings_BE.device)

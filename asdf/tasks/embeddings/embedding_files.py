@@ -80,6 +80,7 @@ def write_embeddings(path: Path, embeddings: Embeddings) -> None:
         "scores": embeddings.scores_N,
         "ids": np.array(list(trials.ids), np.str_),
         "labels": trials.labels,
+        # Keys are sorted, so that equal content gives equal bytes.
         "how": np.array(json.dumps(dict(embeddings.how), sort_keys=True)),
     }
     for name, values in trials.columns.items():
@@ -110,6 +111,7 @@ def read_embeddings(path: Path) -> Embeddings:
         how = json.loads(str(arrays["how"]))
     except OSError as error:
         raise AsdfError(f"cannot read {path}: {error.strerror or error}.") from None
+    # A pickle, another zip, a single array, an empty and a cut file raise one of these each.
     except (ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile):
         raise AsdfError(
             f"{path} is not a file of embeddings, which `python -m asdf embed` writes."

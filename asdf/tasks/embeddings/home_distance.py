@@ -72,14 +72,17 @@ class HomeDistance:
 def frechet_distance(first_NE: Floats, second_ME: Floats) -> float:
     """Return the squared Fréchet distance of the normal distributions of two samples."""
     means = first_NE.mean(axis=0) - second_ME.mean(axis=0)
+    # For a single coordinate, `cov` returns a scalar.
     first = np.atleast_2d(np.cov(first_NE, rowvar=False))
     second = np.atleast_2d(np.cov(second_ME, rowvar=False))
     # The eigenvalues of C1 C2 are those of the symmetric C1^(1/2) C2 C1^(1/2).
     values, vectors = np.linalg.eigh(first)
+    # Rounding may make eigenvalues of 0 slightly negative.
     root: Floats = (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
     eigenvalues = np.linalg.eigvalsh(root @ second @ root)
     overlap = np.sqrt(np.maximum(eigenvalues, 0)).sum()
     distance = means @ means + np.trace(first) + np.trace(second) - 2 * overlap
+    # Rounding may make the distance of equal samples slightly negative.
     return float(max(distance, 0.0))
 
 
@@ -108,6 +111,7 @@ def measure_distance(
     by_speakers = training_speakers is not None and new_speakers is not None
     training_groups = _group(len(training_NE), training_speakers if by_speakers else None)
     new_groups = _group(len(new_ME), new_speakers if by_speakers else None)
+    # One size for both samples, because the distance grows with the noise of small ones.
     size = min(len(new_ME), len(training_NE) // 2)
     axes = _Axes.of(np.asarray(training_NE, np.float64), size)
     training = axes.coordinates(np.asarray(training_NE, np.float64))
@@ -147,6 +151,7 @@ class _Axes(NamedTuple):
     def of(cls, values_NE: Floats, size: int) -> _Axes:
         centre_E = values_NE.mean(axis=0)
         _, sizes, axes_RE = np.linalg.svd(values_NE - centre_E, full_matrices=False)
+        # Directions without any variance are no axes: the distance from the axes covers them.
         count = min(_MAX_AXES, max(1, size // _PER_AXIS), int((sizes > 0).sum()))
         return cls(centre_E, axes_RE[:count])
 
@@ -154,7 +159,7 @@ class _Axes(NamedTuple):
         """Return coordinates along the axes, and the distance from their span: (N, A + 1)."""
         centred_NE = values_NE - self.centre_E
         along_NA = centred_NE @ self.axes_AE.T
-        rest_NE = centred_NE - along_NA @ self.axes_AE
+        rest_NE = centred_NE - along_NA @ self.axes_AE  # orthogonal to all axes
         return np.concatenate([along_NA, np.linalg.norm(rest_NE, axis=1)[:, None]], axis=1)
 
 
@@ -177,6 +182,7 @@ def _draw(groups: Sequence[Integers], size: int, rng: np.random.Generator) -> In
         group = groups[int(rng.integers(len(groups)))]
         drawn.append(group)
         count += len(group)
+    # The last group may be cut, so that all samples have one size.
     return np.concatenate(drawn)[:size]
 
 

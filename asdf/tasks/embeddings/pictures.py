@@ -91,14 +91,17 @@ def _group_names(values: Sequence[str]) -> dict[str, str]:
     counts = Counter(values)
     most = len(COLOURS)
     if len(counts) > most:
+        # One colour and shape is kept for the group of all other values.
         most -= 1
     names = {}
     for value, _ in _largest_first(counts)[:most]:
+        # Values are from files, and may be long or hold control characters.
         names[value] = shorten(printable(value, one_line=True), _NAME)
     return names
 
 
 def _largest_first(counts: Counter[str]) -> list[tuple[str, int]]:
+    # Equal counts by name, so that the plot does not depend on the order of the list.
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
 
 

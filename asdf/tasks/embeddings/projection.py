@@ -19,6 +19,7 @@ SEED = 0
 MAX_POINTS = 5000
 """Maximum number of points: more hide each other, and t-SNE takes minutes for them."""
 
+# The defaults of scikit-learn and umap-learn.
 _PERPLEXITY = 30
 _NEIGHBOURS = 15
 
@@ -52,6 +53,7 @@ def principal_components(values_NE: Points, count: int = 2) -> tuple[Points, Flo
     centred_NE = values_NE - values_NE.mean(axis=0)
     _, sizes, axes_RE = np.linalg.svd(centred_NE, full_matrices=False)
     axes_CE = axes_RE[:count]
+    # LAPACK leaves the sign of an axis open, and another version might turn the plot round.
     largest = np.abs(axes_CE).argmax(axis=1)
     signs = np.sign(axes_CE[np.arange(len(axes_CE)), largest])
     points = np.zeros((len(values_NE), count))
@@ -70,6 +72,8 @@ def choose_points(ids: Sequence[str], limit: int = MAX_POINTS) -> Integers:
         return np.arange(len(ids))
     digests = []
     for index, utterance in enumerate(ids):
+        # A hash mixes ids, which often sort by speaker or attack. They may hold bytes that are not
+        # UTF-8.
         digest = hashlib.sha256(utterance.encode("utf-8", "surrogateescape")).digest()
         digests.append((digest, index))
     chosen = sorted(digests)[:limit]
@@ -81,6 +85,7 @@ def _tsne(values_NE: Points) -> Points:
         from sklearn.manifold import TSNE
     except ImportError:
         raise _missing("scikit-learn") from None
+    # As bhtsne, the authors' program, requires: three other points per unit of perplexity.
     perplexity = min(_PERPLEXITY, (len(values_NE) - 1) / 3)
     model = TSNE(2, perplexity=perplexity, init="pca", random_state=SEED)
     return np.asarray(model.fit_transform(values_NE), np.float64)

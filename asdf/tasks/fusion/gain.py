@@ -86,7 +86,7 @@ def measure_gain(
         AsdfError: as `fit_fusion`.
     """
     first = systems[0]
-    scores_NS = np.stack([system.scores for system in systems], axis=1)
+    scores_NS = np.stack([system.scores for system in systems], axis=1)  # (trials, systems)
     # One fusion per fold, in their order: `_out_of_fold` calls `fit` once for each.
     fusions: list[Fusion] = []
 
@@ -109,6 +109,7 @@ def measure_gain(
             name, evaluate(system), calibrated_cllr(system, folds), whole.weights[index], weights
         )
         members.append(member)
+    # On all trials at once, since the EER of a single system needs no fit.
     best = min(range(len(members)), key=lambda index: members[index].result.eer)
     gain = None
     if replicates:

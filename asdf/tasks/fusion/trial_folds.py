@@ -47,10 +47,11 @@ def make_folds(
     # With fewer groups than folds, each group is a fold.
     count = min(count, len(groups))
     groups.sort(key=lambda group: (-len(group.trials), group.digest))
-    totals = np.sum([group.counts for group in groups], axis=0)
-    loads = np.zeros((count, 2))
+    totals = np.sum([group.counts for group in groups], axis=0)  # spoof, bona fide
+    loads = np.zeros((count, 2))  # share of each class by fold
     folds = np.zeros(len(ids), np.int64)
     for group in groups:
+        # A class without trials is refused below, and must not divide by zero here.
         shares = group.counts / np.maximum(totals, 1)
         # The sum of squared loads grows least with this fold, which balances both classes.
         fold = int(np.argmin(loads @ shares))
@@ -70,6 +71,7 @@ def _groups(
     groups: dict[str, _Group] = {}
     for trial, name in enumerate(names):
         if name not in groups:
+            # File names may hold bytes that are not UTF-8.
             text = f"{seed} {name}".encode("utf-8", "surrogateescape")
             groups[name] = _Group([], np.zeros(2), hashlib.sha256(text).digest())
         group = groups[name]

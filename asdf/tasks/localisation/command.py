@@ -120,6 +120,7 @@ def _intervals(
 
     if not replicates:
         return None
+    # The bootstrap counts its own replicates, and each call moves the bar on by one.
     bar = iter(track(range(replicates), replicates, "bootstrap", unit="replicates"))
 
     def advance(_: int) -> None:
@@ -151,6 +152,7 @@ def _resolutions(text: str | None) -> list[float]:
     try:
         resolutions = [read_number(word) for word in text.split(",")]
     except ValueError:
+        # Refused below, like a number that is not positive.
         resolutions = [0.0]
     if not all(0 < resolution < float("inf") for resolution in resolutions):
         raise UsageError(f"--resolution {text}: expected seconds with commas, such as 0.02,0.16.")
@@ -163,6 +165,7 @@ def _thresholds(text: str | None, resolutions: list[float]) -> float | list[floa
     try:
         thresholds = [read_number(word) for word in text.split(",")]
     except ValueError:
+        # Refused below, like a number that is not finite.
         thresholds = [math.nan]
     if not all(map(math.isfinite, thresholds)):
         raise UsageError(f"--threshold {text}: expected numbers with commas, such as 0.5,-0.1.")
@@ -202,6 +205,7 @@ def _locate(
         speakers.append(known_speakers[index] if known_speakers else "")
         duration_s = recording.duration_s
         if duration_s is None:
+            # Text with a score per line states no duration.
             whole_frames_s = len(recording.scores) * recording.hop_s
             stated = reference.durations_s.get(reference.trials.ids[index])
             duration_s = stated or whole_frames_s

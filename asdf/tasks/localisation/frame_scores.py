@@ -63,4 +63,5 @@ class Frames(Extra):
 
     def describe(self, row: np.ndarray, samples: int) -> FrameScores:
         """Return the scores with their times."""
+        # The settings refuse a network with frames at any other rate.
         return FrameScores(row, self.hop / SAMPLE_RATE, samples / SAMPLE_RATE)

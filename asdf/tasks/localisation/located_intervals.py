@@ -65,7 +65,7 @@ def localisation_intervals(
         rate = curve.eer(times)
         if rate is not None:
             rates.append(rate)
-            agreements.append(times @ hits)
+            agreements.append(times @ hits)  # (3,)
         if progress is not None:
             progress(1)
     # Draws without one of the classes have no EER; if most lack one, the rest are a biased sample.
@@ -74,6 +74,7 @@ def localisation_intervals(
             f"of {count} recordings or speakers that are drawn, too few are spoofed or bona fide "
             "for intervals: leave them out with --replicates 0."
         )
+    # Recordings are groups too, since stretches of one recording are dependent.
     interval = partial(rate_interval, trials=count, groups=count, level=level)
     whole = agreement_of(stretches, threshold)
     hit, false, missed = np.array(agreements).T
@@ -90,6 +91,7 @@ def _groups(stretches: Stretches, speakers: Sequence[str] | None) -> Indices:
     values = stretches.recording
     if speakers is not None:
         values = np.unique(np.asarray(speakers), return_inverse=True)[1][values]
+    # Numbered again, because a recording without frames has no stretch and cannot be drawn.
     return np.unique(values, return_inverse=True)[1]
 
 
@@ -109,11 +111,12 @@ class _SortedStretches:
 
     def eer(self, times: AnyIntegers) -> float | None:
         """Return the EER with the given count of each group; None if a class is missing."""
-        weights = times[self._group]
+        weights = times[self._group]  # (stretches,)
         missed = np.cumsum(weights * self._bona_fide_s)
         rejected = np.cumsum(weights * self._spoof_s)
         if not missed[-1] or not rejected[-1]:
             return None
+        # The first point rejects nothing.
         frr = np.append(0.0, missed[self._last] / missed[-1])
         far = np.append(1.0, 1 - rejected[self._last] / rejected[-1])
         best = int(np.argmin(np.abs(frr - far)))

@@ -234,8 +234,9 @@ def _stretches_of(recording: LocatedRecording, index: int) -> Stretches:
     # The first frame is kept in any recording; the last one extends to the end of the recording.
     starts = starts[: max(1, int(np.searchsorted(starts, recording.duration_s)))]
     spoofed = clipped(recording.spoofed, recording.duration_s)
-    bounds = np.array(spoofed, np.float64).reshape(-1)
+    bounds = np.array(spoofed, np.float64).reshape(-1)  # start, end, start, end ...
     edges = np.unique(np.concatenate([starts, bounds, [recording.duration_s]]))
+    # A middle lies inside one frame and one part, whatever the rounding of the edges.
     middles = (edges[:-1] + edges[1:]) / 2
     frames = np.searchsorted(starts, middles, side="right") - 1
     # A time after an odd number of bounds is in a spoofed part.
@@ -256,6 +257,7 @@ def range_eer(stretches: Stretches) -> RangeEer:
     """
     is_bona_fide = stretches.is_bona_fide
     for name, chosen in (("bona fide", is_bona_fide), ("spoofed", ~is_bona_fide)):
+        # Only for its errors: a class without time, or a score that is not finite.
         as_scores(name, stretches.scores[chosen])
     order = np.argsort(stretches.scores, kind="stable")
     scores = stretches.scores[order]
@@ -268,6 +270,7 @@ def range_eer(stretches: Stretches) -> RangeEer:
     accepted = 1 - np.cumsum(spoof_s)[last] / spoof_s.sum()
     missed = np.concatenate([[0.0], missed])
     accepted = np.concatenate([[1.0], accepted])
+    # 0.001 below the lowest score, as in `DetCurve`.
     thresholds = np.concatenate([[scores[0] - 0.001], scores[last]])
     best = int(np.argmin(np.abs(missed - accepted)))
     rate = (missed[best] + accepted[best]) / 2

@@ -94,6 +94,7 @@ def located_record(
     Args:
         drawn: Bootstrap unit of the intervals: 'speakers' or 'recordings'.
     """
+    # A run measures a single resolution, that of its frames.
     point = result.points[0]
     record: dict[str, Any] = {
         "network": network,

@@ -119,6 +119,7 @@ class Localisation(Task):
     ) -> str:
         """Write the localisation metrics of each set whose spoofed parts are known."""
         entries: list[dict[str, Any]] = []
+        # The sets of a network follow each other.
         for network, sets in groupby(scored, key=attrgetter("network")):
             of_network = [entry for entry in validated if entry.network == network]
             threshold, chosen_on = self._choose_threshold(of_network)
@@ -162,6 +163,7 @@ class Localisation(Task):
             )
         speakers = list(trials.columns.get("speaker", []))
         try:
+            # A set that cannot be measured must not end the report on the others.
             recordings = _locate(table, trials)
         except AsdfError as error:
             _warn(entry.corpus, error)
@@ -215,6 +217,7 @@ def _locate(table: FrameTable, trials: TrialList) -> list[LocatedRecording]:
 
     recordings = []
     for index in range(len(table)):
+        # In float32, the threshold just above a rejected score would round to that score.
         scores = table.of_trial(index).astype("float64")
         duration_s = float(table.durations_s[index])
         parts = spoofed_parts(trials, index)

@@ -166,6 +166,7 @@ def _numbers(
         try:
             number = read_number(value)
         except ValueError:
+            # Refused below, like a number that is not positive.
             number = -1.0
         if not 0 < number < np.inf:
             show_error(f"warning: the column {name} has {value!r}: durations are not used.")

@@ -16,10 +16,11 @@ import numpy as np
 
 from asdf.arrays import Floats
 from asdf.metrics.decisions import Threshold
-from asdf.metrics.intervals import Interval, beta_quantile
+from asdf.metrics.intervals import Interval, exact_bounds
 from asdf.trials.score_file import Scores
 
 LEVEL = 0.95
+# Only a limit: the precision is reached after about 50.
 _HALVINGS = 200
 _PRECISION = 1e-12
 
@@ -115,22 +116,6 @@ def decide_one_class(
     return OneClassSet(name, threshold, extent("", everything), tuple(parts))
 
 
-def exact_bounds(
-    errors: int,
-    trials: int,
-    level: float = LEVEL,
-) -> tuple[float, float]:
-    """Return the two-sided Clopper-Pearson interval of a proportion."""
-    tail = (1 - level) / 2
-    low = 0.0
-    high = 1.0
-    if errors > 0:
-        low = beta_quantile(tail, errors, trials - errors + 1)
-    if errors < trials:
-        high = beta_quantile(1 - tail, errors + 1, trials - errors)
-    return low, high
-
-
 def poisson_bounds(
     events: int,
     level: float = LEVEL,
@@ -149,13 +134,15 @@ def _poisson_mean(
 ) -> float:
     """Return the mean at which at most `events` events have this probability."""
     counts = np.arange(events + 1)
-    factorials = np.concatenate([[0.0], np.cumsum(np.log(counts[1:]))])
+    factorials = np.concatenate([[0.0], np.cumsum(np.log(counts[1:]))])  # log(n!)
     low = 0.0
+    # More than ten standard deviations above the events, where the tail is far below any in use.
     high = events + 10 * math.sqrt(events + 1) + 20
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         if high - low < _PRECISION * high:
             break
+        # By logarithms, since powers and factorials of a few hundred events overflow.
         at_most = np.exp(counts * math.log(middle) - middle - factorials).sum()
         # The probability of so few events falls as the mean rises.
         if at_most > chance:

@@ -76,6 +76,7 @@ def parts_table(
     ]
     hours = [part.hours_until_alarm for part in parts]
     known = [_value(value) for value in hours if value is not None]
+    # Spoofs have no false alarms, and recordings of unknown length no hours.
     if len(known) == len(parts):
         columns.append((_HOURS, known))
     return Table(each(parts, "name"), columns, heading)
@@ -139,11 +140,13 @@ def _cells(extent: Extent) -> dict[str, Any]:
 
 
 def _finite(number: float) -> float | None:
+    # JSON has no infinity.
     return number if math.isfinite(number) else None
 
 
 def _value(interval: Interval) -> Value:
     if not math.isfinite(interval.value):
+        # Without a false alarm, only the lower end is known.
         return Value(text=f"> {interval.low:.2f}")
     return Value(interval.value, {"trials": interval})
 

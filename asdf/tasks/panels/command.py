@@ -223,6 +223,7 @@ def _named(words: Sequence[str]) -> list[System]:
     systems = named_systems(words)
     names = []
     for system in systems:
+        # Score files get these names: net.txt for net.pt, and no folder for the '/' of a hub name.
         stem, dot, suffix = system.name.rpartition(".")
         name = stem if f"{dot}{suffix}".lower() in SUFFIXES and stem else system.name
         names.append(name.replace("/", "-"))
@@ -257,6 +258,7 @@ def _check_together(networks: Sequence[str], args: PanelOptions) -> None:
             # Two that always agree would look like independent witnesses.
             raise UsageError(f"{known[digest]} and {network} are the same: its word counts once.")
         known[digest] = network
+        # On the CPU, since only its settings are compared.
         detector = Detector(network, "cpu", args.network_folder, args.threads, base=args.base)
         if first is None:
             first = (network, detector.settings.sad)
@@ -319,6 +321,7 @@ def _is_scored(path: Path, network: str, recordings: Recordings) -> bool:
     scores = read_score_file(path)
     if scores.labels is None:
         return False
+    # The labels too, since all later steps take them from this file.
     labels = list(recordings.labels)
     return scores.ids == list(recordings.names) and scores.labels.tolist() == labels
 

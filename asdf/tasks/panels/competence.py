@@ -82,6 +82,7 @@ def measure_competence(
     turned = []
     for system in systems:
         bona_fide, spoof = _independent(system, speakers)
+        # `rank_test` asks for low ranks of its first class: of spoofs, for a competent detector.
         p_values.append(rank_test(DetCurve.of(spoof, bona_fide)))
         turned.append(rank_test(DetCurve.of(bona_fide, spoof)))
     known = []

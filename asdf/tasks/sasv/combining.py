@@ -60,6 +60,7 @@ class SasvFusion:
         with np.errstate(divide="ignore"):
             nontargets = np.log1p(-self.spoof_share) - asv_llr
             spoofs = np.log(self.spoof_share) - cm_llr
+        # The exponential of a very negative LLR would overflow.
         fused: Floats = -np.logaddexp(nontargets, spoofs)
         return fused
 

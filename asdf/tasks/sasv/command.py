@@ -69,6 +69,7 @@ class _Scored:
 
 def _cost_option(name: str) -> Any:
     """Return the field of one of the costs, by its name in `TandemCost`."""
+    # The help is the default itself, which thus cannot differ from the one in use.
     return option(f"{getattr(TANDEM, name):g}", "X")
 
 
@@ -197,6 +198,7 @@ def main(arguments: list[str]) -> int:
     if args.fuse:
         systems = _fuse(args, systems[0], cost)
     summaries = [_summarise(args, scored, cost) for scored in systems]
+    # The fused system is the last one, and --path without a fusion is of a single system.
     scores = systems[-1].scores
     write_outputs(
         [
@@ -263,6 +265,7 @@ def _join(keys: SasvTrials, cm: Path, asv: Path) -> SasvScores:
     from asdf.trials.trial_list import bare_name
 
     file = read_score_file(cm)
+    # Keys name utterances without folder and suffix.
     by_name = dict(zip(map(bare_name, file.ids), file.scores.tolist(), strict=True))
     return join_systems(keys, by_name, read_sasv_scores(asv), (input_name(cm), input_name(asv)))
 
@@ -402,6 +405,7 @@ def _check(args: SasvOptions) -> None:
     if args.on and args.on_cm:
         raise UsageError("--on, or --on-cm and --on-asv: the development set has one of them.")
     fusing = (args.on, args.on_cm, args.on_keys, args.spoof_share, args.output)
+    # `is not None`, since a share of 0 is a value.
     if not args.fuse and any(value is not None for value in fusing):
         raise UsageError("--on, --spoof-share and --output are about a fusion: give --fuse.")
     if args.on_keys and not (args.on or args.on_cm):

@@ -31,6 +31,7 @@ _SHOWN = 5
 
 def is_pair_list(path: Path) -> bool:
     """Whether a file is a list of trials with columns for enrolments and kinds."""
+    # TABs at the end of a line are kept, because they are empty columns.
     first, _ = peek(numbered_lines(path, strip="\r\n"))
     if not (is_trials_file(first) or is_csv_list(first)):
         return False
@@ -64,6 +65,7 @@ def read_pair_scores(path: Path, trials_path: Path) -> SasvScores:
     kinds = _kinds(trials, trials_path)
     columns = {}
     for name, values in trials.columns.items():
+        # These two become speaker and kind of the trials, and are no conditions.
         if name not in (REFERENCE, KIND):
             columns[name] = values
     speakers = trials.columns[REFERENCE]

@@ -65,6 +65,7 @@ _LAYOUTS: Mapping[tuple[int, int], tuple[str, ...]] = {
     (4, 3): ("spk", "filename", "attack", "asv-label"),
     (5, 4): ("spk", "filename", "gender", "attack", "asv-label"),
 }
+# Columns that name a trial or its key, and are no conditions to break results down by.
 _NOT_COLUMNS = {"spk", "filename", "asv-label", "cm-label", "track_2_tag"}
 _SHOWN = 5
 _FilePath = AnyPath
@@ -263,6 +264,7 @@ class _Rows:
     def __init__(self, path: _FilePath, names: Sequence[str]) -> None:
         self.path = path
         self.columns: dict[str, list[str]] = {name: [] for name in names}
+        # 4 bytes per line, of which a list of Python integers takes 36.
         self.lines = array("I")
 
     def add(self, line: int, cells: Sequence[str]) -> None:
@@ -281,6 +283,7 @@ class _Rows:
             if name not in _NOT_COLUMNS and not name.endswith("-score"):
                 columns[name] = values
         if kinds is not None and "attack" in columns:
+            # Files have 'bonafide' here for targets and nontargets, which is not an attack.
             columns["attack"] = _attacks(columns["attack"], kinds)
         return SasvTrials(speakers, utterances, kinds, columns)
 
@@ -315,8 +318,10 @@ def _read_rows(path: _FilePath) -> _Rows:
     first, lines = peek(numbered_lines(path))
     if not first:
         raise AsdfError(f"{path}: no trial in it. Was it copied whole?")
+    # Between TABs, a cell may be empty or contain spaces.
     separator = "\t" if "\t" in first else None
     cells = [cell.strip() for cell in first.split(separator)]
+    # The package of ASVspoof 5 and its full table of keys name the same columns differently.
     header = [_ALIASES.get(cell.lower(), cell.lower()) for cell in cells]
     if {"spk", "filename"}.issubset(header):
         next(lines)

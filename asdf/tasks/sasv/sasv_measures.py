@@ -112,6 +112,7 @@ def act_a_dcf(kinds: Kinds, cost: TandemCost) -> float:
     paid = cost.target_weight * np.mean(target < threshold)
     paid += cost.nontarget_weight * np.mean(nontarget >= threshold)
     paid += cost.spoof_weight * np.mean(spoof >= threshold)
+    # As for min a-DCF, the better of accepting and rejecting every trial costs 1.
     return float(paid / min(cost.target_weight, cost.nontarget_weight + cost.spoof_weight))
 
 
@@ -150,6 +151,7 @@ def sasv_result(
         values["asv_eer"] = eer(target, nontarget)[0]
     if scores.cm is not None:
         target, nontarget, spoof = scores.by_kind("cm", chosen)
+        # To a countermeasure, targets and nontargets alike are bona fide.
         speech = np.concatenate([target, nontarget])
         values["cm_eer"] = eer(speech, spoof)[0]
         values["min_tdcf"] = min_tdcf(speech, spoof, ASVSPOOF5_ASV)
@@ -308,7 +310,9 @@ class _Bootstrap:
         self._speakers = names.size
         self._speaker_of = [index[self._kinds == kind] for kind in (TARGET, NONTARGET, SPOOF)]
         weights = np.array([cost.target_weight, cost.nontarget_weight, cost.spoof_weight])
+        # Normalised, so that the better of accepting and rejecting every trial costs 1.
         self._weights: Floats = weights / min(weights[0], weights[1:].sum())
+        # Each trial once gives the rates of the set itself.
         rates = self._rates(*(np.ones(size, np.int64) for size in self._sizes))
         self._best = int(np.argmin(self._weights @ rates))
         self._best_rates = rates[:, self._best]
@@ -334,6 +338,7 @@ class _Bootstrap:
             values=self._best_rates,
             weights=self._weights,
             trials=np.array(self._sizes, np.float64),
+            # Independent trials have binomial rates, and `Rates` needs no draws of them.
             drawn=np.array(at_best).T if over_speakers else None,
         )
         lowest = getattr(self._result, DRAWN[0])

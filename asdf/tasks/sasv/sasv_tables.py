@@ -103,6 +103,7 @@ def sasv_csv(summaries: Sequence[SasvSummary]) -> str:
         for condition in summary.conditions:
             named = {"column": condition.column, "value": condition.value}
             rows.append({"system": summary.name, **named, **asdict(condition.result)})
+    # All metrics have a column, including those that no system of this table has.
     return as_csv(["system", "column", "value", *asdict(SasvResult(0, 0, 0))], rows)
 
 

@@ -59,6 +59,7 @@ def _results_text(comparison: SeedComparison) -> str:
         tested = result.tested
         welch = "-"
         if tested.eer_welch_p is not None:
+            # Sentences have 'p = 0.012', a column only the number.
             welch = p_value_text(tested.eer_welch_p).removeprefix("= ")
         eers = [_mean_text(EER, spread) for spread in (result.first, result.second)]
         eers += EER.format_difference(tested.difference.eer, paper=True)

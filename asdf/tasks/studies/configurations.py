@@ -74,6 +74,7 @@ def _of_group(
     if len(members) < 2:
         return []
     networks_of_runs = [list(networks) for _, _, networks in members]
+    # The only network of each run is matched whatever its name: the best epochs of seeds differ.
     if max(map(len, networks_of_runs)) == 1:
         return [_one_each(group.name, members, [names[0] for names in networks_of_runs])]
     first = networks_of_runs[0]

@@ -105,6 +105,7 @@ def number_of(text: str) -> float | None:
         value = parse_literal(text)
     except Complaint:
         return None
+    # In Python, True is an int.
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
     return float(value)
@@ -122,6 +123,7 @@ def scale_of(texts: Sequence[str]) -> Scale:
     known = [number for number in numbers if number is not None]
     if len(known) < len(texts):
         return Scale({text: float(index) for index, text in enumerate(texts)}, is_number=False)
+    # 0 and negative values have no logarithm.
     is_log = min(known) > 0 and max(known) / min(known) >= _LOG_RATIO
     return Scale(dict(zip(texts, known, strict=True)), is_log)
 
@@ -144,6 +146,7 @@ def find_effects(gathered: Gathered) -> Effects | None:
     for name in names:
         if len({settings.get(name, "-") for settings in recorded}) > 1:
             differing.append(name)
+    # More than two settings are shown by ranks, for which a few configurations are too few.
     if not differing or (len(differing) > 2 and len(runs) < max(_MIN_FOR_RANKS, len(differing))):
         return None
     groups = _group_settings(differing, recorded)
@@ -166,6 +169,7 @@ def _group_settings(
     for name in names:
         texts = [settings.get(name, "-") for settings in recorded]
         for index, group in enumerate(groups):
+            # The first of a group stands for all, since all of them changed together.
             others = [settings.get(group[0], "-") for settings in recorded]
             if _changed_together(texts, others):
                 groups[index] = (*group, name)

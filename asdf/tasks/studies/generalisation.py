@@ -117,6 +117,7 @@ def measure_generalisation(
     own_corpora = {corpus_of(name) for name in trained}
     own = []
     for name in set_names:
+        # 'train+dev' is a set of two lists.
         if any(corpus_of(part) in own_corpora for part in name.split("+")):
             own.append(name)
     others = [name for name in set_names if name not in own]
@@ -201,6 +202,7 @@ class _Table:
                 pooled = []
                 for parts in zip(*scores, strict=True):
                     pooled.append(pool(dict(zip(set_names, parts, strict=True))))
+                # The first set stands for all, since all have the same seeds here.
                 pools[known.name] = self._draw(self._seeds_on(known, set_names[0]), pooled)
         by_set: dict[str, Result] = {}
         for (_, name), measured in self._by_key.items():
@@ -271,10 +273,12 @@ def pool(by_set: Mapping[str, Scores]) -> Scores:
 
 def _leader(by_name: Mapping[str, SeedDraws]) -> str:
     """Return the configuration that is significantly better than the second; '' if none is."""
+    # A leader over the second is assumed to lead all others.
     ranked = sorted(by_name, key=lambda name: float(by_name[name].measured[:, 0].mean()))
     if len(ranked) < 2:
         return ""
     try:
+        # Without replicates there is nothing to test.
         tested = compare_seeds(by_name[ranked[0]], by_name[ranked[1]])
     except AsdfError:
         return ""

@@ -107,6 +107,7 @@ def generalisation_to_latex(
             results = over.by_set.get(row.name, [])
             leader = leading.get(row.name, {}).get("eer", "")
             if results:
+                # Where seeds were compared, the test over seeds counts, not that of one network.
                 leader = results[0].name if over.is_leading(results[0]) else ""
         values = []
         for name in known.configurations:

@@ -83,6 +83,7 @@ def group_runs(runs: Sequence[RunFolder], names: Sequence[str]) -> list[RunGroup
         seed = recorded_seed(run)
         match = _SEED_IN_NAME.search(name)
         if seed is not None:
+            # Sorted, since versions may record the same settings in another order.
             configuration = tuple(sorted(effective_settings(run).items()))
         elif match is not None:
             seed = re.sub(r"\D", "", match.group())

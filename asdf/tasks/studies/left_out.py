@@ -75,6 +75,7 @@ class LeftOutSystem:
         seeds: dict[str, None] = {}
         for by_seed in self.results.values():
             seeds.update(dict.fromkeys(by_seed))
+        # Seeds are texts, and '10' would stand before '2': the shorter number is the smaller one.
         return sorted(seeds, key=lambda seed: (len(seed), seed))
 
     @cached_property
@@ -126,9 +127,11 @@ def measure_left_out(
         # Only the first network and set that the run reported are used.
         reported = (by_key[pair] for pair in run.reported() if pair in by_key)
         measured = next(reported, of_run[0] if of_run else None)
+        # The first word is the column, the others are its values.
         if len(words) < 2 or measured is None:
             continue
         settings = effective_settings(run)
+        # These differ from fold to fold of one system.
         for name in (_LEAVE_OUT, _SPEAKERS):
             settings.pop(name, None)
         key = (words[0], tuple(sorted(settings.items())))

@@ -69,6 +69,7 @@ def _table(systems: Sequence[LeftOutSystem], headings: list[str], worst_of: str 
         (rate(mean), [Value.of_spread(system.mean) for system in systems]),
     ]
     names = each(systems, "worst.value")
+    # The page sorts by columns, which takes a column of numbers alone.
     if worst_of:
         columns.append(rate(worst, is_shaded=True).with_values(each(systems, "worst.eer")))
         columns.append(texts(f"Worst {worst_of}", names))
@@ -100,6 +101,7 @@ def _sentence(system: LeftOutSystem) -> str:
     seeds = len(system.seeds)
     over_seeds = "of one seed" if seeds == 1 else f"means over {seeds} seeds"
     bona_fide = _range(list(system.folds.values()))
+    # With any seed, the spoofs of a value are the same trials.
     spoofs = [next(iter(by_seed.values())).spoof for by_seed in system.results.values()]
     sentence = (
         f"Each of {values} values of {system.column} is left out of training in one of "

@@ -90,7 +90,8 @@ def spreads(draws: SeedDraws, *, level: float = 0.95) -> tuple[Spread, Spread]:
     min_dcfs = spread_of(draws.measured[:, 1])
     if not draws.replicates:
         return eers, min_dcfs
-    of_eers, of_min_dcfs = draws.drawn.mean(axis=0)
+    of_eers, of_min_dcfs = draws.drawn.mean(axis=0)  # (2, replicates)
+    # Without an error, the class with fewer trials bounds the EER.
     fewer = int(draws.at_best.trials.min())
     rates = rate_interval(eers.mean, of_eers, trials=fewer, groups=draws.groups, level=level)
     costs = lowest_interval(

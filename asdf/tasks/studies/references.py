@@ -121,6 +121,7 @@ _IN_THE_WILD = KnownSet(
 )
 
 KNOWN_SETS = {
+    # Recipes declare 'NAME-eval', and corpora are known by 'NAME:eval'.
     "asvspoof19-eval": _2019_LA,
     "asvspoof19:eval": _2019_LA,
     "asvspoof21-la:eval": _2021_LA,

@@ -35,6 +35,7 @@ from asdf.trials.trial_list import TrialList
 
 _METRICS = 2
 """Number of metrics along an axis: EER and minDCF, in this order."""
+# Number of networks with which `Rates` does not limit the number of independent trials.
 _MANY = 1_000
 _DRAWN = 4
 """Number of drawn values: the metrics, then miss and false alarm rate at the best threshold."""
@@ -140,8 +141,8 @@ def _rates_at_best(curves: Sequence[DetCurve], drawn: Floats, cost: DetectionCos
 
 def average_of_sets(sets: Sequence[SeedDraws]) -> SeedDraws:
     """Return the unweighted mean of the metrics over sets; the sets are drawn independently."""
-    measured = np.mean([draws.measured for draws in sets], axis=0)
-    drawn = np.mean([draws.drawn for draws in sets], axis=0)
+    measured = np.mean([draws.measured for draws in sets], axis=0)  # (seeds, 2)
+    drawn = np.mean([draws.drawn for draws in sets], axis=0)  # (seeds, 2, replicates)
     trials = " ".join(draws.trials for draws in sets)
     rates = [draws.at_best for draws in sets]
     at_best = Rates(
@@ -162,6 +163,7 @@ def average_of_sets(sets: Sequence[SeedDraws]) -> SeedDraws:
 
 def _trials_key(scores: Scores) -> str:
     """Return a key that is equal for the same trials with the same labels."""
+    # The digest of a list is of its ids alone.
     labels = hashlib.sha256(scores.labels.tobytes()).hexdigest()[:16]
     return f"{scores.digest()}-{labels}"
 
@@ -181,7 +183,7 @@ def _shared_draws(
         draws = trial_draws(scores.labels, replicates, rng)
     else:
         draws = speaker_draws(scores.labels, speakers, replicates, rng)
-    drawn = np.empty((len(curves), _DRAWN, replicates))
+    drawn = np.empty((len(curves), _DRAWN, replicates))  # metrics, then rates
     done = 0
     for of_curves in counts_of_draws(draws, blocks):
         for index, (counts, point) in enumerate(zip(of_curves, points, strict=True)):
@@ -212,6 +214,7 @@ def _draws_of_one(
         draws = block_draws(blocks, replicates, rng)
     else:
         draws = speaker_block_draws(blocks, scores.labels, speakers, replicates, rng)
+    # Without replicates there are no other parts.
     parts = [np.empty((_DRAWN, 0))]
     for counts in draws:
         parts.append(_drawn_of(counts, point, cost))

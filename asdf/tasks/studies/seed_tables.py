@@ -73,6 +73,7 @@ def mean_value(over: OverSeeds, result: SeedResult) -> Value:
     return Value.of_spread(
         result.eer,
         is_best=over.is_leading(result),
+        # A mean that two share is not the lowest.
         is_lowest=is_lowest and results[1].eer.mean > result.eer.mean,
     )
 
@@ -84,6 +85,7 @@ def seed_results_table(over: OverSeeds, set_name: str) -> PageTable | None:
         return None
     columns = over_seeds_columns(over, results, _HEADINGS, "–")
     chosen_by = [None if best is None else best.chosen_words for best in each(results, "best")]
+    # Next to the best seed.
     columns.insert(5, Column("chosen_by", "Chosen by").with_texts(chosen_by))
     names = each(results, "name")
     table = Table(names, columns, "Systems", labels=labels_of(names, _LABEL))
@@ -114,6 +116,7 @@ def over_seeds_columns(
         best_seeds.append(value)
     bounds = each(results, "eer.interval")
     shown = [None if known is None else RATE.format_bounds(known, between) for known in bounds]
+    # Shorter, so that the text fits 80 columns.
     last = "dev." if seeds == "seeds" else deviation
     return [
         (Column("seeds", seeds, is_count=True), number),

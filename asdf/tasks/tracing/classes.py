@@ -66,6 +66,7 @@ def classes_of_list(trials: TrialList, source: Source) -> SourceClasses:
     """
     column = str(source.column)
     existing = sorted(set(values_of(trials, column, source.bona_fide)) - {NO_CLASS})
+    # In the order of the settings, which is that of the network's outputs.
     names = source.classes
     if names is None:
         names = tuple(existing)

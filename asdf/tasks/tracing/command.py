@@ -132,6 +132,7 @@ def _measure(args: TraceOptions, path: Path) -> SourceResult:
 def _draw(path: Path, results: dict[str, SourceResult]) -> None:
     """Write the confusion matrix of one system, or the OSCR curves of several."""
     name, result = next(iter(results.items()))
+    # Without matplotlib, which only the other pictures need.
     if len(results) == 1 and path.suffix.lower() == ".svg":
         from asdf.tasks.tracing.source_tables import confusion_svg
 

@@ -113,6 +113,7 @@ class ClassHead(Head):
         """Return the head of an entry. Raises a ValueError if it does not describe classes."""
         texts = [entry.get(key) for key in ("column", "bona_fide")]
         classes = entry.get("classes")
+        # The entry is from an untrusted file, which must not cost any amount of memory.
         if not isinstance(classes, list | tuple) or not 2 <= len(classes) <= MAX_LAYER_WIDTH:
             raise ValueError("no classes")
         dimension = entry.get("dimension")
@@ -178,6 +179,7 @@ class CosineClassHead(ClassHead):
 
     def logits(self, embeddings_BE: Tensor) -> Tensor:
         """Return the scaled cosines."""
+        # In bfloat16, cosines near 1 are multiples of 1/256, and classes could tie.
         with without_autocast(embeddings_BE):
             directions_BE = F.normalize(embeddings_BE.to(self.weight_KE.dtype), dim=1)
             return self._scale * directions_BE @ F.normalize(self.weight_KE, dim=1).T

@@ -123,11 +123,13 @@ def evaluate_sources(
         AsdfError: no trial has a class that the network knows.
     """
     trials = _Trials.of(scores, rejection)
+    # Each trial once.
     values = trials.values(np.ones(len(trials.truths)))
     confusion = trials.confusion(np.ones(len(trials.truths))).astype(np.int64)
-    right = np.diag(confusion)
+    right = np.diag(confusion)  # (K,)
     trials_K = confusion.sum(axis=1)
     by_class = (
+        # Without calls or trials a rate is 0, as with `zero_division=0`.
         (right / np.maximum(confusion.sum(axis=0), 1)).tolist(),
         (right / np.maximum(trials_K, 1)).tolist(),
         _f1_of_classes(confusion.astype(np.float64)).tolist(),
@@ -135,6 +137,7 @@ def evaluate_sources(
     )
     intervals = {}
     if replicates:
+        # Trials without a class are not drawn.
         kept = None if speakers is None else [speakers[row] for row in trials.rows.tolist()]
         intervals = _intervals(trials, values, kept, replicates, seed)
     return SourceResult(
@@ -173,6 +176,7 @@ def rejection_scores(scores: SourceScores, rejection: Rejection) -> Floats:
         return logits
     if rejection == "energy":
         return scores.energies
+    # Minus the entropy, since it is the low scores that are rejected.
     negative: Floats = (np.exp(logs_NK) * logs_NK).sum(axis=1)
     return negative
 
@@ -185,12 +189,14 @@ def accuracy_of(confusion_KK: Counts) -> float:
 def balanced_accuracy_of(confusion_KK: Counts) -> float:
     """Return the mean recall of the classes that have trials."""
     trials_K = confusion_KK.sum(axis=1)
+    # A class without trials has no recall, and scikit-learn leaves it out.
     has_trials = trials_K > 0
     return float((np.diag(confusion_KK)[has_trials] / trials_K[has_trials]).mean())
 
 
 def macro_f1_of(confusion_KK: Counts) -> float:
     """Return the mean F1 of the classes that have trials or predictions."""
+    # As scikit-learn, which averages over the labels in truths and calls.
     occurs = confusion_KK.sum(axis=1) + confusion_KK.sum(axis=0) > 0
     return float(_f1_of_classes(confusion_KK)[occurs].mean())
 
@@ -270,7 +276,7 @@ class _Trials:
     def confusion(self, weights: Floats) -> Counts:
         """Return the confusion of the known trials, with `weights` as their counts."""
         known = self.is_known
-        cells = self.truths[known] * self.classes + self.calls[known]
+        cells = self.truths[known] * self.classes + self.calls[known]  # row by row
         counts = np.bincount(cells, weights[known], self.classes**2)
         return np.asarray(counts.reshape(self.classes, self.classes), np.float64)
 
@@ -283,6 +289,7 @@ class _Trials:
             "macro_f1": macro_f1_of(confusion),
         }
         if self.curve is not None:
+            # The EER is located by counting, in integers.
             times = weights.astype(np.int64)
             sums = self._blocks.sums(times[self.is_known], times[~self.is_known])
             values["unknown_eer"] = replicate_eer(sums)
@@ -312,6 +319,7 @@ def _open_set(trials: _Trials, rejection: str) -> OpenSet:
     correct_rates = _rate_at_or_above(trials.scores[trials.is_correct], thresholds, known.sum())
     correct_at = []
     for rate in FALSE_POSITIVE_RATES:
+        # 0 if even the highest threshold accepts more unknown trials.
         allowed = np.append(0.0, correct_rates[1:][false_positives[1:] <= rate])
         correct_at.append(float(allowed.max()))
     eer, threshold = trials.curve.eer()

@@ -26,7 +26,7 @@ from asdf.trials.trial_list import TrialList, find_repeats, same_recording
 SUFFIX = ".sources.tsv"
 """Suffix of the file next to a score file, instead of its '.txt'."""
 
-_BEFORE_CLASSES = 3
+_BEFORE_CLASSES = 3  # utterance, class, energy
 _SHOWN = 5
 
 _SUM_TOLERANCE = 1e-3
@@ -66,6 +66,7 @@ class SourceScores:
     ) -> SourceScores:
         """Return the scores from a network's logits, (trials, classes)."""
         exact = logits_NK.astype(np.float64)
+        # The exponential of a logit beyond 709 would overflow.
         energies = np.logaddexp.reduce(exact, axis=1)
         return cls(ids, column, classes, truths, energies, exact - energies[:, None])
 
@@ -109,6 +110,7 @@ def write_source_scores(path: AnyPath, scores: SourceScores) -> None:
     with atomic_write(path) as file:
         file.write(_line(header))
         for utterance, truth, row in zip(scores.ids, scores.truths, numbers, strict=True):
+            # The text of a float32 is the shortest one that is read as this float32.
             file.write(_line([utterance, truth, *map(str, row)]))
 
 
@@ -145,6 +147,7 @@ def read_source_scores(path: AnyPath) -> SourceScores:
         truths.append(cells[1] or NO_CLASS)
     if not ids:
         raise AsdfError(f"{path}: no trial in it. Was the scoring interrupted?")
+    # In one spelling, since 'a//b' and 'a/b' are one recording.
     repeats = find_repeats([same_recording(utterance) for utterance in ids])
     if repeats is not None:
         raise AsdfError(f"{path}: {ids[repeats.indices[0]]!r} stands in it twice.")
@@ -158,6 +161,7 @@ def _parse_row(cells: Sequence[str], columns: int, where: str) -> Floats:
     try:
         row = np.array([read_number(cell) for cell in cells[2:]])
     except ValueError:
+        # Refused below, like a number that is not finite.
         row = np.array([np.nan])
     if len(cells) != columns or not np.isfinite(row).all():
         raise AsdfError(

@@ -101,6 +101,7 @@ def sources_record(name: str, set_name: str, result: SourceResult) -> dict[str, 
         )
         # Both ends of the curve are included.
         last = len(result.open.correct_rates) - 1
+        # A set, since on a short curve several fall on one point.
         chosen = sorted({round(index * last / _POINTS) for index in range(_POINTS + 1)})
         false_positives = result.open.false_positive_rates[chosen].tolist()
         correct = result.open.correct_rates[chosen].tolist()
@@ -161,6 +162,7 @@ def confusion_matrix(result: SourceResult, title: str = "") -> Matrix:
     return Matrix(
         result.classes,
         result.classes,
+        # A class without a trial has a row of zeros.
         counts / np.maximum(counts.sum(axis=1, keepdims=True), 1),
         np.where(counts > 0, counts.astype(str), "").tolist(),
         title,

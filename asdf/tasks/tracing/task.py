@@ -37,6 +37,7 @@ class SourceTracing(Task):
     """The classes of a column of the trial list, learnt next to detection."""
 
     key = "sources"
+    # Lists for source tracing, such as MLAAD's, may have spoofs alone.
     scores_one_class = True
 
     @property

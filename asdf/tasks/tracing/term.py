@@ -72,6 +72,7 @@ class SourceTerm(Term):
         if self._frames is None or self._head.bona_fide == "by_column":
             return classes
         bona_fide = -1
+        # `source.classes` may leave this class out.
         if self._head.bona_fide == "class" and BONA_FIDE_CLASS in self._head.names:
             bona_fide = self._head.names.index(BONA_FIDE_CLASS)
         is_bona_fide = torch.from_numpy(self._frames.of_clips(keys)) == 1
@@ -85,6 +86,7 @@ class SourceTerm(Term):
         """Return the cross-entropies, in float32 or more."""
         logits_BK = outputs.extras["sources"]
         kind = torch.promote_types(logits_BK.dtype, torch.float32)
+        # -1 is not an index; these utterances get 0 below.
         classes_B = targets.clamp(min=0)
         logits_BK = self._head.training_logits(logits_BK.to(kind), classes_B)
         entropies_B = F.cross_entropy(logits_BK, classes_B, reduction="none")
@@ -171,6 +173,7 @@ def construct_head(
         "A head's constructor takes the settings, the dimension of an embedding and the number of "
         "classes; see asdf.networks.ClassHead."
     )
+    # The CPU's generator alone, since weights are drawn there.
     with torch.random.fork_rng(devices=[]), UserErrors(failed, advice):
         torch.manual_seed(derived_seed(settings.recipe.seed, "class head"))
         return kind(settings, dimension, classes)

@@ -46,6 +46,7 @@ class Sources:
 def name_sources(column: str, names: Sequence[str], logits_K: np.ndarray) -> Sources:
     """Return the sources of a recording from its logits, (classes,)."""
     exact = logits_K.astype(np.float64)
+    # The exponential of a logit beyond 709 would overflow.
     energy = float(np.logaddexp.reduce(exact))
     logarithms = (exact - energy).tolist()
     return Sources(column, dict(zip(names, logarithms, strict=True)), energy)

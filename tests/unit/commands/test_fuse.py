@@ -168,12 +168,34 @@ def test_other_trials_are_refused(capsys, files, change, message):
             "--apply has 1 and the fusion 2 systems",
         ),
         (["a_dev.txt", "b_dev.txt", "--folds", "1"], "--folds is 2 or more"),
-        (["a_dev.txt", "b_dev.txt", "--json", "a_dev.txt"], "a_dev.txt is an input"),
     ],
 )
 def test_mistakes_in_the_command(capsys, files, words, message):
     status, _, errors = run(capsys, *words)
     assert status == 2 and message in errors
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["a_dev.txt", "b_dev.txt", "--json", "a_dev.txt"],
+        ["A=a_dev.txt", "b_dev.txt", "--json", "a_dev.txt"],
+        ["a_dev.txt", "b_dev.txt", "--protocol", "dev.csv", "--json", "dev.csv"],
+        ["a_dev.txt", "b_dev.txt", "--apply", "a_eval.txt", "b_eval.txt", "--out", "b_eval.txt"],
+        [
+            *("a_dev.txt", "b_dev.txt", "--apply", "a_eval.txt", "b_eval.txt"),
+            *("--out", "new.json", "--json", "new.json"),
+        ],
+    ],
+)
+def test_no_input_and_no_other_output_is_overwritten(capsys, files, words):
+    lines = [line.split() for line in (files / "a_dev.txt").read_text().splitlines()]
+    rows = "".join(f"{name},{label}\n" for name, label, _ in lines)
+    (files / "dev.csv").write_text(f"path,label\n{rows}")
+    before = {path.name: path.read_bytes() for path in files.iterdir() if path.is_file()}
+    status, _, errors = run(capsys, *words)
+    assert status == 2 and "an output would overwrite another output or an input" in errors
+    assert {path.name: path.read_bytes() for path in files.iterdir() if path.is_file()} == before
 
 
 @pytest.fixture

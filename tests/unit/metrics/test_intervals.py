@@ -1,4 +1,4 @@
-"""Student's t distribution, held against scipy's."""
+"""Student's t and exact intervals of proportions, held against scipy's."""
 
 from __future__ import annotations
 
@@ -6,7 +6,13 @@ import math
 
 import pytest
 
-from asdf.metrics.intervals import beta_quantile, regularised_beta, t_quantile, two_sided_p
+from asdf.metrics.intervals import (
+    beta_quantile,
+    exact_bounds,
+    regularised_beta,
+    t_quantile,
+    two_sided_p,
+)
 
 stats = pytest.importorskip("scipy.stats")
 special = pytest.importorskip("scipy.special")
@@ -36,3 +42,11 @@ def test_quantiles_are_those_of_scipy():
 
 def test_infinitely_many_degrees_are_the_normal_distribution():
     assert two_sided_p(1.5, math.inf) == pytest.approx(2 * stats.norm.sf(1.5))
+
+
+@pytest.mark.parametrize(
+    ("errors", "trials"), [(0, 80), (1, 40), (7, 20), (3, 300), (80, 80), (300, 5000)]
+)
+def test_shares_have_the_interval_of_clopper_and_pearson(errors, trials):
+    expected = stats.binomtest(errors, trials).proportion_ci(0.95, method="exact")
+    assert exact_bounds(errors, trials) == pytest.approx((expected.low, expected.high), abs=1e-9)

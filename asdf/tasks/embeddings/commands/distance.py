@@ -26,7 +26,9 @@ from asdf.tables.plain_json import as_json
 if TYPE_CHECKING:
     from asdf.tasks.embeddings.embedding_files import Embeddings
 
+# Each tail of a 95 % interval has 2.5 % of the draws: one of 40.
 _MIN_DRAWS = 40
+# Words of the command line, without a space, and those of a file of embeddings.
 _CLASSES = {"bona-fide": "bona fide", "spoof": "spoof"}
 
 
@@ -79,6 +81,7 @@ def main(arguments: list[str]) -> int:
 
     training = _read(args.training, args.only)
     new = _read(args.new, args.only)
+    # Engine, device and threads may differ: they change an embedding by rounding alone.
     for name in ("sha256", "scored", "sad", "precision"):
         if training.how.get(name) != new.how.get(name):
             raise AsdfError(

@@ -64,6 +64,7 @@ def main(arguments: list[str]) -> int:
         return division.submit(args, sbatch_options, named)
     if args.ray is not None:
         return division.run_on_ray(args, args.threads, args.device)
+    # torchrun sets LOCAL_RANK in the processes that it starts, which must not start others.
     if args.processes > 1 and "LOCAL_RANK" not in os.environ:
         # --standalone takes a free port, so that several commands can share a machine.
         launcher = ["-m", "torch.distributed.run", "--standalone"]

@@ -14,6 +14,7 @@ from asdf.runs.files import write_text
 if TYPE_CHECKING:
     from asdf.tasks.embeddings.embedding_files import Embeddings
 
+# Also in `projection`, which imports numpy: --help should not wait for that.
 METHODS = ("pca", "tsne", "umap")
 _SUFFIXES = (".svg", ".png", ".pdf")
 

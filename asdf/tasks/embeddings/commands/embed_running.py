@@ -67,6 +67,7 @@ def _embed(
     path = world.run_on_main(lambda: find_network(args.network))
     network, file = read_detector(path, args.network_folder, args.base)
     settings = file.to_sections(folder=args.network_folder)
+    # The file's own values are of the machine that the network was trained on.
     settings.computing.network_dataloader_workers = args.workers
     settings.computing.threads = args.threads
     # As in `Detector`: an embedding does not depend on the other recordings in its batch.
@@ -83,6 +84,7 @@ def _embed(
         audio=settings.audio,
     )
     known = _find_usable(args, settings.sad, settings.audio, folder, world, stop)
+    # On the main process alone, since the digest reads the whole network file.
     how = world.run_on_main(lambda: _describe_work(args, path, scorer, settings.sad, known))
     rows = folder / "trials"
     listed = (known.trials, known.lengths, settings, world, stop, [EMBEDDING], rows)
@@ -97,6 +99,7 @@ def _embed(
         write_embeddings(args.output, embeddings)
         written.append(embeddings)
 
+    # As a result of `run_on_main`, the embeddings would be sent to every process.
     written: list[Embeddings] = []
     world.run_on_main(write)
     return written[0] if written else None
@@ -194,9 +197,12 @@ def _parts_folder(output: Path, part: Part | None, world: World) -> Iterator[Pat
     held: list[Any] = []
     world.run_on_main(lambda: held.append(lock_work(locks, output, part)))
     yield folder
+    # No process may still use the folder when it is removed.
     world.barrier()
     if world.is_main and part is None:
+        # A set: on a disk, both are one folder.
         for each in {folder, locks}:
             remove_folder(each)
+    # Released last, so that no other command begins in a folder that is being removed.
     for lock in held:
         lock.close()

@@ -25,11 +25,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asdf.commands.options import Command, option, replicates_option
-from asdf.commands.outputs import check_inputs, output_name, show, text_stream, write_outputs
+from asdf.commands.outputs import (
+    check_inputs,
+    check_overwriting,
+    output_name,
+    show,
+    text_stream,
+    write_outputs,
+)
 from asdf.commands.whose_scores import check_networks_of
 from asdf.errors import UsageError
 from asdf.runs.files import write_text
-from asdf.runs.streams import is_stdout
 from asdf.tables.plain_json import as_json
 from asdf.tasks.fusion.commands.fuse_networks import check_networks, write_fused_system
 from asdf.tasks.fusion.commands.fuse_scores import (
@@ -111,11 +117,18 @@ def main(arguments: list[str]) -> int:
     _check(args)
     screen = text_stream([args.output, args.json])
     development = read_development(args)
+    # Checked here, where the files behind NAME=SCORES and folders are known.
+    inputs = [*development.paths, *map(Path, (*args.apply, *args.networks))]
+    if args.protocol is not None:
+        inputs.append(args.protocol)
+    check_overwriting(inputs, [args.output, args.json])
     if args.networks:
+        # In another order than their scores, networks would get each other's weights.
         check_networks_of(args.networks, development.paths, development.scores, args.folder)
     measured = fit_development(development, args.method, args.folds, args.seed, args.replicates)
     applied = None
     if args.apply:
+        # Read before anything is written, so that a mistake in these files leaves no output.
         applied = read_applied(args.apply, development, measured.fusion)
     record = gain_record(development, measured) | {"folds": args.folds, "seed": args.seed}
 
@@ -189,10 +202,6 @@ def _check(args: FuseOptions) -> None:
     inputs = [Path(word) for word in args.apply]
     inputs += [Path(word) for word in args.scores]
     check_inputs([*inputs, args.protocol])
-    read = {path.resolve() for path in inputs}
-    for path in (args.output, args.json):
-        if path is not None and not is_stdout(path) and path.resolve() in read:
-            raise UsageError(f"{path} is an input: write to another file.")
 
 
 def _check_count(option: str, words: Sequence[str], systems: int) -> None:

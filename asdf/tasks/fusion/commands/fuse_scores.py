@@ -95,8 +95,10 @@ class Applied:
         Raises:
             AsdfError: it cannot be written.
         """
+        # Next to standard output or a pipe there is no place for a description.
         is_stream = descriptor_of(path) is not None
         if not is_stream:
+            # First, since a stop in between must not leave an old one beside new scores.
             remove_how_scored(path)
         if self.labelled:
             write_scores(path, self.fused.ids, self.fused.labels, self.fused.scores)

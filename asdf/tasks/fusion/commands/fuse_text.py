@@ -57,6 +57,7 @@ def applied_text(applied: Applied, measured: FusionGain, replicates: int) -> str
     """Return the error rates of fused scores on another set, and their gain there."""
     try:
         columns = _rate_columns([evaluate(known) for known in (*applied.systems, applied.fused)])
+    # A set of one class has no error rates, but its fused scores are written.
     except AsdfError as error:
         return f"no error rates: {error}"
     best = measured.best
@@ -97,6 +98,7 @@ def _difference_lines(best: str, gain: Intervals | None, drawn: str) -> list[str
         f"{_FUSED} - {best}, the best system above (paired bootstrap over {drawn}, two-sided):"
     ]
     for metric, tested in ((EER, gain.eer), (MIN_DCF, gain.min_dcf)):
+        # A paired test always has one.
         assert tested.p_value is not None
         verdict = "no significant difference"
         if tested.p_value < SIGNIFICANT:
