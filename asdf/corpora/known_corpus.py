@@ -169,6 +169,7 @@ def _locate(tree: Tree, name: str) -> _Location:
     parts = name.split("/")
     for depth in range(1, len(parts) + 1):
         folder = "/".join(parts[:depth])
+        # A folder may be called x.tar, too.
         is_archive = folder.endswith((".parquet", ".tar")) and tree.path(folder).is_file()
         if tree.exists(folder) and not is_archive:
             continue

@@ -48,6 +48,7 @@ def _read(tree: Tree, subset: str) -> Reading:
             )
         _, language, system, recording = parts
         folder = f"{root}/{language}/{system}"
+        # Looked for once per folder, since a folder has thousands of recordings.
         if folder not in folders:
             # The same path with the other name of the language.
             other = f"{root}/{_OTHER_LANGUAGE.get(language, language)}/{system}"
@@ -59,7 +60,7 @@ def _read(tree: Tree, subset: str) -> Reading:
             repeated += 1
             continue
         seen.add(name)
-        collector.add(number, name, 0, (system, model, language))
+        collector.add(number, name, 0, (system, model, language))  # all of MLAAD is spoof
     notes = []
     if repeated:
         notes.append(f"{protocol} repeats {repeated} lines, which count once")
