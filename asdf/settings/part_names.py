@@ -60,6 +60,7 @@ def read_layer_range(text: str) -> LayerRange | None:
 
 def is_pattern(text: str) -> bool:
     """Return whether a text is a pattern of parameter names rather than a word."""
+    # Parameter names have dots, the words above have none.
     return any(character in text for character in "*?[.")
 
 
