@@ -17,6 +17,7 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 from urllib.parse import urlsplit
@@ -225,7 +226,7 @@ def _receive(
         LOG.info("fetching %s, %s MB", file.name, f"{(file.size - arrived) / _MEGABYTE:,.1f}")
         with _explained(file.address):
             _receive_rest(file, part, arrived)
-        if part.stat().st_size == arrived:
+        if part.stat().st_size == arrived < file.size:
             raise AsdfError(
                 f"{file.address}: the connection ended after {arrived:,} of {file.size:,} bytes. "
                 "Run the command again: it goes on there."
@@ -254,7 +255,7 @@ def _pieces(answer: IO[bytes]) -> Iterator[bytes]:
     while True:
         try:
             piece = answer.read(_PIECE)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, HTTPException) as error:
             # Not an error yet: what arrived is kept, and the next request continues it.
             LOG.warning("the connection broke: %s", error)
             return
@@ -320,7 +321,7 @@ def _explained(address: str) -> Iterator[None]:
             f"{address}: the server refuses it ({error.code} {error.reason}). See the page in a "
             "browser: its files may be restricted, or have moved."
         ) from None
-    except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
+    except (urllib.error.URLError, TimeoutError, ConnectionError, HTTPException) as error:
         reason = getattr(error, "reason", error)
         raise AsdfError(
             f"{address} cannot be reached: {reason}. Compute nodes often have no way out: run the "

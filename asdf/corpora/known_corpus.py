@@ -201,7 +201,7 @@ def with_files(
             names[utterance] = name
     ids = []
     for utterance in trials.ids:
-        ids.append(names.get(utterance) or f"{folders[0]}/{utterance}{suffix}")
+        ids.append(names.get(utterance) or join_name(folders[0], f"{utterance}{suffix}"))
     return replace(trials, ids=ids)
 
 

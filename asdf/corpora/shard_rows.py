@@ -87,7 +87,6 @@ class ShardRows:
             )
             bona_fide = columns.bona_fide_values
             labels = labels_of_values(label, words, str(self.path), bona_fide, advice)
-        self._refuse_problems(count)
         return self._collect(columns, label, labels)
 
     def _collect(self, columns: Columns, label: str, labels: Sequence[int]) -> TrialList:

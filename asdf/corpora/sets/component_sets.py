@@ -89,7 +89,7 @@ def read_esdd2(
         cells = next(csv.reader([line]))
         if not header:
             header = cells
-            missing = {"audio_path", "label"}.difference(header)
+            missing = [column for column in ("audio_path", "label") if column not in header]
             if missing:
                 raise AsdfError(f"{path}, line {number}: it has no column {', '.join(missing)}.")
             continue

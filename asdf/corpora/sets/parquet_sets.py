@@ -374,7 +374,7 @@ def _read_labels(tree: Tree, name: str, under: str) -> Reading:
         if number not in (0, 1):
             raise AsdfError(f"{table.path}, row {row}: the label {number!r} is neither 0 nor 1.")
         collector.add(row, utterance, int(number == _CLASSES.index("bonafide")), [utterance])
-    trials = with_files(collector.trials(), tree, (under,) if under else ("",), ".wav")
+    trials = with_files(collector.trials(), tree, (under,), ".wav")
     note = "the set has labels alone: its recordings come from the corpus's own distribution"
     return Reading(trials, audio=(under,), notes=[note])
 
