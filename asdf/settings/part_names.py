@@ -17,6 +17,7 @@ PARTS = ("convolutions", "projection", "positions", "layers", "norms", "biases",
 TARGETS = ("attention", "feed_forward")
 """Words that `lora.targets` may contain."""
 
+# ASCII, since \d also matches the digits of other scripts.
 _RANGE = re.compile(r"layers:(?P<first>\d{1,5})(?P<dash>-(?P<last>\d{1,5})?)?", re.ASCII)
 
 

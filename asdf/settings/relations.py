@@ -93,7 +93,7 @@ ORDERED = (
     ),
     ("network.min_learning_rate", "network.initial_learning_rate"),
     ("lengths.min_crop_s", "lengths.max_crop_s"),
-    ("lengths.max_crop_s", "lengths.minibatch_s"),
+    ("lengths.max_crop_s", "lengths.minibatch_s"),  # a minibatch has room for one crop
     ("recipe.start_stage", "recipe.end_stage"),
 )
 
@@ -319,6 +319,7 @@ def _of_prompts(front_end: FrontEnd, prompt: Prompt) -> Iterator[Contradiction]:
 
 
 def _of_compiling(computing: Computing, front_end: FrontEnd, lora: Lora) -> Iterator[Contradiction]:
+    # Not with 'layers', where the graph is of one layer, whichever others are left out.
     if computing.compile is True and front_end.layer_drop:
         relation = "needs a fixed graph and cannot be combined with"
         yield Contradiction("computing.compile", relation, "front_end.layer_drop")

@@ -147,7 +147,7 @@ class GraphedPasses:
         if not self._gives_up:
             self._pairs[self._adds] = self._capture_checked()
             return
-        # A capture that fails may have drawn numbers, and a run without graphs draws the same ones.
+        # A capture that fails may have drawn numbers, which the passes without graphs draw again.
         of_torch = torch.get_rng_state()
         of_numpy = np.random.get_state()
         of_python = random.getstate()
