@@ -103,6 +103,7 @@ class TarArchive(Archive):
 
 
 _files = OpenFiles()
+# Reentrant, since `open_archive` holds it when it forgets a changed archive.
 _lock = threading.RLock()
 _archives: dict[Path, Archive] = {}
 _looked_at: dict[Path, float] = {}

@@ -41,9 +41,11 @@ def compare_with_disk(reading: Reading, tree: Tree) -> OnDisk:
     existing: set[str] = set()
     for folder in reading.audio:
         existing.update(files_in(tree, folder))
+    # A trial may be a part of a recording, such as `call.flac#t=1,2`; the disk has the whole one.
     named = {split_part(name)[0] for name in reading.trials.ids}
     # Lists may contain recordings outside of the tree.
     existing.update(name for name in named if name.startswith("/") and Path(name).is_file())
+    # Other subsets may be in the same folders, and their recordings are not superfluous.
     unnamed = existing - named - reading.others
     return OnDisk(
         missing=sorted(named - existing),

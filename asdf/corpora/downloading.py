@@ -17,6 +17,7 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 from urllib.parse import urlsplit
@@ -32,8 +33,9 @@ ZENODO = "https://zenodo.org"
 _RECORD = re.compile(r"https?://zenodo\.org/records?/(\d+)")
 _HUB = re.compile(r"https://huggingface\.co/datasets/([^/\s]+/[^/\s,]+)")
 _PIECE = 1 << 20
-_WITHIN_S = 60
+_WITHIN_S = 60  # of silence; a whole download may take hours
 _MEGABYTE = 1_000_000
+# More than the description of any record; an endless answer must not fill the memory.
 _MAX_ANSWER = 20_000_000
 _ARCHIVES = (".zip", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 _NOTE = ".unpacked"
@@ -69,6 +71,7 @@ class Record:
 
 def records_of(corpus: KnownCorpus) -> list[str]:
     """Return the numbers of the records of a corpus; [] if it is distributed elsewhere."""
+    # ADD 2022 and 2023 are several records each.
     return _RECORD.findall(corpus.homepage)
 
 
@@ -110,6 +113,7 @@ def _file_of(entry: dict[str, Any]) -> RecordFile:
     name = str(entry["key"])
     kind, _, digest = str(entry["checksum"]).partition(":")
     address = str(entry["links"]["self"])
+    # A folder or a leading dot could replace files elsewhere, or notes on what was unpacked.
     is_plain = PurePosixPath(name).name == name and name.isprintable() and name[:1] != "."
     if not is_plain or "\\" in name:
         raise ValueError(f"a file is named {shorten(name)!r}")
@@ -136,6 +140,7 @@ def download_record(
     unpacked = []
     for file in record.files:
         path = folder / file.name
+        # Before the download: the user may have removed the archive after it was unpacked.
         if _was_unpacked(path, file.md5):
             LOG.info("%s: unpacked before", file.name)
             continue
@@ -160,6 +165,7 @@ def unpack_archive(
     if not path.name.lower().endswith(_ARCHIVES) or _was_unpacked(path, digest):
         return False
     _unpack(path, path.parent)
+    # Written last, so that an interrupted unpacking is repeated.
     write_text(_note_of(path), f"{digest}\n")
     return True
 
@@ -180,6 +186,7 @@ def _fetch(
     file: RecordFile,
     path: Path,
 ) -> None:
+    # Two processes would append to the same partial file.
     with one_at_a_time(path):
         if path.is_file() and path.stat().st_size == file.size and _md5(path) == file.md5:
             LOG.info("%s: there already", file.name)
@@ -187,6 +194,7 @@ def _fetch(
         part = path.with_name(f"{path.name}.part")
         _receive(file, part)
         if part.stat().st_size != file.size or _md5(part) != file.md5:
+            # A complete part is not fetched again, so a damaged one would stay damaged.
             part.unlink()
             raise AsdfError(
                 f"{file.address} arrived damaged: its MD5 is not {file.md5}, which the record "
@@ -208,6 +216,7 @@ def _receive(
             arrived = 0
         if arrived == file.size and part.exists():
             return
+        # Checked before hours of download, which would end on a full disk.
         if shutil.disk_usage(part.parent).free < file.size - arrived:
             raise AsdfError(
                 f"{part.parent}: the disk has no room for {file.name}, "
@@ -217,7 +226,7 @@ def _receive(
         LOG.info("fetching %s, %s MB", file.name, f"{(file.size - arrived) / _MEGABYTE:,.1f}")
         with _explained(file.address):
             _receive_rest(file, part, arrived)
-        if part.stat().st_size == arrived:
+        if part.stat().st_size == arrived < file.size:
             raise AsdfError(
                 f"{file.address}: the connection ended after {arrived:,} of {file.size:,} bytes. "
                 "Run the command again: it goes on there."
@@ -246,7 +255,8 @@ def _pieces(answer: IO[bytes]) -> Iterator[bytes]:
     while True:
         try:
             piece = answer.read(_PIECE)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, HTTPException) as error:
+            # Not an error yet: what arrived is kept, and the next request continues it.
             LOG.warning("the connection broke: %s", error)
             return
         if not piece:
@@ -255,6 +265,7 @@ def _pieces(answer: IO[bytes]) -> Iterator[bytes]:
 
 
 def _md5(path: Path) -> str:
+    # OpenSSL in FIPS mode refuses MD5 for security; Zenodo announces no other digest.
     digest = hashlib.md5(usedforsecurity=False)
     with path.open("rb") as file:
         while piece := file.read(_PIECE):
@@ -280,8 +291,10 @@ def _unpack(
         with tarfile.open(path) as tar:
             for entry in tar:
                 _refuse_outside(path, entry.name)
+                # A link could lead outside of the folder, and so could members behind it.
                 if not (entry.isfile() or entry.isdir()):
                     raise AsdfError(f"{path}: {printable(entry.name)} is no file: not unpacked.")
+                # The filter also drops owners and special permission bits.
                 tar.extract(entry, folder, filter="data")
     except (zipfile.BadZipFile, tarfile.TarError, EOFError, NotImplementedError) as error:
         raise AsdfError(f"{path}: it cannot be unpacked ({error}). Unpack it yourself.") from None
@@ -302,12 +315,13 @@ def _refuse_outside(
 def _explained(address: str) -> Iterator[None]:
     try:
         yield
+    # Before URLError, of which it is a subclass.
     except urllib.error.HTTPError as error:
         raise AsdfError(
             f"{address}: the server refuses it ({error.code} {error.reason}). See the page in a "
             "browser: its files may be restricted, or have moved."
         ) from None
-    except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
+    except (urllib.error.URLError, TimeoutError, ConnectionError, HTTPException) as error:
         reason = getattr(error, "reason", error)
         raise AsdfError(
             f"{address} cannot be reached: {reason}. Compute nodes often have no way out: run the "

@@ -169,6 +169,7 @@ def _locate(tree: Tree, name: str) -> _Location:
     parts = name.split("/")
     for depth in range(1, len(parts) + 1):
         folder = "/".join(parts[:depth])
+        # A folder may be called x.tar, too.
         is_archive = folder.endswith((".parquet", ".tar")) and tree.path(folder).is_file()
         if tree.exists(folder) and not is_archive:
             continue
@@ -200,7 +201,7 @@ def with_files(
             names[utterance] = name
     ids = []
     for utterance in trials.ids:
-        ids.append(names.get(utterance) or f"{folders[0]}/{utterance}{suffix}")
+        ids.append(names.get(utterance) or join_name(folders[0], f"{utterance}{suffix}"))
     return replace(trials, ids=ids)
 
 

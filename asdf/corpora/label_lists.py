@@ -61,6 +61,7 @@ class Format:
         names = self.columns.values() if isinstance(self.columns, Mapping) else self.columns
         if self.attacks and "attack" not in names:
             names = [*names, "attack"]
+        # Alternative names of one column stand for the same column.
         return [name for name in dict.fromkeys(names) if name not in _NOT_COLUMNS]
 
     def label(self, word: str) -> int | None:
@@ -81,9 +82,11 @@ class Format:
         """Return the values of the columns."""
         values = []
         for name in self.names():
+            # Without a column of attacks, the keys are attacks, as in track 3 of ADD 2023.
             value = row.get(name, row["key"])
             if name == "attack":
                 value = self.attacks.get(value, value)
+            # Some files have 'bonafide' or 'a00' there.
             values.append("-" if label == 1 and name in _OF_SPOOFS else value)
         return values
 
@@ -131,6 +134,7 @@ class Lists:
             notes.append(
                 f"lines of neither class, left out: {len(left_out)}, such as {left_out[0]}"
             )
+        # They are on the disk, and would be reported there as unnamed.
         others = [paths.find(utterance) for utterance in left_out]
         return Reading(trials, audio=audio, others=frozenset(others), notes=notes)
 
@@ -205,9 +209,12 @@ class _Paths:
     def find(self, utterance: str) -> str:
         """Return the name of a recording in the tree, even if it does not exist."""
         key = self._match(utterance)
+        # The exact name first, since several recordings may differ only in their suffix.
         name = self._names.get(key) or self._stems.get(_stem(key))
+        # The folder is '' if the recordings are below the root.
         return name or f"{self._folder}/{utterance}{self._suffix}".lstrip("/")
 
 
 def _stem(name: str) -> str:
+    # A dot in a name without a suffix is a part of the name.
     return posixpath.splitext(name)[0] if is_recording(name) else name

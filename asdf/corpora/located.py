@@ -48,7 +48,9 @@ def parse_located(name: str) -> Located | None:
     kind, sign, rest = name.partition(":")
     if not sign or kind not in _KINDS:
         return None
+    # First, since a value after the '?' may contain a ':'.
     rest, _, query = rest.partition("?")
+    # The ':' of an address such as s3://bucket/data does not separate a split.
     scheme, sign, below = rest.rpartition("://")
     where, _, split = (below, "", "") if kind in _WHOLE else below.partition(":")
     where = f"{scheme}{sign}{where}" if where else ""

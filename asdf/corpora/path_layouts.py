@@ -105,6 +105,7 @@ class Layout:
                 f"recordings that the corpus does not have there, left out: {len(unmatched)}, "
                 f"such as {unmatched[0]}"
             )
+        # They have their note, and the check of the disk does not report them again.
         others += unmatched
         return Reading(collector.trials(), audio=("",), others=frozenset(others), notes=notes)
 
@@ -133,4 +134,5 @@ def _match_all(layout: Layout, tree: Tree) -> Iterator[tuple[str, dict[str, str]
         if match is None:
             yield name, None
         else:
+            # Optional groups without a match are None.
             yield name, {key: value or "" for key, value in match.groupdict().items()}

@@ -146,7 +146,7 @@ def find_tree(corpus: KnownCorpus, folder: Path, itself: bool = False) -> Tree:
     if itself:
         # First: if the user names a folder of the corpus, that folder is meant, whatever it
         # contains.
-        paths = dict.fromkeys(["", *corpus.folders])
+        paths = dict.fromkeys(["", *corpus.folders])  # '' may be one of them
     for path in paths:
         tree = base
         if path:

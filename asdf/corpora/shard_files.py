@@ -72,6 +72,7 @@ def find_shards(pattern: str, folder: Path, of_folder: Callable[[Path], list[str
             names += sorted(found.relative_to(root).as_posix() for found in root.glob(name))
     if not names:
         raise AsdfError(f"{root}: nothing is called {pattern}. Check the path.")
+    # Patterns such as {a*,ab*} overlap, and a shard that is read twice would repeat its trials.
     return Shards(root, _existing(root, list(dict.fromkeys(names))))
 
 
@@ -112,5 +113,6 @@ def _words(inside: str, pattern: str) -> list[str]:
             f"{pattern!r}: the range {{{inside}}} names {max(count, 0):,} shards; 1 to {_MOST:,} "
             "are possible."
         )
+    # As in shells, a leading zero means numbers of one width.
     width = len(first) * first.startswith("0")
     return [f"{number:0{width}d}" for number in range(int(first), int(last) + 1)]

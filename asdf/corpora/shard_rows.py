@@ -22,6 +22,7 @@ NO_LABEL = "none"
 """Value of `?label=` for recordings without labels."""
 
 _SHOWN = 10
+# Number of values examined to find out what a field holds.
 _LOOKED_AT = 200
 _OF_SPOOFS = ("attack", "vocoder")
 _RESERVED = ("", "utterance", "label")
@@ -41,6 +42,7 @@ class ShardRows:
         self.path = path
         self.problems: list[str] = []
         self._ids: list[str] = []
+        # As Python integers, line numbers would take several times the memory.
         self._lines = array("L")
         self._columns: dict[str, list[str]] = {}
         # Equal values share one string: a string for each would need gigabytes.
@@ -85,7 +87,6 @@ class ShardRows:
             )
             bona_fide = columns.bona_fide_values
             labels = labels_of_values(label, words, str(self.path), bona_fide, advice)
-        self._refuse_problems(count)
         return self._collect(columns, label, labels)
 
     def _collect(self, columns: Columns, label: str, labels: Sequence[int]) -> TrialList:
@@ -96,6 +97,7 @@ class ShardRows:
             if known not in _RESERVED and known not in others and name != label:
                 others[known] = values
         collector = TrialCollector(Path(self.path), list(others))
+        # zip() without columns would yield no rows.
         rows = zip(*others.values(), strict=True) if others else iter([()] * len(labels))
         for line, name, value, row in zip(self._lines, self._ids, labels, rows, strict=True):
             cells = list(row)
@@ -119,6 +121,7 @@ class ShardRows:
         Raises:
             AsdfError: no field, or more than one, may be the label.
         """
+        # Damaged rows may lack the very field that is the label, and would mislead the search.
         self._refuse_problems(len(self._ids))
         stated = columns.names.get("label", "")
         if stated == NO_LABEL and NO_LABEL not in self._columns:

@@ -97,6 +97,7 @@ def split_trials(
         counts = Counter(map(strata.__getitem__, groups[index]))
         neediest = lists[0]
         for other in lists[1:]:
+            # If the need is equal, the first list gets the speaker.
             if other.need(counts) > neediest.need(counts):
                 neediest = other
         neediest.add(groups[index], counts)
@@ -184,6 +185,7 @@ def _compile(pattern: str) -> re.Pattern[str]:
     named = [name for name in fields if name]
     are_names = all(map(str.isidentifier, named))
     is_repeated = len(set(named)) < len(named)
+    # Every list has columns of these names.
     is_taken = {"utterance", "label"}.intersection(named)
     if not named or not are_names or is_repeated or is_taken:
         raise UsageError(

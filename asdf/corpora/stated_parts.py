@@ -55,6 +55,7 @@ class StatedPart:
         chosen: list[int] = []
         for indices in strata.values():
             wanted = max(1, round(share * len(indices)))
+            # Ranked, not drawn: the first of a larger part are those of a smaller one.
             indices.sort(key=lambda index: self._rank(trials.ids[index]))
             chosen += indices[:wanted]
         return trials.select(np.array(sorted(chosen)))
@@ -64,6 +65,7 @@ class StatedPart:
         utterance: str,
     ) -> bytes:
         """Return a sort key of a trial, independent of other trials and of their order."""
+        # Not hash(), which differs from process to process. Names of files need not be valid UTF-8.
         text = f"{self.seed}:{utterance}"
         return hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()
 

@@ -44,6 +44,7 @@ def largest_minibatch(
         if size not in peaks:
             settings = copy.deepcopy(case.settings)
             settings.network.minibatch_size = size
+            # It would decide the minibatch of each process instead.
             settings.network.global_minibatch_size = None
             if settings.lengths.minibatch_s is not None:
                 settings.lengths.minibatch_s = size * settings.lengths.max_crop_s

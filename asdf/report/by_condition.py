@@ -35,6 +35,7 @@ class ConditionTable:
 
 def columns_of(summaries: Sequence[Summary]) -> list[str]:
     """Return the columns for which any of the summaries has conditions."""
+    # As keys: each column once, in the order of the first system that has it.
     columns: dict[str, None] = {}
     for summary in summaries:
         columns.update(dict.fromkeys(summary.columns))

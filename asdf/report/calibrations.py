@@ -87,6 +87,7 @@ def read_run_calibration(path: Path) -> Calibration | None:
     from asdf.checkpoint.network_reading import read_network_file
 
     try:
+        # Mapped, since the calibration is a few bytes of a file of gigabytes.
         file = read_network_file(path, mapped=True)
         return read_calibration(file.calibration, path)
     except AsdfError:
@@ -99,6 +100,7 @@ def _may_be_calibrated(path: Path) -> bool:
     try:
         with zipfile.ZipFile(path) as file:
             for name in file.namelist():
+                # torch.save writes a zip; all but the tensors is in this pickle.
                 if name.endswith("/data.pkl"):
                     return _SIGN in file.read(name)
     except (OSError, zipfile.BadZipFile):

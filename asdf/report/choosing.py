@@ -28,6 +28,7 @@ def runs_in(paths: Iterable[Path]) -> list[RunFolder]:
     for path in paths:
         folders = [path]
         if not Layout(path).settings.exists():
+            # A folder without any run is opened too, which explains what it lacks.
             folders = runs_inside(path) or folders
         for folder in folders:
             runs[open_run_folder(folder)] = None

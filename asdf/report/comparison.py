@@ -180,7 +180,7 @@ def _is_same(name: str, first: str, second: str) -> bool:
     if name.startswith(_MEMORY_PREFIX):
         try:
             low, high = sorted((float(first), float(second)))
-        except ValueError:
+        except ValueError:  # '-': one of the records lacks it
             return first == second
         return high <= _SAME_MEMORY * low
     return first == second

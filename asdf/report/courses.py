@@ -79,6 +79,7 @@ def training_course(
 
 def is_finite_number(value: Any) -> TypeGuard[float]:
     """Whether a value of a record can be drawn."""
+    # Any comparison with NaN is False.
     return isinstance(value, int | float) and abs(value) < float("inf")
 
 

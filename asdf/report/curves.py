@@ -71,6 +71,7 @@ def probit(
     return deviates
 
 
+# NumPy has no inverse of the normal distribution, and SciPy is not required.
 _DEVIATES = np.linspace(-4, 4, 8001)
 _CDF = np.array([math.erfc(-x / math.sqrt(2)) / 2 for x in _DEVIATES])
 # Length of the usual axes, to which the tolerance is relative.
@@ -150,7 +151,7 @@ def _distances(x: Floats, y: Floats) -> Floats:
     inside_y = y[1:-1] - y[0]
     length = math.hypot(dx, dy)
     distances: Floats
-    if not length:
+    if not length:  # the ends are the same point
         distances = np.hypot(inside_x, inside_y)
     else:
         distances = np.abs(dx * inside_y - dy * inside_x) / length

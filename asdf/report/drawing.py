@@ -182,6 +182,7 @@ def histogram_figure(gathered: Gathered, set_name: str) -> Figure:
     panels = []
     for known in measured:
         counts = known.histogram
+        # A system that lacks trials of an attack shows all of its spoofs.
         spoofs = {name: counts.spoof.get(name, counts.spoof[""]) for name in ("", *attacks)}
         label = gathered.labels[known.system]
         threshold = known.summary.result.eer_threshold
@@ -227,6 +228,7 @@ def histogram_panel(
         # Corners of the bars, starting and ending on the axis.
         corners = np.stack([np.repeat(edges, 2), [0, *np.repeat(shares, 2), 0]], axis=1)
         index = 1 if lines else 0
+        # The outline is drawn last, so that the area does not cover it.
         for is_area in (True, False):
             lines.append(Line(corners.ravel().tolist(), index, choice=choice, is_area=is_area))
     top = 1.06 * top
@@ -344,6 +346,7 @@ def set_lines(
     for index, course in enumerate(courses):
         points = getattr(course, kind).get(set_name, [])
 
+        # The name is a default because a closure would have that of the last course.
         def words(x: float, y: float, name: str = course.name) -> str:
             return f"{name}, epoch {x:g}: {y:g}{unit}"
 

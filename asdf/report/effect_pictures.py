@@ -136,11 +136,12 @@ def effect_panel(effects: Effects, sets: Sequence[str], title: str = "") -> Pane
         if scale.is_number and len(points) > 2:
             lines.append(Line(points, index))
 
+        # A default, because a closure would have the texts of the last set.
         def words_at(x: float, _: float, described: Mapping[float, str] = described) -> str:
             return described[x]
 
         lines.append(Line(points, index, is_linked=False, mark_words=words_at))
-    top = 1.05 * max(rates) or 1.0
+    top = 1.05 * max(rates) or 1.0  # without errors, every rate is 0
     return Panel(
         _value_axis(scale, setting),
         Axis(0, top, nice_ticks(0, top, 5), "EER (%)"),
@@ -162,8 +163,9 @@ def _value_axis(scale: Scale, setting: str) -> Axis:
         room = (high / low) ** 0.06
         low, high = low / room, high * room
     else:
-        room = 0.06 * (high - low) or 0.5
+        room = 0.06 * (high - low) or 0.5  # a single value has no extent
         low, high = low - room, high + room
+    # Rounded up, so that there are at most `_MAX_TICKS`.
     step = -(-len(positions) // _MAX_TICKS)
     return Axis(
         low,
@@ -222,6 +224,7 @@ def _rank_value(effects: Effects, index: int, set_name: str) -> Value:
     eers = [point.eers[set_name].mean for point in known]
     numbers = [number_of(point.values[index]) for point in known]
     values = [number for number in numbers if number is not None]
+    # Words have no ranks: their means are shown instead.
     if len(values) < len(known):
         by_value: dict[str, list[float]] = {}
         for point, eer in zip(known, eers, strict=True):

@@ -93,7 +93,7 @@ def _on_canvas(groups: list[PointGroup]) -> list[np.ndarray]:
     points = np.concatenate(each(groups, "points"))
     low = points.min(axis=0)
     extent = points.max(axis=0) - low
-    spread = max(float(extent.max()), 1e-12)
+    spread = max(float(extent.max()), 1e-12)  # all points may be the same
     room = np.array([_WIDTH, _HEIGHT]) - 2 * _MARGIN
     scale = float((room / np.maximum(extent, spread * 1e-3)).min())
     offset = _MARGIN + (room - extent * scale) / 2

@@ -64,7 +64,7 @@ def when_and_how(runs: Sequence[RunFolder]) -> str:
     # Days in ISO 8601 sort as text.
     ordered = sorted(filter(None, days))
     parts = [
-        " to ".join(dict.fromkeys(ordered[:1] + ordered[-1:])),
+        " to ".join(dict.fromkeys(ordered[:1] + ordered[-1:])),  # a single day is shown once
         _prefixed("ASDF", versions),
         _prefixed("commit", [_commit(record, is_short=True) for record in records]),
         _prefixed("host", hosts),

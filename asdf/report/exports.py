@@ -84,6 +84,7 @@ def to_csv(summaries: Sequence[Summary]) -> str:
         groups = list(chain.from_iterable(map(group_rows, summary.groups)))
         rows += [{**common, **row} for row in (pooled, *_condition_rows(summary), *groups)]
     keys = CSV_COLUMNS
+    # Without groups, the columns are those of versions that had none.
     if any(summary.groups for summary in summaries):
         keys += GROUP_COLUMNS
     return as_csv(keys, rows)
@@ -96,6 +97,7 @@ def _condition_rows(summary: Summary) -> list[dict[str, Any]]:
         conditions = summary.of_column(column)
         for condition in conditions:
             row = {**_condition_record(condition, summary.is_hard), "kind": "condition"}
+            # A CSV has no nested records.
             decided = row.pop("decisions", None) or {}
             rows.append({**row, **decided})
         against = conditions[0].bona_fide
@@ -111,6 +113,7 @@ def _condition_record(condition: Condition, is_hard: bool) -> dict[str, Any]:
         "against": condition.bona_fide,
         **asdict(condition.result),
     }
+    # Decisions have no threshold to vary, so metrics of scores mean nothing.
     if is_hard:
         record.update(dict.fromkeys(_RESULT))
     if condition.decisions is not None:

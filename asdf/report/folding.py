@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from asdf.tasks.studies.measured import ReportFinding
 from asdf.text import and_more
 
-_NUMBER = re.compile(r"\d[\d.,e+-]*")
+_NUMBER = re.compile(r"\d[\d.,e+-]*")  # 1,234 and 1e-05 are one number each
 
 
 @dataclass(frozen=True)

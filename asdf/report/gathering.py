@@ -282,6 +282,7 @@ class _Collection:
             run=run,
             system=system,
             network=network,
+            # The scores of all systems together may not fit into memory.
             summary=summary.without_trials(),
             misses=pooled.miss_at([tick / 100 for tick in DET_TICKS]),
             curves=curves,

@@ -122,6 +122,7 @@ def report_page(
         "embeddings": embeddings,
     }
     style = read_page_text("style.css")
+    # Other pages keep their bytes.
     if parts["sources"]:
         style += read_page_text("matrix.css")
     script = script_of(SCRIPTS)
@@ -219,12 +220,14 @@ def _templates() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        # As a text file, a page ends with a line end, on standard output too.
         keep_trailing_newline=True,
     )
 
 
 def _set_section(gathered: Gathered, index: int, set_name: str) -> SetSection:
     return SetSection(
+        # Not by its name, which may hold any characters.
         anchor=f"set-{index}",
         name=set_name,
         remarks=gathered.set_remarks(set_name),

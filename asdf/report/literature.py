@@ -78,6 +78,7 @@ def _published_table(known: KnownSet, references: Sequence[Reference]) -> PageTa
     costs = []
     for reference in references:
         cost = reference.min_tdcf
+        # With the digits of its paper, which differ from paper to paper.
         costs.append(Value(cost, text=None if cost is None else f"{cost:g}"))
     columns: Columns = [
         Column("eer", "EER %", paper_digits=2).with_values(each(references, "eer")),

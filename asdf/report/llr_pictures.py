@@ -81,6 +81,7 @@ def _steps(log10_ratios: Floats) -> list[float]:
     """Return the falling steps of proportions in %, without invisible detail."""
     size = log10_ratios.size
     shares = 100 * np.arange(size, -1, -1) / size
+    # At each ratio a step has two points: the share before it and the share after it.
     return thinned(
         np.repeat(log10_ratios, 2).tolist(), np.repeat(shares, 2)[1:-1].tolist(), _MAX_STEPS
     )

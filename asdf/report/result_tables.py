@@ -60,6 +60,7 @@ def _main_sentence(gathered: Gathered, set_name: str) -> MainSentence:
     best = gathered.on(set_name)[0]
     summary = best.summary
     system = best.system
+    # The name of a system may state its network already.
     if not system.endswith(f" {best.network}"):
         system = f"{system} ({best.network})"
     hardest = _hardest_attack(summary)

@@ -54,6 +54,7 @@ def _configurations(
         of_set = [index for index in free if paths[index].name == set_name]
         known = [run for index in of_set if (run := runs[index]) is not None]
         for alike in group_runs(known, [names[index] for index in of_set]):
+            # Files of another set may be of a configuration with the same name.
             name = alike.name if alike.name not in members else f"{alike.name} {set_name}"
             members[name] = [of_set[number] for number in alike.runs]
     grouped = {index for indices in members.values() for index in indices}
@@ -171,6 +172,7 @@ def csv_with_seeds(summaries: Sequence[Summary], over: OverSeeds) -> str:
                 mean[f"{name}_low"] = spread.interval.low
                 mean[f"{name}_high"] = spread.interval.high
         records += [mean, deviation]
+    # Read from the head, which has more columns where groups were compared.
     keys = rows.partition("\n")[0].split(",")
     return rows + as_csv(keys, records, has_head=False)
 

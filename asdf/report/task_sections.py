@@ -68,6 +68,7 @@ def source_sections(traced: Sequence[TaskResult[SourceResult]]) -> list[SourceSe
         on_set.sort(key=lambda entry: -entry.result.closed["accuracy"])
         confusions = []
         for index, entry in enumerate(on_set[:_MAX_PICTURES]):
+            # The ids of several matrices on one page must differ.
             confusions.append(_confusion(entry, f"confusion-{number}-{index}-"))
         left_out = len(on_set) - len(confusions)
         table = _sources_table(set_name, on_set, labels)

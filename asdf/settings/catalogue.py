@@ -51,6 +51,7 @@ class Catalogue:
         """Return the catalogue with sections added or replaced by name."""
         if not declared:
             return self
+        # A class of the same section, named in a higher layer, may have other settings.
         settings = {}
         for name, known in self.settings.items():
             if known.section not in declared:
@@ -75,6 +76,7 @@ class Catalogue:
         else:
             problem = f"there is no setting '{shortened(target)}'"
 
+        # Called only for the mistakes that a message shows: near names take long to find.
         def advise() -> str:
             near = self._nearest_setting(section, name)
             return f"; the nearest is '{near}'" if near else f"; the sections are {listed}"

@@ -37,6 +37,7 @@ from asdf.text import did_you_mean
 
 Kind = TypeVar("Kind")
 _OUR_PACKAGE = Path(__file__).resolve().parents[1]
+# Files whose lines do not help a user to find the mistake.
 _NOT_USERS = (Path(__file__).parents[1], Path(sysconfig.get_path("stdlib")))
 
 
@@ -183,6 +184,7 @@ def find_function(path: str, folder: Path | None, setting: str) -> Callable[...,
 
 def _look_in_file(file: Path, class_name: str, setting: str, module: str) -> None:
     try:
+        # As bytes, whose encoding Python finds in the file's first lines.
         tree = ast.parse(file.read_bytes(), str(file))
     except (SyntaxError, ValueError) as error:
         raise AsdfError(f"{setting}: {file} is not Python: {describe_error(error)}.") from None
@@ -337,8 +339,10 @@ class UserErrors:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        # KeyboardInterrupt and SystemExit are no failures of the user's class.
         if trace is None or not isinstance(error, Exception) or isinstance(error, AsdfError):
             return
+        # The line of ours that called the user's class is not shown.
         reason = describe_error(error, trace.tb_frame.f_code.co_filename)
         raise self._kind(f"{self._failed}: {reason}. {self._advice}".rstrip()) from error
 
@@ -358,6 +362,7 @@ def describe_error(error: Exception, skip_file: str = __file__) -> str:
         path = Path(frame.filename)
         is_installed = {"site-packages", "dist-packages"} & set(path.parts)
         is_ours = any(path.is_relative_to(folder) for folder in _NOT_USERS)
+        # '<frozen importlib._bootstrap>' and '<string>' are no files.
         if not (frame.filename.startswith("<") or is_installed or is_ours):
             raised_at = frame
     if raised_at.filename == skip_file:

@@ -42,10 +42,11 @@ def read_text(path: AnyPath, what: str) -> str:
         SettingsError: the file does not exist, cannot be read, or is not UTF-8.
     """
     try:
+        # As bytes, since the message on a wrong encoding names the byte and its line.
         raw = Path(path).read_bytes()
     except FileNotFoundError:
         raise _unreadable(path, f"there is no such file; the {what} should be there") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError) as error:  # ValueError: a NUL character in the path
         reason = error.strerror if isinstance(error, OSError) else error
         raise _unreadable(path, f"the {what} cannot be read: {reason}") from None
     try:

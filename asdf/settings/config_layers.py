@@ -23,6 +23,7 @@ from asdf.settings.relations import contradictions
 from asdf.settings.sections import Sections, assign
 from asdf.settings.value_checks import check_value, takes_string
 
+# A name begins with a letter, so that 'cost $5' is no variable.
 VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([^{}]*)\})")
 
 

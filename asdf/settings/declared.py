@@ -101,6 +101,7 @@ def declared_sections(
     """
     assignments = list(assignments)
     ours = section_types()
+    # Any class may declare a section that the project does not have.
     has_unknown = any(written.target.partition(".")[0] not in ours for written in assignments)
     declared: dict[str, type[OwnSettings]] = {}
     for assignment in assignments:
@@ -196,6 +197,7 @@ def _may_declare(class_path: str, folder: Path | None) -> bool:
     if file is None or folder is None:
         # Elsewhere, a declaration is known only by importing the module. A missing module is
         # reported by the code that uses it.
+        # find_spec of a submodule would import its package.
         package = module_name.partition(".")[0]
         return package in sys.modules or find_spec(package) is not None
     try:
@@ -218,7 +220,7 @@ def _imports_from(tree: ast.Module, folder: Path) -> bool:
             modules += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             modules.append(node.module or "")
-            if node.level:
+            if node.level:  # a relative import, of the same folder
                 return True
     return any(module_file(module.partition(".")[0], folder) for module in modules)
 
@@ -236,6 +238,7 @@ def _check_section(kind: type[OwnSettings], other: type[OwnSettings] | None) -> 
             f"{described} has no name for its section: write "
             f'class {kind.__name__}(OwnSettings, section_name="my_section")'
         )
+    # `Sections` has a field 'declared'.
     if name in section_types() or name == "declared":
         raise Complaint(f"{described} is called '{name}', as a section of the project's")
     if name in RESERVED:
@@ -268,6 +271,7 @@ def _check_setting(known: Known, declared_in: str) -> None:
 
 def _settings_in(kind: type[OwnSettings]) -> dict[str, Known]:
     try:
+        # This evaluates the text of annotations, which may raise anything.
         return settings_of(kind.section_name, kind)
     except Exception as error:
         raise Complaint(f"the types of {kind.__qualname__} cannot be read: {error}") from None
@@ -303,6 +307,7 @@ def _kind_of_default(default: Any) -> Any:
     if default is inspect.Parameter.empty:
         return None
     if default is None:
+        # Such an argument says nothing of the type that it takes.
         return bool | int | float | str | None
     # An argument with a default of 0 usually takes any number.
     if isinstance(default, int | float) and not isinstance(default, bool):

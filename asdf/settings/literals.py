@@ -44,6 +44,7 @@ TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+# With a section, since a line 'name=1' may be an argument within a call.
 ASSIGNMENT_LINE = re.compile(r"[ \t]*[^\W\d]\w*(?:\.\w+)+[ \t]*=(?!=)")
 _ANY_ASSIGNMENT_LINE = re.compile(r"[ \t]*[^\W\d]\w*(?:\.\w+)*[ \t]*=")
 _BLANK_LINE = re.compile(r"[ \t\f]*(?:\n|\Z)")
@@ -184,6 +185,7 @@ def parse_literal(text: str) -> Any:
     Raises:
         Complaint: `text` is anything else; `line` is the line in `text`, counted from 0.
     """
+    # Not strip() alone, which also takes characters that are no white space in Python's syntax.
     text = text.strip(" \t\f\n")
     if not text:
         raise Complaint(f"there is no value; {KINDS}")
@@ -194,11 +196,13 @@ def parse_literal(text: str) -> Any:
         with warnings.catch_warnings():
             # For example about an unknown escape sequence, which does not affect the value.
             warnings.simplefilter("ignore")
+            # Not ast.literal_eval, which refuses arithmetic such as 4 * 16000.
             tree = ast.parse(text, mode="eval")
     except SyntaxError as error:
         # Python may report the line after the last one, or none at all.
         line = min(max(error.lineno or 1, 1) - 1, text.count("\n"))
         raise Complaint(f"Python cannot read it ({error.msg}); {KINDS}", line) from None
+    # A NUL character, or nesting that this version of Python cannot parse.
     except (ValueError, MemoryError, RecursionError):
         raise Complaint(f"Python cannot read it; {KINDS}") from None
     try:

@@ -279,6 +279,7 @@ class _Layers:
         for name in application_order(block.name, blocks):
             inherited += blocks[name].assignments.values()
         # The set of sections depends on the classes that are named in any layer.
+        # The collector is not used: mistakes are reported below, where all sections are known.
         on_top = read_overrides(overrides, initial.catalogue, Collector())
         declared = declared_sections([*inherited, *on_top], self.folder, self.collector)
         catalogue = initial.catalogue.with_sections(declared)

@@ -108,6 +108,7 @@ class SettingsError(UsageError):
             return location.line is None, files.index(location.file), location.line or 0
 
         self.mistakes = tuple(sorted(unique, key=order))
+        # An error is pickled by its arguments when it travels to another process.
         super().__init__(self.mistakes)
 
     def __str__(self) -> str:

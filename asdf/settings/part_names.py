@@ -17,6 +17,7 @@ PARTS = ("convolutions", "projection", "positions", "layers", "norms", "biases",
 TARGETS = ("attention", "feed_forward")
 """Words that `lora.targets` may contain."""
 
+# ASCII, since \d also matches the digits of other scripts.
 _RANGE = re.compile(r"layers:(?P<first>\d{1,5})(?P<dash>-(?P<last>\d{1,5})?)?", re.ASCII)
 
 
@@ -60,6 +61,7 @@ def read_layer_range(text: str) -> LayerRange | None:
 
 def is_pattern(text: str) -> bool:
     """Return whether a text is a pattern of parameter names rather than a word."""
+    # Parameter names have dots, the words above have none.
     return any(character in text for character in "*?[.")
 
 

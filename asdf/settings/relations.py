@@ -93,7 +93,7 @@ ORDERED = (
     ),
     ("network.min_learning_rate", "network.initial_learning_rate"),
     ("lengths.min_crop_s", "lengths.max_crop_s"),
-    ("lengths.max_crop_s", "lengths.minibatch_s"),
+    ("lengths.max_crop_s", "lengths.minibatch_s"),  # a minibatch has room for one crop
     ("recipe.start_stage", "recipe.end_stage"),
 )
 
@@ -135,6 +135,7 @@ def contradictions(sections: Sections) -> Iterator[Contradiction]:
     yield from _of_compiling(computing, front_end, sections.lora)
     if computing.shard_network:
         yield from _of_sharding(computing, front_end)
+    # 'auto' captures only where nothing speaks against it.
     if computing.cuda_graphs is True:
         yield from _of_graphs(computing, front_end, sections.lora, sections.prompt)
     yield from _of_chain(sections.augmentation)
@@ -193,6 +194,7 @@ def _of_training(sections: Sections) -> Iterator[Contradiction]:
 def _of_audio(sections: Sections) -> Iterator[Contradiction]:
     """Yield settings that require 16 kHz or mono audio but would get other audio."""
     audio = sections.audio
+    # Vocoders and augmentation change training examples alone.
     trains = sections.recipe.execute_stage(1)
     has_vocoders = trains and bool(sections.vocoding.vocoders)
     of_16_khz = {
@@ -257,6 +259,7 @@ def _of_trained_frames(
     if network.network_class in _NETWORKS_WITHOUT_TIME:
         relation = f"{reason[:-1]}, behind asdf.networks.ComposedDetector), and contradicts"
         yield Contradiction("network.network_class", relation, _ENABLED)
+    # A setting may hold the short name or the class path.
     without_time = {*_WITHOUT_TIME, *(BACK_ENDS[name] for name in _WITHOUT_TIME)}
     if back_end.back_end_class in without_time:
         yield Contradiction("back_end.back_end_class", f"{reason}, and contradicts", _ENABLED)
@@ -316,6 +319,7 @@ def _of_prompts(front_end: FrontEnd, prompt: Prompt) -> Iterator[Contradiction]:
 
 
 def _of_compiling(computing: Computing, front_end: FrontEnd, lora: Lora) -> Iterator[Contradiction]:
+    # Not with 'layers', where the graph is of one layer, whichever others are left out.
     if computing.compile is True and front_end.layer_drop:
         relation = "needs a fixed graph and cannot be combined with"
         yield Contradiction("computing.compile", relation, "front_end.layer_drop")
@@ -442,6 +446,7 @@ def _of_ends(network: Network, front_end: FrontEnd, back_end: BackEnd) -> Iterat
         if back_end.back_end_class is None:
             relation = "has the back end that is named in another setting, which names none:"
             yield Contradiction("network.network_class", relation, "back_end.back_end_class")
+    # A network of the user's own may have any use for the setting.
     elif back_end.back_end_class is not None and network_class.startswith("asdf.networks."):
         relation = f"has a back end of its own ({COMPOSED} has any), and so cannot have that of"
         yield Contradiction("network.network_class", relation, "back_end.back_end_class")

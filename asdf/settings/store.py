@@ -111,12 +111,12 @@ class Settings:
             settings = super().__new__(cls)
             for name, kind in section_types().items():
                 settings._set(name, kind())
-            settings._set("declared", {})
             ours = our_catalogue()
             settings._start(resolve("the defaults", defaults(ours), ours))
             cls._instance = settings
         if init_config is not None:
             modules = Path(folder) if folder else None
+            # Read first, so that a file with mistakes changes nothing.
             initial = read_init_config(init_config, modules)
             settings._set("_folder", modules)
             settings._start(initial)
@@ -220,6 +220,7 @@ class Settings:
 
     def _start(self, initial: Config) -> None:
         self._set("_initial", initial)
+        # Loops that are still open must not restore their settings over these.
         self._set("_turn", None)
         self._apply(initial)
 

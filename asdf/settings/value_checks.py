@@ -123,6 +123,7 @@ def _fit(annotation: Any, value: Any) -> Any:
             raise Complaint("the number is out of range") from None
     if not _is(value, annotation):
         raise _wrong_kind(annotation, value, _hint(annotation, value))
+    # No literal is infinite or NaN, but a recipe's code may set such a value.
     if annotation is float and not math.isfinite(value):
         raise Complaint("expected a finite number")
     return value

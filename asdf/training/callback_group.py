@@ -77,6 +77,7 @@ class MetricsFile(Callback):
 
     def _read(self) -> list[_Line]:
         lines = []
+        # As bytes, since a line that a kill cut off need not be text.
         for text in self.path.read_bytes().splitlines(keepends=True):
             line = _parse_line(text)
             if line is not None:

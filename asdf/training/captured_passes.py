@@ -147,6 +147,7 @@ class GraphedPasses:
         if not self._gives_up:
             self._pairs[self._adds] = self._capture_checked()
             return
+        # A capture that fails may have drawn numbers, which the passes without graphs draw again.
         of_torch = torch.get_rng_state()
         of_numpy = np.random.get_state()
         of_python = random.getstate()
@@ -162,6 +163,7 @@ class GraphedPasses:
         LOG.info("CUDA graphs not used: %s", reason)
         self._gave_up = True
         self._pairs.clear()
+        # The memory of the graphs goes to the passes without them.
         torch.cuda.empty_cache()
 
     def _capture_checked(self) -> _Pair:

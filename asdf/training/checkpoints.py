@@ -254,6 +254,7 @@ def join_networks(folder: Path) -> None:
         if parts is not None:
             LOG.info("joining the parts of %s, which processes wrote each for itself", name.file)
             write_checkpoint(path, file.with_tensors(parts.whole()))
+        # Only now: until it was replaced, the file referred to its parts.
         remove_other_parts(path, None)
 
 
@@ -294,7 +295,7 @@ def newest_checkpoint(folder: Path) -> Path | None:
             file = read_checkpoint(path, mapped=True, whole=False)
             parts = file.stored_parts()
             if parts is not None:
-                parts.outlines()
+                parts.outlines()  # refuses parts that are missing or damaged
             progress = progress_in(file)
         except AsdfError as error:
             LOG.warning("skipped: %s", error)

@@ -51,6 +51,7 @@ def gradient_norm(optimiser: torch.optim.Optimizer, scaler: torch.amp.GradScaler
     """
     norm = local_part(nn.utils.get_total_norm(_gradients(optimiser)))
     if scaler.is_enabled():
+        # On the device, since reading the scale would make the host wait.
         norm = norm / scaler.scale(torch.ones_like(norm))
     return norm
 

@@ -192,6 +192,7 @@ def _train(named: NamedOptimiser, stops: bool = False) -> tuple[torch.optim.Opti
         # Gradients that differ in size and sign.
         angles = torch.arange(parameter.numel()) + 5.0 * number
         parameter.grad = 0.1 * torch.sin(angles).reshape(_SHAPE)
+        # An optimiser that draws has to draw the same in both runs.
         torch.manual_seed(number)
         optimiser.step()
         optimiser.zero_grad(set_to_none=True)
@@ -208,6 +209,7 @@ def _saved_and_read(named: NamedOptimiser, state: dict[str, Any]) -> dict[str, A
     try:
         torch.save(state, file)
         file.seek(0)
+        # As checkpoints are read: nothing in them is executed.
         content: dict[str, Any] = torch.load(file, weights_only=True)
     except Exception as error:
         reason = str(error).partition("\n")[0]

@@ -108,6 +108,7 @@ class _Writer(HuggingFaceStorageWriter):
 
     def write_data(self, plan: Any, planner: Any) -> Future[list[Any]]:
         """Write this process's shards, and measure the file."""
+        # Waits, since only a complete file has its size and checksum.
         results = super().write_data(plan, planner).wait()
         measured: dict[str, _Written] = {}
         with_files = []

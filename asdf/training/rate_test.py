@@ -170,6 +170,7 @@ def _rising(steps: int) -> Any:
         factor = _factor(progress.step, steps)
         warmup = settings.network.warmup_steps
         if warmup:
+            # The warm-up multiplies the factor of a schedule, which this undoes.
             factor /= min(1.0, (progress.step + 1) / warmup)
         return factor
 

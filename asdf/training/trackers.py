@@ -71,6 +71,7 @@ class TensorBoard(_Tracker):
         self._writer.close()
 
     def on_results(self, rows: list[dict[str, Any]]) -> None:
+        # Training has closed its writer, or stage 3 runs without training.
         writer = self._kind(Layout(self.folder).tensorboard)
         for name, value in _result_values(rows).items():
             writer.add_scalar(name, value, 0)
@@ -88,7 +89,7 @@ class WeightsAndBiases(_Tracker):
             project=tracking.project,
             name=tracking.name or folder.name,
             id=_identifier(folder, "wandb", lambda: uuid4().hex),
-            resume="allow",
+            resume="allow",  # with this id, a later start goes on in the same run
             dir=str(folder),
             config=settings.plain(),
             mode="offline" if tracking.offline else "online",

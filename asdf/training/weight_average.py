@@ -70,6 +70,7 @@ class WeightAverage:
     def save_in(self, file: NetworkFile) -> None:
         """Store the averages as the weights of `file`, and the weights in a separate entry."""
         unaveraged: dict[str, Any] = {}
+        # A state dict has a shared parameter under each of its names.
         for name, parameter in self._network.named_parameters(remove_duplicate=False):
             average = self._averages.get(parameter)
             if average is not None and name in file.state:

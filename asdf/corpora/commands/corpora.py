@@ -98,6 +98,7 @@ def main(arguments: list[str]) -> int:
     assert args.name is not None  # it stands before the folder
     if args.download:
         download_corpus(args.name, args.folder)
+    # If an output goes to standard output, the text for people goes to standard error.
     screen = text_stream([args.list, args.trials])
     list_file = None
     # A corpus's name takes precedence over a file with that name; './asvspoof5' means the file.
@@ -182,6 +183,7 @@ def _check(part: Chosen | Path, args: CorporaOptions, screen: TextIO, alone: boo
         utterances, reading, tree = _read(part, args.folder or Path())
         disk = compare_with_disk(reading, tree)
     except AsdfError as error:
+        # One subset that was not downloaded does not hide the state of the others.
         if alone:
             raise
         show(f"{name}\n  NOT THERE    {error}\n", screen)
@@ -202,6 +204,7 @@ def _check(part: Chosen | Path, args: CorporaOptions, screen: TextIO, alone: boo
     lines += _name_lines("MISSING", disk.missing, "named and not on disk")
     lines += _name_lines("not named", disk.unnamed, "on disk and not named")
     lines += [f"  note         {note}" for note in reading.notes]
+    # Recordings that no list names do not make a corpus incomplete.
     is_complete = not deviations and not disk.missing
     if is_complete:
         is_published = isinstance(part, Chosen) and part.subset in part.corpus.published

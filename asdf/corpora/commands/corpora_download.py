@@ -43,6 +43,7 @@ def download_corpus(
     dataset = hub_of(corpus)
     if needs_request(corpus) or not (records or dataset):
         raise UsageError(_by_hand(corpus))
+    # A corpus in the database folder itself ('') is not unpacked among other corpora.
     target = folder / (next(filter(None, corpus.folders), "") or corpus.name)
     for number in records:
         record = look_up_record(number)
@@ -58,6 +59,7 @@ def download_corpus(
         licence = corpus.licence
         show_error(f"{corpus.title}: hub:{dataset}, licence {licence}; into {target}")
         for path in download_into(parse_dataset(dataset).name, target):
+            # In the hub's cache, the file behind the link is named by its digest.
             unpack_archive(path, path.resolve().name)
 
 

@@ -161,6 +161,7 @@ FAKEAVCELEB = KnownCorpus(
         r"(?P<gender>[^/]+)/"
         r"(?P<speaker>[^/]+)/[^/]+",
         bona_fide={"Real"},
+        # The sound of fake videos with real audio is that of real videos, many times over.
         subset_of=lambda groups: f"{groups['video'].lower()}-video",
     ).read,
     subset_of="kind of video",

@@ -62,6 +62,7 @@ CODECFAKE_XIE = KnownCorpus(
 
 _DECRO_SUBSETS = ("ch_train", "ch_dev", "ch_eval", "en_train", "en_dev", "en_eval")
 _DECRO_README = "the README of DECRO's repository"
+# Zenodo's archive of the repository unpacks into a folder with the commit in its name.
 _DECRO_HOMES = ("", "petrichorwq-DECRO-dataset-6fc9884/", "DECRO-dataset/")
 
 
@@ -141,6 +142,7 @@ def _tail_in_diffssd(name: str) -> str:
         position = tail.find(folder)
         if position >= 0:
             tail = tail[position:]
+    # The list has LJSpeech's recordings in another folder than LJSpeech's own archive.
     return tail.replace("ljspeech-1.1/wavs/", "ljspeech/")
 
 
@@ -163,8 +165,10 @@ DIFFSSD = KnownCorpus(
                 "method_name": "attack",
                 "set": "subset",
             },
+            # The list numbers the classes the other way round: 1 is generated.
             keys={"0": 1, "1": 0},
             is_in=_is_in_diffssd,
+            # All methods have recordings of the same file names.
             match=_tail_in_diffssd,
         ),
         {
@@ -194,6 +198,7 @@ DEEPFAKE_EVAL_2024 = KnownCorpus(
     read=Lists(
         Format(
             {"Filename": "utterance", "Ground Truth": "key", "Finetuning Set": "subset"},
+            # Recordings that the corpus itself calls neither real nor fake.
             keys={"unknown": None},
             is_in=_is_in_deepfake_eval,
         ),

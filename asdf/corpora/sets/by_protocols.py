@@ -59,6 +59,7 @@ class Protocols:
         home_of = {home + name: home for home in self.homes for name in files.labels}
         labels = find_labels(tree, list(home_of), self.advice)
         trials = read_from(tree, labels)
+        # Without a '/' at the end if the recordings lie in the home itself.
         folders = [(home_of[labels] + folder).rstrip("/") for folder in files.audio]
         whole = first_there(tree, folders)
         # Only then, because looking into an archive reads all of its names.

@@ -69,6 +69,7 @@ def read_class_folders(
     ways = list(_ways(tree, bona_fide))
     splits = {way.split for way in ways if way.label is not None}
     written = f"{wanted}_list.txt"
+    # Folders of splits take precedence over written lists.
     if split and not splits - {""} and tree.exists(written):
         trials = read_list(tree.path(written), tree.root)
         rest = frozenset(way.name for way in ways) - frozenset(trials.ids)
@@ -83,6 +84,7 @@ def read_class_folders(
     if not labelled:
         raise AsdfError(_describe_unknown(tree, ways))
     chosen = [way for way in labelled if not split or way.split == wanted]
+    # Columns are those of all splits, so that each split has the same ones.
     trials = _trials_of(tree, chosen, _columns(labelled))
     unknown = [way.name for way in ways if way.label is None]
     notes = []
@@ -147,6 +149,7 @@ def _way(
         rest = parts[deepest + 1 :]
     else:
         labels = [label_of(part) for part in parts]
+        # Whole names first: in real_estate/fake, the word real must not contradict fake.
         if not any(label is not None for label in labels):
             labels = []
             for part in parts:

@@ -67,7 +67,7 @@ _ESDD2_LISTS = {
     "eval": "eval/metadata/eval.csv",
     "test": "test/metadata/test.csv",
 }
-_UNKNOWN = "-"
+_UNKNOWN = "-"  # label of lines whose truth is not published
 
 
 def read_esdd2(
@@ -89,10 +89,11 @@ def read_esdd2(
         cells = next(csv.reader([line]))
         if not header:
             header = cells
-            missing = {"audio_path", "label"}.difference(header)
+            missing = [column for column in ("audio_path", "label") if column not in header]
             if missing:
                 raise AsdfError(f"{path}, line {number}: it has no column {', '.join(missing)}.")
             continue
+        # A short line has no label, which is reported below.
         row = dict(zip(header, cells, strict=False))
         label = row.get("label", "")
         utterance = row.get("audio_path", "").lstrip("/")

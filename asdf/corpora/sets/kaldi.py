@@ -62,6 +62,7 @@ def _read_pairs(tree: Tree, name: str) -> dict[str, str]:
     """Read a file of lines 'UTT VALUE'."""
     pairs: dict[str, str] = {}
     for number, line in tree.lines(name):
+        # Once, because a path may contain spaces.
         cells = line.strip().split(None, 1)
         where = f"{tree.path(name)}, line {number}"
         if len(cells) != 2:

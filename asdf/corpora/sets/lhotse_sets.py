@@ -181,12 +181,14 @@ def _cut_of(entry: Mapping[str, Any]) -> _Cut:
         part = _part_of(entry, recording)
         source, channel = _source_of(entry, recording)
         fields = _fields_of(entry)
+    # Decimal's own errors are of the kind ArithmeticError.
     except (ArithmeticError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise AsdfError(f"cut {name!r}: its fields are not those of a cut ({error!r})") from None
     return _Cut(name, source, part._replace(channel=channel), fields)
 
 
 def _part_of(entry: Mapping[str, Any], recording: Mapping[str, Any]) -> Part:
+    # As decimals, since a binary fraction may round to another frame than lhotse's.
     start = Decimal(str(entry.get("start", 0)))
     duration = Decimal(str(entry["duration"]))
     whole = Decimal(str(recording["duration"]))
@@ -214,6 +216,7 @@ def _source_of(entry: Mapping[str, Any], recording: Mapping[str, Any]) -> tuple[
         if channel is not None and len(wanted) > 1:
             raise ValueError(f"channels {wanted} of {of_file}; one or all of a file can be read")
         kind, path = source["type"], str(source["source"])
+        # The writer of Shar moves the bytes into a tar, and leaves an empty source.
         if kind == "shar" or (kind == "memory" and not path):
             return "", channel
         if (kind != "file" or is_address(path)) and not is_remote(path):
@@ -234,7 +237,7 @@ def _fields_of(entry: Mapping[str, Any]) -> dict[str, str]:
             if supervision.get(name):
                 fields[name] = " ".join(str(supervision[name]).split())
         for name, value in fields.items():
-            values.setdefault(name, {})[value] = None
+            values.setdefault(name, {})[value] = None  # each value once, in order
     joined = {name: "+".join(several) for name, several in values.items()}
     return {"cut": str(entry.get("id", "")), **joined, **plain_fields(entry.get("custom"))}
 
@@ -246,6 +249,7 @@ def read_shar(pattern: str, folder: Path, columns: Columns) -> tuple[Reading, Tr
         AsdfError: a shard is missing or damaged, a cut has no recording or no label, or a label has
             no meaning.
     """
+    # The folder is itself the only one with shards, '' below itself.
     found = find_shards(pattern, folder, lambda path: [""])
     rows = ShardRows(pattern)
     shards: list[tuple[str, str]] = []
@@ -283,6 +287,7 @@ def _members_by_key(tar: Path) -> dict[str, str]:
     members = {}
     for name in location.archive.names():
         if is_recording(name):
+            # The name of a cut may contain dots.
             members[name.rpartition(".")[0]] = name
     return members
 
@@ -290,6 +295,7 @@ def _members_by_key(tar: Path) -> dict[str, str]:
 def _fields_beside(folder: Path, index: str, rows: ShardRows) -> dict[str, dict[str, str]]:
     """Return the fields in JSON lines next to the cuts, by the name of the cut."""
     fields: dict[str, dict[str, str]] = {}
+    # Sorted, since of equal fields the last one counts, and folders are listed in any order.
     for path in sorted(folder.iterdir()):
         is_field = path.name.endswith(f".{index}.jsonl.gz") and not path.name.startswith("cuts.")
         if not is_field:

@@ -51,7 +51,7 @@ def _read(tree: Tree, subset: str) -> Reading:
 def _describe(name: str) -> dict[str, str] | None:
     """Return the values of the columns for a recording; None if it is outside of a book."""
     folders = [part for part in name.split("/")[:-1] if part != "wavs"]
-    if len(folders) < 4:
+    if len(folders) < 4:  # language, by_book, gender, book; below mix without a speaker
         return None
     language, _, gender, *inner = folders
     return {

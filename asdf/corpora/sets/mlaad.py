@@ -8,6 +8,7 @@ file name in the system's folder.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection
 
 import numpy as np
 
@@ -95,22 +96,38 @@ def _read_meta(
         notes.append(f"{path} has no column 'path': it is left out")
         return {}
     rows = {}
-    for _, line in lines:
+    incomplete = []
+    for number, line in lines:
         row = dict(zip(names, line.split("|"), strict=False))
-        rows[_file_name(row["path"].strip().replace("\\", "/"))] = row
+        if "path" in row:
+            rows[_file_name(row["path"].strip().replace("\\", "/"))] = row
+        else:
+            incomplete.append(number)
+    if incomplete:
+        notes.append(
+            f"{path} has lines that end before their path, left out: {len(incomplete)}, such as "
+            f"line {incomplete[0]}"
+        )
+    notes += _describe_differences(path, rows, existing)
+    return rows
+
+
+def _describe_differences(path: str, named: Collection[str], existing: set[str]) -> list[str]:
+    """Return notes on files that a table names and that are missing, or vice versa."""
+    notes = []
     # min() of either set: the same missing files give the same note on every machine.
-    missing = rows.keys() - existing
+    missing = set(named) - existing
     if missing:
         notes.append(
             f"{path} names recordings that are not there: {len(missing)}, such as {min(missing)}"
         )
-    unnamed = existing - rows.keys()
+    unnamed = existing.difference(named)
     if unnamed:
         notes.append(
             f"{path} says nothing of recordings that are there: {len(unnamed)}, such as "
             f"{min(unnamed)}"
         )
-    return rows
+    return notes
 
 
 def _file_name(path: str) -> str:

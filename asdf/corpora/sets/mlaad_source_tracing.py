@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 from asdf.corpora.known_corpus import (
     KnownCorpus,
@@ -48,6 +50,7 @@ def _read(tree: Tree, subset: str) -> Reading:
             )
         _, language, system, recording = parts
         folder = f"{root}/{language}/{system}"
+        # Looked for once per folder, since a folder has thousands of recordings.
         if folder not in folders:
             # The same path with the other name of the language.
             other = f"{root}/{_OTHER_LANGUAGE.get(language, language)}/{system}"
@@ -59,7 +62,7 @@ def _read(tree: Tree, subset: str) -> Reading:
             repeated += 1
             continue
         seen.add(name)
-        collector.add(number, name, 0, (system, model, language))
+        collector.add(number, name, 0, (system, model, language))  # all of MLAAD is spoof
     notes = []
     if repeated:
         notes.append(f"{protocol} repeats {repeated} lines, which count once")
@@ -70,23 +73,32 @@ def _rows(tree: Tree, protocol: str) -> Iterator[tuple[int, dict[str, str]]]:
     """Yield the lines of a protocol by the names of its columns.
 
     Raises:
-        AsdfError: it lacks a column, or a line has fewer values.
+        AsdfError: it lacks a column, a line has fewer values, or a quote has no end.
     """
     lines = tree.lines(protocol)
     # A quoted transcript may continue in the next line.
     reader = csv.reader(f"{text}\n" for _, text in lines)
-    header = next(reader, [])
-    names = [name.strip().lstrip("\ufeff") for name in header]
+    try:
+        yield from _named(tree.path(protocol), reader)
+    except csv.Error as error:
+        raise AsdfError(
+            f"{tree.path(protocol)}: up to line {reader.line_num} there is a value without an end "
+            f"({error}). Is a quote missing above? Unpack the protocols again."
+        ) from None
+
+
+def _named(path: Path, reader: Any) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield the number and the values of each row of a csv by the names of its columns."""
+    header: list[str] = next(reader, [])
+    names = [name.strip() for name in header]
     missing = [name for name in ("path", "model_name") if name not in names]
     if missing:
-        raise AsdfError(
-            f"{tree.path(protocol)}: no column {missing[0]!r}, but {', '.join(names) or 'nothing'}."
-        )
+        raise AsdfError(f"{path}: no column {missing[0]!r}, but {', '.join(names) or 'nothing'}.")
     for row in reader:
         if len(row) != len(names):
             raise AsdfError(
-                f"{tree.path(protocol)}, line {reader.line_num}: expected {len(names)} values with "
-                f"commas between them, found {len(row)}."
+                f"{path}, line {reader.line_num}: expected {len(names)} values with commas between "
+                f"them, found {len(row)}."
             )
         yield reader.line_num, dict(zip(names, row, strict=True))
 

@@ -165,6 +165,7 @@ class _Shard:
                 )
         self._path = self._first(columns.names.get("path"), _NAMES)
         self._label = self._first(columns.names.get("label"), _LABELS) or self._find_label()
+        # The data set's own description of its classes takes precedence.
         if columns.classes and self._label not in self._classes:
             self._classes[self._label] = list(columns.classes)
 
@@ -175,6 +176,7 @@ class _Shard:
 
     def _find_label(self) -> str:
         """Return the only column with a label's name, or with labels as classes or words."""
+        # Reversed, so that of several spellings of a name the first column remains.
         plain = {plain_word(name): name for name in reversed(self.table.columns)}
         for name in LABELS:
             if name in plain:
@@ -232,6 +234,7 @@ class _Shard:
                 "folder=..., columns={'label': '...'}, bona_fide='...'), or Corpus("
                 "reader='hub:ORG/NAME:SPLIT', columns={'label': '...'}, bona_fide='...')."
             )
+        # Millions of rows have a handful of different labels.
         known: dict[Any, int] = {}
         for row, value in enumerate(self.table.read([self._label])[self._label]):
             if isinstance(value, list | dict):
@@ -273,6 +276,7 @@ class _Shard:
         """Return the other columns that may describe a trial, as words; for notes, its entries."""
         described = {theirs: ours for ours, theirs in self._columns.names.items()}
         taken = {self._label, self._path, "path", "file", "file_name", "filename"}
+        # Here, because asdf works without it as long as no parquet is read.
         import pyarrow
 
         types = pyarrow.types
@@ -370,7 +374,7 @@ def _read_labels(tree: Tree, name: str, under: str) -> Reading:
         if number not in (0, 1):
             raise AsdfError(f"{table.path}, row {row}: the label {number!r} is neither 0 nor 1.")
         collector.add(row, utterance, int(number == _CLASSES.index("bonafide")), [utterance])
-    trials = with_files(collector.trials(), tree, (under,) if under else ("",), ".wav")
+    trials = with_files(collector.trials(), tree, (under,), ".wav")
     note = "the set has labels alone: its recordings come from the corpus's own distribution"
     return Reading(trials, audio=(under,), notes=[note])
 

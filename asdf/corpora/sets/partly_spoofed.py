@@ -118,6 +118,7 @@ def with_parts(
 _PARTIAL_HOMES = ("", "database/")
 _PROTOCOLS = "protocols/PartialSpoof_LA_cm_protocols"
 _RTTMS = ("rttm_2cls_0sil", "rttm", "rttm_localization")
+# The finest first, which has the most exact boundaries.
 _RESOLUTIONS = ("0.01", "0.02", "0.04", "0.08", "0.16", "0.32", "0.64")
 
 
@@ -218,7 +219,9 @@ def _read_llama(tree: Tree, subset: str) -> Reading:
     if subset in ("a", "b"):
         return Reading(trials, audio, notes=notes)
     kinds = trials.columns["kind"]
+    # Bona fide trials, '-', are compared with the spoofs of either kind.
     chosen = [index for index, kind in enumerate(kinds) if kind in ("-", subset)]
+    # With a type, because numpy makes an empty list an array of floats.
     selected = trials.select(np.array(chosen, np.intp))
     others = frozenset(trials.ids) - frozenset(selected.ids)
     return Reading(selected, audio, others=others, notes=notes)

@@ -105,6 +105,7 @@ def _samples(archive: Archive, names: list[str]) -> Iterator[tuple[str, _Sample]
         sample = samples.setdefault(f"{folder}{slash}{stem}", _Sample(offset))
         sample.offset = min(sample.offset, offset)
         sample.members[end.lower()] = position
+    # The index of a tar is sorted by name.
     yield from sorted(samples.items(), key=lambda entry: entry[1].offset)
 
 

@@ -42,6 +42,7 @@ def embedding_plot(picture: Picture) -> Figure:
             alpha=0.75,
             label=f"{group.name}: {group.count:,}",
         )
+    # As on the page: equal distances look equal in every direction.
     axes.set_aspect("equal", adjustable="datalim")
     axes.set_xticks([])
     axes.set_yticks([])

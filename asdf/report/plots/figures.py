@@ -63,8 +63,8 @@ _LOOK: dict[Any, Any] = {
     "grid.alpha": 0.3,
     "grid.linewidth": 0.5,
     "pdf.fonttype": 42,  # journals refuse the type 3 fonts that are matplotlib's default
-    "svg.fonttype": "none",
-    "svg.hashsalt": "asdf",
+    "svg.fonttype": "none",  # text stays text, which can be searched
+    "svg.hashsalt": "asdf",  # otherwise ids are random, and the file differs at each run
     "savefig.dpi": 300,
     "text.parse_math": False,  # names of files and attacks may hold dollar signs
 }
@@ -165,6 +165,7 @@ def add_legend(figure: Figure, entries: Mapping[str, Line], columns: int = 1) ->
     figure.legend(handles=handles, loc="outside lower center", ncols=columns, frameon=False)
 
 
+# Styled as well: fonts and resolution are settings that are read on saving.
 @styled
 def save_figure(figure: Figure, path: AnyPath) -> None:
     """Write a figure atomically; the suffix of `path` is the format.

@@ -122,6 +122,7 @@ class Sections(KnownNames):
     def plain(self) -> dict[str, dict[str, Any]]:
         """Return plain values, by section and name."""
         values = asdict(self)
+        # They stand beside the project's sections, as in a config.
         declared: dict[str, dict[str, Any]] = values.pop("declared")
         return values | declared
 

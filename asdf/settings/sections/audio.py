@@ -32,7 +32,7 @@ class Audio(KnownNames):
         "channels of a recording: their mean; one of them, from 0; or all, for a network that "
         "takes (batch, channels, samples)",
         at_least=0,
-        at_most=_MAX_CHANNELS - 1,
+        at_most=_MAX_CHANNELS - 1,  # counted from 0
     )
 
     @property

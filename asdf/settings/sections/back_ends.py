@@ -66,7 +66,7 @@ class BackEnd(KnownNames):
     )
     mhfa_embedding: int = width(256, "SSL_MHFA, SSL_WeDefenseMHFA: size of the embedding")
     sls_samples: int = setting(
-        64600,
+        64600,  # as published, about four seconds
         "SSL_SLS: the only length it takes; network.train_clip_size has to equal it",
         unit="samples",
         at_least=FRAME_SAMPLES,

@@ -56,7 +56,7 @@ class Computing(KnownNames):
         "which GPUs: the process of local rank i uses gpu_ids[i]; None: the first ones",
         at_least=0,
         check="unique",
-        at_most=MAX_PROCESSES - 1,
+        at_most=MAX_PROCESSES - 1,  # counted from 0
     )
     processes: int = setting(
         1,
@@ -140,6 +140,7 @@ class Computing(KnownNames):
         "with bf16 in training, what the norms of wav2vec 2.0, HuBERT and WavLM are computed in; "
         "bf16: GELU and the sums between layers follow, and a third fewer bytes are moved on a GPU",
     )
+    # auto is TF32 since fp32 takes several times as long on a GPU, and no error rate differed.
     scoring_precision: Literal["auto", "fp32", "tf32", "bf16"] = setting(
         "auto",
         "precision of validation and of stage 2; auto: tf32 on GPUs that have it, from A100 on, "
@@ -211,6 +212,7 @@ SAMPLERS = {
     "sharded_classes": "asdf.data.sharded_samplers.ShardedClasses",
     "sharded_attacks": "asdf.data.sharded_samplers.ShardedAttacks",
 }
+# The others would train without the weights and say nothing.
 WEIGHTED_SAMPLERS = ("weighted_corpora", "sharded")
 """Settings among these that read `recipe.set_weights`."""
 

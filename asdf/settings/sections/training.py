@@ -20,6 +20,7 @@ from asdf.settings.sections.fields import (
 )
 
 # Short names of classes and functions in settings, with their paths.
+# Texts, not the classes themselves: reading settings imports no torch.
 OPTIMIZERS = {
     "sgd": "torch.optim.SGD",
     "adam": "torch.optim.Adam",

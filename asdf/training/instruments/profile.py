@@ -191,6 +191,7 @@ class StepProfile:
 
 
 def _write_trace(profile: torch.profiler.profile, path: Path) -> None:
+    # The profiler opens a path by itself, so the file could not appear as a whole.
     with tempfile.TemporaryDirectory() as folder:
         plain = Path(folder) / "trace.json"
         profile.export_chrome_trace(str(plain))

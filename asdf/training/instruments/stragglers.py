@@ -66,6 +66,7 @@ def find_straggler(times: Sequence[OwnTimes], forward_is_own: bool) -> Straggler
         parts.append(FORWARD)
     usual = {}
     for part in parts:
+        # Of two processes this is the faster one, to which the other is compared.
         usual[part] = median_low([one.seconds[part] for one in times])
     slowest: Straggler | None = None
     for rank, one in enumerate(times):

@@ -30,6 +30,8 @@ class Zenodo(ThreadingHTTPServer):
         self.files = files
         self.breaks: list[int] = []
         self.damaged = False
+        self.in_chunks = False
+        self.is_garbled = False
         self.asked: list[tuple[str, str | None]] = []
         self.names: dict[str, str] = {}
 
@@ -59,6 +61,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.server.asked.append((self.path, self.headers.get("Range")))
+        if self.server.is_garbled:
+            self.wfile.write(b"no HTTP\r\n\r\n")
+            return
         if self.path.startswith("/api/records/"):
             self.answer(200, self.server.record())
             return
@@ -70,6 +75,13 @@ class Handler(BaseHTTPRequestHandler):
             content = bytes(len(content))
         first = int((self.headers.get("Range") or "bytes=0-")[6:-1])
         body = content[first:]
+        if self.server.in_chunks:
+            self.send_response(200)
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            # A chunk that ends before its length.
+            self.wfile.write(f"{len(body):x}\r\n".encode() + body[:1000])
+            return
         length = len(body)
         if self.server.breaks:
             body = body[: self.server.breaks.pop(0)]
@@ -141,6 +153,23 @@ def test_a_broken_connection_goes_on_where_it_ended(zenodo, tmp_path):
     assert (tmp_path / "a.tar").read_bytes() == zenodo.files["a.tar"]
     ranges = [part for path, part in zenodo.asked if path == "/files/a.tar"]
     assert ranges == [None, "bytes=300000-", "bytes=300000-", "bytes=400000-"]
+
+
+def test_an_answer_that_breaks_the_protocol_is_one_message(zenodo, tmp_path):
+    zenodo.files = {"a.tar": bytes(range(256)) * 4000}
+    record = look_up_record("1")
+    zenodo.in_chunks = True
+    with pytest.raises(AsdfError, match="the connection ended after 0 of 1,024,000 bytes"):
+        download_record(record, tmp_path)
+    zenodo.is_garbled = True
+    with pytest.raises(AsdfError, match=r"files/a\.tar cannot be reached: no HTTP"):
+        download_record(record, tmp_path)
+
+
+def test_a_file_without_bytes_is_complete(zenodo, tmp_path):
+    zenodo.files = {"empty.txt": b""}
+    assert download_record(look_up_record("1"), tmp_path) == []
+    assert (tmp_path / "empty.txt").read_bytes() == b""
 
 
 def test_what_arrives_damaged_is_removed(zenodo, tmp_path):

@@ -59,6 +59,16 @@ def test_mlaad_is_what_lies_on_disk_with_what_its_tables_say(lay: Lay, read: Rea
         read("mlaad:fr", root)
 
 
+def test_a_line_of_a_table_without_its_path_is_noted(lay: Lay, read: Read) -> None:
+    table = "duration|path|model_name\n1.5\n2.5|./fake/de/x/a.wav|facebook/mms\n"
+    root = lay({"fake/de/x/meta.csv": table}, "fake/de/x/a.wav")
+    utterances, reading = read("mlaad", root)
+    assert utterances.columns["model"] == ["facebook/mms"]
+    assert list(reading.notes) == [
+        "fake/de/x/meta.csv has lines that end before their path, left out: 1, such as line 2"
+    ]
+
+
 def test_languages_in_tars_of_their_own_are_a_part_of_mlaad(lay: Lay, read: Read) -> None:
     root = lay(empty="fake/de/x/a.wav\nfake/en/y/b.wav")
     with tarfile.open(root / "fake/de.tar", "w") as tar:

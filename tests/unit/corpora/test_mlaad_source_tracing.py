@@ -45,7 +45,7 @@ def test_the_protocols_name_models_and_count_a_recording_once(lay: Lay, read: Re
 
 def test_protocols_and_recordings_may_lie_next_to_each_other(lay: Lay, read: Read) -> None:
     root = lay(
-        {"MLAADv5_for_sourcetracing/eval.csv": HEADER + f"./{FIRST}/a.wav,de,mms,x\n"},
+        {"MLAADv5_for_sourcetracing/eval.csv": "\ufeff" + HEADER + f"./{FIRST}/a.wav,de,mms,x\n"},
         f"MLAADv5/{FIRST}/a.wav",
     )
     trials, _ = read("mlaad-source-tracing:eval", root)
@@ -61,6 +61,10 @@ def test_protocols_and_recordings_may_lie_next_to_each_other(lay: Lay, read: Rea
         (HEADER + f"{FIRST}/a.wav,de,,x\n", "line 2: expected a path fake/"),
         (HEADER + f"{FIRST}/a.wav,de,mms\n", "line 2: expected 4 values .* found 3"),
         (HEADER, "no trial in it"),
+        (
+            HEADER + f'{FIRST}/a.wav,de,mms,"x\n' + ("y" * 99 + "\n") * 1400,
+            r"dev\.csv: up to line \d+ there is a value without an end .*Is a quote missing above",
+        ),
     ],
 )
 def test_a_damaged_protocol_is_refused(lay: Lay, read: Read, text: str, message: str) -> None:

@@ -100,6 +100,9 @@ def test_esdd2_has_the_labels_of_components_as_columns(tmp_path):
     path.write_text(ESDD2.replace("original", "mixed"))
     with pytest.raises(AsdfError, match="line 2: the label 'mixed' is none of original"):
         read(tmp_path, "esdd2:train")
+    path.write_text("path,class\na.wav,original\n")
+    with pytest.raises(AsdfError, match="line 1: it has no column audio_path, label"):
+        read(tmp_path, "esdd2:train")
 
 
 def test_wavefake_and_ljspeech_are_a_set(tmp_path):

@@ -230,6 +230,9 @@ def test_a_set_of_labels_alone(tmp_path: Path, itself: bool) -> None:
     assert next(iter(reading.notes)).startswith("the set has labels alone")
     check_files([trials])
     assert compare_with_disk(reading, tree) == OnDisk([], [])
+    (folder / "track3test/ADD_E3_2.wav").unlink()
+    trials, _ = read_known(choose("arena:ADD22_eval_31"), tree)
+    assert trials.ids == [names[0], f"{home}ADD_E3_2.wav"]
     table = pa.table({"utterance_id": ["ADD_E3_1"], "label": [2]})
     pq.write_table(table, folder / "data/labels.parquet")
     with pytest.raises(AsdfError, match="row 1: the label 2 is neither 0 nor 1"):
