@@ -35,6 +35,7 @@ class FrameRule:
         self._count = lru_cache(maxsize=1024)(lambda samples: count_frames(outline, samples))
         self.window = self._fewest_samples(1, _SECOND)
         self.hop = max(self._fewest_samples(2, 2 * _SECOND) - self.window, 1)
+        # Just enough samples for some counts, and one fewer: there a wrong formula would show.
         edges = [self.window + count * self.hop for count in (2, 5, 9)]
         lengths = [*edges, *(edge - 1 for edge in edges), _SECOND, 2 * _SECOND - 1]
         self.is_regular = all(self._count(n) == self._formula(n) for n in lengths)
