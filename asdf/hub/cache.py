@@ -56,6 +56,7 @@ class HubFile:
         if self.sha256:
             return sha256_of(path) == self.sha256
         # The digest of a blob in git's object store.
+        # Not for security: some builds of Python refuse SHA-1 otherwise.
         digest = hashlib.sha1(f"blob {self.size}\0".encode(), usedforsecurity=False)
         with path.open("rb") as file:
             for piece in iter(lambda: file.read(_PIECE), b""):
@@ -107,6 +108,7 @@ class CachedRepository:
         folder = self.snapshot(commit)
         for path in sorted(folder.rglob("*")):
             digest = path.resolve().name
+            # Without links, as on some systems, the folder does not state digests.
             if path.is_file() and path.is_symlink():
                 sha256 = digest if len(digest) == _SHA256_DIGITS else None
                 files[str(path.relative_to(folder))] = HubFile(path.stat().st_size, digest, sha256)

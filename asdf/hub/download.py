@@ -246,6 +246,7 @@ def bring_files(
         for damaged in (path, cached.blob_path(file)):
             if damaged.is_file() and not cached.is_checked(damaged, file):
                 LOG.warning("%s: %s in the cache is damaged and fetched again", name, path.name)
+                # The content itself, to which a path in a snapshot is a link.
                 damaged.resolve().unlink()
                 path.unlink(missing_ok=True)
                 break

@@ -59,6 +59,7 @@ def parse_name(text: str | Path) -> HubName | None:
     text = str(text)
     is_explicit = text.startswith(PREFIX)
     repository, at, revision = text.removeprefix(PREFIX).partition("@")
+    # The revision becomes a part of a path in the cache.
     has_forbidden = any(part in repository for part in _FORBIDDEN) or ".." in revision
     is_name = (
         _REPOSITORY.fullmatch(repository) is not None
@@ -73,9 +74,9 @@ def parse_name(text: str | Path) -> HubName | None:
             "hub:ORG/NAME@REVISION, where REVISION is a branch, a tag or a commit, such as "
             "hub:nii-yamagishilab/mms-300m-anti-deepfake."
         )
-    # If a folder 'networks' exists here, 'networks/epoch' is a mistyped path.
     if not is_name:
         return None
+    # If a folder 'networks' exists here, 'networks/epoch' is a mistyped path.
     is_here = (
         repository.lower().endswith(_OF_FILES)
         or Path(text).exists()
