@@ -124,8 +124,11 @@ class CachedRepository:
         if not path.is_file():
             return False
         note = self._note_path(file)
-        if note.is_file() and note.read_text(encoding="utf-8").split() == _state_of(path):
-            return True
+        if note.is_file():
+            # A damaged note, which may not be text, is like a missing one.
+            noted = note.read_text(encoding="utf-8", errors="replace")
+            if noted.split() == _state_of(path):
+                return True
         if not file.is_content(path):
             return False
         self.note_checked(path, file)

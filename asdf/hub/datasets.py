@@ -189,5 +189,6 @@ def _pick(
             f"{', '.join(f'{where}{sign}{name}' for name in names)}."
         )
     if not wanted:
+        # Without a name if there is one, since '' is sorted first.
         wanted = names[0]
     return known[wanted]

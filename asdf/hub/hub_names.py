@@ -23,6 +23,7 @@ SUFFIXES = (".safetensors", ".pt", ".pth", ".ckpt", ".bin")
 _PART = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?|[A-Za-z0-9_]+"
 _REPOSITORY = re.compile(rf"(?:{_PART})/(?:{_PART})")
 _REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/-]*")
+# Refused by huggingface_hub, whose cache separates the parts of a name by '--'.
 _FORBIDDEN = ("--", "..")
 _MAX_LENGTH = 96
 # A repository name with such a suffix is a path that does not exist.
