@@ -56,6 +56,7 @@ class HubFile:
         if self.sha256:
             return sha256_of(path) == self.sha256
         # The digest of a blob in git's object store.
+        # Not for security: some builds of Python refuse SHA-1 otherwise.
         digest = hashlib.sha1(f"blob {self.size}\0".encode(), usedforsecurity=False)
         with path.open("rb") as file:
             for piece in iter(lambda: file.read(_PIECE), b""):
@@ -107,6 +108,7 @@ class CachedRepository:
         folder = self.snapshot(commit)
         for path in sorted(folder.rglob("*")):
             digest = path.resolve().name
+            # Without links, as on some systems, the folder does not state digests.
             if path.is_file() and path.is_symlink():
                 sha256 = digest if len(digest) == _SHA256_DIGITS else None
                 files[str(path.relative_to(folder))] = HubFile(path.stat().st_size, digest, sha256)
@@ -122,8 +124,11 @@ class CachedRepository:
         if not path.is_file():
             return False
         note = self._note_path(file)
-        if note.is_file() and note.read_text(encoding="utf-8").split() == _state_of(path):
-            return True
+        if note.is_file():
+            # A damaged note, which may not be text, is like a missing one.
+            noted = note.read_text(encoding="utf-8", errors="replace")
+            if noted.split() == _state_of(path):
+                return True
         if not file.is_content(path):
             return False
         self.note_checked(path, file)

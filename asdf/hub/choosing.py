@@ -82,7 +82,7 @@ def count_parameters(detector: KnownDetector) -> int | None:
     if detector.parameters is None:
         return None
     total = 0.0
-    for number, unit in _NUMBER.findall(detector.parameters.replace("XLS-R ", "")):
+    for number, unit in _NUMBER.findall(detector.parameters):
         total += float(number.replace(",", "")) * _UNITS[unit]
     return round(total)
 

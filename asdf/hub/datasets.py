@@ -122,6 +122,7 @@ def download_into(
         content = (cached.snapshot(commit) / file_name).resolve()
         path = folder / file_name
         path.parent.mkdir(parents=True, exist_ok=True)
+        # A link from before may lead to another commit.
         if path.is_symlink():
             path.unlink()
         elif path.exists():
@@ -188,5 +189,6 @@ def _pick(
             f"{', '.join(f'{where}{sign}{name}' for name in names)}."
         )
     if not wanted:
+        # Without a name if there is one, since '' is sorted first.
         wanted = names[0]
     return known[wanted]

@@ -126,6 +126,7 @@ def name_of(path: Path) -> HubName | None:
     """Return the repository and commit of a path in the hub's cache; None for other paths."""
     parts = path.parts
     for index, part in enumerate(parts):
+        # No name contains '--', so this is unambiguous.
         repository = part.removeprefix("models--").replace("--", "/")
         after = parts[index + 1 : index + 3]
         is_snapshot = len(after) == 2 and after[0] == "snapshots" and _COMMIT.fullmatch(after[1])
@@ -146,6 +147,7 @@ def look_up_files(name: HubName, cached: CachedRepository) -> tuple[str, Mapping
     except Exception as error:
         known = cached.commit_of(revision) or revision
         files = cached.listing(known)
+        # Other errors are answers, such as that the repository is private now.
         if files is None or not is_unreachable(error):
             raise
         LOG.warning("%s: the hub gives no answer; the cached commit %s is used", name, known)
@@ -246,6 +248,7 @@ def bring_files(
         for damaged in (path, cached.blob_path(file)):
             if damaged.is_file() and not cached.is_checked(damaged, file):
                 LOG.warning("%s: %s in the cache is damaged and fetched again", name, path.name)
+                # The content itself, to which a path in a snapshot is a link.
                 damaged.resolve().unlink()
                 path.unlink(missing_ok=True)
                 break

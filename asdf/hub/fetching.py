@@ -46,6 +46,7 @@ def fetch_large(
         if path.is_file():
             return
         arrived = part.stat().st_size if part.exists() else 0
+        # Checked before gigabytes are received.
         if shutil.disk_usage(part.parent).free < file.size - arrived:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(part))
         LOG.info("fetching %s of %s, %s MB", file_name, name, f"{file.size / _MEGABYTE:,.1f}")

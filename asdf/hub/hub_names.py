@@ -23,6 +23,7 @@ SUFFIXES = (".safetensors", ".pt", ".pth", ".ckpt", ".bin")
 _PART = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?|[A-Za-z0-9_]+"
 _REPOSITORY = re.compile(rf"(?:{_PART})/(?:{_PART})")
 _REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/-]*")
+# Refused by huggingface_hub, whose cache separates the parts of a name by '--'.
 _FORBIDDEN = ("--", "..")
 _MAX_LENGTH = 96
 # A repository name with such a suffix is a path that does not exist.
@@ -59,6 +60,7 @@ def parse_name(text: str | Path) -> HubName | None:
     text = str(text)
     is_explicit = text.startswith(PREFIX)
     repository, at, revision = text.removeprefix(PREFIX).partition("@")
+    # The revision becomes a part of a path in the cache.
     has_forbidden = any(part in repository for part in _FORBIDDEN) or ".." in revision
     is_name = (
         _REPOSITORY.fullmatch(repository) is not None
@@ -73,9 +75,9 @@ def parse_name(text: str | Path) -> HubName | None:
             "hub:ORG/NAME@REVISION, where REVISION is a branch, a tag or a commit, such as "
             "hub:nii-yamagishilab/mms-300m-anti-deepfake."
         )
-    # If a folder 'networks' exists here, 'networks/epoch' is a mistyped path.
     if not is_name:
         return None
+    # If a folder 'networks' exists here, 'networks/epoch' is a mistyped path.
     is_here = (
         repository.lower().endswith(_OF_FILES)
         or Path(text).exists()

@@ -63,4 +63,4 @@ class KnownDetector:
     @property
     def file(self) -> str:
         """Name of the file with the weights, as in the command; '' if it is on the hub."""
-        return "" if self.on_hub else self.command.split()[-2]
+        return "" if self.on_hub else self.command.split()[-2]  # python -m asdf import FILE net.pt

@@ -52,6 +52,7 @@ def push_folder(folder: Path, name: HubName, private: bool, message: str) -> Pus
     with explained(name, writing=True):
         # None: visibility of a new repository follows its organisation's setting.
         api.create_repo(name.repository, private=private or None, exist_ok=True)
+        # A repository that exists already keeps its visibility.
         if private and not api.model_info(name.repository).private:
             raise AsdfError(
                 f"{name} exists and is public; nothing was pushed. Make it private in its settings "

@@ -95,7 +95,7 @@ def split_one_class(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], lis
     layers = dict(state)
     vector_E1 = layers.pop(_OUR_WEIGHT)
     dimension = len(vector_E1)
-    layers[_VECTOR] = vector_E1.T
+    layers[_VECTOR] = vector_E1.T  # (1, E), as the loss holds it
     layers[_OUR_WEIGHT] = torch.zeros(2, dimension)
     layers[_OUR_BIAS] = torch.zeros(2)
     return layers, [_OUR_WEIGHT, _OUR_BIAS]

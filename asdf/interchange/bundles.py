@@ -144,6 +144,7 @@ def _find_damage(name: str, path: Path) -> str:
     """Return the damage of the cached file of a bundle; '' if there is none."""
     noted = _digest_path(path)
     if noted.is_file():
+        # An empty or damaged note fits no file.
         digest, *_ = noted.read_text(encoding="utf-8", errors="replace").split() or [""]
         if digest == sha256_of(path):
             return ""
@@ -159,6 +160,7 @@ def _find_damage(name: str, path: Path) -> str:
 def _find_fault(name: str, path: Path) -> str:
     """Return why a file is not the network of a bundle; '' if it is."""
     try:
+        # Mapped, since only names and shapes are compared, and a file may have gigabytes.
         content = load_plain(path, mapped=True)
         layers, _ = torchaudio_names(state_dict_in(content, path))
     except (UnpicklingError, ValueError, TypeError, AttributeError, AsdfError) as error:

@@ -140,6 +140,7 @@ def _sizes_of(
 ) -> DashengSizes:
     for name, value in _REQUIRED.items():
         stated = config.get(name, value)
+        # The package's files state tuples, a config.json lists.
         if (list(stated) if isinstance(stated, tuple) else stated) != value:
             raise AsdfError(
                 f"weights {weights} have {name} = {stated!r} in their configuration; Dasheng is "

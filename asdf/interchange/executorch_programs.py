@@ -60,6 +60,7 @@ def _lower(network: nn.Module, samples: int) -> bytes:
     from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
     from executorch.exir import to_edge_transform_and_lower
 
+    # A copy, since its buffers are marked below.
     plain = copy.deepcopy(network)
     for module in plain.modules():
         # ExecuTorch refuses buffers that are not in the state dict, such as fixed filters.

@@ -91,6 +91,7 @@ def _build_architecture(options: Mapping[str, Any]) -> Architecture:
         relative_positions = (int(options["num_buckets"]), int(options["max_distance"]))
     return Architecture(
         conv_layers=conv_layers(options["conv_feature_layers"]),
+        # fairseq calls the group norm 'default'; Architecture refuses unknown words by name.
         extractor_mode={"default": "group_norm"}.get(mode, mode),
         conv_bias=bool(options["conv_bias"]),
         dimension=int(options["encoder_embed_dim"]),
@@ -140,6 +141,7 @@ def _add_layers(node: ast.expr) -> list[tuple[int, ...]]:
             return _bound_layers(_add_layers(node.left) + _add_layers(node.right))
         case ast.BinOp(op=ast.Mult(), right=ast.Constant(value=times)):
             # A bool is an int, but not a valid count.
+            # Checked before the multiplication, which could fill the memory.
             if type(times) is int and 0 < times < _MAX_LAYERS:
                 return _bound_layers(_add_layers(node.left) * times)
     raise ValueError(f"{ast.unparse(node)!r} is not a list of layers")

@@ -113,6 +113,7 @@ def _check_claims(architecture: Architecture, layers: Mapping[str, Tensor], sour
         )
     try:
         shapes = architecture.shapes()
+    # torch raises it for a tensor whose size overflows.
     except RuntimeError as error:
         raise AsdfError(
             f"weights {source} are described with sizes that no network has, "
@@ -186,6 +187,7 @@ def _read_checkpoint(path: Path) -> _Source:
     content = read_weights_file(path)
     try:
         architecture = fairseq.architecture_from_options(content)
+    # The reader of options does not know the file's name.
     except AsdfError as error:
         raise AsdfError(f"weights file {path} cannot be used: {error}") from error
     state = state_dict_in(content, path)

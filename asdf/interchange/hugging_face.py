@@ -157,6 +157,7 @@ def _read_rate(folder: Path, config: Mapping[str, Any]) -> int:
             rates.append(preprocessor["sampling_rate"])
     rates = rates or [SAMPLE_RATE]
     is_rate = type(rates[0]) is int and LOWEST_RATE <= rates[0] <= HIGHEST_RATE
+    # As text, since a file may state anything, also what cannot be in a set.
     if len(set(map(str, rates))) > 1 or not is_rate:
         raise AsdfError(
             f"{folder / CONFIG} and {PREPROCESSOR} state the sampling rates "

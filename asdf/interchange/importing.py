@@ -67,6 +67,7 @@ def import_detector(
     described = DescribedNetwork(
         read.settings, read.state, source, folder, own_names=read.own_names
     )
+    # The loss is attached afterwards, so its layers are not expected yet.
     network = replace(described, state=LOSS.without(read.state)).build()
     add_loss(network, read.loss, described)
     load_layers(network, read.state, source)
@@ -102,6 +103,7 @@ def load_detector_weights(network: nn.Module, path: str | Path) -> tuple[str, ..
     load_layers(network, read.state, str(path))
     left_out: list[str] = []
     for reason, names in read.left_out.items():
+        # Entries about the training that made a file are not layers.
         if reason != TRAINING:
             left_out += names
     if left_out:

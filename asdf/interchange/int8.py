@@ -49,6 +49,7 @@ def quantize(content: bytes) -> bytes:
         )
     # Suppresses onnxruntime's advice to infer shapes first, which is done below.
     onnx.helper.set_model_props(graph, {"onnx.quant.pre_process": "onnxruntime.quant"})
+    # The quantiser writes its result to a file only.
     with TemporaryDirectory() as folder:
         path = Path(folder) / "net.onnx"
         quantize_dynamic(
@@ -76,6 +77,7 @@ def _name_large_products(graph: Any) -> list[str]:
     names = []
     for node in graph.graph.node:
         is_product = node.op_type in _QUANTIZED
+        # The second input of either product is its weights.
         if is_product and sizes.get(node.input[1], 0) >= _MIN_VALUES:
             names.append(node.name)
     return names

@@ -96,6 +96,7 @@ def _runner(content: bytes) -> Forward:
 @contextmanager
 def _quietly() -> Iterator[None]:
     """Suppress what the converter's libraries write to standard error, below Python's streams."""
+    # What Python has buffered still belongs to the real stream.
     sys.stderr.flush()
     saved = os.dup(_STDERR)
     null = os.open(os.devnull, os.O_WRONLY)

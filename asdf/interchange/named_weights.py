@@ -58,7 +58,9 @@ def fetch_weights(weights: str, further: Collection[str] = ()) -> str:
     contents = look_up(name)
     files = _choose_files(contents)
     files += tuple(name for name in further if name in contents.sizes)
+    # By the name that was looked up, which has the commit, so that all files are of one.
     folder = download_folder(contents.name, files)
+    # A folder is read with its configuration, a single checkpoint by its own path.
     return str(folder if CONFIG in files else folder / files[0])
 
 

@@ -45,6 +45,7 @@ def describe_nearest(names: Iterable[str], layouts: Mapping[str, str]) -> str:
     likeness = _ALIKE
     for name in layouts:
         known = _kinds_of_class(name)
+        # Of the kinds of both: a large file would contain the kinds of many small networks.
         share = len(kinds & known) / max(len(kinds | known), 1)
         if share > likeness:
             best, likeness = name, share

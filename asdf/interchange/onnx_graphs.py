@@ -157,6 +157,7 @@ def runner(content: bytes) -> Forward:
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = _FATAL
+    # The runtime would take all cores, beyond what torch was limited to.
     options.intra_op_num_threads = torch.get_num_threads()
     # From memory, so that a graph that fails the check is never at its path.
     session: Any = onnxruntime.InferenceSession(content, options)

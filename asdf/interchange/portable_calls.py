@@ -38,6 +38,7 @@ def render(value: Any, indent: int, begin: str) -> str:
     """Return `begin` and a call as lines of up to 100 columns, indented by `indent` spaces."""
     space = " " * indent
     flat = f"{space}{begin}{flat_text(value)}"
+    # Below the limit, since the caller may append a comma.
     if isinstance(value, str) or len(flat) < _WIDTH:
         return flat
     opening = "(["[: 1 + value.takes_list]
@@ -80,6 +81,7 @@ def arguments_of(module: nn.Module, kind: type) -> list[tuple[str, Any]]:
         if name in ("self", "device", "dtype", "args", "kwargs"):
             continue
         value = getattr(module, name, parameter.default)
+        # A layer holds its bias as a tensor or None, and its constructor takes a choice.
         if name == "bias" and not isinstance(value, bool):
             value = value is not None
         text = literal(value)

@@ -186,6 +186,7 @@ class _Writer:
                 "neither ASDF's nor torch's; merge low-rank updates first, and write a class of "
                 "your own into a repository by hand"
             )
+        # Attached parts share one hook, which the written code replaces.
         hooks = len(module._forward_hooks) + len(module._forward_pre_hooks)
         if hooks > (1 if parts_of(module) else 0):
             raise UnportableError(f"its module{where}, a {kind.__qualname__}, has hooks")
@@ -196,8 +197,10 @@ class _Writer:
         if loss_of(self.network) is not None:
             self.code.called.add("logits")
         done: set[str] = set()
+        # Until nothing is added: members use others, which are taken in the next round.
         while True:
             before = (len(self.code.accessed), len(self.code.called))
+            # Sorted, so that equal networks give the same text: sets of names have no fixed order.
             for name in sorted((self.code.accessed | self.code.called) - done):
                 self._take_members(name, done)
             if before == (len(self.code.accessed), len(self.code.called)):
@@ -236,6 +239,7 @@ class _Writer:
                 if is_called or isinstance(value, property):
                     members[name] = self._method(kind, owner, function)
             elif literal(value) is not None:
+                # The value of a class is needed only where an object does not set its own.
                 is_set = [name in vars(module) for module in self._instances[kind]]
                 if not all(is_set):
                     members[name] = ast.parse(f"{name} = {literal(value)}").body[0]
@@ -350,6 +354,7 @@ class _Writer:
         for name, tensor in self.network.state_dict().items():
             if not name.startswith(tuple(left_out)):
                 state[name] = tensor
+        # Buffers outside of the state dict as well: the code starts with zeros.
         for name, buffer in self.network.named_buffers():
             if name not in state and not name.startswith(tuple(left_out)):
                 state[name] = buffer

@@ -78,6 +78,7 @@ def top_level(module: str, name: str) -> Any:
 
 def reduced_node(node: Any, names: Mapping[str, Any], known: Known) -> Any:
     """Return a reduced copy of a function's or class's syntax."""
+    # A copy, since folding changes the syntax, and the module's is cached.
     copy = ast.parse(ast.unparse(node)).body[0]
     previous = ""
     # Each folding may reveal more constant local variables.
@@ -102,6 +103,7 @@ def _constant_result(module: str, name: str) -> Any:
         _LOOKED_AT.discard((module, name))
 
 
+# Cached here alone, since what is returned within a recursion is not the result.
 @cache
 def _find_constant(module: str, name: str) -> Any:
     return constant_result(reduced_node(top_level(module, name), vars(sys.modules[module]), {}))

@@ -57,7 +57,7 @@ _MASK = "front_end.masking.embedding"
 UNUSED_NORM = "encoder.0.0.bn1."
 POSITIONS = "conformer.positional_emb"
 """Sines and cosines of positions, which TCM's files hold and the network computes."""
-_POSITIONS_HELD = 10_000
+_POSITIONS_HELD = 10_000  # frames, as in published files
 
 # The layers of pretraining in published files of XLS-R, for loaders that require all layers.
 _PRETRAINING = {

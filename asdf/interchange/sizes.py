@@ -178,6 +178,7 @@ def _nes2net_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> Si
     splits = (len(blocks) + 1, convolutions + 1)
     width = state[f"{_BLOCK}0.conv1.weight"].shape[0]
     squeezed = state[f"{_BLOCK}0.se.se.1.weight"].shape[0]
+    # A damaged file may have a size of 0.
     squeeze = max(1, width // max(squeezed, 1))
     has_attention = "back_end.pooling.linear1.weight" in state
     pooling = "attentive" if has_attention else "mean"
@@ -264,6 +265,7 @@ def _mlp_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> Sizes:
     block = f"{_BACK_END}projection_block."
     widths = []
     for name, tensor in state.items():
+        # Linear maps; norms have weights of one dimension.
         if name.startswith(block) and name.endswith(".weight") and tensor.dim() == 2:
             widths.append(tensor.shape[0])
     norms = {f"{block}1.bn.weight": "batch", f"{block}1.weight": "layer"}

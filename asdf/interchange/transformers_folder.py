@@ -184,6 +184,7 @@ def _compare(network: nn.Module, portable: PortableNetwork) -> str:
             copy.load_state_dict(portable.state)
             for samples in lengths:
                 largest = max(largest, _difference(network, copy, noise(2, samples)))
+        # Such an error already gives the reason.
         except UnportableError:
             raise
         except Exception as error:  # of any kind, from code that was never run before

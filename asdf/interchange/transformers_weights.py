@@ -132,6 +132,7 @@ def choose_layers(
     names = front_end.model.state_dict().keys()
     renamings = find_renamings(front_end.model)
     prefix = _find_prefix(state, next(iter(names)), weights)
+    # Layers above `front_end.layer` are not built, so the file has more.
     built = len(front_end.layer_modules())
     in_layer = re.compile(rf"{re.escape(front_end.outline.layers)}\.(\d+)\.")
     layers = ChosenLayers({}, [])

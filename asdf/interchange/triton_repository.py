@@ -121,6 +121,7 @@ def write_triton_repository(
 def model_name(text: str) -> str:
     """Return a name that Triton, files and Kubernetes (with '-' for '_') accept."""
     name = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
+    # Cut: Kubernetes allows 63 characters, and KServe appends to the name.
     return name[:50].strip("_") or "detector"
 
 
@@ -159,7 +160,7 @@ def model_config(
         name=name,
         max_batch=max_batch,
         input=INPUT,
-        samples=graph.only or -1,
+        samples=graph.only or -1,  # -1 is any length to Triton
         outputs=",\n".join(outputs),
         batching=batching,
         parameters="\n".join(parameters),
@@ -168,6 +169,7 @@ def model_config(
 
 def _quoted(value: object) -> str:
     """Return a text as a string literal of the format."""
+    # Other bytes as octal numbers, which the text format of protocol buffers reads.
     escaped = []
     for byte in str(value).encode():
         is_plain = 32 <= byte < 127 and chr(byte) not in '"\\'

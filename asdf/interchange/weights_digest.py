@@ -79,6 +79,7 @@ def digest_in_memory(network: nn.Module, settings: NetworkSections) -> str | Non
 
 def _digest(state: Mapping[str, Any]) -> str:
     tensors = {}
+    # Sorted, since copies in other formats may hold the layers in another order.
     for name in sorted(state):
         if isinstance(state[name], Tensor) and not name.startswith(PREFIX):
             tensors[name] = state[name]

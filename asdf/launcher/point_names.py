@@ -41,6 +41,7 @@ def point_name(values: Mapping[str, Any], catalogue: Catalogue, fold: str = "") 
         parts.append(f"{shown}_{value_name(values[setting])}")
     name = "-".join(parts)
     if len(name) > _MAX_NAME:
+        # Room for a dash and the eight digits.
         name = f"{name[: _MAX_NAME - 9]}-{_digest(name)}"
     seed = f"seed{values[SEED]}" if SEED in values else ""
     return "-".join(filter(None, (name, fold, seed)))

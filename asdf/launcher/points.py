@@ -258,6 +258,7 @@ def _draw(
     ranked = []
     # Each point has its own random number, independent of the others in the grid.
     for index, point in enumerate(product(*axes.values())):
+        # Sorted, so that the order of the sweeps does not matter.
         words = sorted(choice.override for choice in point)
         ranked.append((derived_seed(options.draw_seed, "launch --random", *words), index, point))
     lowest = nsmallest(draws, ranked, key=lambda entry: entry[:2])

@@ -234,6 +234,7 @@ class Search:
                 # The seed depends on the trial, so that concurrent workers get different points.
                 seed = derived_seed(self.plan.seed, "launch --search", str(frozen.number))
                 # The study is opened again, because a study keeps the state of its sampler.
+                # Optuna passes the seed to numpy, whose limit is 32 bits.
                 sampler = self._optuna.samplers.TPESampler(seed=seed % 2**32)
                 study = _open_study(self._optuna, self.plan, self._storage, sampler)
                 trial = self._optuna.trial.Trial(study, frozen._trial_id)
@@ -286,6 +287,7 @@ class Search:
         if not has_locks:
             held.close()
             raise self._without_locks(run.system)
+        # Checked only with the lock held: another worker may have ended it before.
         if self._study.get_trials(deepcopy=False)[trial.number].state.is_finished():
             held.close()
             return None

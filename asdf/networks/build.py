@@ -84,6 +84,7 @@ def build_network(
     check_audio(settings.audio, network_class, ends[FRONT_END_SETTING], settings.front_end)
     try:
         network = network_class(settings)
+    # Such an error already says what to change; only others need the class named.
     except AsdfError:
         raise
     except Exception as error:
@@ -239,6 +240,7 @@ def check_network_audio(audio: Audio, network: nn.Module) -> None:
                 )
     problems += _channel_problems(audio, waveform_channels(network), network)
     if problems:
+        # Two front ends of one class have the same problem, which is reported once.
         raise UsageError("\n".join(dict.fromkeys(problems)))
 
 

@@ -69,6 +69,7 @@ class _Part(NamedTuple):
             if weight is None or hasattr(weight, "to_local") or weight.dtype is not torch.float32:
                 return []
             weights.append(weight)
+        # One cast either passes a gradient or does not, so weights of both kinds stay separate.
         learning = {weight.requires_grad for weight in weights}
         return weights if len(learning) == 1 else []
 
@@ -240,6 +241,7 @@ class _Cast(torch.autograd.Function):
         sizes: list[int],
         *weights: Tensor,
     ) -> tuple[Tensor, ...]:
+        # The weights of a part that was not used keep a gradient of None, as under autocast.
         ctx.set_materialize_grads(False)
         groups = _split(weights, sizes)
         ctx.rows = [list(map(len, group)) for group in groups]

@@ -171,6 +171,7 @@ def softmax_mean(x: Tensor, scores: Tensor, dim: int) -> Tensor:
         weights = scores.movedim(1, -1).softmax(dim=last)
         return (x.movedim(1, -1) * weights).sum(dim=last).movedim(-1, 1)
     # torch computes a softmax over a short last dimension value by value.
+    # Large scores would overflow without it; it cancels out, so it needs no gradient.
     powers = (scores - scores.detach().amax(dim=dim, keepdim=True)).exp()
     return (x * powers).sum(dim=dim) / powers.sum(dim=dim)
 
@@ -234,6 +235,7 @@ class _LargestMagnitudes(torch.autograd.Function):
         of_x = torch.zeros_like(x)
         for dim, index, gradient in zip(ctx.dims, indices, gradients, strict=True):
             source = gradient.unsqueeze(dim)
+            # Added, since one number may be the largest over several dimensions.
             of_x.scatter_add_(dim, index, source)
         signs = x.sgn()
         return of_x.mul_(signs), None

@@ -22,5 +22,6 @@ def draw_uniform(empty_OI: Tensor, *purpose: str) -> Tensor:
     bound = 1.0 / math.sqrt(empty_OI.shape[1])
     seed = derived_seed(torch.initial_seed(), *purpose)
     generator = torch.Generator().manual_seed(seed)
+    # On the CPU, so that the values are the same on any device.
     numbers_OI = torch.empty(empty_OI.shape, device="cpu")
     return empty_OI.copy_(numbers_OI.uniform_(-bound, bound, generator=generator))

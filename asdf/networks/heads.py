@@ -117,6 +117,7 @@ def extras_of(network: nn.Module) -> dict[str, Extra]:
     extras: dict[str, Extra] = {EMBEDDING: Embedding(type(network).__name__)}
     hop = frame_hop(network)
     if hop is not None:
+        # By path, since tasks stand above networks.
         module, name = _OF_FRAMES
         frames: Extra = getattr(import_module(module), name)(hop)
         extras[frames.key] = frames

@@ -30,6 +30,7 @@ COLUMNS = "columns"
 FURTHER_INPUTS = (LENGTHS, REFERENCES, COLUMNS)
 
 
+# Tensors compare elementwise, so a generated comparison would have no single truth value.
 @dataclass(frozen=True, eq=False)
 class Outputs:
     """The outputs of a network for some utterances; a network may also return the pair alone.

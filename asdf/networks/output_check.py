@@ -146,6 +146,7 @@ def _check_frames(network: nn.Module, outputs: Outputs, samples: int, settings: 
 
 def _run_network(network: nn.Module, clips_BT: Tensor, settings: Network) -> Any:
     try:
+        # A copy, since a network may change its input in place, and the clips are used again.
         return network(clips_BT.clone(), **inputs_on_noise(network, clips_BT))
     except AsdfError:
         raise
@@ -235,6 +236,7 @@ def left_unchanged(network: nn.Module) -> Iterator[None]:
     torch_state = torch.get_rng_state()
     numpy_state = np.random.get_state()
     python_state = random.getstate()
+    # Reading the states would start CUDA, which takes memory on the device.
     cuda_states = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
     try:
         with numbers_unchanged(network):

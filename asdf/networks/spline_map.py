@@ -63,6 +63,7 @@ class SplineMap(nn.Module):
         between_XC = position_XC.floor()
         intervals = self.grid.shape[1] - 1
         is_known = (between_XC >= 0) & (between_XC < intervals)
+        # Beyond the knots any valid index will do, since the values there are multiplied by 0.
         between_XC = torch.where(is_known, between_XC, 0)
         way_XC = torch.where(is_known, position_XC - between_XC, 0)
         values_XC5 = _quartics(way_XC) * is_known.unsqueeze(2)

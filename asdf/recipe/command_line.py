@@ -121,6 +121,7 @@ def parse_command_line(arguments: list[str], description: str) -> CommandLine:
     """
     for argument in arguments:
         option = argument.partition("=")[0]
+        # With underscores, as the table has them, except for the two dashes before the name.
         ours = _OTHER_LAUNCHERS.get(option.replace("-", "_").replace("__", "--", 1))
         if ours is not None:
             raise UsageError(f"{option} is an option of other launchers. Here: {ours}")

@@ -256,6 +256,7 @@ def find_corpus(name: str, corpora: Mapping[str, Corpus]) -> Corpus:
     if part is not None:
         return replace(find_corpus(whole, corpora), part=part)
     if is_known(name):
+        # Only to refuse a subset that the corpus does not have.
         choose(name)
         return Corpus(reader=name)
     hint = did_you_mean(name, [*corpora, *known_names()])
@@ -317,6 +318,7 @@ def sets_in_use(settings: Sections) -> list[str]:
     # Their lists, not their recordings, determine what is left out.
     if names and needs_training_lists(settings.recipe):
         names += recipe.training_sets
+    # A corpus may be in several sets, and is read once.
     return list(dict.fromkeys(names))
 
 

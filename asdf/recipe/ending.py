@@ -49,6 +49,7 @@ def exit_status() -> Iterator[list[int]]:
     try:
         try:
             yield statuses
+            # Before the status is set, since a full disk may show only now.
             sys.stdout.flush()
             statuses.append(0)
         except Stopped as request:

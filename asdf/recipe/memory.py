@@ -203,6 +203,7 @@ def _smallest_gpu(computing: Computing) -> Gpu | None:
     count = torch.cuda.device_count()
     gpus = []
     for number in computing.gpu_ids or range(count):
+        # A login node may have fewer GPUs than the machine of the run.
         if number < count:
             properties = torch.cuda.get_device_properties(number)
             device = f"cuda:{number}"

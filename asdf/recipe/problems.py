@@ -165,6 +165,7 @@ def check_robustness(settings: Sections) -> None:
         # Imported here because most runs measure no robustness.
         from asdf.robustness import Material, choose_conditions
 
+        # Names alone are checked, so any recordings will do.
         choose_conditions(Material(("one", "another")), robustness.only)
 
 

@@ -61,6 +61,7 @@ def draw_trials(utterances: TrialList, count: int | None, seed: int) -> TrialLis
     labels = utterances.labels[order]
     bona_fide = order[labels == 1]
     spoof = order[labels == 0]
+    # Half of them, or more if there are too few spoofs, or fewer.
     of_bona_fide = min(len(bona_fide), max(count // 2, count - len(spoof)))
     chosen = [bona_fide[:of_bona_fide], spoof[: count - of_bona_fide]]
     return utterances.select(np.sort(np.concatenate(chosen)))

@@ -77,4 +77,5 @@ def _copy_whole(source: Path, folder: Path) -> None:
             target.parent.mkdir(parents=True, exist_ok=True)
             # Copy only the content, because files of an installation may be read-only.
             shutil.copyfile(path, target)
+        # A rename replaces an empty folder, too.
         copy.replace(folder)

@@ -56,7 +56,9 @@ def try_training(
     """
     tried = copy.deepcopy(settings)
     front_end = replace(tried.front_end, architecture=architecture, weights=None)
+    # There are no recordings whose features could be cached.
     tried.front_end = replace(front_end, cache_features=False)
+    # Neither changes what a step computes, and compiling takes minutes.
     tried.computing = replace(tried.computing, compile=False, cuda_graphs=False)
     # Two minibatches per step, to check their accumulation.
     tried.network = replace(tried.network, optimizer_step_interval=2)
@@ -102,10 +104,12 @@ def _train(
         progress = Progress.from_state(start.progress)
     plan = TrainingPlan(len(utterances), _MINIBATCH, 2, seed=settings.recipe.seed)
     order = iter(plan.windows(1))
+    # Equal for all three trainings.
     noise = torch.Generator().manual_seed(0)
     for number in range(steps):
         # A list may be shorter than two steps.
         window = next(order, None) or next(iter(plan.windows(1)))
+        # Drawn for steps before the checkpoint as well, so that the next ones get the same.
         batches = _noise_batches(window, settings, network, noise)
         if number >= progress.step:
             step.take(window, iter(batches), progress, [])

@@ -216,6 +216,7 @@ def _judge(evaluations: Iterable[Evaluation], metric: str | None) -> list[_Judge
     judged = []
     for evaluation in evaluations:
         cost = evaluation.cost(metric, set_name)
+        # Evaluations of earlier versions, without digests, count as of the same recordings.
         is_of_others = recordings not in (None, evaluation.recordings.get(set_name, recordings))
         if cost is not None and not is_of_others:
             judged.append(_Judged(evaluation, cost))

@@ -215,6 +215,7 @@ def digest_of(path: Path) -> str:
     # Sorted, since folders list their files in arbitrary order.
     for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
         if file.is_file():
+            # A zero byte ends the name, since no name contains one.
             digest.update(os.fsencode(file.relative_to(path)) + b"\0")
             digest.update(sha256_of(file).encode())
     return digest.hexdigest()

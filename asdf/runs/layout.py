@@ -140,6 +140,7 @@ class Layout:
 
 def file_stem(corpus: str) -> str:
     """Return a corpus name as part of a file name; names of folders and hubs contain '/'."""
+    # '%' first: otherwise the escapes themselves would be escaped.
     return corpus.replace("%", "%25").replace("/", "%2F") if "/" in corpus else corpus
 
 

@@ -162,7 +162,7 @@ def _run_git(folder: Path, *words: str) -> list[str]:
     )
     if finished.returncode:
         raise OSError(finished.stderr)
-    return finished.stdout.strip().splitlines()
+    return finished.stdout.splitlines()
 
 
 def _bounded(names: list[str]) -> list[str]:

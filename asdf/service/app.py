@@ -114,6 +114,7 @@ def make_app(service: Service, token: Token | None, names: Names) -> ASGIApp:
         title="ASDF",
         summary="Tells genuine speech from spoofed speech.",
         version=VERSION,
+        # FastAPI's own pages load scripts from another site.
         docs_url=None,
         redoc_url=None,
         lifespan=closing,
@@ -226,6 +227,7 @@ class _Paths:
         served = self.service.current
         if served not in self._shown:
             about = {**describe_service(self.service), "token": self.token is not None}
+            # Only one, so that a previous network is released with its last request.
             self._shown.clear()
             self._shown[served] = _Shown(about, PageFiles(about))
         return self._shown[served]
@@ -312,8 +314,9 @@ class _Paths:
             pass
         except Exception:
             LOG.exception("a call failed")
+            # The connection may be closed already.
             with suppress(RuntimeError, WebSocketDisconnect):
-                await socket.close(1011)
+                await socket.close(1011)  # RFC 6455: internal error
 
     async def no_call(self) -> Response:
         """A call begins with the request of a websocket."""
@@ -360,7 +363,7 @@ async def _deny(socket: WebSocket, error: Refusal) -> None:
     if socket.client_state is WebSocketState.CONNECTING:
         await socket.send_denial_response(refusal_response(error))
     else:
-        await socket.close(1008)
+        await socket.close(1008)  # RFC 6455: policy violation
 
 
 def _answer_refusals(app: FastAPI) -> None:

@@ -72,6 +72,7 @@ def check_audit_file(path: Path, noted: str = "") -> Chain:
     has_noted = not noted
     try:
         with path.open("rb") as file:
+            # Limited, since a file without line ends would be read into memory as a whole.
             for line in iter(lambda: file.readline(_MAX_LINE), b""):
                 problem = _problem_of(line, previous)
                 if problem:
@@ -97,7 +98,8 @@ def _problem_of(line: bytes, previous: str) -> str:
         return "it is no line of an audit file"
     if before != previous:
         return "it does not follow the line before: lines were removed, inserted or moved"
-    if hash_of(entry) != stated or line.decode() != f"{_canonical(entry)}\n":
+    # The text is compared, too: other spaces or orders of keys would have the same hash.
+    if hash_of(entry) != stated or line != f"{_canonical(entry)}\n".encode():
         return "it was changed: its hash is another"
     return ""
 
@@ -174,6 +176,7 @@ class AuditFile:
         if not end:
             return FIRST
         tail = read_at(self._file, min(end, _MAX_LINE), max(0, end - _MAX_LINE))
+        # The last byte ends the last line, so the search leaves it out.
         line = tail[tail.rfind(b"\n", 0, -1) + 1 :]
         try:
             before = json.loads(line)["previous"]

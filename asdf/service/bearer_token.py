@@ -45,6 +45,7 @@ def read_token(path: Path | None) -> Token | None:
     """
     if path is not None:
         try:
+            # Editors end a file with a line break.
             text = path.read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"the token's file {path} cannot be read: {error}.") from None
@@ -64,4 +65,5 @@ def read_token(path: Path | None) -> Token | None:
 
 
 def _digest(text: str) -> bytes:
+    # A variable of bytes that are not UTF-8 has surrogates in Python.
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()

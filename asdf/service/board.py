@@ -75,7 +75,7 @@ class Board:
     def key_of(self, client: str) -> int:
         """Return the number of a client, which is not 0."""
         digest = blake2b(client.encode("utf-8", "surrogatepass"), digest_size=8, key=self._salt)
-        return int.from_bytes(digest.digest(), "little") or 1
+        return int.from_bytes(digest.digest(), "little") or 1  # 0 marks an unused entry
 
     @contextmanager
     def lock(self) -> Iterator[None]:

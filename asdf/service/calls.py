@@ -109,6 +109,7 @@ def read_call_question(query: Mapping[str, str], detector: Detector) -> CallQues
         raise UsageError(f"channels = {channels}: give 1 to {MAX_CHANNELS}.")
     samples = part_window(detector.length, detector.window_samples)
     window_s = _read_number(query, "window", float, samples / detector.sample_rate)
+    # A second, or longer if the network would hear a long window too often.
     usual_s = min(max(_HOP_S, window_s / MAX_OVERLAP), window_s)
     hop_s = _read_number(query, "hop", float, usual_s)
     # Zero and negative values have another message.
@@ -246,6 +247,7 @@ class Call:
             await asyncio.wait(waited, timeout=idle_s, return_when=asyncio.FIRST_COMPLETED)
             if receiving.done():
                 message: dict[str, Any] = dict(receiving.result())
+                # Starlette's own methods do so, too, but each of them reads one kind of message.
                 socket._raise_on_disconnect(message)
                 return message
         finally:
@@ -351,6 +353,7 @@ class Call:
         Raises:
             Refusal: the client does not read.
         """
+        # JSON has no NaN: browsers could not read the message.
         text = json.dumps(message, allow_nan=False)
         head_s = self._service.limits.head_s
         try:

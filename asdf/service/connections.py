@@ -193,6 +193,7 @@ class Doors:
 
     def _forget_closed(self) -> None:
         """Forget closed connections; a closing one stays until its client has read everything."""
+        # uvicorn removes closed connections from its sets.
         self._open = {each for each in self._open if each in each.connections}
         calls = self._calls.items()
         self._calls = {call: name for call, name in calls if call in call.connections}

@@ -75,6 +75,7 @@ def outline(waveform: np.ndarray, points: int) -> dict[str, list[float]]:
     """
     if waveform.ndim == 2:
         waveform = waveform.mean(axis=1)
+    # At most one part per sample, since reduceat needs increasing starts.
     starts = np.linspace(0, len(waveform), min(points, len(waveform)), endpoint=False).astype(int)
     lowest = np.minimum.reduceat(waveform, starts).astype(float)
     highest = np.maximum.reduceat(waveform, starts).astype(float)

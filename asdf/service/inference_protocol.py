@@ -48,7 +48,7 @@ class InferencePaths:
     def _model(self) -> str:
         """Name of the network in paths: its file name without suffix."""
         name = self._service.current.documents.of_whole.network.partition("@")[0]
-        last = re.split(r"[/:]", name)[-1]
+        last = re.split(r"[/:]", name)[-1]  # of a path, or of a name on the hub
         return re.sub(r"[^\w.-]", "_", last.removesuffix(".pt")) or "network"
 
     async def server(self) -> Response:
@@ -106,6 +106,7 @@ class InferencePaths:
             most = service.limits.queue
             uploads = await asyncio.to_thread(_read_uploads, asked, rate, most)
             held = [first]
+            # The number of recordings is known only after the body was read.
             for _ in uploads[1:]:
                 held.append(slots.enter_context(service.slot(first.served)))
             async with watch_client(request) as gone:
@@ -117,6 +118,7 @@ class InferencePaths:
                 try:
                     documents = await asyncio.gather(*tasks)
                 finally:
+                    # If one is refused, the whole request is, and nobody waits for the others.
                     for task in tasks:
                         task.cancel()
         entries = [document["recordings"][0] for document in documents]

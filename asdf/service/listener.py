@@ -119,7 +119,7 @@ def listen(host: str, port: int) -> Listener:
         raise UsageError(
             f"cannot serve at {host}, port {port}: {error.strerror or error}. {advice}"
         ) from None
-    return Listener(opened.detach())
+    return Listener(opened.detach())  # detached, since the first object would close it
 
 
 def available_connections(limits: ServiceLimits) -> int | None:

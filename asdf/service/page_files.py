@@ -70,7 +70,7 @@ class PageFiles:
         self._templates = Environment(
             loader=PackageLoader("asdf.service", "page"),
             autoescape=True,
-            undefined=StrictUndefined,
+            undefined=StrictUndefined,  # a misspelt name is an error instead of a gap
             trim_blocks=True,
         )
         self._templates.filters["marked"] = _mark

@@ -99,6 +99,7 @@ def serve_by_workers(serving: Serving, announce: Announce, count: int) -> None:
 
             def work(row: int) -> int:
                 sum_over_workers(folder)
+                # Rows from `count` on are of workers of a reload.
                 own = serving.network.open(row % count) if opened is None else opened.for_fork()
                 server = serving.make_server(own, Seat(board, row), folder)
                 signal.signal(signal.SIGUSR1, server.drain)

@@ -89,6 +89,7 @@ class Replica:
 
     def __serve_build_asgi_app__(self) -> ASGIApp:
         """Return the ASGI application; Ray's proxy states the client."""
+        # As in `Names`, the token protects it under any name, which clients know of the proxy.
         return make_app(self._service, self._token, Names("0.0.0.0", is_local=False))
 
     def check_health(self) -> None:
@@ -119,6 +120,7 @@ def application(options: Mapping[str, Any]) -> Any:
         if name in _LIMITS:
             limits = replace(limits, **{name: _read(name, value, _LIMITS[name])})
         elif hasattr(replica, name):
+            # The default of None does not show its type.
             kind = float if name == "threshold" else type(getattr(replica, name))
             replica = replace(replica, **{name: _read(name, value, kind)})
         else:

@@ -13,6 +13,7 @@ from asdf.scoring.document import Documents
 from asdf.scoring.hearing import Hearing
 
 
+# Compared by identity, as the key of what is shown about it.
 @dataclass(frozen=True, eq=False)
 class Served:
     """A network in use.

@@ -64,6 +64,7 @@ class Server(uvicorn.Server):
             self.should_exit = True
             self.force_exit = True
             return
+        # A repeated signal does not extend the time.
         self._ends_at_s = min(self._ends_at_s, time.monotonic() + self._service.limits.stop_s)
         self._service.stopping = True
         self._service.end_calls()

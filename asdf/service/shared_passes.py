@@ -227,6 +227,7 @@ class SharedPasses:
         # A future that was cancelled meanwhile takes no result.
         with suppress(InvalidStateError):
             try:
+                # In the order of the recording; passes may score them in another.
                 outcomes = [waiting.outcomes[index] for index in range(len(waiting.all_pieces))]
                 result = waiting.conclude(outcomes)
             except AsdfError as error:
@@ -240,5 +241,6 @@ class SharedPasses:
         for taken in batch:
             # Its other pieces are no longer needed.
             taken.waiting.by_length.clear()
+            # Several pieces of a recording may be in the batch, and its future may be cancelled.
             with suppress(InvalidStateError):
                 taken.waiting.future.set_exception(error)

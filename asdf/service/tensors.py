@@ -72,6 +72,7 @@ def read_request(body: bytes, header_length: str | None) -> Request:
     """
     length = len(body)
     if header_length is not None:
+        # Limited, since int() raises for thousands of digits.
         is_number = header_length.isdecimal() and len(header_length) <= _MAX_DIGITS
         if not is_number or int(header_length) > len(body):
             raise _bad(f"{HEADER_LENGTH}: {header_length[:20]!r} is not a length of this request")

@@ -163,6 +163,7 @@ class Workers:
         """Run the work, and end this process."""
         status = 1
         try:
+            # The parent's handlers, which only take note of a signal, were inherited.
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
                 signal.signal(number, signal.SIG_DFL)
             # Left to the parent: the end of a terminal is signalled to all processes.
@@ -173,6 +174,7 @@ class Workers:
         except BaseException:
             LOG.exception("a worker failed")
         finally:
+            # Not `sys.exit`, which would run the parent's exit handlers in this process, too.
             os._exit(status)
 
     def _kill_silent(self) -> None:
@@ -279,6 +281,7 @@ class Workers:
         except AsdfError as error:
             LOG.error("the network was not read again, and the one from before goes on: %s", error)
             return
+        # The new network as well.
         gc.freeze()
         started = self._start(self._count, work)
         self._coming = _Coming(work, started, time.monotonic() + _START_S)

@@ -269,6 +269,7 @@ def _details(detector: KnownDetector) -> str:
         name = f"{detector.name}, which comes with ASDF as {SMALL}"
     lines = [name]
     for label, text in rows.items():
+        # Addresses and commands are copied, so they are never broken.
         first, *others = wrap(text, _TEXT_WIDTH, break_on_hyphens=False, break_long_words=False)
         lines.append(f"  {label:<{_LABEL_WIDTH}}{first}")
         lines += [" " * (_LABEL_WIDTH + 2) + other for other in others]

@@ -63,7 +63,7 @@ def side_of(name: str) -> int | None:
     flips = False
     for word in _split(name):
         if word in _NEGATIONS.split():
-            flips = not flips
+            flips = not flips  # two negations cancel each other
         elif word in _SIDES:
             sides.add(_SIDES[word])
         elif word not in _NEUTRAL.split() and not word.isdecimal():
@@ -147,6 +147,7 @@ def _find(text: str, names: Sequence[str]) -> int | None:
     if text.isdecimal() and int(text) < len(names):
         return int(text)
     matches = [at for at, name in enumerate(names) if name.lower() == text.lower()]
+    # Two classes may differ in case alone.
     return matches[0] if len(matches) == 1 else None
 
 

@@ -227,6 +227,7 @@ def own_architecture(folder: ClassifierFolder) -> Architecture | None:
     """Return our architecture of an encoder; None if transformers computes it."""
     if folder.family not in OUR_OWN:
         return None
+    # Of these types, only WavLM differs from wav2vec 2.0 in its layers.
     kind = "wavlm" if folder.family == "wavlm" else "wav2vec2"
     try:
         return hugging_face.architecture_of({**folder.config, "model_type": kind}, folder.path)
@@ -292,5 +293,6 @@ def _own_names(read: ReadLayout, state: Mapping[str, Tensor], prefix: str) -> di
 
 def own_names(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> dict[str, str]:
     """Return the file's names of layers by ours, for tensors that were taken unchanged."""
+    # By identity, since equal values may be of several layers.
     names = {id(tensor): name for name, tensor in theirs.items()}
     return {name: names[id(tensor)] for name, tensor in ours.items() if id(tensor) in names}

@@ -129,7 +129,7 @@ def _write_own(
         **entries,
     }
     # The weights first: a folder counts as a network once it has its configuration.
-    write_safetensors(folder / WEIGHTS[0], {n: t.contiguous() for n, t in layers.items()}, _MARK)
+    write_safetensors(folder / WEIGHTS[0], layers, _MARK)
     write_text(folder / CONFIG, json.dumps(config, indent=2) + "\n")
 
 
@@ -208,11 +208,13 @@ def _write_by_transformers(
     values.pop(EXTRACTOR, None)
     config = AutoConfig.for_model(**{**values, **head})
     model = AutoModelForAudioClassification.from_config(config, trust_remote_code=False).eval()
+    # Not strict, since the vector of masked frames may be missing; all others are checked.
     model.load_state_dict(_named_for(model, network), strict=False)
     folder.mkdir(parents=True, exist_ok=True)
     # Move its files into place one by one, each atomically.
     with TemporaryDirectory(dir=folder, prefix=".writing.") as temporary:
         model.save_pretrained(temporary, max_shard_size="1000GB")
+        # In reverse order config.json is last: with it the folder counts as a network.
         for path in sorted(Path(temporary).iterdir(), reverse=True):
             path.replace(folder / path.name)
 
@@ -226,6 +228,7 @@ def _named_for(model: Any, network: SSL_Classifier) -> dict[str, Tensor]:
     names = model.state_dict().keys()
     state = network.state_dict()
     first = next(name.removeprefix(FRONT_END) for name in state if name.startswith(FRONT_END))
+    # Its prefix of the encoder, found by the first layer that both have.
     prefix = next(name.removesuffix(first) for name in names if f".{name}".endswith(f".{first}"))
     layers = {}
     for name, tensor in state.items():

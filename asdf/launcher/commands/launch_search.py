@@ -189,6 +189,7 @@ def _check_values(
     for dimension in space:
         sweeps = []
         for each in space:
+            # One value of each other setting, as the grid of all may be too large.
             ends = each.ends() if each is dimension else each.ends()[:1]
             sweeps.append(f"{each.setting}={','.join(ends)}")
         options = PointOptions(sweeps=sweeps)

@@ -67,6 +67,7 @@ class _TokenHead(nn.Module):
     def __init__(self, front_end: FrontEnd, classes: int) -> None:
         super().__init__()
         config = getattr(front_end.model, "config", None)
+        # AST's head has the epsilon of its encoder, by default that of AST's configuration.
         floor = getattr(config, "layer_norm_eps", 1e-12)
         self.layernorm = nn.LayerNorm(front_end.dimension, eps=floor)
         self.dense = nn.Linear(front_end.dimension, classes)

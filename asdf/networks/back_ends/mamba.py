@@ -53,6 +53,7 @@ class MambaMixer(nn.Module):
     def __init__(self, dimension: int, states: int, blocks: int) -> None:
         super().__init__()
         inside = EXPANSION * dimension
+        # Mamba's default, dt_rank = "auto".
         self.rank = math.ceil(dimension / 16)
         self.states = states
         self.in_proj = nn.Linear(dimension, 2 * inside, bias=False)
@@ -64,6 +65,7 @@ class MambaMixer(nn.Module):
         )
         self.x_proj = nn.Linear(inside, self.rank + 2 * states, bias=False)
         self.dt_proj = nn.Linear(self.rank, inside)
+        # Initially state n decays at the rate n (S4D-Real); as logarithms, rates stay positive.
         decays_N = torch.arange(1.0, states + 1)
         self.A_log = nn.Parameter(decays_N.log().repeat(inside, 1))
         self.D = nn.Parameter(torch.ones(inside))
@@ -83,6 +85,7 @@ class MambaMixer(nn.Module):
     def forward(self, x_BLE: Tensor) -> Tensor:
         """Return (batch, frames, dimension)."""
         values_BLD, gates_BLD = self.in_proj(x_BLE).chunk(2, dim=2)
+        # Zeros before the first frame alone, so that no frame sees a later one.
         past_BDL = F.pad(values_BLD.transpose(1, 2), (KERNEL - 1, 0))
         convolved_BDL = self.conv1d(past_BDL)
         values_BLD = F.silu(convolved_BDL).transpose(1, 2)
@@ -155,6 +158,7 @@ class DualColumn(nn.Module):
         ]
         embeddings_BE = self.LL(torch.cat(pooled, dim=1))
         dropped_BE = F.dropout(embeddings_BE, DROPOUT, self.training)
+        # Back in the original order, so that both halves of a frame are of the same time.
         frames_BLE = torch.cat([forwards_BLE, backwards_BLE.flip(1)], dim=2)
         return embeddings_BE, in_full_precision(self.classifier, dropped_BE), frames_BLE
 

@@ -111,6 +111,7 @@ class ResNet18BackEnd(SizedBackEnd, TimedBackEnd):
             1, STEM, kernel_size=(KERNEL, 3), stride=(3, 1), padding=1, bias=False
         )
         self.bn1 = nn.BatchNorm2d(STEM)
+        # The height that is left after each convolution, since the last one spans all of it.
         height = (dimension + 2 - KERNEL) // 3 + 1
         channels_in = STEM
         for number, channels in enumerate(CHANNELS, 1):
@@ -128,6 +129,7 @@ class ResNet18BackEnd(SizedBackEnd, TimedBackEnd):
         self.fc = nn.Linear(2 * POOLED, embedding)
         self.fc_mu = nn.Linear(embedding, 2)
         self.attention = WeightedFrames(POOLED)
+        # As in the authors' code, which draws these weights in another way than torch's layers do.
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out")

@@ -117,6 +117,7 @@ class SpecRNetBackEnd(BackEnd):
             mean_BC = x_BCFN.mean(dim=(2, 3))
             weights_BC = attention(mean_BC).sigmoid()
             weights_BC11 = weights_BC[:, :, None, None]
+            # Scaled and shifted by the same weights, as in RawNet2.
             weighted_BCFN = x_BCFN * weights_BC11 + weights_BC11
             x_BCFN = F.max_pool2d(weighted_BCFN, 2)
         x_BCFN = F.selu(self.bn_before_gru(x_BCFN))

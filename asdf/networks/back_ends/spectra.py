@@ -438,6 +438,7 @@ class SpectraECAPA(nn.Module):
             _ECAPA_AGGREGATED,
             kernel_size=1,
         )
+        # Only its attention: the variances differ; see `_pool`.
         self.attention = ContextualStatistics(_ECAPA_AGGREGATED, _ECAPA_ATTENTION).attention
         self.bn5 = NormOfPooled(2 * _ECAPA_AGGREGATED)
         self.fc6 = nn.Linear(2 * _ECAPA_AGGREGATED, 2)
@@ -513,6 +514,7 @@ class PreEmphasised(SSLDetector):
         self.shortest_input = max(self.shortest_input, settings.back_end.spectra_samples)
         self.longest_input: int | None = None
         if self.longest_frames is not None:
+            # The most samples that give no frame beyond the last position.
             self.longest_input = self.front_end.min_samples(self.longest_frames + 1) - 1
 
     def front_end_features(self, waveforms_BT: Tensor) -> Any:

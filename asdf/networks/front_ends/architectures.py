@@ -92,6 +92,7 @@ class Architecture:
                 )
         if self.relative_positions:
             buckets, distance = self.relative_positions
+            # Half of a direction's buckets hold one distance each; the others must reach farther.
             if not 1 <= buckets // 4 < distance:
                 raise ValueError(
                     f"relative_positions is {self.relative_positions}, and is to be 4 buckets or "
@@ -119,6 +120,7 @@ class Architecture:
             encoder_ff_interm_dropout=dropout,
             encoder_dropout=dropout,
             encoder_layer_norm_first=self.layer_norm_first,
+            # `encoder_states` drops layers.
             encoder_layer_drop=0.0,
             aux_num_out=None,
         )
@@ -187,6 +189,7 @@ class Architecture:
                 f"are {', '.join(KNOWN)}."
             )
         try:
+            # Only literals: the text may be from a network file, and none of its code may run.
             fields: dict[str, Any] = dict(ast.literal_eval(text))
             # JSON has lists instead of tuples.
             fields["conv_layers"] = tuple(tuple(layer) for layer in fields["conv_layers"])
@@ -254,8 +257,9 @@ def _from_scratch(channels: int) -> Architecture:
     )
 
 
+# The convolutions of HuBERT's and WavLM's large sizes have no biases.
 _UNBIASED = replace(_pre_norm(1024, 24, 16), conv_bias=False)
-_WAVLM = (320, 800)
+_WAVLM = (320, 800)  # buckets, and the largest distance in frames
 
 KNOWN: dict[str, Architecture] = {
     "tiny": _from_scratch(32),

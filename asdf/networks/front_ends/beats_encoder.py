@@ -85,6 +85,7 @@ class BEATsEncoder(nn.Module):
         self.layers = nn.ModuleList(BEATsLayer(sizes, dropout) for _ in range(sizes.layers))
         # Not persistent, since they depend only on the sizes.
         bands_FN = kaldi_bands().to(self.layer_norm.weight.device)
+        # Kaldi's default, the Povey window.
         taper_W = torch.hann_window(WINDOW, periodic=False, dtype=torch.float64).pow(0.85)
         table_D = make_bucket_table(sizes.buckets, sizes.max_distance)
         for name, tensor in (("bands", bands_FN), ("taper", taper_W), ("bucket_table", table_D)):

@@ -84,6 +84,7 @@ class CQTFrontEnd(FramedFrontEnd):
                 f"long, and the longest is {MAX_WINDOW / rate:.0f} s. Set a higher one, a "
                 "higher cqt.offset_hz, or fewer cqt.bins_per_octave."
             )
+        # Odd, so that all tones are centred on one sample.
         self.window = 2 * int(longest // 2) + 1
         self.hop = spectrum.hop or in_time(HOP, rate)
         deltas = self.usual.deltas if spectrum.deltas is None else spectrum.deltas

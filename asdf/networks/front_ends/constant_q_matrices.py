@@ -68,6 +68,7 @@ def constant_q_cepstrum(
     times in the lowest octave, with the same spacing above; then follows a cosine transform.
     """
     step_hz = frequencies_K[0] / samples_per_octave
+    # Rounding must not lose a frequency at the end.
     count = int((frequencies_K[-1] - frequencies_K[0]) / step_hz + 1e-9) + 1
     uniform_U = frequencies_K[0] + step_hz * np.arange(count)
     transform_UC = cosine_transform(count, coefficients)
@@ -84,6 +85,7 @@ def _transposed_spline(
     """
     points_U = np.asarray(points_U)
     steps_K = np.diff(knots_K)
+    # The last knot begins no piece: points at it belong to the last one.
     piece_U = np.clip(np.searchsorted(knots_K, points_U, side="right") - 1, 0, len(steps_K) - 1)
     width_U = steps_K[piece_U]
     right_U = (points_U - knots_K[piece_U]) / width_U
@@ -96,6 +98,7 @@ def _transposed_spline(
         np.add.at(curvatures_KC, knot_U, bend_U[:, None] * weights_UC)
     conditions_KK, differences_KK = _spline_equations(steps_K)
     sums_KC: np.ndarray = values_KC
+    # Solved for each coefficient, of which there are far fewer than uniform frequencies.
     sums_KC += differences_KK.T @ np.linalg.solve(conditions_KK.T, curvatures_KC)
     return sums_KC
 

@@ -82,6 +82,7 @@ class DashengEncoder(nn.Module):
         device = self.norm.weight.device
         taper_W = torch.hann_window(WINDOW, dtype=torch.float64, device=device)
         self.register_buffer("taper", taper_W, persistent=False)
+        # With values even in a network built without: torchaudio looks for filters that are empty.
         with torch.device("cpu"):
             bands_FN = torchaudio.functional.melscale_fbanks(
                 _BINS, 0.0, SAMPLE_RATE / 2, BANDS, SAMPLE_RATE

@@ -39,6 +39,7 @@ class FrameRule:
         self.window = self._fewest_samples(1, _SECOND, _USUAL_WINDOW)
         two_frames = self._fewest_samples(2, 2 * _SECOND, self.window + _USUAL_HOP)
         self.hop = max(two_frames - self.window, 1)
+        # Just enough samples for some counts, and one fewer: there a wrong formula would show.
         edges = [self.window + count * self.hop for count in (2, 5, 9)]
         lengths = [*edges, *(edge - 1 for edge in edges), _SECOND, 2 * _SECOND - 1]
         self.is_regular = all(self._count(n) == self._formula(n) for n in lengths)

@@ -63,6 +63,7 @@ class StackedFilterBank(nn.Module):
 
     def __init__(self, bands: int) -> None:
         super().__init__()
+        # Imported here, since transformers is optional.
         from transformers.audio_utils import mel_filter_bank, window_function
 
         filters_FN = mel_filter_bank(
@@ -118,6 +119,7 @@ class WhisperLogMel(nn.Module):
         before_BT = waveforms_BT[:, 1 : half + 1].flip(1)
         after_BT = waveforms_BT[:, -half - 1 : -1].flip(1)
         mirrored_BT = torch.cat([before_BT, waveforms_BT, after_BT], dim=1)
+        # Whisper's extractor drops the last frame, too.
         frames_BLW = windows(mirrored_BT, WINDOW, HOP)[:, :-1]
         powers_BLF = power_spectrum(frames_BLW * self.taper.double(), WINDOW, range(201))
         x_BLN = (powers_BLF @ self.bands.double()).clamp(min=1e-10).log10()
@@ -137,13 +139,14 @@ def kaldi_log_bands(
     Args:
         scale: Factor for the samples, which lie between -1 and 1.
     """
+    # By default as in Kaldi, whose samples are 16-bit integers.
     frames_BLW = windows(waveforms_BT.double() * scale, WINDOW, HOP)
     frames_BLW = frames_BLW - frames_BLW.mean(dim=2, keepdim=True)
     # The first sample of a window stands for its missing predecessor.
     before_BLW = torch.cat([frames_BLW[:, :, :1], frames_BLW[:, :, :-1]], dim=2)
     tapered_BLW = (frames_BLW - 0.97 * before_BLW) * taper_W
     powers_BLF = power_spectrum(tapered_BLW, 512, range(257))
-    return (powers_BLF @ bands_FN).clamp(min=2**-23).log()
+    return (powers_BLF @ bands_FN).clamp(min=2**-23).log()  # Kaldi's floor, the epsilon of float32
 
 
 def _add_constants(module: nn.Module, filters_FN: Any, taper_W: Any) -> None:

@@ -188,12 +188,14 @@ def _candidates(config: Any, seen: list[str]) -> Iterator[tuple[Any, Callable[[]
         if type(config) not in auto_class._model_mapping:
             continue
 
+        # Bound as a default: the function is called after the loop has moved on.
         def make_whole(auto_class: Any = auto_class) -> Any:
             return auto_class.from_config(config, trust_remote_code=False)
 
         try:
             whole = on_meta(make_whole)
         except Exception as error:
+            # The others have heads, which may need what the configuration of an encoder lacks.
             if auto_name != _AUTO_CLASSES[0]:
                 continue
             raise UsageError(
@@ -252,6 +254,7 @@ def _record_calls(model: Any, inputs: nn.Module, samples: int) -> list[_Call]:
         for path, module in model.named_modules():
             handle = module.register_forward_hook(_recorder(path, calls), with_kwargs=True)
             hooks.callback(handle.remove)
+        # Two waveforms, to distinguish the batch from dimensions of size 1.
         run_encoder(model, inputs, torch.empty(2, samples, device="meta"))
     return calls
 
@@ -260,6 +263,7 @@ def _recorder(path: str, calls: list[_Call]) -> Callable[..., None]:
     def record(module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
         try:
             calls.append(_Call(path, first_tensor((*args, *kwargs.values())), first_tensor(output)))
+        # A module without tensors, such as one that only creates masks, is no encoder layer.
         except TypeError:
             return
 

@@ -80,6 +80,7 @@ class Extracted(nn.Module):
         for name in results[0]:
             with outside_modes():
                 tensor = torch.cat([result[name] for result in results])
+                # For too few samples some give NaN; `count_frames` takes the error as no frame.
                 if device == "meta" and not tensor.isfinite().all():
                     raise ValueError("the waveform is too short: features are not numbers")
             # Masks that leave nothing out cost time and are not known for outlines.
@@ -214,6 +215,7 @@ def _usual_name(model_type: str) -> str:
             f"{shorten(model_type)!r}: it is not an encoder of audio. Choose one that takes "
             "waveforms or features of them, such as wav2vec2, whisper, parakeet_encoder."
         )
+    # The longest match: 'wav2vec2-bert' begins with 'wav2vec2' as well.
     return names[max(families, key=len)]
 
 
@@ -231,6 +233,7 @@ def _find_class(name: str) -> Any:
 
 def _parameter_names(extractor_class: Any) -> set[str]:
     names: set[str] = set()
+    # Extractors pass options of their base classes on as **kwargs.
     for parent in inspect.getmro(extractor_class):
         parameters = inspect.signature(vars(parent).get("__init__", object)).parameters.values()
         names.update(each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD)
@@ -262,4 +265,5 @@ def _call(function: Callable[[], Any], name: str) -> Any:
 
 def _count(config: Any, name: str, usual: Any) -> int:
     count = getattr(config, name, usual)
+    # A file may claim any number, and a matrix of this size is created.
     return min(int(count), 2 * MAX_BANDS)

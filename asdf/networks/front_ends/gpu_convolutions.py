@@ -133,6 +133,7 @@ def _compute_weight(convolution: nn.Conv1d) -> Tensor:
         return convolution.weight
     lengths = parts.original0
     directions = parts.original1
+    # A norm over other dimensions is left to torch.
     if lengths.numel() != lengths.shape[2]:
         return convolution.weight
     norms = torch.linalg.vector_norm(
@@ -187,6 +188,7 @@ def _find_gradient_of_input(gradient_BLC: Tensor, weight: Tensor, groups: int) -
     taps = weight.shape[2]
     turned_GEDK = weight.unflatten(0, (groups, -1)).flip(3)
     weight_GXD = turned_GEDK.permute(0, 3, 1, 2).flatten(1, 2)
+    # As many frames as the forward pass has after a frame, since the kernel is flipped.
     before = taps - 1 - taps // 2
     parts = []
     for chosen, windows_GXK in _windows(gradient_BLC, groups, taps, before):

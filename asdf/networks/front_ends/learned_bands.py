@@ -114,6 +114,7 @@ class BandPowers(nn.Module):
 
     def edges(self) -> tuple[Tensor, Tensor]:
         """Return the filters' lower and upper edges (F), as fractions of the sampling rate."""
+        # Training may move an edge below 0 Hz or above half of the sampling rate.
         low_F = (self.low + self.low_shift).abs().clamp(max=0.5)
         high_F = (low_F + (self.width + self.width_shift).abs()).clamp(max=0.5)
         return low_F, high_F

@@ -83,6 +83,7 @@ class PatchSizes:
         """
         for name, value in asdict(self).items():
             wanted = type(getattr(type(self), name))
+            # Exactly this type, since bool is a subclass of int.
             is_known = type(value) is wanted and 0 <= value <= _LARGEST_SIZE
             if not is_known or (wanted is int and value < 1):
                 raise ValueError(f"{name} is {value!r}")
@@ -205,4 +206,5 @@ def kaldi_bands() -> Tensor:
     """Return Kaldi's triangular mel filters (257, 128), in float64 on the CPU."""
     with torch.device("cpu"):
         bins_NF, _ = get_mel_banks(BANDS, 512, float(SAMPLE_RATE), 20.0, 0.0, 100.0, -500.0, 1.0)
+    # These filters lack the highest bin, whose weight is 0.
     return F.pad(bins_NF, (0, 1)).T.double()

@@ -209,6 +209,7 @@ class StaticFeatures(nn.Module):
         self.floor = spectrum.log_floor
         self.zeros = (0, 0)
         if spectrum.centred:
+            # As in torch.stft: half of the transform, minus the margin of a shorter window.
             before = sizes.n_fft // 2 - (sizes.n_fft - sizes.window) // 2
             self.zeros = (before, sizes.window - before)
         self.has_energy = spectrum.energy and sizes.coefficients > 0
@@ -235,6 +236,7 @@ class StaticFeatures(nn.Module):
         if self.has_energy:
             energy_BL1 = powers_BLF.sum(dim=2, keepdim=True) / self.sizes.n_fft
             energy_BL1 = (energy_BL1 + self.floor).log10()
+            # The energy replaces the first coefficient, as in the baseline.
             x_BLC = torch.cat([energy_BL1, x_BLC[:, :, 1:]], dim=2)
         return x_BLC
 

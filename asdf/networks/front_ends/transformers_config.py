@@ -57,6 +57,7 @@ _OFF = {
 
 def config_text(config: Mapping[str, Any]) -> str:
     """Return the value of `front_end.architecture` that describes the encoder of `config`."""
+    # Sorted, since features are cached under this text, and files have any order of entries.
     return json.dumps(_without_left_out(config), sort_keys=True)
 
 
@@ -73,6 +74,7 @@ def read_config(text: str) -> dict[str, Any]:
         if not isinstance(config.get("model_type"), str):
             raise ValueError("it has no model_type")
         chosen = _without_left_out(config)
+    # Deeply nested text exceeds Python's recursion limit.
     except (ValueError, RecursionError) as error:
         raise UsageError(
             f"front_end.architecture: {shorten(text)!r} is not a configuration of transformers "
@@ -114,6 +116,7 @@ def check_layer_counts(config: Mapping[str, Any]) -> None:
 def _without_left_out(config: Mapping[str, Any]) -> dict[str, Any]:
     chosen = {}
     for name, value in config.items():
+        # Such as _name_or_path, which may be a path on the machine of training.
         if name.startswith("_") or name in _LEFT_OUT:
             continue
         chosen[name] = _without_left_out(value) if isinstance(value, dict) else value

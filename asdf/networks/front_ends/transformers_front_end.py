@@ -350,6 +350,7 @@ def _unused_names(outline: Outline, layers: int) -> set[str]:
     handles = [modules[0].register_forward_pre_hook(take_input, with_kwargs=True)]
     handles.extend(layer.register_forward_hook(take_output) for layer in modules)
     waveforms_BT = torch.empty(2, 16000, device="meta")
+    # The network may be built without gradients, which this finds unused parameters by.
     with torch.enable_grad(), torch.random.fork_rng(devices=[]):
         run_encoder(model, on_meta_copy(outline.inputs), waveforms_BT)
         last_BLC = states[layers]

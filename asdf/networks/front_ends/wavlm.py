@@ -64,6 +64,7 @@ def split_attention_layers(layers: Mapping[str, Tensor]) -> dict[str, Tensor]:
             for kind in ("weight", "bias"):
                 joined = result.pop(f"{attention}.attention.in_proj_{kind}")
                 for part, tensor in zip(_JOINED, joined.chunk(len(_JOINED)), strict=True):
+                    # A view would keep, and store, the memory of all three.
                     result[f"{attention}.{part}.{kind}"] = tensor.clone()
                 moved = result.pop(f"{attention}.attention.out_proj.{kind}")
                 result[f"{attention}.out_proj.{kind}"] = moved
@@ -110,6 +111,7 @@ def make_bucket_table(buckets: int, max_distance: int) -> Tensor:
     per_direction = buckets // 2
     exact = per_direction // 2
     lengths_D = distances_D.abs()
+    # The logarithm for distance 0 is infinite, but `exact` buckets replace its result.
     logs_D = torch.log(lengths_D.float() / exact)
     max_log = math.log(max_distance / exact)
     growth_D = logs_D / max_log * (per_direction - exact)

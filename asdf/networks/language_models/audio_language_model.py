@@ -134,6 +134,7 @@ class AudioLanguageModel(DetectorNetwork):
         text_BK = None
         if texts is not None:
             text_BK = self._targets(texts, audio_BSH.device)
+            # The last token predicts nothing. Any token may stand for padding: it has no loss.
             parts.append(self._embed(text_BK[:, :-1].clamp(min=0)))
         states_BLH = self._read_on(parts, heard_BS)
         state_BH = states_BLH[:, last]
@@ -194,6 +195,7 @@ class AudioLanguageModel(DetectorNetwork):
         for text in texts:
             tokens = [*self.words.encode(text), end] if text else []
             rows.append(tokens[: self.options.text_tokens])
+        # At least one column, even if all texts are empty.
         longest = max([1, *map(len, rows)])
         padded = [row + [NO_TOKEN] * (longest - len(row)) for row in rows]
         return torch.tensor(padded, dtype=torch.long, device=device)
@@ -204,6 +206,7 @@ class AudioLanguageModel(DetectorNetwork):
 
         end = self.words.token("end", self.options.end)
         longest = self.options.rationale_tokens
+        # Without sampling, so that a recording has the same text each time.
         greedy = GenerationConfig(
             do_sample=False, max_new_tokens=longest, eos_token_id=end, pad_token_id=end
         )

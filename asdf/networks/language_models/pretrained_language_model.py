@@ -179,6 +179,7 @@ class PretrainedLanguageModel(FrontEnd):
 
     def freeze(self, frozen: bool) -> None:
         """Freeze or unfreeze the audio tower; the language model is unaffected."""
+        # The base class would freeze the language model as well.
         super().freeze(False)
         self.frozen = frozen
         if frozen:

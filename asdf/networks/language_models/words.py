@@ -149,5 +149,6 @@ def _open(text: str) -> Any:
     try:
         json.loads(text)
         return Tokenizer.from_str(text)
+    # The package raises plain Exceptions.
     except Exception as error:
         raise ValueError(f"it is no tokenizer.json ({shorten(str(error))})") from error

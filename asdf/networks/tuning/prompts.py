@@ -94,6 +94,7 @@ class PromptedLayer(nn.Module):
         named = {**{f"argument {number}": value for number, value in enumerate(args, 2)}, **kwargs}
         for name, value in named.items():
             for tensor in _tensors_in(value):
+                # Not the first dimension: a batch may have as many utterances as there are frames.
                 if x_BLC.shape[1] in tensor.shape[1:] and name != _WITH_PROMPTS:
                     layer = type(self).__name__.removeprefix(_PREFIX)
                     raise UsageError(

@@ -71,6 +71,7 @@ def _prompts(settings: NetworkSections) -> bool:
 def _tune_front_end(front_end: FrontEnd, settings: NetworkSections) -> None:
     if not adds_to_front_end(settings):
         return
+    # The names before additions, which alone are trained by default.
     base = frozenset(name for name, _ in all_parameters(front_end))
     if settings.lora.rank:
         add_low_rank(front_end, settings.lora)

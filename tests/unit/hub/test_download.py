@@ -185,6 +185,15 @@ def test_a_file_is_compared_once(hub, repository):
     assert (download_network(NAME) / "model.safetensors").read_bytes() == WEIGHTS[::-1]
 
 
+def test_a_damaged_note_is_written_anew(hub, repository):
+    folder = download_folder(NAME, ["*.safetensors"])
+    [note] = folder.parents[1].glob("asdf/checked/*")
+    written = note.read_bytes()
+    note.write_bytes(b"\xff")
+    assert download_folder(NAME, ["*.safetensors"]) == folder
+    assert note.read_bytes() == written
+
+
 def test_networks_of_one_file(hub):
     hub.repository("org/net").commit({"README.md": b"text", "best.pt": WEIGHTS})
     path = download_network(NAME)

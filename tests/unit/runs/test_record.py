@@ -70,7 +70,8 @@ def test_the_git_state_names_commit_branch_and_changed_files(tmp_path):
     (tmp_path / "untracked").write_text("")
     state = git_state(tmp_path)
     assert re.fullmatch("[0-9a-f]{40}", state["commit"]) and state["branch"] == "trunk"
-    assert [line.strip() for line in state["changed"]] == ["M file"]
+    # The column of git says that it is not staged.
+    assert state["changed"] == [" M file"]
     assert state["untracked"] == ["untracked"]
     (tmp_path / "sub").mkdir()
     for number in range(250):

@@ -12,7 +12,7 @@ import soundfile
 
 from asdf.__main__ import main
 from asdf.errors import AsdfError
-from asdf.service.audit_file import FIRST, AuditFile, check_audit_file
+from asdf.service.audit_file import FIRST, AuditFile, check_audit_file, hash_of
 from tests.unit.conftest import sound
 from tests.unit.service.conftest import running
 
@@ -71,6 +71,15 @@ def test_the_first_broken_line_is_named(path, capsys, change, line, words):
     err = capsys.readouterr().err
     assert f"line {line}: " in err and words in err
     assert f"{line - 1} lines before are whole" in err
+
+
+def test_a_line_in_another_encoding_is_broken_even_with_its_hash(tmp_path):
+    entry = {"previous": FIRST, "verdict": "é"}
+    text = json.dumps({**entry, "hash": hash_of(entry)}, ensure_ascii=False) + "\n"
+    path = tmp_path / "verdicts.jsonl"
+    path.write_bytes(text.encode("utf-16-be"))
+    chain = check_audit_file(path)
+    assert chain.lines == 0 and "changed" in chain.problem
 
 
 def test_lines_that_were_cut_off_show_beside_a_noted_hash(path, capsys):
