@@ -122,7 +122,7 @@ class Explainer:
     @cached_property
     def _plain(self) -> Detector:
         """A copy of the detector with the network's own weights, in float32."""
-        # Gradients are computed in float32, with the network's own weights and not with packed ones.
+        # # Gradients need float32, and the network's own weights instead of packed ones.
         copy: Detector = copy_with(self._detector, engine="plain", precision="fp32")
         for network in copy.hearing.scorer.networks:
             # Only for the samples: a network that detaches their gradients is detected.

@@ -248,9 +248,9 @@ class _Packing:
             stop = len(self._order)
             if portion.pending is not None:
                 stop = portion.pending.position
-            # Broken recordings after its last one are recorded with the shard too.
+            # Broken recordings after its last one are recorded with the shard too, in a copy: the
+            # dictionary is emptied for the next one.
             yield Shard(
-                # A copy, since the dictionary is emptied for the next shard.
                 name, stop, portion.taken, written.size, written.sha256, portion.rounded, {**broken}
             )
             broken.clear()
