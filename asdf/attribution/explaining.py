@@ -97,7 +97,8 @@ class Explainer:
         detector = self._detector
         judged = score
         if detector.threshold is not None and detector.calibration is not None:
-            judged = float(detector.calibration.llr(score))
+            # As in verdicts: the bounds of a calibration limit claims, and not decisions.
+            judged = float(detector.calibration.unbounded_llr(score))
         limit = filler_score if detector.threshold is None else detector.threshold
         is_bona_fide = judged >= limit
         maps = self._checked_maps(passes, score, filler_score, 1 if is_bona_fide else -1)
