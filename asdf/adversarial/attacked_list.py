@@ -103,6 +103,7 @@ class AttackedList:
                     parts.add({name: np.array([value]) for name, value in columns})
                     if parts.due:
                         parts.save()
+        # Also after Ctrl-C or an error: every result has taken seconds.
         finally:
             parts.save()
         return Rows.of([known[index] for index in range(len(self.trials))])
@@ -153,6 +154,7 @@ class AttackedList:
                 results.append(
                     Attacked(known, np.inf if snr_db is None else float(snr_db), problem)
                 )
+        # A record that is missing, damaged or of another form is made again.
         except (OSError, ValueError, KeyError, TypeError):
             return None
         for index, result in enumerate(results):
@@ -165,6 +167,7 @@ class AttackedList:
         known = np.flatnonzero(np.isfinite(rows.scores))
         if not len(known):
             raise AsdfError(f"{self.condition.label}: no recording has a score: {rows.problems[0]}")
+        # The record goes first and comes back last: it must never vouch for half a score file.
         self._record.unlink(missing_ok=True)
         remove_how_scored(self.path)
         chosen = self.trials.select(known)
@@ -175,4 +178,5 @@ class AttackedList:
             finite = [value if np.isfinite(value) else None for value in row[:2]]
             trials.append([*finite, row[2]])
         write_text(self._record, json.dumps({"digest": self._digest, "trials": trials}) + "\n")
+        # Only now: before the record, the parts are all that a stopped study has.
         self._parts().remove()

@@ -90,6 +90,8 @@ def attackable(detector: Detector) -> Detector:
     Raises:
         AsdfError: the detector's file is missing or was changed since it was opened.
     """
+    # Packed weights give no gradients, and other threads or precisions change last digits. Parts
+    # and the check for speech decide on verdicts, which no attack looks at.
     copy: Detector = copy_with(
         detector, engine="plain", precision="fp32", threads=1, parts=False, speech_check="off"
     )
@@ -131,6 +133,7 @@ def _attack(task: Task, attacker: Attacker) -> Attacked:
     score = _score(attacker, attacked, task.source)
     # The energy of the heard samples relative to that of their changes.
     exact = waveform[heard].astype(np.float64)
+    # Taken from the samples: their addition in float32 has rounded the perturbation.
     changes = attacked[heard].astype(np.float64) - exact
     energy = float(changes @ changes)
     snr_db = 10 * math.log10(float(exact @ exact) / energy) if energy else math.inf
@@ -179,6 +182,7 @@ class ScoreSurface:
         """Return the network's score, negated if it is to be lowered."""
         with torch.no_grad():
             scores = [self._score_window(waveform_T[start:end]) for start, end in self._windows]
+        # float64, as the mean over the windows of a recording.
         return self._sign * float(torch.stack(scores).double().mean())
 
     def slope(self, waveform_T: Tensor) -> tuple[float, Tensor]:
@@ -196,6 +200,7 @@ class ScoreSurface:
             window_T = waveform_T[start:end].detach().requires_grad_()
             score = self._score_window(window_T)
             (of_window_T,) = torch.autograd.grad(score, window_T)
+            # Added, since the last window overlaps the one before it.
             gradient_T[start:end] += of_window_T
             total += float(score.detach())
         gradient_T *= self._sign / len(self._windows)
@@ -214,6 +219,7 @@ def _windows_of(heard_T: Tensor, length: int) -> Sequence[tuple[int, int]]:
     for start, window in cut_windows([heard_T.cpu().numpy()], length, length):
         span = (start, start + len(window))
         spans.append(span)
+        # As in the score: silent windows do not count, unless all are silent.
         if not is_silent(window):
             sounding.append(span)
     return sounding or spans

@@ -86,6 +86,7 @@ class Level:
         if self.is_peak:
             # Each sample changes by the maximum: the corners of the cube have the highest energy.
             return self.value * math.sqrt(len(waveform_T))
+        # float32 would round the sum of the squares of a long recording.
         norm = float(torch.linalg.vector_norm(waveform_T.double()))
         return float(norm * 10 ** (-self.value / 20))
 
@@ -121,6 +122,7 @@ class Ball:
 
     def tensor(self, draws_T: Floats) -> Tensor:
         """Return draws as a tensor like the waveform."""
+        # Drawn in numpy, so that all devices get the same draws.
         drawn_T = torch.from_numpy(draws_T.astype(np.float32))
         return drawn_T.to(self.waveform_T.device)
 
@@ -184,6 +186,7 @@ def pgd_of_energy(ball: Ball, surface: Surface, rng: Generator, search: Search) 
     def step(perturbation_T: Tensor, gradient_T: Tensor) -> Tensor:
         length = float(torch.linalg.vector_norm(gradient_T.double()))
         if not length:
+            # On a plateau, there is no direction to go.
             return perturbation_T
         return ball.scale(perturbation_T + search.share * ball.norm / length * gradient_T)
 
@@ -203,11 +206,14 @@ def _climb(
     for _ in range(search.restarts):
         point_T = start()
         for _ in range(search.steps):
+            # The pass for the gradient gives the value of its point as well.
             value, gradient_T = surface.slope(ball.waveform_T + point_T)
             if value > best:
+                # Not copied: a step returns a new tensor.
                 best_T = point_T
                 best = value
             point_T = step(point_T, gradient_T)
+        # Nothing follows the last point, which needs no gradient.
         value = surface.value(ball.waveform_T + point_T)
         if value > best:
             best_T = point_T

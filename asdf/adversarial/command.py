@@ -95,8 +95,7 @@ def main(arguments: list[str]) -> int:
     Raises:
         UsageError: a mistake in the options.
         AsdfError: a network or the list cannot be read, the network gives no gradients, or an
-            AsdfError: a network or the list cannot be read, the network gives no gradients, or an
-                output cannot be written.
+            output cannot be written.
     """
     args = COMMAND.read(arguments)
     if len(args.names) != 2:
@@ -109,6 +108,7 @@ def main(arguments: list[str]) -> int:
     names = [name for name in args.attacks.split(",") if name]
     snrs_db = _numbers(args.snr, "--snr")
     peaks = _numbers(args.peak, "--peak")
+    # Mistakes in names and levels are found before the list is read and networks are opened.
     conditions = choose_attacks(names, snrs_db, peaks, transfers=bool(args.transfer))
     search = Search(args.steps, args.step, args.restarts)
     trials = read_recordings(named, args.folder, classes=True)

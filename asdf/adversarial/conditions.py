@@ -82,6 +82,7 @@ def choose_attacks(
         if name not in ATTACKS:
             near = did_you_mean(name, list(ATTACKS))
             raise UsageError(f"there is no attack {name}.{near} {', '.join(ATTACKS)} are known.")
+    # In the order of ATTACKS: noise comes before the attacks that it is compared with.
     chosen = [name for name in ATTACKS if name in names or not names or name == NOISE]
     if chosen == [NOISE]:
         raise UsageError(
@@ -101,6 +102,7 @@ def _levels(snrs_db: Sequence[float], peaks: Sequence[float]) -> list[Level]:
     """Return levels ordered from the weakest to the strongest."""
     lowest, highest = _SNR_RANGE_DB
     for snr_db in snrs_db:
+        # Written so that NaN, which float() reads as well, is refused.
         if not lowest <= snr_db <= highest:
             raise UsageError(f"an SNR of {snr_db:g} dB: {lowest:g} to {highest:g} can be meant.")
     for peak in peaks:
@@ -108,6 +110,7 @@ def _levels(snrs_db: Sequence[float], peaks: Sequence[float]) -> list[Level]:
             raise UsageError(f"a peak of {peak:g}: a share of full scale is needed, as 0.001.")
     if not snrs_db and not peaks:
         snrs_db = SNRS_DB
+    # A lower ratio is a stronger attack.
     levels = [Level(snr_db) for snr_db in sorted(set(snrs_db), reverse=True)]
     return levels + [Level(peak, is_peak=True) for peak in sorted(set(peaks))]
 

@@ -79,6 +79,7 @@ def measure_attacks(
     clean = scores[CLEAN]
     was_right = _are_right(clean, judging)
     effects = []
+    # Without a name, since a study attacks a single detector.
     measured = measure_network("", scores, judging, drawing)
     of_names = {row.condition: row for row in measured}
     for condition in conditions:
@@ -99,6 +100,7 @@ def measure_attacks(
                 _count(turned, was_right),
                 _count(turned, was_right & (clean.labels == 0)),
                 _count(turned, was_right & (clean.labels == 1)),
+                # An unchanged recording has an infinite ratio, which would be the mean as well.
                 float(np.median(snrs_db[condition.name])),
             )
         )

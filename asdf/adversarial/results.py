@@ -47,6 +47,7 @@ def attacks_json(study: Study, made_by: Mapping[str, Any]) -> str:
             "intervals_over": _over(study),
             "threshold": study.judging.threshold,
             "threshold_source": study.judging.source,
+            # Attacked copies compute in float32, whatever the detector's own precision.
             "precision": "fp32",
             "scores_of": "whole recordings" if study.is_whole else "their beginnings",
             "pgd": {"steps": search.steps, "step": search.share, "restarts": search.restarts},
@@ -66,6 +67,7 @@ def attacks_csv(study: Study) -> str:
         keys += [f"{metric}_change", f"{metric}_change_low", f"{metric}_change_high"]
     keys += ["eer_p_holm", "min_dcf_p_holm"]
     keys += ["eer_of_spoofs", "eer_of_spoofs_low", "eer_of_spoofs_high"]
+    # For the names alone, which all effects share.
     for name in _successes(study.effects[0]):
         keys += [f"{name}_turned", f"{name}_trials", name, f"{name}_low", f"{name}_high"]
     return as_csv(keys, records(study))
@@ -219,6 +221,7 @@ def warnings(study: Study) -> list[str]:
     sentences = []
     for effect in study.effects:
         attack = effect.condition.attack
+        # Gradients of another network may well lead nowhere on this one.
         if attack is None or not attack.has_gradients or effect.condition.is_transferred:
             continue
         weaker = [_noise_of(study, effect.condition.level)]
@@ -229,6 +232,7 @@ def warnings(study: Study) -> list[str]:
                 continue
             first = effect.success.interval
             second = other.success.interval
+            # Only where intervals are apart: among few recordings, either may be ahead by chance.
             if first is not None and second is not None and first.high < second.low:
                 sentences.append(
                     f"WARNING: {effect.condition.label} turns fewer decisions than "

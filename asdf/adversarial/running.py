@@ -166,7 +166,9 @@ def _work_of(
         "way of scoring": [*detector.length.record().values(), plan.is_whole, detector.device.type],
     }
     if condition.attack is not None:
+        # Without an attack nothing is drawn.
         work["seed"] = plan.seed
+        # Noise takes no steps: its results remain valid for another number of them.
         work["search"] = asdict(plan.search) if condition.attack.has_gradients else None
     if condition.is_transferred:
         assert surrogate is not None
@@ -181,6 +183,7 @@ def _measure(plan: Plan, victim: Rival, surrogate: Rival | None, rows: Mapping[s
         is_common &= np.isfinite(of_condition.scores)
         for utterance, problem in zip(plan.trials.ids, of_condition.problems, strict=True):
             if problem:
+                # The first problem counts: that without an attack, if there is one.
                 problems.setdefault(utterance, problem)
     common = np.flatnonzero(is_common)
     trials = plan.trials.select(common)

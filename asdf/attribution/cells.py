@@ -126,6 +126,7 @@ class Cells:
 
     def project(self, gradient_T: Floats) -> Floats:
         """Return the contribution of each cell along a gradient, from the filler: (S, B)."""
+        # Changes lead from the recording to the filler, and contributions the other way.
         added_SB: Floats = -self.gates_ST @ (self.changes_BT * gradient_T).T
         return added_SB
 
@@ -147,6 +148,7 @@ def make_cells(grid: Grid, waveform_T: Floats, filler: str, seed: int) -> Cells:
         levels_B1 = _level(bands_BT) / np.maximum(_level(noise_BT), 1e-12)
         changes_BT = changes_BT + levels_B1 * noise_BT
         filler_T = (levels_B1 * noise_BT).sum(axis=0).astype(np.float32)
+    # The middles of samples, since edges lie between two of them.
     gates_ST = _shares(np.arange(grid.samples) + 0.5, grid.stretches, _FADE_SAMPLES)
     return Cells(grid, waveform_T, gates_ST, changes_BT, filler_T)
 

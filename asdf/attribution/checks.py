@@ -118,6 +118,7 @@ def shuffle_weights(networks: Sequence[nn.Module], seed: int) -> None:
     with torch.no_grad():
         for network in networks:
             for weights in network.parameters():
+                # Drawn on the CPU, so that all devices shuffle alike.
                 order = torch.randperm(weights.numel(), generator=source).to(weights.device)
                 weights.copy_(weights.flatten()[order].reshape(weights.shape))
 

@@ -97,7 +97,8 @@ class Explainer:
         detector = self._detector
         judged = score
         if detector.threshold is not None and detector.calibration is not None:
-            judged = float(detector.calibration.llr(score))
+            # As in verdicts: the bounds of a calibration limit claims, and not decisions.
+            judged = float(detector.calibration.unbounded_llr(score))
         limit = filler_score if detector.threshold is None else detector.threshold
         is_bona_fide = judged >= limit
         maps = self._checked_maps(passes, score, filler_score, 1 if is_bona_fide else -1)
@@ -122,6 +123,7 @@ class Explainer:
     @cached_property
     def _plain(self) -> Detector:
         """A copy of the detector with the network's own weights, in float32."""
+        # # Gradients need float32, and the network's own weights instead of packed ones.
         copy: Detector = copy_with(self._detector, engine="plain", precision="fp32")
         for network in copy.hearing.scorer.networks:
             # Only for the samples: a network that detaches their gradients is detected.

@@ -54,6 +54,7 @@ def integrate(scorer: WaveformScorer, cells: Cells, steps: int) -> Floats:
         method="gausslegendre",
         internal_batch_size=max(1, _HELD_SAMPLES // waveform_1T.shape[1]),
     )
+    # float64, since a cell sums over all samples of the window.
     gradient_T = gradient_1T[0].detach().double().cpu().numpy()
     if not np.isfinite(gradient_T).all():
         raise AsdfError(

@@ -60,6 +60,7 @@ def check_lines(explanation: Explanation, found: Map) -> Iterator[str]:
                 "recording, not what the network has learnt"
             )
     difference = abs(explanation.score - explanation.filler_score)
+    # Occlusion may miss it without an error, since its cells interact.
     if found.method == "gradients" and abs(found.gap) > 0.05 * difference:
         yield (
             f"WARNING: the contributions miss the difference of the scores by {abs(found.gap):.3g}:"
@@ -99,6 +100,7 @@ def _panel(explanation: Explanation, found: Map) -> Panel:
         left, right = edges_s[stretch : stretch + 2].tolist()
         # All bands have the same height: those of speech would be very narrow on an axis in Hz.
         corners = [left, band, right, band, right, band + 1, left, band + 1]
+        # A network that answers the same to everything has no largest change.
         level = round(_LEVELS * abs(value) / largest) if largest else 0
         if level:
             side = "up" if value > 0 else "down"

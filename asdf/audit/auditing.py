@@ -178,6 +178,7 @@ def feature_columns(rows: Sequence[Row]) -> dict[str, Values]:
             continue
         values: list[float | str | None] = []
         for row in rows:
+            # What was measured counts before what a name or a column states.
             value = row.measured.values.get(key, row.names.get(key, row.columns.get(key)))
             values.append(value)
         if len(set(values)) > 1:
@@ -212,6 +213,7 @@ def _test_features(
     results = []
     for is_heard in (True, False):
         keys = [key for key in columns if column_feature(key).is_heard == is_heard]
+        # Apart for names: these do not count, and must not make tests of what is heard stricter.
         adjusted = holm(list(map(p_values.__getitem__, keys)))
         for key, p_value in zip(keys, adjusted, strict=True):
             feature = column_feature(key)

@@ -105,6 +105,7 @@ def main(arguments: list[str]) -> int:
     check_overwriting([Path(name) for name in args.lists], [args.html, args.json])
     lists = [read_recordings(name, args.folder, classes=True) for name in args.lists]
     if args.rebalance is not None:
+        # A rebalanced list in the folder of its origin could have its name.
         written = map(args.rebalance.joinpath, _list_names(lists))
         check_overwriting(map(Path, args.lists), list(written))
     from asdf.audit import (
@@ -124,6 +125,7 @@ def main(arguments: list[str]) -> int:
         limit=args.limit / 100,
         replicates=args.replicates,
         joint=not args.no_joint,
+        # A corpus by name: 'asvspoof19-train'.
         published=args.lists[0].partition("-")[0],
         progress=lambda what: show(f"comparing: {what}", sys.stderr),
     )
@@ -199,6 +201,7 @@ def _open_journal(lists: Sequence[TrialList], args: AuditOptions) -> Iterator[Jo
     """Open the journal of measurements, from which the same command resumes."""
     paths = _paths(lists)
     outputs = [path for path in (args.html, args.json) if path is not None and not is_stdout(path)]
+    # Without an output, the journal lies in the working folder.
     output = outputs[0] if outputs else Path("asdf-audit")
     work = {"command": "audit", "version": 1, "paths": _digest(paths)}
     with closing(Journal(output, work, len(paths), lambda entry: "values" in entry)) as journal:
@@ -236,6 +239,7 @@ def _digest(paths: Sequence[str]) -> str:
             status = Path(path).stat()
             state = f"{status.st_size} {status.st_mtime_ns}"
         except OSError:
+            # A missing recording is a finding of the audit.
             state = ""
         digest.update(os.fsencode(f"{path}\0{state}\0"))
     return digest.hexdigest()

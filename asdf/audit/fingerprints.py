@@ -31,7 +31,7 @@ _FLOOR = 1e-9
 # Words that more recordings share are from silence or tones, and not informative.
 _COMMON = 40
 _HITS = 4
-_LEAST_FRAMES = 64
+_LEAST_FRAMES = 64  # about a second
 # Unrelated recordings differ in half of the bits; the limit of Haitsma and Kalker is 0.35, for
 # frames compared over three seconds.
 _LARGEST_SHARE = 0.28
@@ -44,6 +44,7 @@ def fingerprint(waveform: Floats) -> np.ndarray:
     nothing = np.zeros(0, np.uint16)
     if peak < _QUIET**3:
         return nothing
+    # From the first sound on: copies may have been cut at the start.
     first = int(np.argmax(magnitudes > _QUIET * peak))
     sound = waveform[first : first + _SECONDS * SAMPLE_RATE]
     if len(sound) < _FRAME + _HOP:
@@ -55,6 +56,7 @@ def fingerprint(waveform: Floats) -> np.ndarray:
     edges_hz = np.geomspace(_LOWEST_HZ, _HIGHEST_HZ, _BANDS + 1)
     edges = (edges_hz * _FRAME / SAMPLE_RATE).astype(int)
     energies = np.add.reduceat(power, edges[:-1], axis=1)
+    # Digital silence has no energy, and no logarithm.
     differences = np.diff(np.log(energies + _FLOOR), axis=1)
     bits = np.diff(differences, axis=0) > 0
     weights = 1 << np.arange(_BANDS - 1)
@@ -64,6 +66,7 @@ def fingerprint(waveform: Floats) -> np.ndarray:
 
 def same_recordings(prints: Sequence[np.ndarray]) -> Iterator[tuple[int, int]]:
     """Yield the index pairs of recordings that are the same sound."""
+    # Sorted, since a set has no order, and an audit has the same bytes every time.
     for first, second, offset in sorted(_candidates(prints)):
         # The second one starts `offset` frames later.
         start = max(0, -offset)
@@ -84,6 +87,7 @@ def _candidates(prints: Sequence[np.ndarray]) -> set[tuple[int, int, int]]:
     for index, words in enumerate(prints):
         if len(words) > 1:
             # Two consecutive words form a key, because 16 bits alone are shared too often.
+            # 32 bits before the shift, which would push all bits out of 16.
             key = words[:-1].astype(np.uint32) << 16 | words[1:]
             keys.append(key)
             recordings.append(np.full(len(key), index))
@@ -93,6 +97,7 @@ def _candidates(prints: Sequence[np.ndarray]) -> set[tuple[int, int, int]]:
     all_keys = np.concatenate(keys)
     all_recordings = np.concatenate(recordings)
     all_positions = np.concatenate(positions)
+    # Stable, so that a pair always has its recordings in the order of the list.
     order = np.argsort(all_keys, kind="stable")
     bounds = np.flatnonzero(np.diff(all_keys[order])) + 1
     hits: defaultdict[tuple[int, int], Counter[int]] = defaultdict(Counter)

@@ -12,6 +12,7 @@ import numpy as np
 from asdf.arrays import Flags, Floats
 from asdf.audit.audited import Group, Result, Row
 from asdf.audit.fingerprints import same_recordings
+from asdf.audit.single import TIE
 from asdf.tables.table import each
 from asdf.trials.trial_list import TrialList
 
@@ -58,6 +59,7 @@ def copies(rows: Sequence[Row]) -> list[Group]:
         by_digest[row.measured.digest].append(index)
     exact: set[tuple[int, int]] = set()
     for indices in by_digest.values():
+        # Neighbours alone: of n equal recordings, n - 1 pairs say as much as all.
         exact.update(pairwise(indices))
     alike = set(same_recordings(each(rows, "measured.fingerprint")))
     both, across, within = _COPIES
@@ -86,6 +88,7 @@ def shared_by_splits(lists: Sequence[TrialList]) -> list[Group]:
         splits: defaultdict[str, list[str]] = defaultdict(list)
         for trials in lists:
             for value in sorted(set(trials.columns.get(column, ()))):
+                # '-' is the field's sign for an unknown value.
                 if value and value != "-":
                     splits[value].append(trials.name)
         shared = {value: names for value, names in splits.items() if len(names) > 1}
@@ -129,9 +132,11 @@ def contradicted_labels(
     if len(shortcuts) < _LEAST_DETECTORS:
         return []
     scores: Floats = np.stack(each(shortcuts, "separation.scores"))
-    wrong = ((scores > 0) != labels) & (scores != 0)
+    # A detector that knows nothing of a recording gives it a tie, which is above zero.
+    wrong = ((scores > 0) != labels) & (np.abs(scores) > TIE)
     votes = wrong.sum(axis=0)
     summed = np.where(labels, -scores.sum(axis=0), scores.sum(axis=0))
+    # Together, the shortcuts must also make the other label ten times as likely.
     chosen = np.flatnonzero((votes > len(shortcuts) / 2) & (summed > math.log(10)))
     members = []
     for index in chosen[np.argsort(-summed[chosen], kind="stable")]:

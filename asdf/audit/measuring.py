@@ -87,6 +87,7 @@ def _measure(path: Path) -> Measured:
     tail = head
     if length > len(head):
         tail = read_audio(path, max(0, length - _TAIL_S * SAMPLE_RATE))
+    # With the length, since the middle of a long recording is not read.
     digest = hashlib.sha256(head.tobytes() + tail.tobytes() + str(length).encode()).hexdigest()
     values: dict[str, float | str] = {"duration": length / SAMPLE_RATE}
     values.update(_times_and_levels(head, tail))
@@ -109,6 +110,7 @@ def _frame_levels(waveform: Floats) -> Floats:
     frame = round(_FRAME_S * SAMPLE_RATE)
     starts = np.arange(0, len(waveform), frame)
     counts = np.diff(starts, append=len(waveform))
+    # An offset of the converter is not a sound.
     centred = waveform.astype(np.float64) - waveform.mean(dtype=np.float64)
     levels: Floats = _decibels(np.add.reduceat(centred**2, starts) / counts)
     return levels
@@ -156,8 +158,10 @@ def _file_and_spectrum(path: Path, seconds: float) -> dict[str, float | str]:
             # Fewer bits than the file's if the lowest are all zero.
             integers = np.ldexp(samples.ravel(), _MANTISSA_BITS - 1).astype(np.int32)
             used = int(np.bitwise_or.reduce(integers)) if integers.size else 0
+            # used & -used is the lowest bit that any sample sets.
             unused = (used & -used).bit_length() - 1
             values["bits"] = str(_MANTISSA_BITS - unused if used else 0)
+    # A path that continues into an archive cannot be asked for its size.
     if path.is_file():
         values["byte_rate"] = path.stat().st_size / max(seconds, _FRAME_S)
     spectrum = _spectrum(samples.mean(axis=1), rate)

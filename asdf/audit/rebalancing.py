@@ -107,6 +107,7 @@ def rebalance(
             break
         features += filter(columns.__contains__, _keys(result.after))
         features = list(dict.fromkeys(features))
+    # A shortcut that was not matched does not stop the lists; it is named with them.
     if result is None or set(_keys(result.after)).intersection(result.features):
         raise AsdfError(
             f"no lists of {_FEWEST} recordings of a class or more in which both classes have the "
@@ -195,10 +196,12 @@ def _match(
     fewer, more = sorted([spoof, bona_fide], key=len)
     if not fewer.size:
         return np.empty(0, np.intp)
+    # In random order, since those that come first have the most to choose from.
     order = generator(0, "rebalance", trials.name).permutation(fewer)
     rounds = min(_MOST_MATCHES, more.size // fewer.size)
     matches = np.full((rounds, order.size), -1)
     free = np.ones(more.size, bool)
+    # All get a first match before any gets a second one.
     for number in range(rounds):
         for column, index in enumerate(order):
             differences = np.abs(places[more] - places[index])
@@ -235,6 +238,7 @@ def _audit_again(
     for trials, values, indices in zip(lists, measured, kept, strict=True):
         parts.append(trials.select(indices))
         of_parts.append([values[index] for index in indices])
+    # What papers report is of the whole corpus, and not of these lists.
     return audit_recordings(parts, of_parts, replace(options, published=""))
 
 

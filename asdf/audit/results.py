@@ -276,6 +276,7 @@ def _number_shares(result: Result, audit: Audit) -> tuple[np.ndarray, list[float
     """Return the proportions of both classes in bins, (2, bins), with ticks and their names."""
     numbers = np.array(result.values, np.float64)
     known = np.isfinite(numbers)
+    # A single outlier would push all others into one bar.
     low, high = np.quantile(numbers[known], [0.01, 0.99])
     if high <= low:
         low, high = float(numbers[known].min()), float(numbers[known].max())

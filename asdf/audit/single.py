@@ -26,10 +26,12 @@ FOLDS = 5
 _MAX_BINS = 20
 _PER_BIN = 20
 _LEAST_BINS = 4
-_TIE = 1e-9
 _MOST_WORDS = 255
 Values = Sequence[float | str | None]
 """Values of a feature, one per recording; None if unknown."""
+
+TIE = 1e-9
+"""Range of the random numbers that break ties; a score within it says nothing."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,7 @@ def make_folds(groups: Sequence[str], seed: int = 0) -> Indices:
     sizes: dict[str, int] = {}
     for group in groups:
         sizes[group] = sizes.get(group, 0) + 1
+    # Sorted before they are shuffled, so that folds do not depend on the order of the list.
     names = sorted(sizes)
     np.random.default_rng(seed).shuffle(names)
     # Large groups first, so that small ones fill the gaps.
@@ -86,7 +89,7 @@ def score_feature(values: Values, labels: Flags, folds: Indices) -> Floats:
         if labels[train].any() and not labels[train].all():
             scores[~train] = score(values, labels, train)
     # Ties are broken at random: the official EER counts each tie as an error.
-    return scores + _TIE * np.random.default_rng(0).uniform(size=len(scores))
+    return scores + TIE * np.random.default_rng(0).uniform(size=len(scores))
 
 
 def _score_words(values: Values, labels: Flags, train: Flags) -> Floats:
@@ -95,6 +98,7 @@ def _score_words(values: Values, labels: Flags, train: Flags) -> Floats:
     ratios = _ratios(codes, labels[train], len(known))
     tested = words[~train]
     positions = np.searchsorted(known, tested)
+    # A word behind the last known one has a position outside.
     positions = np.minimum(positions, len(known) - 1)
     # A word that is not in the training folds is not informative.
     is_known = known[positions] == tested
@@ -122,6 +126,7 @@ def _score_numbers(values: Values, labels: Flags, train: Flags) -> Floats:
         # Interpolated between the centres of bins, so that scores follow the numbers with few ties.
         scores = np.interp(np.nan_to_num(tested), centres, ratios)
     missing = (~is_known).astype(np.intp)
+    # That a value is missing may tell the classes apart as well.
     absent = _ratios(missing[train], labels[train], 2)[1]
     scores[~np.isfinite(tested)] = absent
     return scores
@@ -174,6 +179,7 @@ def score_all_together(columns: Mapping[str, Values], labels: Flags, folds: Indi
     model = HistGradientBoostingClassifier(
         categorical_features=are_codes,
         max_iter=60,
+        # It would set recordings aside at random, and not by speaker.
         early_stopping=False,
         random_state=0,
     )
@@ -185,6 +191,7 @@ def score_all_together(columns: Mapping[str, Values], labels: Flags, folds: Indi
         cv=LeaveOneGroupOut(),
         method="predict_proba",
     )
+    # Trees may be sure of a class, and the logarithm of 0 is no score.
     probabilities = np.clip(shares[:, 1], 1e-6, 1 - 1e-6)
     scores: Floats = np.log(probabilities) - np.log1p(-probabilities)
     return scores
@@ -229,11 +236,13 @@ def permutation_tests(
         speakers = np.unique(np.asarray(groups), return_inverse=True)[1]
     targets = np.argsort(speakers, kind="stable")
     observed = [_information(feature, labels) for feature in codes]
+    # The labels as they are count as one of the permutations, so that no p-value is 0.
     reached = np.ones(len(codes))
     rng = np.random.default_rng(0)
     permuted = np.empty_like(labels)
     for _ in range(permutations):
         ranks = rng.permutation(int(speakers.max()) + 1)
+        # lexsort sorts by its last key first: speakers at random, then recordings within them.
         sources = np.lexsort((rng.uniform(size=len(labels)), ranks[speakers]))
         permuted[targets] = labels[sources]
         for index, feature in enumerate(codes):

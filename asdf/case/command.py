@@ -171,7 +171,9 @@ def _stated_date() -> str:
     if not seconds:
         return ""
     try:
+        # In UTC, so that the page has the same date in every time zone.
         return datetime.fromtimestamp(int(seconds), timezone.utc).date().isoformat()
+    # What a year beyond the range raises differs by platform.
     except (ValueError, OverflowError, OSError):
         raise UsageError(
             f"{_EPOCH}={seconds}: a number of seconds since 1970 is needed; or give --date."

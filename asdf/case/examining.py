@@ -98,6 +98,7 @@ def examine(
         search: Packages that search for watermarks; None: none.
     """
     for index, name in enumerate(names):
+        # What the file states is shown even if its score fails.
         facts = None
         try:
             facts = read_facts(name)
@@ -108,6 +109,7 @@ def examine(
         except (AsdfError, OSError) as error:
             yield Examined(name, facts, Scored(index, Path(name), error=str(error), name=name))
             continue
+        # Outside the block: a package that fails states it in its result.
         marks = () if search is None else tuple(read_marks(search, name))
         yield Examined(name, facts, result, tuple(windows), outline, marks)
 
@@ -120,7 +122,9 @@ def read_facts(path: str) -> FileFacts:
     """
     digest = recording_digest(path)
     with open_recording(path) as file:
+        # Only soundfile's files have tags.
         tags: dict[str, str] = getattr(file, "copy_metadata", dict)()
+        # Sorted, since the same file gives the same page, byte by byte.
         known = {key: text for key, text in sorted(tags.items()) if text}
         return FileFacts(
             digest,
@@ -140,6 +144,7 @@ def read_outline(path: str, points: int = _POINTS) -> Outline:
     Raises:
         AsdfError: it cannot be decoded.
     """
+    # A recording of fewer samples than points has a part for each sample.
     samples = max(1, math.ceil(audio_length(path) / points))
     low = []
     high = []

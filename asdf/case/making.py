@@ -93,6 +93,7 @@ def make_case(
     """
     provenance = provenance_of(detector)
     window = window_of(detector)
+    # The number of threads may change the last digits of a score.
     options = {**provenance.options, "threads": detector.threads, "window": window}
     software = {
         "Python": platform.python_version(),
@@ -108,6 +109,7 @@ def make_case(
         tuple(track(examine(detector, names, window, search))),
         detector.source,
         heading,
+        # Not the date of now, which would change the page's bytes from day to day.
         replace(provenance, date=headings.date, options=options),
         software,
         detector.calibration,

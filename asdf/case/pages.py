@@ -92,6 +92,7 @@ def _name(one: Examined) -> str:
 def _pairs(caption: str, values: Mapping[str, str]) -> PageTable:
     rows = []
     for name, text in values.items():
+        # Tags and names come from files, with whatever control characters these hold.
         shown = printable(text, one_line=True)
         row = [Cell(name), Cell(shown)]
         rows.append(row)
@@ -217,10 +218,12 @@ def _waveform_panel(one: Examined, end_s: float, below: Panel) -> Panel:
     """Return the waveform with its spoofed parts marked, above the panel `below`."""
     outline = one.outline
     assert outline is not None
+    # Not 0 for a silent recording, since an axis needs a length.
     peak = max(0.01, *(abs(value) for value in (*outline.low, *outline.high)))
     points: list[float] = []
     for index, high in enumerate(outline.high):
         points += [index * outline.part_s, high]
+    # Back along the lowest samples: one closed area.
     for index in reversed(range(len(outline.low))):
         points += [index * outline.part_s, outline.low[index]]
     lines = [Line(points, is_area=True)]
@@ -247,6 +250,7 @@ def _scores_panel(
     values = [window.score for window in windows]
     shown = values if threshold is None else [*values, threshold]
     low, high = min(shown), max(shown)
+    # Room also where all scores are equal.
     room = 0.08 * (high - low) or 1.0
     middles: list[float] = []
     lines = []
@@ -289,6 +293,7 @@ def _calibration_section(case: Case) -> Section:
         return Section("calibration", "Calibration", [sentence])
     rows = {}
     for name, value in calibration.content().items():
+        # Maps, models and bootstraps are for programs, and no reader could check them.
         if isinstance(value, str | int | float):
             label = _ENTRIES.get(name, name.replace("_", " "))
             rows[label] = f"{value:.6g}" if isinstance(value, float) else str(value)

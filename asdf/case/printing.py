@@ -19,12 +19,14 @@ _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-sta
 _TIMEOUT_S = 120
 _OPTIONS = (
     "--headless",
+    # Chromium does not start as root with its sandbox; the page that it opens is our own.
     "--no-sandbox",
     "--disable-gpu",
     "--no-first-run",
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    # A header would show the date of printing, and the footer a temporary path.
     "--no-pdf-header-footer",
 )
 # As in (D:20261126010101+00'00'); replacements of equal length leave all offsets unchanged.

@@ -10,7 +10,6 @@ from typing import Any
 from asdf.case.examining import Examined
 from asdf.case.making import Case
 from asdf.case.wording import limits, propositions, statements
-from asdf.metrics.verbal_scale import log10_llr
 from asdf.tables.plain_json import as_json
 
 
@@ -33,6 +32,7 @@ def case_json(case: Case) -> str:
         "validation": None if case.validation is None else case.validation.entry(),
         "recordings": [_recording_entry(one, case) for one in case.recordings],
         "limits": limits(case),
+        # In files of `score --json`, which have the same form, a list may not be finished.
         "complete": True,
         "made_by": made_by,
     }
@@ -41,8 +41,6 @@ def case_json(case: Case) -> str:
 
 def _recording_entry(one: Examined, case: Case) -> dict[str, Any]:
     entry = one.result.entry()
-    if one.result.llr is not None:
-        entry |= {"llr": one.result.llr, "log10_llr": log10_llr(one.result.llr)}
     entry["raw"] = one.result.raw
     if one.facts is not None:
         entry["sha256"] = one.facts.sha256

@@ -123,10 +123,14 @@ def validate(
     curve = DetCurve.of_scores(mapped)
     misses = false_alarms = None
     if threshold is not None:
-        missed = int(np.sum(curve.bona_fide < threshold))
-        misses = ErrorRate.of(missed, curve.bona_fide.size)
-        passed = int(np.sum(curve.spoof >= threshold))
-        false_alarms = ErrorRate.of(passed, curve.spoof.size)
+        # As for recordings: the bounds of a calibration limit claims, and not decisions.
+        decided = scores
+        if calibration is not None:
+            decided = Scores.of(scores, calibration.unbounded_llr(scores.scores))
+        missed = int(np.sum(decided.bona_fide < threshold))
+        misses = ErrorRate.of(missed, decided.bona_fide.size)
+        passed = int(np.sum(decided.spoof >= threshold))
+        false_alarms = ErrorRate.of(passed, decided.spoof.size)
     digest = scores.digest()
     return Validation(
         name,
@@ -135,6 +139,7 @@ def validate(
         confidence_intervals(mapped, replicates=replicates).eer,
         misses,
         false_alarms,
+        # Both are of likelihood ratios, which scores without a calibration are not.
         None if calibration is None else llr_quality(curve),
         None if calibration is None else Tippett.of(curve),
         calibration is not None and calibration.trials == digest,

@@ -96,6 +96,7 @@ def statements(one: Examined, case: Case, *, is_brief: bool = False) -> list[str
     if result.verdict:
         decision = "" if is_brief else f" ({case.heading.decision})"
         sentences.append(f"Verdict: {result.verdict}{decision}.")
+    # Otherwise, the remark was stated above.
     if result.judged and result.remark and not result.unlike:
         sentences.append(_sentence(result.remark))
     marks = describe_watermarks(one.watermarks)
@@ -110,6 +111,7 @@ def _ratio_sentences(entry: dict[str, Any], llr: float) -> list[str]:
     else:
         more, less = "a spoof (H2)", "bona fide (H1)"
     sentences = [
+        # The likelier proposition comes first, so that the ratio is one or more.
         f"Such a score is {ratio_text(abs(llr))} times as likely if the recording is {more} than "
         f"if it is {less}."
     ]

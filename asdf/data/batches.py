@@ -157,7 +157,7 @@ def _mixing_of(clips: Sequence[Clip]) -> Mixing | None:
     for row, clip in enumerate(clips):
         if clip.partner is not None:
             rows.append(row)
-            weights.append([clip.weight])
+            weights.append([clip.weight])  # (R, 1): a weight is for all samples of a row
     if not rows:
         return None
     return Mixing(torch.tensor(rows), torch.tensor(weights, dtype=torch.float32))

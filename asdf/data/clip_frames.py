@@ -147,6 +147,7 @@ class ClipFrames:
         crop = draw_crop(length, self._size, self._position, self._augmentation, rng)
         is_spoofed = _mask_of(parts, crop, length, self._rate)
         if crop.speed != _UNCHANGED:
+            # Sample i of a clip at another speed is sample i * speed of the recording.
             heard_at = np.arange(self._size) * crop.speed // _UNCHANGED
             is_spoofed = is_spoofed[heard_at]
         return labels_of_mask(is_spoofed[: self._size], self.hop)

@@ -100,6 +100,7 @@ class FeatureCache:
         taken = 0
         if self.unfinished.exists():
             # The remains of a stopped pass already take part of the space.
+            # By blocks: the file has its full size from the start, and takes only what was written.
             taken = self.unfinished.stat().st_blocks * 512
         free = shutil.disk_usage(existing).free
         if self.bytes - taken <= free:
@@ -178,6 +179,7 @@ class CachedFeatures(Dataset[Clip]):
     def __getitem__(self, key: tuple[int, int]) -> Clip:
         if self._array is None:
             self._array = np.memmap(self.path, self.dtype, "r", shape=self.shape)
+        # A copy, since torch warns of arrays that cannot be written.
         return Clip(np.array(self._array[key[1]]))
 
     def __getstate__(self) -> dict[str, Any]:

@@ -120,6 +120,7 @@ class FeaturePass:
                 if error.__cause__ is not None:
                     raise
                 return "taken"
+            # Another run may have finished between the first look and the mark.
             return "whole" if cache.is_whole() else "ours"
 
         size = (
@@ -156,6 +157,7 @@ class FeaturePass:
                 position = batch * self.batch_size * cache.clip_bytes
                 rest = memoryview(block.tobytes())
                 with _write_errors_as_messages(cache.unfinished):
+                    # pwrite may write less than it is given.
                     while rest:
                         written = os.pwrite(file.fileno(), rest, position)
                         rest = rest[written:]

@@ -78,6 +78,7 @@ class LengthGroups:
         for turn in range(int(turns.earlier_N.max(initial=0)) + 1):
             rng = generator(self.seed, "crop length", epoch, turn)
             rows = turns.earlier_N == turn
+            # Drawn for the whole list, so that an utterance's draw does not depend on the order.
             draws_N[rows] = rng.random(len(self.lengths))[turns.utterances_N[rows]]
         longest_N = np.minimum(samples_N, most)
         drawn_N = least + np.floor(draws_N * (longest_N - least + 1)).astype(np.int64)

@@ -257,6 +257,7 @@ class _LocalLengths:
                     if self.parts.due:
                         self._save_part()
         finally:
+            # What is complete and whole is written as a table, which replaces all parts.
             if self.broken or len(self.numbers) < 3 * count:
                 self._save_part()
 

@@ -105,6 +105,7 @@ def _parse(content: bytes, tar_size: int | None) -> Iterator[PackedLength]:
     if tar_size not in (None, int(size)):
         raise ValueError(f"it is of a tar of {int(size):,} bytes, and this one has {tar_size:,}")
     for line in lines:
+        # From the right, since the name of a member may hold a TAB.
         name, *numbers = line.rsplit("\t", 3)
         length = PackedLength(name, *map(int, numbers))
         if not (0 < length.frames < _MOST and 0 < length.rate < _MOST and 0 <= length.size < _MOST):

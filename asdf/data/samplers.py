@@ -311,6 +311,7 @@ def indices_by(values: Sequence[Hashable], among: Indices | None = None) -> dict
     ordered = np.argsort(numbers, kind="stable")
     ends = np.cumsum(np.bincount(numbers, minlength=len(number_of)))
     parts = np.split(trials[ordered], ends[:-1])
+    # Not strict: np.split makes one part of no trials, too.
     return {str(value): part for value, part in zip(number_of, parts, strict=False)}
 
 

@@ -159,6 +159,7 @@ def read_newest(folder: Path, prefix: str) -> Note | None:
         table, sizes = note["table"], note["sizes"]
     except (OSError, ValueError, RecursionError, KeyError, TypeError):
         return None
+    # A bare name, so that a note cannot lead out of its folder.
     is_name = isinstance(table, str) and Path(table).name == table
     if not is_name or not isinstance(sizes, dict):
         return None

@@ -3,7 +3,6 @@
 Invariant: batches are formed from the whole list before they are distributed over processes, and
 all trials of a batch are scored from the same number of samples. Nothing is padded, and the batch
 of a trial, hence its score to the last bit, does not depend on the number of processes.
-processes.
 """
 
 from __future__ import annotations

@@ -57,8 +57,10 @@ def make_once(folder: Path, mark: str, making: Making) -> None:
         made = making.write(new)
         for _ in track(made, making.count, f"making {making.name}", unit="utterances"):
             pass
+        # Last, since the mark states that everything is there.
         write_text(new / MARK, mark)
         if folder.exists():
+            # A folder cannot be renamed onto one that has content.
             folder.rename(workshop / "old")
         new.rename(folder)
     except (OSError, soundfile.LibsndfileError) as error:

@@ -36,7 +36,7 @@ VERSION = 1
 FOLDER = "partial"
 # After those of the corpus's own sets: another key is another speaker.
 _FIRST_KEY = 10
-_FADE = 80
+_FADE = 80  # 5 ms
 
 
 @dataclass(frozen=True)
@@ -159,6 +159,7 @@ def _draw_parts(samples: int, rng: Generator) -> list[tuple[int, int]]:
     bounds = np.linspace(0, samples, count + 1).astype(int)
     parts = []
     for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        # Parts that are neighbours need room for both fades, and for speech between them.
         longest = min(round(0.8 * SAMPLE_RATE), high - low - 4 * _FADE)
         length = int(rng.integers(round(0.15 * SAMPLE_RATE), longest + 1))
         start = int(rng.integers(low, high - 4 * _FADE - length + 1))

@@ -141,6 +141,7 @@ def _draw_trials(demo_set: DemoSet, rng: Generator) -> list[Rendering]:
 def _say(trial: Rendering, key: tuple[int, int]) -> np.ndarray:
     """Return the samples of a trial, int16 (samples,)."""
     speaker = draw_speaker(default_rng([*key, trial.speaker]))
+    # + 1: numpy ignores zeros at the end of a seed, and would repeat the draws of the speaker.
     rng = default_rng([*key, trial.speaker, trial.number + 1])
     duration_s = rng.uniform(1.0, 2.6)
     sound = speak(speaker, duration_s, rng)

@@ -49,6 +49,7 @@ def harmonic_noise(voice: Array, rng: Generator) -> Array:
     dispersion = -rng.uniform(0.1, 0.4)
     wave = regular_wave(analysis.f0_hz, len(voice), dispersion)
     noise = draw_noise(voice, rng)
+    # Square roots, so that the powers of both add up to that of the envelope.
     harmonics = Excitation(envelope * np.sqrt(strength), wave)
     hiss = Excitation(envelope * np.sqrt(1 - strength), noise)
     return excite(voice, harmonics, hiss)

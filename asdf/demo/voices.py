@@ -123,6 +123,7 @@ def _filter_by_tract(source: Array, formants_hz: Array, hiss: Array, hiss_hz: Ar
     centres_hz, widths_hz = np.split(hiss_at, 2, axis=1)
     constriction = resonators(centres_hz, widths_hz)
     voice_spectrum = rfft(cut(source, frames), _FFT)
+    # Division by the spectrum of the denominator is the all-pole filter.
     voice_spectrum = voice_spectrum / rfft(formants, _FFT)
     hiss_spectrum = rfft(cut(hiss, frames), _FFT)
     hiss_spectrum = hiss_spectrum / rfft(constriction, _FFT)
@@ -144,5 +145,5 @@ def _add_room(voice: Array, rng: Generator) -> Array:
     level_db = -rng.uniform(18, 28)
     norm = np.sqrt(np.sum(tail**2))
     tail *= 10 ** (level_db / 20) / norm
-    tail[0] = 1
+    tail[0] = 1  # the direct sound
     return filtered(voice, tail)

@@ -32,6 +32,7 @@ def steps(folder: str) -> Sequence[Step]:
 def look_at_folder(folder: Path, name: str) -> Iterable[Finding]:
     """Yield findings on a folder's disk, after writing, locking and renaming a file in it."""
     existing = folder
+    # A run makes missing folders, on the disk of the nearest one that exists.
     while not existing.is_dir():
         existing = existing.parent
     free = shutil.disk_usage(existing).free

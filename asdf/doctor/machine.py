@@ -72,6 +72,7 @@ def look_at_memory(root: Path = _ROOT) -> Iterable[Finding]:
         name, _, rest = line.partition(":")
         numbers[name] = int(rest.split()[0]) * 1024
     total = numbers["MemTotal"]
+    # Kernels before 3.14 state no MemAvailable.
     available = numbers.get("MemAvailable", numbers["MemFree"])
     text = f"{available / _GIB:.1f} of {total / _GIB:.1f} GiB available"
     # The limit of this container or job; "max" means none.

@@ -26,6 +26,7 @@ _PROGRAM = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from asdf.doctor.probe import main; main(sys.argv[2])"
 )
+# As in `probe`, which is not imported, since it imports what may crash.
 _MARK = "asdf-doctor "
 # Maximum time for a killed process to disappear: one that waits for a dead disk never does.
 _LAST_WAIT_S = 2.0
@@ -58,8 +59,10 @@ def run_program(command: Sequence[str], limit_s: float) -> Iterator[Finding]:
     try:
         process = subprocess.Popen(
             command,
+            # Nobody answers a library that asks.
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
+            # The last words of a crash are part of the finding.
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
@@ -145,6 +148,7 @@ def _follow(
             return
         if line is None:
             return
+        # Only its own lines count: a library that hangs may go on printing.
         if line.startswith(_MARK):
             last_s = time.monotonic()
         finding = course.take(line)

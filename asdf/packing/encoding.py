@@ -72,12 +72,15 @@ def _encode(path: str, form: str) -> Encoded:
     content = b""
     if part is None:
         with open_file(path) as opened:
+            # Read once: what is checked is what is packed.
             content = opened.read()
         source = Source(path, content)
     with open_recording(source) as file:
         frames, rate = int(file.frames), int(file.samplerate)
         kind, subtype = str(file.format), str(file.subtype)
+    # Recordings that have the format already stay as they are; Opus is a subtype, of OGG.
     if part is None and (form == "keep" or form.upper() in (kind, subtype)):
+        # Decoded to its end although its bytes stay, since a header promises nothing.
         decoded_length(source)
         suffix = PurePosixPath(whole).suffix.lower()
         if suffix not in AUDIO_SUFFIXES:
@@ -100,6 +103,7 @@ def _as_flac(path: str, samples: np.ndarray, rate: int, subtype: str) -> Encoded
     soundfile.write(buffer, shifted, rate, format="FLAC", subtype=subtype)
     content = buffer.getvalue()
     decoded = read_audio(Source(path, content), audio=Audio(sample_rate=rate, channels="all"))
+    # Of another length, the two cannot be subtracted, and are not the same.
     difference = math.inf
     if decoded.shape == samples.shape:
         difference = float(np.abs(decoded - samples).max(initial=0.0))

@@ -147,6 +147,7 @@ def pack_list(trials: TrialList, folder: Path, options: PackOptions) -> Pack:
         first = shards[-1].stop if shards else 0
         for shard in packing.write_shards(first, len(shards)):
             shards.append(shard)
+            # After each shard, so that a killed command loses no more than one.
             packing.write_state(shards)
         if not shards:
             raise AsdfError(f"{trials.name}: none of its {len(trials):,} recordings can be read.")
@@ -222,6 +223,7 @@ class _Packing:
             "version": _VERSION,
             "list": digest.hexdigest()[:16],
             "recordings": len(self._trials),
+            # The same names in another folder are other recordings.
             "folder": str(self._trials.folder.absolute()),
             "seed": self._options.seed,
             "format": self._options.form,
@@ -246,7 +248,8 @@ class _Packing:
             stop = len(self._order)
             if portion.pending is not None:
                 stop = portion.pending.position
-            # Broken recordings after its last one are recorded with the shard too.
+            # Broken recordings after its last one are recorded with the shard too, in a copy: the
+            # dictionary is emptied for the next one.
             yield Shard(
                 name, stop, portion.taken, written.size, written.sha256, portion.rounded, {**broken}
             )
@@ -310,6 +313,7 @@ class _Packing:
                 f"were to be. Remove {self._state.name} to pack everything again."
             )
         packed = replace(self._trials.select(indices), ids=ids, folder=self._folder)
+        # A table of trials has no row without a label.
         if packed.count_unlabelled:
             with atomic_write(self.list_file) as file:
                 file.writelines(f"{name}\n" for name in ids)
@@ -362,6 +366,7 @@ def _encode_all(paths: Sequence[str], options: PackOptions) -> Iterable[Encoded 
     # Spawned, because a forked process would inherit the threads of this one.
     with ProcessPoolExecutor(options.processes, mp_context=get_context("spawn")) as pool:
         try:
+            # In portions: `map` takes all paths at once, and its results would fill the memory.
             for start in range(0, len(paths), share):
                 part = paths[start : start + share]
                 yield from pool.map(encode_one, part, chunksize=_AHEAD)

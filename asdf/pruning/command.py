@@ -80,6 +80,7 @@ def main(arguments: list[str]) -> int:
     """
     args = COMMAND.read(arguments)
     assert args.output is not None  # it is needed
+    # Refused before the measuring, which takes minutes.
     check_new(args.output)
     lists = [read_recordings(args.trials, args.folder)]
     if args.measure is not None:

@@ -113,6 +113,7 @@ def _adding(total: Tensor, time: tuple[int, ...], choose: Any) -> Any:
 
     def hook(module: nn.Module, inputs: Any, outputs: Any) -> None:
         values = inputs[0] if choose is None else choose(outputs)
+        # The values alone, without the graph that leads to them.
         held = values.detach()
 
         def add(gradient: Tensor) -> None:
@@ -139,6 +140,7 @@ def _all_learning(network: nn.Module, front_end: Wav2Vec2FrontEnd) -> Iterator[N
     """Enable gradients for every parameter of the network, otherwise unchanged."""
     required = [(each, each.requires_grad) for each in network.parameters()]
     frozen = front_end.frozen
+    # A frozen front end computes without gradients.
     front_end.frozen = False
     network.requires_grad_(True)
     try:
@@ -148,4 +150,5 @@ def _all_learning(network: nn.Module, front_end: Wav2Vec2FrontEnd) -> Iterator[N
         front_end.frozen = frozen
         for parameter, before in required:
             parameter.requires_grad_(before)
+            # Gradients of weights are not needed, and take as much memory as the network.
             parameter.grad = None

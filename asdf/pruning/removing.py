@@ -82,6 +82,7 @@ def _most_important(values: Tensor, proportion: float) -> Tensor:
     count = max(1, round(proportion * len(values)))
     if count >= _MULTIPLE and count < len(values):
         count = round(count / _MULTIPLE) * _MULTIPLE
+    # Stable, so that equal importance gives the same parts everywhere; then in their old order.
     return values.argsort(descending=True, stable=True)[:count].sort().values
 
 

@@ -54,6 +54,7 @@ _SHOWN = 8
 class RobustnessOptions(WeightsOptions, DividedOptions):
     """Options of the command."""
 
+    # With a default, since --list needs neither names nor an output; `main` asks for them.
     names: tuple[str, ...] = argument(
         "networks, then the list of recordings with labels",
         metavar="NETWORK... LIST",
@@ -90,6 +91,7 @@ class RobustnessOptions(WeightsOptions, DividedOptions):
         "processes that degrade recordings; 0: none", metavar="N", default=2, check=check_workers
     )
     keep_audio: bool = flag("keep the degraded copies in FOLDER/audio")
+    # Without replicates there would be no p-values, and the tables of changes state them.
     replicates: int = replicates_option("replicates of each interval", may_be_none=False)
     device: str = option("%(default)s (a GPU if there is one), cpu, cuda, cuda:1", default="auto")
     full_length: bool = flag("score whole recordings up to 62.5 s")
@@ -135,6 +137,7 @@ def main(arguments: list[str]) -> int:
     only = [name for name in args.only.split(",") if name]
     chosen = choose_conditions(material, only, parse_grades(args.grades), args.benchmark)
     _say_size(args, trials, len(chosen.conditions))
+    # Networks come last: mistakes in the list or in names are reported before one is loaded.
     rivals = open_rivals(networks, args, args.device, args.full_length)
     return _run(args, arguments, trials, material, chosen, rivals)
 
@@ -163,6 +166,7 @@ def _run(
     )
     part = None if args.part is None else Part.parse(args.part)
     disk = work_folder(args.output)
+    # A part and the whole at once would remove each other's copies.
     locks = disk / ".progress"
     with lock_work(locks, args.output, part):
         if part is not None:
@@ -172,6 +176,7 @@ def _run(
         if args.merge:
             _check_conditions(plan, rivals)
         study = run_study(plan, rivals)
+        # A merged study has the same files as one that was measured by a single process.
         words = [word for word in arguments if word != "--merge"]
         contents = study_files(study, chosen, made_by("robustness", words, rivals))
         write_results(args.output, contents)
@@ -242,6 +247,7 @@ def _catalogue() -> str:
     """Return all degradations with their grades, and the benchmarks."""
     from asdf.robustness import BENCHMARKS, DEGRADATIONS, NOT_HERE, Material
 
+    # Two names, so that babble, which needs another recording, counts as available.
     nothing = Material(speech=("one", "another"))
     rows: list[Sequence[str]] = [("family", "degradation", "grades", "unit", "")]
     missing = []

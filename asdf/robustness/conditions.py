@@ -28,6 +28,7 @@ class Condition:
         """Name for files: 'white_10'."""
         if math.isnan(self.grade):
             return self.degradation.name
+        # :g writes 10 and 10.0 alike, as users write the name after --only.
         return f"{self.degradation.name}_{self.grade:g}"
 
     @property
@@ -53,6 +54,8 @@ class Benchmark:
     differs: tuple[str, ...]
 
 
+# Docs state what the thesis's repository shows: white noise at these ratios, and the range of
+# tempo. The same ratios for pink and brown noise and the steps of tempo are assumed.
 _SNRS = (30, 25, 20, 15, 10, 5, 0)
 _SPEEDS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 _FASTER = (1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8, 1.9, 2.0)
@@ -87,6 +90,7 @@ BENCHMARKS = {
             "smooth": (6, 10, 14, 18, 22, 26),
             "echo": (0.1, 0.3, 0.5, 0.7, 0.9),
             "butter-high": (0.1, 0.2, 0.3, 0.4, 0.5),
+            # Mildest first: the lower the limit of a low-pass filter, the less of speech is left.
             "butter-low": (0.5, 0.4, 0.3, 0.2, 0.1),
             "pitch": (-2, -1, -0.5, 0.5, 1, 2),
             "tempo": (0.7, 0.9, 1.1, 1.3, 1.5),
@@ -137,9 +141,12 @@ def choose_conditions(
     own = {name: degradation.grades for name, degradation in DEGRADATIONS.items()}
     of_names = {**(known.grades if known else own), **(grades or {})}
     chosen: list[Condition] = []
+    # Whoever names degradations did not ask for those that nobody can have.
     left_out = {} if benchmark or only else dict(NOT_HERE)
     names = list(only) or list(of_names)
     _check_names([*names, *(grades or {})])
+    # In the order of the catalogue: the parts of a study go by number, and must not
+    # depend on the order of the names.
     for degradation in DEGRADATIONS.values():
         wanted = _wanted(degradation, names, of_names)
         reason = degradation.missing(material) if wanted else ""
@@ -161,6 +168,7 @@ def _wanted(
     """Return the chosen grades of a degradation; NaN represents one without grades."""
     if degradation.name not in of_names:
         return []
+    # A repeated grade would be a second condition with the same name, and the same folder.
     grades = list(dict.fromkeys(of_names[degradation.name]))
     if degradation.name in names or degradation.family in names:
         return grades or [math.nan]
@@ -170,6 +178,7 @@ def _wanted(
 
 
 def _is_of(name: str, degradation: Degradation) -> bool:
+    # Nothing may follow the name of a degradation that has no grades.
     return bool(degradation.grades) and name.startswith(f"{degradation.name}_")
 
 
@@ -178,6 +187,7 @@ def _grade(name: str, prefix: str) -> float:
         grade = float(name.removeprefix(prefix))
     except ValueError:
         grade = math.nan
+    # float() also reads 'nan', which stands for a degradation without grades, and 'inf'.
     if not math.isfinite(grade):
         raise UsageError(f"{name}: a number is needed behind {prefix}, as in {prefix}10.")
     return grade

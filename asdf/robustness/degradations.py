@@ -95,6 +95,7 @@ def _plain(change: Callable[[Floats, float], Floats]) -> Apply:
 
 
 def _codec_missing(material: Material, *, names: Sequence[str]) -> str:
+    # One at a time, so that the reason names the codec of the chain that is missing.
     for name in names:
         try:
             check_codecs([name])
@@ -104,6 +105,7 @@ def _codec_missing(material: Material, *, names: Sequence[str]) -> str:
 
 
 def _reason_of(codec: str) -> str:
+    # Codecs of libsndfile have a kind of file, those of PyAV have none.
     if CODECS[codec].kind is None:
         return f"PyAV is not installed, or has no coder of {codec}: pip install av"
     return f"libsndfile was built without {codec}: pip install -U soundfile"
@@ -136,6 +138,7 @@ def _landline(waveform: Floats, grade: float, draw: Draw) -> Floats:
 def _resampled(waveform: Floats, rate: float) -> Floats:
     # Lowering the rate equals resampling from a proportionally higher rate.
     source = SAMPLE_RATE**2 // round(rate)
+    # Both lengths are rounded up, which adds up to three samples.
     return resample(resample(waveform, source), round(rate))[: len(waveform)]
 
 
@@ -208,6 +211,7 @@ def _cut(waveform: Floats, grade: float, draw: Draw) -> Floats:
 
 
 def _without_silence(mode: str) -> Apply:
+    # No hangover: it would leave a stretch of silence after the speech.
     sad = SpeechActivity(mode=mode, detector="energy", hangover_s=0.0)  # type: ignore[arg-type]
     return lambda waveform, grade, draw: cut_to_speech(waveform, sad)
 
@@ -215,7 +219,9 @@ def _without_silence(mode: str) -> Apply:
 def _replay(waveform: Floats, grade: float, draw: Draw) -> Floats:
     """Play speech through a small loudspeaker in a room, and record it with a microphone."""
     low, high = _LOUDSPEAKER_HZ
+    # Silence has no peak to divide by.
     peak = float(np.abs(waveform).max()) or 1.0
+    # A small loudspeaker compresses peaks; for quiet speech tanh(2 x) / 2 is about x.
     driven = (np.tanh(2 * waveform / peak) * peak / 2).astype(np.float32)
     played = limit_bandwidth(sounds.high_pass(driven, low), high)
     heard = reverberate(played, sounds.room_response(grade, draw.rng))
@@ -231,6 +237,7 @@ _ROWS = (
     _codec("mp3", "MP3", 64, 32, 16),
     _codec("aac", "AAC, low complexity", 64, 32, 16),
     _codec("opus", "Opus", 32, 16, 8),
+    # libsndfile encodes Vorbis by quality, 0 to 10, and not at a bit rate.
     _codec("vorbis", "Ogg Vorbis", 4, 0, unit="quality"),
     _codec("amr-nb", "AMR, narrow band: mobile telephones", 12.2, 7.4, 4.75),
     _codec("mu-law", "G.711 mu-law at 8 kHz", 64),
@@ -418,6 +425,7 @@ _ROWS = (
         "tempo and pitch together, as a tape",
         "%",
         (90, 110),
+        # `at_speed` resamples from a whole number of Hz.
         _plain(lambda w, p: at_speed(w, round(p))),
     ),
     Degradation(

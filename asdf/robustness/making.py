@@ -52,6 +52,7 @@ class Task:
 
     source: str
     utterance: str
+    # A name, since the functions of degradations are closures, which cannot be pickled.
     degradation: str
     grade: float
     seed: int
@@ -70,6 +71,7 @@ def make(task: Task, material: Material) -> tuple[int, str]:
     """Make a copy; return the number of clipped samples, and why it failed, if it did."""
     try:
         degraded = degrade(read_audio(task.source), task, material)
+        # soundfile would fail on NaN with an AssertionError without a message.
         if not len(degraded) or not np.isfinite(degraded).all():
             return 0, f"{task.source}: {task.degradation} leaves no finite samples."
         comment = f"{task.degradation}, {task.grade:g}"
@@ -86,6 +88,7 @@ def write_copy(target: Path, waveform: Floats, comment: str) -> int:
     clipped = int((np.abs(waveform) > 1).sum())
     content = io.BytesIO()
     with soundfile.SoundFile(content, "w", SAMPLE_RATE, 1, format="FLAC", subtype="PCM_24") as file:
+        # A study that goes on counts from here: clipped samples look like others at full scale.
         file.comment = f"{comment}; clipped: {clipped}"
         file.write(np.clip(waveform, -1, 1))
     with atomic_write(target, "wb") as written:
@@ -95,6 +98,7 @@ def write_copy(target: Path, waveform: Floats, comment: str) -> int:
 
 def copy_name(index: int, utterance: str) -> str:
     """Return the file name of the copy of a trial."""
+    # An id may have slashes, or more characters than a file system takes.
     readable = re.sub(r"[^\w.-]", "_", Path(utterance).stem, flags=re.ASCII)[:_NAME]
     # The number distinguishes equal names in several folders.
     return f"{index:06d}_{readable}.flac"
@@ -132,6 +136,7 @@ class Maker:
         for paths in (material.noise, material.music, material.rooms):
             facts.append([_stamp(path) for path in paths])
         if material.encodec:
+            # Sorted: file systems list names in any order, and the digest must not depend on it.
             facts.append([_stamp(str(path)) for path in sorted(Path(material.encodec).iterdir())])
         return hashlib.sha256(repr(facts).encode()).hexdigest()
 
@@ -166,6 +171,7 @@ class Maker:
     def remove(self, condition: Condition) -> None:
         """Remove the copies of a condition."""
         shutil.rmtree(self._folder / condition.name, ignore_errors=True)
+        # This fails, as it should, while copies of other conditions lie there.
         with suppress(OSError):
             self._folder.rmdir()
 
@@ -186,6 +192,7 @@ class Maker:
         is_same = key.is_file() and key.read_text(encoding="utf-8").strip() == digest
         if not is_same:
             shutil.rmtree(folder, ignore_errors=True)
+            # Written before the copies, so that those of a stopped run are recognised later.
             write_text(key, digest + "\n")
         remove_unfinished(folder)
 
@@ -200,6 +207,7 @@ def _stamp(path: str) -> str:
         with suppress(OSError, ValueError):
             status = os.stat(candidate)  # noqa: PTH116
             return f"{path} {status.st_size} {status.st_mtime_ns}"
+    # A missing recording is reported where it is read.
     return path
 
 
@@ -210,5 +218,6 @@ def list_digest(trials: TrialList) -> str:
     # A store is asked for each recording.
     with threads(reading_threads("auto", trials)) as pool:
         for utterance, stamp in zip(trials.ids, pool.map(_stamp, sources), strict=True):
+            # fsencode: a file name that is not valid UTF-8 has surrogates, which encode() refuses.
             digest.update(os.fsencode(f"{utterance}\0{stamp}\0"))
     return digest.hexdigest()

@@ -171,6 +171,7 @@ def compare_networks(
             tested = _tested(scores[first][condition], scores[second][condition], drawing)
             compared.append(Compared(first, second, condition, tested, {}))
     for metric in _CORRECTED:
+        # All pairs and conditions are one family: each test is one more chance of a low p-value.
         adjusted = holm([_p_value(getattr(row.differences, metric)) for row in compared])
         compared = [
             replace(row, p_values={**row.p_values, metric: p_value})
@@ -227,9 +228,11 @@ def _values(
         replicates=drawing.replicates,
         seed=drawing.seed,
     )
+    # Over speakers where they are known, like those of the other metrics.
     intervals = decisions.speaker_intervals or decisions.intervals
     for name, recall in (("miss", "recall_bona_fide"), ("false_alarm", "recall_spoof")):
         known = intervals[recall]
+        # The complement of a rate has its bounds the other way round.
         values[name] = replace(known, value=1 - known.value, low=1 - known.high, high=1 - known.low)
     return values
 
@@ -254,10 +257,13 @@ class _Means:
         """Compute the means of scores and draw replicates."""
         is_bona_fide = scores.labels == 1
         llrs = judging.llrs(scores)
+        # log2(1 + exp(x)) without overflow for large LLRs.
         costs = np.logaddexp(0, np.where(is_bona_fide, -llrs, llrs)) / np.log(2)
         errors = (scores.scores >= judging.threshold) != is_bona_fide
+        # (2 quantities, trials)
         values = np.stack([costs, errors.astype(np.float64)])
         of_classes = (values[:, is_bona_fide], values[:, ~is_bona_fide])
+        # Seeded anew for each condition: the same draws everywhere make differences paired ones.
         rng = np.random.default_rng(drawing.seed)
         groups = None
         if drawing.speakers is None:
@@ -269,17 +275,20 @@ class _Means:
         for weights in draws:
             of_draw = []
             for part, times in zip(of_classes, (weights.bona_fide, weights.spoof), strict=True):
+                # With speakers, the number of trials differs from draw to draw.
                 of_draw.append(part @ times / times.sum())
-            drawn.append(np.stack(of_draw, axis=1))
+            drawn.append(np.stack(of_draw, axis=1))  # (2 quantities, 2 classes)
         measured = np.stack([part.mean(axis=1) for part in of_classes], axis=1)
         return cls(measured, np.stack(drawn, axis=2), groups, judging.has_llrs)
 
     def cllr(self) -> Interval:
         """Return the Cllr in bits with its interval."""
         zero = np.zeros_like(self.drawn[0, 0])
+        # A difference to zero, so that this interval is computed like those of changes.
         value = np.array([0.0, self.measured[0].mean()])
         drawn = np.stack([zero, self.drawn[0].mean(axis=0)])
         interval = difference_interval(value, drawn, groups=self.groups)
+        # No Cllr is negative, and a test against zero would say nothing.
         return replace(interval, low=max(0.0, interval.low), p_value=None, groups=self.groups)
 
     def differences(self, clean: _Means) -> dict[str, Interval]:

@@ -60,12 +60,15 @@ def code_and_decode(waveform: Floats, folder: str, kbps: float) -> Floats:
     samples = torch.from_numpy(waveform)
     with torch.inference_mode():
         higher = resample(samples, SAMPLE_RATE, model.config.sampling_rate)
+        # (1 recording, 1 channel, samples)
         decoded = model(higher[None, None], bandwidth=kbps).audio_values[0, 0]
         back = resample(decoded, model.config.sampling_rate, SAMPLE_RATE)
+    # Resampling rounds lengths up in both directions.
     result: Floats = back[: len(waveform)].numpy()
     return result
 
 
+# A study has one model, which each worker process reads once.
 @lru_cache(1)
 def _open(folder: str) -> Any:
     from transformers import EncodecModel
@@ -74,6 +77,7 @@ def _open(folder: str) -> Any:
     # A progress bar of the layers would disturb that of the recordings.
     logging.disable_progress_bar()
     try:
+        # Safetensors alone: the other format of weights is a pickle, which can execute code.
         model = EncodecModel.from_pretrained(folder, local_files_only=True, use_safetensors=True)
     except (OSError, ValueError, RuntimeError) as error:
         raise AsdfError(f"{folder} cannot be read as an EncodecModel: {error}.") from error

@@ -90,6 +90,7 @@ def study_json(study: Study, left_out: Mapping[str, str], made_by: Mapping[str, 
 
 def study_csv(study: Study) -> str:
     """Return a row for each detector and condition, with all digits."""
+    # Not the keys of a record: clean speech has no changes, and some networks have no Cllr.
     keys = ["network", "condition", "degradation", "family", "grade", "unit"]
     for metric in METRICS:
         keys += [metric, f"{metric}_low", f"{metric}_high"]
@@ -115,6 +116,7 @@ def records(study: Study) -> list[dict[str, Any]]:
         condition = by_name.get(measured.condition)
         if condition is not None:
             degradation = condition.degradation
+            # JSON has no NaN.
             grade = None if math.isnan(condition.grade) else condition.grade
             row |= {"degradation": degradation.name, "family": degradation.family}
             row |= {"grade": grade, "unit": degradation.unit}
@@ -219,6 +221,7 @@ def _numbers(rows: Sequence[Measured], metric: str) -> list[Value]:
 
 
 def _p_text(p_value: float | None) -> str:
+    # The text is made for sentences; in a cell, '=' says nothing.
     return "-" if p_value is None else p_value_text(p_value).removeprefix("= ")
 
 
@@ -237,6 +240,7 @@ def comparison_tables(study: Study) -> dict[str, Table]:
             eer = row.differences.eer
             p_values.append(_p_text(row.p_values["eer"]))
             differences.append(Value(eer.value, {"trials": eer}))
+            # Differences are second - first, of error rates.
             better = second if eer.value < 0 else first
             verdicts.append(f"{better} is better" if row.p_values["eer"] < SIGNIFICANT else "")
         column = rate("difference", "EER % difference", over={"trials": "95 %"})
@@ -320,6 +324,7 @@ def study_page(study: Study, left_out: Mapping[str, str], facts: Sequence[str]) 
             "All conditions",
             [judging_sentence(network, study.judging[network]) for network in study.judging],
             tables,
+            # Degradations that were not measured have a section of their own below.
             notes=notes(study, {}),
         ),
     ]
@@ -405,6 +410,7 @@ def grades_figures(study: Study) -> list[Figure]:
     graded: dict[str, list[Condition]] = {}
     for condition in study.conditions:
         graded.setdefault(condition.degradation.name, []).append(condition)
+    # A single grade makes no line.
     several = [conditions for conditions in graded.values() if len(conditions) > 1]
     names = [(Line((), number), name) for number, name in enumerate(study.judging)]
     legends = [Legend("", names)] if len(names) > 1 else []
@@ -414,6 +420,7 @@ def grades_figures(study: Study) -> list[Figure]:
         if not several or not known:
             continue
         top = max(value.high for value in known)
+        # Above zero even if nothing went wrong, since an axis needs a length.
         top = max(0.01, 1.05 * top) * shown.scale
         panels = [_grade_panel(study, conditions, shown, top) for conditions in several]
         text = "Bars are intervals of 95 %, the level line is clean speech."

@@ -131,6 +131,7 @@ def score_conditions(plan: Plan, rivals: Sequence[Rival], part: Part | None = No
     for index in range(len(plan.trials)):
         sources.append(plan.trials.path(index))
     mine = (part or Part(1, 1)).every(1 + len(plan.conditions))
+    # Number 0 is clean speech, which needs no copies and hence no processes.
     if 0 in mine:
         for rival in rivals:
             _score(plan, rival, CLEAN, sources, maker.list_digest, _Copies())
@@ -141,6 +142,7 @@ def score_conditions(plan: Plan, rivals: Sequence[Rival], part: Part | None = No
             plan.say(f"{number} of {len(plan.conditions)}: {condition.label}")
             digest = maker.digest(condition)
             are_scored = all(_is_scored(plan, rival, condition.name, digest) for rival in rivals)
+            # A run that was stopped after scoring left its copies.
             if are_scored and not plan.keeps_audio:
                 maker.remove(condition)
                 continue
@@ -243,6 +245,7 @@ def _read_key(path: Path) -> _Key:
     first, _, rest = path.read_text(encoding="utf-8").partition("\n")
     words = first.split()
     left_out = {}
+    # A damaged key counts as none, so that its condition is scored again.
     with suppress(ValueError):
         left_out = json.loads(rest or "{}")
     if len(words) != 2 or not words[1].isdecimal() or not isinstance(left_out, dict):
@@ -270,12 +273,14 @@ def _score(
         for result in tracked:
             if result.score is None:
                 utterance = trials.ids[result.index]
+                # The network would say no more than that there is no copy.
                 left_out[utterance] = copies.problems.get(utterance, result.error)
             else:
                 scores[result.index] = result.score
     known = np.flatnonzero(np.isfinite(scores))
     path = score_path(plan.folder, rival.name, condition)
     key = _key_path(plan, rival, condition)
+    # The key goes first and comes back last: it must never vouch for scores that were cut short.
     key.unlink(missing_ok=True)
     remove_how_scored(path)
     chosen = trials.select(known)
@@ -331,6 +336,7 @@ def _read_keys(
     clipped = {}
     for name in names:
         keys = [_read_key(_key_path(plan, rival, name)) for rival in rivals]
+        # All detectors hear the same copies.
         if keys[0].clipped:
             clipped[name] = keys[0].clipped
         for key in keys:
@@ -352,6 +358,7 @@ def _read_common(
         of_rival = {}
         for name in names:
             path = score_path(plan.folder, rival.name, name)
+            # Both classes are checked once, among the trials that remain.
             of_rival[name] = read_scores(path, both_classes=False)
         read[rival.name] = of_rival
     common = _common_trials(plan.trials, read)
@@ -382,6 +389,7 @@ def _of(common: Mapping[str, int], by_name: Mapping[str, Scores]) -> dict[str, S
     chosen = {}
     for name, scores in by_name.items():
         positions = dict(zip(scores.ids, range(len(scores)), strict=True))
+        # With a type, since an empty list would become an array of floats, which cannot index.
         indices = np.array(list(map(positions.__getitem__, common)), np.intp)
         chosen[name] = scores.select(indices)
     return chosen

@@ -38,6 +38,7 @@ def coloured_noise(samples: int, slope: float, rng: Generator) -> Floats:
     """
     spectrum = rfft(rng.standard_normal(samples))
     hertz = np.arange(len(spectrum)) * SAMPLE_RATE / samples
+    # Half of the slope, which is that of the power: a spectrum holds amplitudes.
     spectrum *= np.maximum(hertz, _LOWEST_HZ) ** (-slope / 2)
     noise = irfft(spectrum, samples)
     level = math.sqrt(float(np.mean(noise**2))) or 1.0
@@ -53,7 +54,7 @@ def room_response(rt60_s: float, rng: Generator) -> Floats:
     tail = rng.standard_normal(len(times)) * np.exp(-_SIXTY_DB * times / rt60_s)
     tail[times < _FIRST_REFLECTION_S] = 0
     tail /= np.sqrt(tail @ tail)
-    tail[0] = 1
+    tail[0] = 1  # the direct sound
     return tail.astype(np.float32)
 
 
@@ -62,7 +63,7 @@ def music(samples: int, rng: Generator) -> Floats:
     length = round(_CHORD_S * SAMPLE_RATE)
     times = np.arange(length) / SAMPLE_RATE
     first = int(rng.integers(len(_CHORDS)))
-    key = int(rng.integers(-5, 7))
+    key = int(rng.integers(-5, 7))  # all twelve keys
     parts = []
     for number in range(-(-samples // length)):
         chord = np.zeros(length)
@@ -71,6 +72,7 @@ def music(samples: int, rng: Generator) -> Floats:
             for harmonic in range(1, _HARMONICS + 1):
                 phase = rng.uniform(0, 2 * np.pi)
                 wave = np.sin(2 * np.pi * harmonic * pitch * times + phase)
+                # A plucked string: higher harmonics are weaker and die away sooner.
                 chord += wave * np.exp(-3 * harmonic * times) / harmonic
         parts.append(chord)
     return np.concatenate(parts)[:samples].astype(np.float32)
@@ -79,6 +81,7 @@ def music(samples: int, rng: Generator) -> Floats:
 def high_pass(waveform: np.ndarray, limit_hz: float) -> np.ndarray:
     """Remove from `waveform` (T,) the frequencies below `limit_hz`: (T,) float32."""
     coefficients = -low_pass(limit_hz)
+    # All frequencies less the low ones: the middle tap alone passes everything, in time.
     coefficients[len(coefficients) // 2] += 1
     return filter_clip(waveform, [coefficients])
 
@@ -98,6 +101,7 @@ def butterworth(waveform: Floats, share: float, *, is_high: bool) -> Floats:
     response = np.ones(len(ratio), np.complex128)
     for number in range(_ORDER):
         pole = np.exp(1j * np.pi * (2 * number + _ORDER + 1) / (2 * _ORDER))
+        # 1 / ratio, as textbooks write a high-pass, would divide by zero at 0 Hz.
         response *= ratio / (1 - pole * ratio) if is_high else 1 / (ratio - pole)
     filtered = irfft(rfft(waveform.astype(np.float64), points) * response, points)
     return filtered[: len(waveform)].astype(np.float32)
@@ -117,6 +121,7 @@ def stretch(waveform: Floats, speed: float) -> Floats:
     # Short recordings must fill a frame.
     samples = torch.nn.functional.pad(samples, (0, max(0, _FRAME - len(samples))))
     spectrum = torch.stft(samples, _FRAME, _HOP, window=window, return_complex=True)
+    # (bins, 1), in radians per hop
     advance = torch.linspace(0, math.pi * _HOP, _FRAME // 2 + 1)[:, None]
     slower = phase_vocoder(spectrum, speed, advance)
     length = max(1, round(len(waveform) / speed))
@@ -131,6 +136,7 @@ def shift_pitch(waveform: Floats, semitones: float) -> Floats:
     # Resample the whole, band-limited, to its original length.
     length = len(waveform)
     spectrum = rfft(longer)[: length // 2 + 1]
+    # irfft divides by its own length, and the spectrum is that of the longer waveform.
     return (irfft(spectrum, length) * (length / len(longer))).astype(np.float32)
 
 
@@ -153,6 +159,7 @@ def quantise(waveform: Floats, levels: float) -> Floats:
 def smooth(waveform: Floats, window: float) -> Floats:
     """Return the moving average of `waveform` (T,) over a window of samples."""
     width = round(window)
+    # As long as before, and centred, so that speech is not shifted.
     padded = np.pad(waveform.astype(np.float64), (width // 2, width - width // 2 - 1))
     return np.convolve(padded, np.full(width, 1 / width), "valid").astype(np.float32)
 
@@ -161,6 +168,7 @@ def echo(waveform: Floats, volume: float, delay_s: float = 0.1) -> Floats:
     """Add one echo to `waveform` (T,), and keep its peak: (T,) float32."""
     delay = round(delay_s * SAMPLE_RATE) - 1
     echoed = waveform.astype(np.float64)
+    # max: a negative end would count from the end of a recording shorter than the delay.
     echoed[delay:] += volume * waveform[: max(0, len(waveform) - delay)]
     peak = float(np.abs(echoed).max())
     level = float(np.abs(waveform).max()) / peak if peak else 1.0

@@ -47,6 +47,7 @@ def agree_on_precision(requested: str, world: World) -> ScoringPrecision:
     local = ScoringPrecision("fp32", world.device)
     try:
         local = choose_scoring_precision(requested, world.device)
+    # Raised only after `gather`: a rank that left before it would keep the others waiting.
     except UsageError as error:
         refusal = str(error)
     every = world.gather((refusal, local.name, local.reason)) or []

@@ -54,6 +54,7 @@ _HOST = "DefaultCPUAllocator"
 _choice = threading.RLock()
 
 
+# Cached: a forked process inherits the number, and sees that it is another process.
 @cache
 def _first_process() -> int:
     """Return the process in which a detector was first made: this one or one of its parents."""
@@ -130,6 +131,7 @@ def find_device(wanted: str | torch.device) -> torch.device:
         raise UsageError(
             f"there is no device {wanted!r}: write 'auto', 'cpu', 'cuda' or 'cuda:1'."
         ) from None
+    # Private, but torch has no other way to ask before the GPU's first use, which would fail.
     if device.type == "cuda" and torch.cuda._is_in_bad_fork():
         raise UsageError(
             f"{device} cannot be used in a process that was forked from one that uses a GPU. Start "
@@ -143,6 +145,7 @@ def find_device(wanted: str | torch.device) -> torch.device:
         try:
             # The value of a tensor on 'meta' cannot be read.
             can_compute = torch.ones(1, device=device).item() == 1
+        # What torch raises differs by kind of device.
         except (RuntimeError, AssertionError, ImportError):
             can_compute = False
         if not can_compute:
@@ -183,6 +186,7 @@ class ScoringPrecision:
                 stack.enter_context(_choice)
                 stack.enter_context(arithmetic(tf32=self.name == "tf32"))
             is_bf16 = self.name == "bf16"
+            # Also without bf16, since a program's own autocast must not change scores.
             stack.enter_context(torch.autocast(self.device.type, torch.bfloat16, enabled=is_bf16))
             yield
 

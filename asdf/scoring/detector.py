@@ -280,6 +280,7 @@ class Detector:
         # copy() would read the network's file again.
         compared = object.__new__(type(self))
         compared.__dict__.update(self.__dict__)
+        # The same way as a copy from a pickle gets its reference.
         compared.__setstate__(waveforms)
         return compared
 
@@ -333,6 +334,7 @@ class Detector:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the network's path and digest, how the detector was made, and its reference."""
         made = restore, (type(self), self._origin.pickled())
+        # pickle passes a third element to __setstate__.
         return made if self._reference is None else (*made, self._reference)
 
     def warm_up(self, seconds: float = 4.0) -> Detector:
@@ -496,6 +498,7 @@ class Detector:
         """
         check_process(self._process)
         hearing = self._hearing_for(embedding, frames, rationale)
+        # Refused once, here: later, it would be the failure of each single recording.
         hearing.check()
         if is_known is None:
             is_known = set[int]().__contains__
@@ -528,6 +531,7 @@ class Detector:
             turns = find_speakers(turns, named.path)
         parts = speaker_recordings(named, turns)
         scored = []
+        # score_many yields batches of equal length as they are ready.
         for result in sorted(self.score_many(parts, whole=True), key=attrgetter("index")):
             speaker = parts[result.index].speaker
             concluded = replace(conclude_speaker(result, speaker), name=named.name)
@@ -592,6 +596,7 @@ class Detector:
         requested = {EMBEDDING: embedding, "frames": frames, "rationale": rationale}
         wanted = tuple(key for key, is_requested in requested.items() if is_requested)
         summary = self._hearing.summary
+        # What was asked for is shown, even if the summary would have computed it for itself alone.
         hidden = tuple(key for key in summary.hidden if key not in wanted)
         summary = replace(summary, hidden=hidden)
         return replace(self._hearing, wanted=(*hidden, *wanted), summary=summary)

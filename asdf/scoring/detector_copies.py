@@ -93,6 +93,7 @@ def read_state(*paths: Path) -> FileStates:
     """Return a state that changes if one of the files, or a file in a folder, is rewritten."""
     states: FileStates = []
     for path in paths:
+        # Sorted: file systems list names in any order, and states are compared.
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
             if file.is_file():
                 status = file.stat()

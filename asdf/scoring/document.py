@@ -70,6 +70,7 @@ class Heading:
             del entries["source_column"]
         if not self.of_speakers:
             del entries["of_speakers"]
+        # asdict has also taken the learnt threshold's counts, a number per genuine recording.
         del entries["part_search"]
         if self.part_search is not None:
             entries["part_search"] = self.part_search.entry()
@@ -165,6 +166,7 @@ class Documents:
         return {
             **heading.entries(),
             "recordings": [entry],
+            # In files of `score --json`, which have the same form, a list may not be finished.
             "complete": True,
             "made_by": made_by(self.provenance, trial, window, command),
         }

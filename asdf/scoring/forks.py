@@ -16,6 +16,7 @@ from asdf.runs.systems import call_around_forks
 # A fork that waited forever for a thread would be no better.
 _PATIENCE_S = 60.0
 
+# Weak, so that a lock disappears with its network.
 _locks: WeakSet[Any] = WeakSet()
 # Guards `_locks`. While a process forks, the forking thread holds it.
 _registry = threading.RLock()

@@ -113,6 +113,7 @@ class FusedScorer(WaveformScorer):
         start = 0
         held = 0
         for index, samples in enumerate(np.minimum(lengths, self._longest).tolist()):
+            # A batch holds one recording at least, however long.
             if index > start and held + samples > _HELD_SAMPLES:
                 batches.append(ScoringBatch(np.arange(start, index), self._longest))
                 start = index
@@ -132,12 +133,13 @@ class FusedScorer(WaveformScorer):
             keys = [key for key in wanted if self._giver.get(key) == index]
             outcomes = scorer.score_waveforms(waveforms, keys)
             columns.append(outcomes.scores)
+            # A network also gives extras that need no request, even if another one gives them too.
             for key, rows in outcomes.extras.items():
                 if self._giver.get(key) == index:
                     extras[key] = rows
         if self._members is not None:
             extras[MEMBERS] = self._members.rows(columns)
-        return Outcomes(self._fusion.fuse(np.stack(columns, axis=1)), extras)
+        return Outcomes(self._fusion.fuse(np.stack(columns, axis=1)), extras)  # (pieces, networks)
 
     def scored_samples(self, samples: int) -> int:
         return max(scorer.scored_samples(samples) for scorer in self._scorers)

@@ -105,6 +105,7 @@ class Pieces:
     @property
     def all(self) -> list[Piece]:
         """The pieces, each once."""
+        # By identity: a piece for several purposes is one object.
         return list(dict.fromkeys([*self.scored, *self.over_time, *self.searched]))
 
 
@@ -319,6 +320,7 @@ class Hearing:
         while group := list(islice(cut, together)):
             pieces = [self.make_piece(window, sad, self.find_speech) for window in group]
             waveforms = [piece.waveform for piece in pieces]
+            # Extras that follow time need the context around a window, see `OverTime`.
             outcomes = self.scorer.score_waveforms(waveforms, self._of_pieces)
             for piece, outcome in zip(pieces, outcomes, strict=True):
                 yield piece.scored(outcome)

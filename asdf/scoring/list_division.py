@@ -81,4 +81,5 @@ def rows_of_parts(output: Path | None, work: Work, what: str) -> list[str]:
 
 
 def _digest(work: Work) -> str:
+    # Sorted, so that only values count, and not the order in which they were noted.
     return hashlib.sha256(json.dumps(work(), sort_keys=True).encode()).hexdigest()

@@ -114,6 +114,7 @@ class ListOverTime:
     def add(self, batch: ScoringBatch, frames_BF: Tensor) -> None:
         """Add the frames of a batch, which are still on the device."""
         self._pending.append((batch, fetch_later(frames_BF)))
+        # A batch later, so that its copy arrives while the device computes the next one.
         if len(self._pending) > 1:
             self._take(self._pending.pop(0))
 

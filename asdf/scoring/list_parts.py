@@ -45,12 +45,14 @@ def work_of(
     def describe() -> dict[str, Any]:
         division = hashlib.sha256()
         for batch in batches:
+            # A trial's last digits depend on the batch that it is in.
             division.update(batch.trials.tobytes() + b"%d " % batch.samples)
         described: dict[str, Any] = {}
         if scorer.list_references is not None:
             described["references"] = scorer.list_references.digest()
         return {
             **described,
+            # Another version may compute other last digits, which must not mix within a list.
             "version": f"{VERSION}, torch {torch.__version__}",
             "network": scorer.network_state(),
             "list": [utterances.name, utterances.digest()],
@@ -63,6 +65,7 @@ def work_of(
                 "length": scorer.length.record(),
                 "score": settings.network.score,
                 "speech": identity(settings.sad, settings.audio),
+                # Sums on another device, or over other threads, differ in the last digits.
                 "device": scorer.device.type,
                 "threads": settings.computing.threads,
                 "extras": sorted(wanted),

@@ -104,6 +104,7 @@ class ManyRecordings:
             UsageError: one is nothing that can be scored, see `as_recording`.
         """
         numbered = iter(recordings)
+        # The first one stands for all: recordings may come from a generator without an end.
         first = list(islice(numbered, 1))
         in_store = any(isinstance(value, _NAMED) and is_remote(value) for value in first)
         with threads(REMOTE_THREADS if in_store else _READERS) as pool:
@@ -185,6 +186,7 @@ class ManyRecordings:
         """Start to measure the next portion with a file to score; return [] at the end."""
         while portion := list(islice(numbered, _PORTION)):
             files = [self._make_file(index, value) for index, value in portion]
+            # A portion whose results are all known is not even measured.
             if _has_unknown(files):
                 return [pool.submit(self._measure, file) for file in files]
         return []

@@ -134,6 +134,7 @@ def open_network(named: AnyPath, options: Options) -> OpenedNetwork:
     path = find_network(named)
     device = find_device(options.device)
     precision = choose_scoring_precision(options.precision, device)
+    # Its result is not needed yet: a mistake is refused before the network is read.
     choose_engine(options.engine, precision)
     if device.type == "cpu":
         keep_freed_memory()
@@ -193,6 +194,7 @@ def _open_fused(path: Path, options: Options, precision: ScoringPrecision) -> _O
     scorers = []
     all_settings = []
     for network, network_path in zip(system.networks, paths, strict=True):
+        # The digest is checked first: nothing is built from a file that has changed.
         check_network(network, network_path, path)
         scorer, settings, _ = _read_scorer(network_path, options, precision)
         scorers.append(scorer)
@@ -222,6 +224,7 @@ def _open_fused(path: Path, options: Options, precision: ScoringPrecision) -> _O
 def _remark_on_training(source: str, lists: Iterable[Sequence[str]]) -> str:
     """Return, and log, a caution on networks trained only on synthesised voices; ''."""
     for training_sets in lists:
+        # A training set may be several lists, joined by '+'.
         names = "+".join(training_sets).split("+")
         if all(name.startswith(DEMO_PREFIX) for name in names):
             LOG.warning("%s: %s", source, DEMO_REMARK)
@@ -249,6 +252,7 @@ def _read_scorer(
         precision,
         gpu_memory(precision.device),
         engine=options.engine,
+        # It was read for this scorer alone, so that packed weights may replace its own.
         owns_network=True,
         audio=settings.audio,
     )
@@ -267,6 +271,7 @@ def _adapt_rules(
     rules: Network, sample_rate: int, network: torch.nn.Module, full_length: bool
 ) -> Network:
     """Return the scoring rules of a detector: no cuts, and possibly other length limits."""
+    # Cuts depend on the lengths of the other recordings of a list; a recording alone has none.
     rules = replace(rules, max_cut_proportion=0.0)
     if not full_length:
         return rules

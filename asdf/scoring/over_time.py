@@ -69,6 +69,7 @@ class OverTime:
         overlap = min(window // 2, _OVERLAP_S * self.scorer.audio.sample_rate)
         object.__setattr__(self, "hop", hop)
         object.__setattr__(self, "window", window)
+        # Half of the overlap is whole frames: there, one window hands over to the next.
         object.__setattr__(self, "overlap", overlap - overlap % (2 * hop))
 
     @property
@@ -106,6 +107,7 @@ class OverTime:
         start = 0
         end = 0
         for block in blocks:
+            # A recording that is whole in memory is not copied.
             held = np.concatenate([held, block]) if len(held) else block
             while len(held) >= self.window:
                 yield start, held[: self.window]

@@ -60,6 +60,7 @@ class Agreement:
     def describe(self) -> str:
         """Return the numbers of verdicts in words, with the LLRs of the minority."""
         count = len(self.members)
+        # In a tie, the detectors that say spoof are named.
         fewer = _SPOOF if self.spoof <= self.bona_fide else _BONA_FIDE
         others = [member for member in self.members if member.verdict == fewer]
         majority = _BONA_FIDE if fewer == _SPOOF else _SPOOF

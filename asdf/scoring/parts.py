@@ -135,6 +135,7 @@ def add_to_parts(parts: list[WindowScore], window: WindowScore) -> None:
     """Merge a window into the last of `parts` if they overlap or touch; else start a new part."""
     last = parts[-1] if parts else None
     if last is None or window.start_s > last.end_s:
+        # Extras describe the window, and a part may grow beyond it.
         parts.append(replace(window, extras={}))
         return
     parts[-1] = WindowScore(last.start_s, window.end_s, min(last.score, window.score))

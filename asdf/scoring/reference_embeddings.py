@@ -106,6 +106,7 @@ def embed_references(
         rows.append((batch, fetch_later(scorer.embed(waveforms))))
         if stop:
             break
+    # Only now, so that the device did not wait for the host between batches.
     computed = [(batch, fetch().numpy()) for batch, fetch in rows]
     world.stop_together(stop, f"while {what}")
     log_fallbacks(what, loader.decoded_by_ffmpeg, recordings, len(recordings), world)

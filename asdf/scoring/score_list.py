@@ -156,6 +156,7 @@ def score_with_extras(  # noqa: PLR0913
         over_time[key] = ListOverTime(scorer, key, utterances, lengths, settings.sad, parts)
     progress = _Progress(ListRows(open_parts(output, rows_name(part), work, others)), over_time)
     remaining = progress.take_up(batches, part, world, what)
+    # In turn, since batches come from the longest to the shortest: all ranks get both.
     local = remaining[world.rank :: world.size]
     references = embed_references(scorer, bool(remaining), settings, world, stop)
     loader = load_whole(utterances, scorer, settings, world, stop)
@@ -191,11 +192,13 @@ class _Progress:
         count = sum(len(batch.trials) for batch in batches)
         known = world.run_on_main(lambda: self.rows.take_up(what, count))
         for timed in self.over_time.values():
+            # A trial is done only if all of its outputs are saved.
             known &= timed.take_up(what, world)
         mine = (part or Part(1, 1)).of_every(batches)
         remaining = [batch for batch in mine if not known[batch.trials].all()]
         if not known.any():
             return remaining
+        # Last digits depend on the batch, which is therefore computed as a whole.
         for batch in remaining:
             known[batch.trials] = False
         self.rows.leave_out(~known)
@@ -227,6 +230,7 @@ class _Progress:
         """Return the result of `gather`; for a part, save the rows of all ranks and mark it."""
         if part is None:
             return self.gather(world, trials)
+        # Rows before the mark, which promises that they are there.
         self.rows.save()
         world.run_on_main(lambda: mark_part(output, part, work))
         return None

@@ -190,10 +190,7 @@ class Known:
 
     @property
     def agreement(self) -> Agreement | None:
-        """Verdict of each member of a panel (`Agreement`); None for other systems, and if `judged`
-        is
-        False.
-        """
+        """Verdicts of a panel's members; None for other systems, and if `judged` is False."""
         return self.extras.get(MEMBERS) if self.judged else None
 
 

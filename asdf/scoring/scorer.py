@@ -236,6 +236,7 @@ class Scorer(WaveformScorer):
             inputs = self._reference_inputs(len(waveforms_BT), references)
             with self._requested(wanted):
                 outputs = as_outputs(self._network(waveforms_BT, **inputs))
+            # Scores are computed and written in float32 in any precision of the network.
             logits_B2 = outputs.logits_B2.float()
             scores_B = self._score_of(logits_B2)
             extras = {}
@@ -287,6 +288,7 @@ class Scorer(WaveformScorer):
             check_count(waveform, self.channels, "the reference")
             heard = channels_first(repeat_to(waveform[:samples], samples))
             embeddings.append(self.embed(torch.from_numpy(heard)[None]))
+        # Shallow: both share the network, and the lock that guards it.
         bound = copy(self)
         bound._reference_E = torch.cat(embeddings).mean(dim=0)
         return bound
@@ -321,6 +323,7 @@ class Scorer(WaveformScorer):
         given = waveforms_BT.shape[-1]
         samples = self.scored_samples(given)
         repetitions = -(-samples // given)
+        # As `repeat_to` does, which is numpy's and carries no gradients.
         heard_BT = torch.cat([waveforms_BT] * repetitions, dim=-1)[..., :samples]
         with (
             self._lock,
@@ -353,6 +356,7 @@ class Scorer(WaveformScorer):
                 check_count(part, self.channels, "a recording")
             repeated = np.stack([channels_first(repeat_to(part, batch.samples)) for part in parts])
             computed = self.compute(torch.from_numpy(repeated), wanted)
+            # All copies to the host start before the first one is waited for.
             fetch_scores = fetch_later(computed.scores_B)
             fetches = {key: fetch_later(values) for key, values in computed.extras.items()}
             scores[batch.trials] = fetch_scores().numpy()

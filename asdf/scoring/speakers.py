@@ -73,6 +73,7 @@ class SpeakerRecording(Recording):
         for block in self.whole.read_in_blocks(window):
             end = start + len(block)
             for first, last in spans:
+                # max: negative bounds would count from the end of the block.
                 part = block[max(first - start, 0) : max(last - start, 0)]
                 if len(part):
                     yield part
@@ -108,6 +109,7 @@ def sample_spans(speaker: Speaker, samples: int, rate: int = SAMPLE_RATE) -> lis
     spans = []
     for segment in speaker.alone:
         first = round(segment.start_s * rate)
+        # A turn may end within the tolerance after the recording.
         last = min(round(segment.end_s * rate), samples)
         if first < last:
             spans.append((first, last))
@@ -227,4 +229,5 @@ def _time_of(seconds: float, speaker: Speaker, *, is_end: bool) -> float:
         if left_s < duration_s or (is_end and left_s <= duration_s):
             return start_s + left_s
         passed_s += duration_s
+    # Rounding may put a time just behind the last stretch.
     return speaker.alone[-1].end_s

@@ -76,6 +76,7 @@ class Stream:
         if self._finished:
             raise UsageError("this stream is finished: begin another one with detector.stream.")
         self._resampler.add(as_chunk(chunk, self._hearing.audio.channels))
+        # The first window needs all of its samples, each later one only a hop more.
         missing = self._hop if self._resampler.done else self._window
         while (block := self._resampler.read(missing)) is not None:
             yield from self._cutter.add(block)
@@ -167,7 +168,9 @@ class _Counts:
         self.has_speech |= window.has_speech
         self._sum += window.raw
         for key, row in window.outcome.extras.items():
+            # float64, as the means of `tally_windows`, with which a finished stream must agree.
             self._sums[key] = self._sums.get(key, 0.0) + row.astype(np.float64)
+        # Samples that overlapping windows share count once.
         self.covered += window.end - max(self._end, window.start)
         self._end = window.end
         if self.lowest is None or window.raw < self.lowest.raw:

@@ -51,6 +51,7 @@ def as_waveform(
 def heard_again(waveform: np.ndarray, audio: Audio) -> np.ndarray:
     """Return an array that is heard again as this waveform, which was read in format `audio`."""
     if isinstance(audio.channels, int):
+        # Channels count from 0, and the chosen one must be there.
         return np.stack([waveform] * (audio.channels + 1), axis=1)
     return waveform
 
@@ -93,6 +94,7 @@ def as_chunk(array: Any, channels: int | str = "mean") -> np.ndarray:
             f"an array of shape {samples.shape} is not a chunk of a recording: give (samples,) or "
             f"(samples, channels) with up to {MAX_CHANNELS} channels."
         )
+    # A chunk may be empty, and nothing has no maximum.
     if len(samples):
         _check_levels(samples)
     if channels != "mean":

@@ -257,6 +257,7 @@ class Summary:
         remark = problem
         rows = dict(tally.extras)
         for key, row in tally.lowest.outcome.extras.items():
+            # Some outputs have no mean, such as a generated text.
             if self.extras[key].of_lowest:
                 rows[key] = row
         counted = tally.windows
@@ -284,6 +285,7 @@ class Summary:
         if self.home is None or not judged:
             return {}
         distance = self.home.distance(rows[EMBEDDING])
+        # Not `distance > 1`, so that NaN counts as unlike.
         return {"distance": distance, "unlike": not distance <= 1}
 
     def describe_parts(self, windows: Sequence[Window]) -> dict[str, Any]:

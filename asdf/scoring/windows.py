@@ -88,6 +88,7 @@ class WindowCutter:
             offset = self._start - self._held_from
             yield Cut(self._start, self._held[offset : offset + self._window])
             self._start += self._hop
+        # A full window is held, since the last one ends where the recording ends.
         retained_from = max(self._held_from, end - self._window)
         self._held = self._held[retained_from - self._held_from :]
         self._held_from = retained_from

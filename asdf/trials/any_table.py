@@ -133,6 +133,7 @@ def parse_any_table(
     labels = labels_of_values(table.header[label], words, str(path), bona_fide)
     others: dict[str, int] = {}
     for index, ours in enumerate(table.our_names(columns)):
+        # Several columns may have one of our names; the first is taken.
         is_free = ours not in ("", "utterance", "label", *others)
         if is_free and index not in (utterance, label):
             others[ours] = index

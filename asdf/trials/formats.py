@@ -199,6 +199,7 @@ def _cells_of_csv(line: str) -> tuple[str, ...]:
 def _difference(bona_fide: str, spoof: str) -> str:
     """Return the difference of two numbers as a score's text; 'nan' if they are not numbers."""
     try:
+        # As text, since the collector reads and checks scores as they stand in files.
         return repr(read_number(bona_fide) - read_number(spoof))
     except ValueError:
         return f"{bona_fide}-{spoof}"

@@ -302,6 +302,7 @@ def read_entry(score_file: AnyPath) -> dict[str, Any]:
     try:
         with entry_path(score_file).open(encoding="utf-8") as file:
             entry = json.loads(file.read(_MAX_CHARACTERS))
+    # RecursionError: json calls itself for each nested bracket.
     except (OSError, ValueError, RecursionError, AsdfError):
         return {}
     return entry if isinstance(entry, dict) else {}
@@ -310,6 +311,7 @@ def read_entry(score_file: AnyPath) -> dict[str, Any]:
 def stated_trials(entry: dict[str, Any]) -> int | None:
     """Return the number of trials that the score file should have; None if it is not stated."""
     trials = entry.get("trials")
+    # The type itself, since JSON's true is an int for isinstance.
     return trials if type(trials) is int and trials > 0 else None
 
 

@@ -107,6 +107,7 @@ def labels_of_values(
     meanings = {value: meaning_of(column, value) for value in counts}
     unknown = [value for value, meaning in meanings.items() if meaning is None]
     if unknown:
+        # A comma in the value would separate two of them in --bona-fide.
         example = unknown[0] if unknown[0] and "," not in unknown[0] else "VALUE"
         reason = "means neither bona fide nor spoof by itself"
         if set(unknown) <= _YES | _NO:
@@ -135,6 +136,7 @@ def meaning_of(
     A yes or no is a label in a column named by a class, such as `is_fake`.
     """
     value = value.strip().lower()
+    # 'is_fake' and 'fake_label' ask for fake.
     words = [word for word in words_in(column) if word not in ("is", "label", "flag", "target")]
     asked = label_of("".join(words)) if words else None
     if asked is not None and value in _YES | _NO:

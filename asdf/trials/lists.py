@@ -68,6 +68,7 @@ def read_list(
         utterance, _, label = text.rpartition(" ")
         if unlabelled:
             # The labels of a labelled list are dropped.
+            # A recording may itself be called '1'.
             name_ends = label in ("0", "1") and utterance.strip() != ""
             collector.add(number, utterance.strip() if name_ends else text, UNLABELLED)
             continue

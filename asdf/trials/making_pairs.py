@@ -95,6 +95,7 @@ def _same(trials: TrialList, column: str, draws: Generator) -> TrialList:
             continue
         # All other values are equally likely, however many recordings each has.
         position = int(draws.integers(len(ordered) - 1))
+        # The own value is skipped, so that one draw suffices.
         position += position >= positions[values[index]]
         unlike = of_value[ordered[position]]
         other = unlike[int(draws.integers(len(unlike)))]
@@ -112,6 +113,7 @@ def _draw_other(candidates: Sequence[int], index: int, draws: Generator) -> int 
     """Draw one of the candidates other than `index`; None if there is none."""
     if not candidates or list(candidates) == [index]:
         return None
+    # There is another candidate, so that a draw hits one sooner or later.
     while True:
         drawn = candidates[int(draws.integers(len(candidates)))]
         if drawn != index:

@@ -81,6 +81,7 @@ def pack_list(trials: TrialList, **further: np.ndarray) -> tuple[Arrays, ListRes
             continue
         values[name] = list(numbers)
         codes = map(numbers.__getitem__, column)
+        # A byte per trial for most columns, which have few distinct values.
         smallest = np.min_scalar_type(len(numbers))
         arrays[f"column {number}"] = np.fromiter(codes, smallest, len(trials))
     if trials.origin is not None:

@@ -64,6 +64,7 @@ def distinct_references(utterances: TrialList) -> DistinctReferences:
                 origin.append(where)
             indices.append(known[key])
         starts.append(len(indices))
+    # A reference is heard as it is, even by a trial whose recording is vocoded.
     origins = tuple(part._replace(vocoder="") for part in utterances.origins)
     recordings = TrialList(
         Names(ids),

@@ -184,6 +184,7 @@ def _role_in_run(run: RunFolder, score_file: Path, picked_best: bool) -> SetRole
     if not settings.texts:
         return None
     with score_file.open("rb") as file:
+        # Without a record, the lines of the file are all that counts its trials.
         trials = sum(1 for _ in file)
     trained = trials if name in settings.training_sets() else 0
     return SetRole(trials, trained, trials if name == chosen_on else 0)

@@ -10,6 +10,7 @@ import asdf
 from asdf.attribution import Explainer, Options, explain
 from asdf.attribution.cells import make_cells, make_grid
 from asdf.errors import AsdfError, UsageError
+from asdf.metrics.calibration import Calibration
 from tests.unit.conftest import small_settings, write_small_network
 
 BOTH = ("occlusion", "gradients")
@@ -157,6 +158,15 @@ def test_the_side_is_that_of_the_threshold(listener):
     assert found.toward == "spoof"
     # What pushes towards spoof is what raises the score least.
     assert not found.maps[0].marked_SB[1].any()
+
+
+def test_the_side_is_decided_before_a_ratio_is_bounded(listener):
+    detector = listener("OneStretch")
+    raw = explain(detector, noise(), RATE, options()).score
+    detector.calibration = Calibration(1.0, 0.0, 0.0, lowest_llr=-0.1 * raw, highest_llr=0.1 * raw)
+    detector.threshold = 0.5 * raw
+    assert detector.calibration.llr(raw) < detector.threshold < raw
+    assert explain(detector, noise(), RATE, options()).toward == "bona fide"
 
 
 def test_passes_are_counted(listener):

@@ -10,9 +10,12 @@ import numpy as np
 import soundfile
 
 from asdf.audit import audit_json, audit_page, audit_recordings, audit_text
-from asdf.audit.audited import Audit
+from asdf.audit.audited import Audit, Result, Row
+from asdf.audit.features import FEATURES
 from asdf.audit.fingerprints import fingerprint, same_recordings
+from asdf.audit.list_findings import contradicted_labels
 from asdf.audit.measuring import Measured, as_entry, from_entry, measure
+from asdf.audit.single import TIE, make_folds, score_feature, separate
 from asdf.trials.trial_list import TrialList
 from tests.unit.audit.conftest import QUICK, RATE, voice
 
@@ -106,6 +109,28 @@ def test_a_label_that_most_shortcuts_contradict_is_named() -> None:
     audit = audit_of((TrialList(ids, labels, name="one"), measured))
     (group,) = [group for group in audit.groups if "contradict" in group.title]
     assert group.members[0] == f"one: {ids[10]}: spoof, against 4 of 4 detectors"
+
+
+def test_a_detector_that_knows_nothing_of_a_recording_does_not_contradict_its_label() -> None:
+    labels = np.arange(80) % 2 == 1
+    folds = make_folds(list(map(str, range(80))))
+    results = []
+    for key in ("format", "sample_rate", "bits"):
+        words = ["a" if label else "b" for label in labels]
+        # Nobody else has the word of this spoof, but for one feature, where it looks bona fide.
+        words[10] = "a" if key == "bits" else "x"
+        scores = score_feature(words, labels, folds)
+        separation = separate(scores, labels, None, 20)
+        results.append(Result(FEATURES[key], separation, 0.001, True, None, words))
+    assert all(0 < result.separation.scores[10] <= TIE for result in results[:2])
+    assert results[2].separation.scores[10] > np.log(10)
+    rows = []
+    for index, label in enumerate(labels):
+        rows.append(Row("one", str(index), int(label), {}, {}, Measured()))
+    assert contradicted_labels(results, labels, rows) == []
+    everywhere = [replace(result, separation=results[2].separation) for result in results]
+    (group,) = contradicted_labels(everywhere, labels, rows)
+    assert group.members == ["one: 10: spoof, against 3 of 3 detectors"]
 
 
 def test_damaged_silent_and_short_files_are_named(tmp_path) -> None:
