@@ -103,6 +103,7 @@ class _FoldMaker:
         config = planned.config
         settings = config.sections()
         database = folders_of(settings.paths, self.recipe.parent).database
+        # A point may have another database folder.
         lists = self._lists.setdefault(database, CorpusLists(self.corpora, database))
         training = [lists.read(name) for name in settings.recipe.training_sets]
         folds = divide_into_folds(training, self.request)

@@ -142,5 +142,6 @@ def _plan_run(recipe: Path, planned: PlannedPoint) -> PlannedRun:
         overrides = [word for word in overrides if word.partition("=")[0].strip() != SYSTEM_FOLDER]
         overrides.append(f"{SYSTEM_FOLDER}={system!r}")
     folders = folders_of(settings.paths, recipe.parent)
+    # Through a link, one folder may have two names.
     system_folder = folders.system.resolve()
     return PlannedRun(name, config.name, tuple(overrides), system_folder, folders.output, settings)

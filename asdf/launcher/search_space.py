@@ -88,6 +88,7 @@ def _read_dimension(text: str) -> Dimension:
         return Dimension(setting, choices=choices)
     are_integers = all(_INTEGER.fullmatch(match[end]) for end in (1, 2))
     low, high = (int(end) if are_integers else float(end) for end in match.groups()[:2])
+    # The pattern allows 1e999, which is infinite as a float.
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise UsageError(f"--search {shortened(text)}: the range ends before it begins.")
     if match[3] and low <= 0:

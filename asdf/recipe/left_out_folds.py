@@ -37,6 +37,7 @@ FOLD_SETTINGS = (
 _REQUEST = re.compile(r"(\w[\w.-]*):([1-9]\d{0,5})")
 _SAFE = re.compile(r"[^A-Za-z0-9.+_]+")
 _MAX_NAME = 40
+# '-' is the sign of protocols for no value.
 _NO_SPEAKERS = ("", "-")
 
 
@@ -161,6 +162,7 @@ def fold_overrides(fold: Fold, settings: Sections, corpora: Mapping[str, Corpus]
         parts.update(dict.fromkeys(set_parts(name, corpora)))
     values = [(fold.column, *fold.values), fold.speakers, True, ("+".join(parts),)]
     overrides = [f"{name}={value!r}" for name, value in zip(FOLD_SETTINGS, values, strict=True)]
+    # Unset, they would be the evaluation sets, which the fold replaces.
     if settings.recipe.validation_sets is None:
         overrides.append(f"recipe.validation_sets={validated!r}")
     return overrides

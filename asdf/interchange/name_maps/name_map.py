@@ -42,6 +42,7 @@ def _with_zeros(rows: Tensor) -> Tensor:
     return torch.cat([torch.zeros_like(rows), rows])
 
 
+# Only the difference of our two logits matters to their softmax.
 SINGLE = Conversion(1, _with_zeros, lambda rows: rows[1:] - rows[:1])
 """A single output, the logit of bona fide speech: ours are then 0 and that logit."""
 

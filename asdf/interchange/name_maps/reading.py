@@ -93,6 +93,7 @@ def _sort_layers(
         if tensor is None:
             continue
         is_same = tensor.shape == expected.shape
+        # float(): `allclose` needs equal dtypes, and a file may be in half precision.
         if not is_same or not torch.allclose(tensor.float(), expected, rtol=1e-4, atol=1e-5):
             raise AsdfError(
                 f"{path}: the layer {name} holds other numbers than {name_map.name}'s program "
