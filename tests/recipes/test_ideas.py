@@ -30,6 +30,7 @@ back_end.back_end_class = 'asp'
 network.max_steps = 10
 network.max_epochs = 4
 network.print_interval = 1
+network.max_evaluation_utterance_length_in_samples = 64600
 recipe.end_stage = 1
 """
 CONFIGS = {
