@@ -55,7 +55,7 @@ def write_groups(path: Path, summaries: Sequence[Summary], facts: Sequence[str])
     """
     if not any(summary.groups for summary in summaries):
         raise AsdfError(
-            f"{path} is not written: no column of --by has two groups with {FEW} trials of either "
-            "class (and --replicates 0 compares none)."
+            f"{path} was not written: no column of --by has two groups with {FEW} trials of each "
+            "class, or --replicates is 0. Choose other columns, or a set with more trials."
         )
     write_outputs([(path, lambda out: write_text(out, groups_page(summaries, facts)))])

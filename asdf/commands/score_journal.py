@@ -113,7 +113,7 @@ class Journal:
             can_lock(self._file)
         except BlockingIOError:
             raise InUseError(
-                f"another process is writing {output}. Wait for it, or name another output."
+                f"another process is writing {output}. Wait for it, or give another output."
             ) from None
 
     def _read_entries(self, header: bytes, is_valid: Callable[[Entry], bool]) -> bool:

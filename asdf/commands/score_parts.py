@@ -51,11 +51,14 @@ def merge_parts(output: Path, work: Mapping[str, Any], count: int) -> list[Path]
             # One part at a time, because a list may have millions of entries.
             known = _read_part(part, path, header)
             if any(index not in mine for index in known):
-                raise UsageError(f"{path} has results of other parts: remove it, and run it again.")
+                raise UsageError(
+                    f"{path} contains results of other parts. Remove it, and run part "
+                    f"{part.number}/{part.of} again."
+                )
             if len(known) < len(mine):
                 raise UsageError(
-                    f"part {part.number}/{part.of} has results of {len(known)} of its {len(mine)} "
-                    f"recordings: run it again, and it goes on ({path})."
+                    f"part {part.number}/{part.of} is incomplete: it has results of {len(known)} "
+                    f"of its {len(mine)} recordings ({path}). Run it again; it resumes from there."
                 )
             for index in mine:
                 file.write(known[index])
@@ -126,7 +129,7 @@ def _refuse_in_use(output: Path) -> None:
         return
     except BlockingIOError:
         raise InUseError(
-            f"another process is writing {output}. Wait for it, or name another output."
+            f"another process is writing {output}. Wait for it, or give another output."
         ) from None
 
 
@@ -142,8 +145,9 @@ def _read_part(part: Part, path: Path, header: bytes) -> dict[int, bytes]:
         with path.open("rb") as file:
             if file.readline() != header:
                 raise UsageError(
-                    f"part {part.number}/{part.of} is of another network, list or option than this "
-                    f"command's: score it again with the same, or remove it ({path})."
+                    f"part {part.number}/{part.of} was scored with another network, list or "
+                    f"options than this command ({path}). Score it again with the same ones, or "
+                    "remove it."
                 )
             for line in file:
                 entry = parse_entry(line)

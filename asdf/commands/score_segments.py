@@ -114,7 +114,10 @@ def segment_outputs(args: ScoreOptions, detector: Detector) -> SegmentOutputs | 
             outputs.rttm.resolve(),
             outputs.json.resolve(),
         ):
-            raise UsageError(f"{other} would be written twice, by --segments too: name another.")
+            raise UsageError(
+                f"--segments would also write {other}, which is another output. Give one of them "
+                "another name."
+            )
     # Checked before anything is scored or written.
     detector.score_many([], frames=True)
     return outputs

@@ -100,7 +100,7 @@ def test_labels_may_come_from_a_protocol(capsys, tmp_path, network, scores):
     status, _, errors = run(capsys, network, unlabelled, *options)
     assert status == 1 and "1 of 201 scored trials are not in the protocol: 'other'" in errors
     status, out, errors = run(capsys, network, unlabelled, *options, "--ignore-others")
-    assert status == 0 and "1 scored trials are left out" in errors
+    assert status == 0 and "1 scored trials ignored" in errors
     assert "60 bona fide, 140 spoof" in out
     assert decides_as(asdf.Detector(network, "cpu").calibration, calibrate(BONA_FIDE, SPOOF))
 
@@ -126,7 +126,7 @@ def test_calibrating_again_replaces_the_first(capsys, tmp_path, scores):
 def test_scores_without_an_error_are_reported(capsys, tmp_path, network):
     write_scores(tmp_path / "s.txt", ["a", "b", "c"], [1, 1, 0], [1.0, 2.0, -1.0])
     _, out, _ = run(capsys, network, tmp_path / "s.txt")
-    assert "More trials would show more" in out
+    assert "More trials would give a better estimate" in out
 
 
 def test_scores_of_another_network_are_warned_of(capsys, tmp_path, scores):
@@ -145,10 +145,10 @@ def test_scores_of_another_network_are_warned_of(capsys, tmp_path, scores):
 @pytest.mark.parametrize(
     ("options", "status", "message"),
     [
-        (("--prior", "1"), 2, "between 0 and 1"),
-        (("--cost-fa", "-1"), 2, "costs are positive"),
+        (("--prior", "1"), 2, "--prior must be above 0 and below 1"),
+        (("--cost-fa", "-1"), 2, "costs must be positive"),
         (("--cost-fa", "nan"), 2, "finite"),
-        (("--cost-fa", "3", "--at-eer"), 2, "choose one of them"),
+        (("--cost-fa", "3", "--at-eer"), 2, "Give one of the two"),
     ],
 )
 def test_mistakes(capsys, network, scores, options, status, message):
@@ -266,7 +266,7 @@ def test_scores_of_another_network_are_refused(capsys, recorded):
     for _ in range(2):
         status, _, errors = run(capsys, "other.pt", "scores.txt")
         assert status == 1
-        assert "scores.txt does not hold scores of other.pt: " in errors
+        assert "scores.txt does not contain scores of other.pt: " in errors
         assert "another network" in errors and "score the list again" in errors
         (recorded / "scores.scored.json").unlink(missing_ok=True)
     assert run(capsys, "net.pt", "scores.txt", "--out", "c.pt")[::2] == (0, "")
@@ -282,7 +282,7 @@ def test_scores_with_their_sign_turned_are_refused(capsys, recorded):
     scores = read_scores("scores.txt")
     write_scores("neg.txt", scores.ids, 1 - scores.labels, -scores.scores)
     status, _, errors = run(capsys, "net.pt", "neg.txt", "--out", "c.pt")
-    assert status == 1 and "The signs are turned" in errors
+    assert status == 1 and "The signs are reversed" in errors
     assert not (recorded / "c.pt").exists()
     # From elsewhere the recordings are found by the option alone.
     (recorded / "else").mkdir()
@@ -292,7 +292,7 @@ def test_scores_with_their_sign_turned_are_refused(capsys, recorded):
     status, _, errors = run(capsys, *words)
     assert status == 0 and "was not checked" in errors and "--folder says where" in errors
     status, _, errors = run(capsys, *words, "--folder", "..")
-    assert status == 1 and "The signs are turned" in errors
+    assert status == 1 and "The signs are reversed" in errors
 
 
 @pytest.mark.parametrize("command", ["calibrate", "evaluate", "fuse", "detplot", "compare"])
@@ -412,8 +412,8 @@ def test_a_class_that_no_condition_leaves_is_refused(capsys, tmp_path, network, 
     protocol = write_protocol(tmp_path / "p.csv", rows)
     status, _, errors = run(capsys, network, scores, "--protocol", protocol, "--where", "codec=gsm")
     assert status == 1
-    assert "140 trials match, and none of them is bona fide" in errors
-    assert "codec of the bona fide trials: There are: amr (60)" in errors
+    assert "140 trials match, but none is bona fide" in errors
+    assert "codec of the bona fide trials: Values: amr (60)" in errors
 
 
 def test_a_set_that_chose_the_network_is_warned_of(capsys, tmp_path, scores):
@@ -452,8 +452,8 @@ def test_a_run_knows_by_which_set_it_chose(tmp_path):
 def test_the_state_of_the_training_that_stays_is_mentioned(capsys, tmp_path, scores):
     state = {"state": {}, "param_groups": []}
     path = write_small_network(tmp_path / "n.pt", optimiser_state=state)
-    assert "still has the state of its training" in run(capsys, path, scores)[1]
-    assert "state of its training" not in run(capsys, path, scores, "-o", tmp_path / "c.pt")[1]
+    assert "still contains its training state" in run(capsys, path, scores)[1]
+    assert "training state" not in run(capsys, path, scores, "-o", tmp_path / "c.pt")[1]
 
 
 def test_llrs_are_bounded_and_verdicts_are_not(capsys, tmp_path, recorded):

@@ -46,7 +46,7 @@ def test_systems_on_the_trials_of_a_protocol(scores, tmp_path, capsys):
         str(out),
     ]
     assert main(["detplot", *words]) == 0
-    assert "2 scored trials are left out, 2 evaluated" in capsys.readouterr().err
+    assert "2 scored trials ignored, 2 evaluated" in capsys.readouterr().err
     assert labels(out) == ["net: EER 0.00 %", "other: EER 100.00 %"]
 
 

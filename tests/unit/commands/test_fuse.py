@@ -217,7 +217,7 @@ def test_networks_in_another_order_than_their_scores_are_refused(capsys, two_net
     for name in "ab":
         (two_networks / f"{name}.scored.json").unlink()
     status, _, errors = run(capsys, *words, "b.pt", "a.pt", *out)
-    assert status == 1 and "a.txt does not hold scores of b.pt: " in errors
+    assert status == 1 and "a.txt does not contain scores of b.pt: " in errors
     assert not (two_networks / "f.json").exists()
     status, _, errors = run(capsys, *words, "a.pt", "b.pt", *out)
     assert (status, errors) == (0, "")

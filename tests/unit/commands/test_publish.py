@@ -118,7 +118,7 @@ def test_who_may_not_publish(
     ("name", "message"),
     [
         ("net", "'hub:net' is not a name of the hub"),
-        ("org/net@v2", "name the branch to push to with --revision v2"),
+        ("org/net@v2", "Give the branch to push to with --revision v2"),
     ],
 )
 def test_names_to_publish_under(name, message, network_file, capsys):

@@ -228,7 +228,7 @@ def test_a_protocol_may_be_scored_in_several_files(tmp_path: Path) -> None:
         (["--cross-test", "attack"], "name two columns"),
         (["--cross-test", "attack,nothing"], "no column nothing. There is attack, file; a label"),
         (["--cross-test", "attack,file", "--by", "attack"], "leave --by out"),
-        (["--html", "a.html"], "--html is the page of --cross-test"),
+        (["--html", "a.html"], "--html needs --cross-test"),
     ],
 )
 def test_mistakes_are_said(

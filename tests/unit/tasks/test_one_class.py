@@ -113,7 +113,7 @@ def say_network(path: str, digest: str) -> None:
 def test_one_threshold_is_that_of_all_sets_of_a_network(files, capsys):
     words = ["calls.txt", "spoofs.txt", "--threshold-from", "dev.txt"]
     status, _, err = run(capsys, *words)
-    assert status == 2 and "sets of one network need one threshold" in err
+    assert status == 2 and "Different systems need different thresholds" in err
     for path in ("calls.txt", "spoofs.txt", "dev.txt"):
         say_network(path, "a" * 64)
     status, out, err = run(capsys, *words)
@@ -128,7 +128,7 @@ def test_a_threshold_of_another_network_is_warned_of(files, capsys):
     say_network("dev.txt", "b" * 64)
     status, _, err = run(capsys, "calls.txt", "--threshold-from", "dev.txt")
     assert status == 0
-    assert "dev.txt, whose scores are of another network file (SHA-256 bbbbbbbbbbbb...)" in err
+    assert "dev.txt, whose scores are from another network file (SHA-256 bbbbbbbbbbbb...)" in err
 
 
 def test_false_alarms_of_genuine_calls(files, capsys):
