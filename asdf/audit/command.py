@@ -101,10 +101,7 @@ def main(arguments: list[str]) -> int:
     """
     args = COMMAND.read(arguments)
     if not args.lists:
-        raise UsageError(
-            "no list is given. Give the lists of a corpus, or the name of a corpus "
-            "(`python -m asdf corpora` lists them)."
-        )
+        raise UsageError("no list is given. Give the lists of a corpus, or the name of a corpus.")
     stream = text_stream([args.html, args.json])
     check_overwriting([Path(name) for name in args.lists], [args.html, args.json])
     lists = [read_recordings(name, args.folder, classes=True) for name in args.lists]

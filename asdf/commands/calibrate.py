@@ -152,15 +152,10 @@ def main(arguments: list[str]) -> int:
     check_unlike_rate(args.unlike_rate)
     if args.output:
         check_file(args.output)
-    elif parse_name(args.network):
+    elif parse_name(args.network) or is_shipped(args.network):
+        where = "part of the installation" if is_shipped(args.network) else "on the hub"
         raise UsageError(
-            f"{args.network} is on the hub and cannot be overwritten. Give a file to write with "
-            "--output."
-        )
-    elif is_shipped(args.network):
-        raise UsageError(
-            f"{args.network} is part of the installation and is not overwritten. Give a file to "
-            "write with --output."
+            f"{args.network} is {where} and cannot be overwritten. Give another file with --output."
         )
     wanted = parse_where(args.where) if args.where else {}
     network, path = choose_of_run(args.network, args.scores)

@@ -173,11 +173,7 @@ def _run(
     with lock_work(locks, args.output, part):
         if part is not None:
             score_conditions(plan, rivals, part)
-            show(
-                f"part {part} is done. When all parts are done, the same command with --merge "
-                "instead of --part writes the results",
-                sys.stderr,
-            )
+            show(f"part {part} is done. When all are done, --merge writes the results", sys.stderr)
             return 0
         if args.merge:
             _check_conditions(plan, rivals)

@@ -149,13 +149,9 @@ def main(arguments: list[str]) -> int:
             "Leave --int8 out."
         )
     if args.runtime is not None and args.format != "web":
-        raise UsageError(
-            f"--runtime applies to web; {args.format} needs no runtime. Leave --runtime out."
-        )
+        raise UsageError(f"--runtime applies to web, not to {args.format}. Leave it out.")
     if args.samples is not None and args.samples < FRAME_SAMPLES:
-        raise UsageError(
-            f"--samples {args.samples}: give at least {FRAME_SAMPLES}, the length of a frame."
-        )
+        raise UsageError(f"--samples {args.samples}: give at least {FRAME_SAMPLES}, one frame.")
     # Checked before the network is read, which takes the longest.
     check_new(args.out)
     # torch is needed from here on, and takes seconds to import.

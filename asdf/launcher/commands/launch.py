@@ -102,10 +102,7 @@ def main(arguments: list[str]) -> int:
         return 0
     jobs = make_jobs(plan.runs, recipe, slots, args.processes_per_run)
     if not slots.are_gpus and args.slots is None:
-        show(
-            "warning: this machine has no GPU, so runs use the CPU, one at a time; --slots N runs "
-            "N at a time"
-        )
+        show("warning: no GPU found: runs use the CPU, one at a time (--slots N: N at a time)")
     if plan.has_points:
         show(plan.describe())
     status = _run(jobs, slots, recipe, with_results=plan.folds is None)

@@ -121,7 +121,7 @@ def test_a_column_without_curves_is_refused(scores, tmp_path, capsys):
 def test_what_is_refused(scores, tmp_path, capsys):
     out = str(tmp_path / "det.pdf")
     assert main(["detplot", str(scores), "--by", "codec", "--output", out]) == 2
-    assert "--by codec: no such column. There is attack." in capsys.readouterr().err
+    assert "--by codec: there is no such column. Columns: attack." in capsys.readouterr().err
     assert main(["detplot", str(scores), str(scores), "--by", "attack", "--output", out]) == 2
     assert main(["detplot", str(scores), "--output", str(tmp_path / "det.doc")]) == 2
     assert "plots are written as pdf, png, svg" in capsys.readouterr().err

@@ -249,8 +249,8 @@ def test_submission(capsys, tmp_path, scores, protocol):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--subset", "eval"], "give --protocol too"),
-        (["--ignore-others"], "give --protocol too"),
+        (["--subset", "eval"], "Give --protocol P too"),
+        (["--ignore-others"], "Give --protocol P too"),
         (["--submission", "x"], "--submission and --format must be given together"),
         (["--format", "asvspoof5"], "--submission and --format must be given together"),
         (["--replicates", "3"], "--replicates 3: a 95 % interval needs at least 20"),
@@ -302,14 +302,14 @@ def test_an_output_never_overwrites_the_scores(capsys, scores):
     before = scores.read_bytes()
     status, _, err = run(capsys, scores, "--json", scores)
     assert status == 2
-    assert "an output would overwrite" in err
+    assert "and would overwrite it" in err
     assert scores.read_bytes() == before
 
 
 def test_unknown_columns_and_subsets_name_those_there_are(capsys, scores, protocol):
     status, _, err = run(capsys, scores, "--protocol", protocol, "--by", "attack,codek")
     assert status == 2
-    assert "no column codek. There is attack, speaker, codec" in err
+    assert "no column codek. Columns: attack, speaker, codec" in err
     status, _, err = run(capsys, scores, "--protocol", protocol, "--subset", "evaluation")
     assert status == 2
     assert "eval, progress" in err
@@ -468,7 +468,7 @@ def test_scores_that_are_no_ratios_get_a_warning(capsys, tmp_path):
 
 def test_decisions_have_no_plots_of_ratios(capsys, llrs, tmp_path):
     status, _, err = run(capsys, llrs, "--decisions", "--tippett", tmp_path / "t.svg")
-    assert status == 2 and "one point each" in err
+    assert status == 2 and "plots need scores" in err
 
 
 def test_a_calibrated_network_makes_ratios_of_its_scores(capsys, llrs, tmp_path):

@@ -131,10 +131,10 @@ def test_several_systems_have_a_threshold_each(capsys, folder):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--threshold-by", "eer"], "give --threshold-from too"),
+        (["--threshold-by", "eer"], "Give --threshold-from DEV too"),
         (["--threshold-from", "dev.txt", "--threshold-subset", "dev"], "--threshold-protocol too"),
         (["--threshold", "nan"], "finite"),
-        (["--decisions"], "have no labels"),
+        (["--decisions"], "contain no labels"),
     ],
 )
 def test_options_that_do_not_go_together(capsys, folder, words, message):

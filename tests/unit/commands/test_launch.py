@@ -51,7 +51,7 @@ def launch(recipe, capsys, *words):
             "computing.gpu_ids is set by the launcher and cannot be changed here. Use --gpus",
         ),
         (("debug", "--slots", "0"), "--slots 0: give at least 1"),
-        (("network.max_epochs=1",), "no config named"),
+        (("network.max_epochs=1",), "no config is given"),
         (
             ("debug", "--sweep", "computing.processes=1,2"),
             "computing.processes is set by the launcher: use --processes-per-run",

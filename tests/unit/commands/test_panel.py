@@ -157,7 +157,7 @@ def test_scores_that_are_there_are_taken(folder, capsys):
     (folder / "panel_scores").rename(folder / "new_scores")
     stamps = [path.stat().st_mtime_ns for path in sorted((folder / "new_scores").iterdir())]
     status, out, errors = run(capsys, *(f"{name}.pt" for name in ALL))
-    assert status == 0 and errors.count("are taken") == 4
+    assert status == 0 and errors.count("using the scores in") == 4
     assert [p.stat().st_mtime_ns for p in sorted((folder / "new_scores").iterdir())] == stamps
     assert (folder / "new.json").read_bytes() == (folder / "panel.json").read_bytes()
     assert "excluded" in out and "written to new.json" in out

@@ -135,10 +135,10 @@ def test_several_systems(capsys, folder):
 @pytest.mark.parametrize(
     ("words", "status", "message"),
     [
-        ([], 2, "give score files, or --cm and --asv"),
-        (["eval.tsv"], 2, "give their keys"),
-        (["--cm", "eval_cm.txt", "--keys", "eval_keys.tsv"], 2, "give both"),
-        (["eval.tsv", "--output", "x.tsv"], 2, "give --fuse"),
+        ([], 2, "give either score files, or --cm and --asv"),
+        (["eval.tsv"], 2, "Give them with --keys"),
+        (["--cm", "eval_cm.txt", "--keys", "eval_keys.tsv"], 2, "must be given together"),
+        (["eval.tsv", "--output", "x.tsv"], 2, "Give --fuse"),
         (["eval.tsv", "--keys", "eval_keys.tsv", "--by", "codec"], 2, "no column codec"),
         (["eval.tsv", "--keys", "dev_keys.tsv"], 1, "have no score"),
         (["eval.tsv", "--keys", "eval_keys.tsv", "--fuse", "linear"], 2, "development set"),

@@ -287,7 +287,7 @@ def test_csv_and_json_hold_the_very_numbers(folder, score, network):
                 (w.start_s, w.end_s, w.score) for w in windows
             ]
     assert sum("█" in line for line in lines) > 2
-    assert "pictures next to o/out.csv: 2" in errors
+    assert "plots next to o/out.csv: 2" in errors
     for name in ("a", "c"):
         root = ElementTree.parse(folder.parent / "o" / f"out - {name}.svg").getroot()
         paths = [path.get("class") for path in root.iter("{http://www.w3.org/2000/svg}path")]
@@ -391,7 +391,7 @@ def test_a_score_file_of_labelled_lists_holds_the_networks_own_scores(
     (folder / "b.flac").write_text("no sound")
     status, _, errors = score(folder / "list.txt", "--scores", "other.txt")
     assert status == 1
-    assert "other.txt is not written" in errors
+    assert "other.txt was not written" in errors
     assert not (folder.parent / "other.txt").exists()
 
 

@@ -125,7 +125,7 @@ def test_results_of_another_part_are_refused(score):
     with first.open("ab") as file:
         file.write(second.read_bytes().splitlines(keepends=True)[1])
     status, said = score("--merge")
-    assert status == 2 and "has results of other parts" in said
+    assert status == 2 and "contains results of other parts" in said
 
 
 def test_parts_of_another_network_are_refused(score):

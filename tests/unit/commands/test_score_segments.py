@@ -100,7 +100,7 @@ def test_all_outputs_have_the_same_parts(folder, score, network):
         "call.2.json",
         "call.2.rttm",
     ]
-    assert "and 2 pictures" in errors
+    assert "with 2 plots" in errors
 
 
 def test_what_it_writes_is_what_localise_reads(folder, score, network, capsys):
@@ -210,7 +210,7 @@ def test_without_a_frame_level_head_it_says_what_to_do(folder, score, tmp_path):
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (["--segments", "-"], "not standard output"),
+        (["--segments", "-"], "cannot go to standard output"),
         (
             ["--segments", "call.rttm", "--json", "call.json"],
             "--segments would also write call.json",

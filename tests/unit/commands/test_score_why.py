@@ -129,9 +129,9 @@ def test_a_recording_that_cannot_be_read_leaves_the_rest(folder, score):
     ("words", "message"),
     [
         (("--why", "-"), "several files"),
-        (("--why-by", "both"), "for --why OUT"),
-        (("--why-start", "1"), "for --why OUT"),
-        (("--why", "x", "--json", "x.json"), "written twice"),
+        (("--why-by", "both"), "need --why OUT"),
+        (("--why-start", "1"), "need --why OUT"),
+        (("--why", "x", "--json", "x.json"), "--why would also write"),
         (("--why", "x", "--why-start", "-1"), "seconds from 0 on"),
     ],
 )

@@ -152,12 +152,12 @@ def test_a_column_of_the_protocol_has_durations(files, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["spoofs.txt"], "none? one of the 4 trials is bona fide.*--threshold-from.*--threshold X"),
+        (["spoofs.txt"], "none of the 4 trials is bona fide.*--threshold-from.*--threshold X"),
         (
             ["calls.txt", "dev.txt", "--threshold", "0"],
             "dev has trials of both classes",
         ),
-        (["calls.txt", "--threshold", "0", "--plot", "x.png"], "--plot: these need trials of both"),
+        (["calls.txt", "--threshold", "0", "--plot", "x.png"], "--plot: trials of both"),
         (["calls.txt", "--threshold", "0", "--audio", "none"], "2 of 2 recordings cannot be read"),
     ],
 )
