@@ -1,4 +1,4 @@
-"""Turn a network's scores into log-likelihood ratios (LLR) with a threshold.
+"""Convert the scores of a network to log-likelihood ratios (LLR), with a threshold.
 
     python -m asdf calibrate network.pt scores/epoch.4/dev.txt       # threshold at the EER
     python -m asdf calibrate output/system1 --output calibrated.pt      # best network of a run
@@ -180,6 +180,7 @@ def main(arguments: list[str]) -> int:
         )
         read.write(out, calibration)
     if args.windows:
+        # Windows are searched with the written file, whose calibration gives their LLRs.
         calibration = learn_windows(out, calibration, args.windows, args.windows_rate or 0.05)
         read.write(out, calibration)
     show(f"written to {out}{read.remark}")
@@ -297,6 +298,7 @@ def _read_single(network: str, output: Path | None) -> _Read:
             ", which still contains its training state; --output NETWORK2 writes a smaller file "
             "without it, for scoring"
         )
+    # A file of another program may contain any type here.
     progress = file.progress if isinstance(file.progress, Mapping) else {}
     evaluations = progress.get("evaluations", ())
     if not isinstance(evaluations, list | tuple):

@@ -107,6 +107,7 @@ def _draw(learnt_from: CalibrationSet) -> _Drawn:
     drawn: list[int] = []
     for label in (1, 0):
         trials = np.flatnonzero(scores.labels == label)
+        # A fixed stream per class: the same set gives the same file, and classes share no draws.
         order = generator(0, f"home {label}").permutation(len(trials))
         drawn += trials[order[:_MOST]].tolist()
     return everything.select(sorted(drawn))

@@ -111,6 +111,7 @@ def _describe_support(calibration: Calibration) -> str:
 def _describe_decisions(learnt_from: CalibrationSet, calibration: Calibration) -> str:
     scores = learnt_from.scores
     threshold = calibration.threshold
+    # By unbounded LLRs, as verdicts are decided: bounds must not change a decision.
     missed = (calibration.unbounded_llr(scores.bona_fide) < threshold).mean()
     accepted = (calibration.unbounded_llr(scores.spoof) >= threshold).mean()
     return (

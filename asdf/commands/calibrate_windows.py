@@ -53,12 +53,14 @@ def learn_windows(network: Path, calibration: Calibration, named: str, rate: flo
     paths = [path for path, label in labelled if label != 0]
     detector = Detector(network)
     search = detector.hearing.summary.search
+    # A calibrated network has a threshold, with which it searches for parts.
     assert search is not None
     scores = []
     results = detector.score_many(paths, whole=True)
     for result in track(results, len(paths), "searching", unit="recordings"):
         if result.error:
             raise AsdfError(f"{result.error} It is one of the recordings of --windows {named}.")
+        # A window without speech gets no verdict, so it cannot be a false alarm.
         scores.append([window.compared for window in result.windows_scores if window.judged])
     learnt = learn_window_threshold(
         scores, rate, search.window, search.hop, calibration.threshold, detector.sample_rate

@@ -96,6 +96,7 @@ def split_at_dashes(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 
 def split_sbatch(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return the arguments of a command, and options of sbatch after '--'; [] without --slurm."""
+    # Without --slurm, '--' has its usual meaning: what follows are names of files.
     is_array = any(word.partition("=")[0] == "--slurm" for word in arguments)
     if is_array:
         return split_at_dashes(arguments)
@@ -155,6 +156,7 @@ def files_of(named: Sequence[str | Path | None]) -> tuple[str, ...]:
         if not Path(name).is_dir():
             files.append(str(name))
             continue
+        # Sorted: file systems list names in any order, and the files identify the work.
         for path in sorted(Path(name).rglob("*")):
             if _is_read(path):
                 files.append(str(path))
@@ -163,6 +165,7 @@ def files_of(named: Sequence[str | Path | None]) -> tuple[str, ...]:
 
 def _objects_of(address: str) -> list[str]:
     """Return an object, or those in a folder that a command reads, with their versions."""
+    # Not from a cache: a replaced object makes the work different.
     state = object_state(address, refresh=True)
     if state is not None:
         return [f"{address} {state}"]
@@ -289,6 +292,7 @@ class Division:
         merged = run_parts(self.main, parts, merge, cluster)
         if merged is None:
             return self.main(merge)
+        # The merge ran in another process, whose output is passed on unchanged.
         sys.stderr.write(merged.said)
         sys.stdout.write(merged.shown)
         return merged.status

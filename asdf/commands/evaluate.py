@@ -28,7 +28,7 @@ means.
 
 For a set with only one class, the output is the recall and the error rate at a threshold from other
 trials (--threshold-from, --threshold-of, --threshold), with exact intervals. For genuine speech
-with known durations it also has the mean time between false alarms in hours.
+with known durations it also has the expected hours until the next false alarm.
 """
 
 from __future__ import annotations

@@ -27,6 +27,7 @@ def with_groups(
     Args:
         replicates: Number of bootstrap replicates; 0: no comparison.
     """
+    # Only spoofs have an attack, and groups are compared with trials of both classes.
     compared = [name for name in columns if "attack" not in name.split(JOINED)]
     if not compared or not replicates or summary.is_hard:
         return summary

@@ -35,6 +35,7 @@ def _calibration_of(path: Path, network: str) -> Calibration:
     from asdf.scoring.detector import Detector
     from asdf.trials.scored_files import read_how_scored
 
+    # On the CPU: nothing is scored, only the calibration is read.
     detector = Detector(network, "cpu")
     calibration = detector.calibration
     if calibration is None:

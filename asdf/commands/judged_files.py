@@ -37,6 +37,7 @@ UNDIVIDED = "no spoof has a known value of it, or all trials have the same value
 """Reason why a column has no conditions, see `asdf.metrics.results.conditions_of`."""
 
 _SUFFIXES = (".txt", ".tsv", ".csv", ".scores")
+# Decisions are read as the scores 1 and 0, between which this threshold lies.
 _DECIDED = Threshold(BETWEEN, "decided by the system itself")
 
 
@@ -190,6 +191,7 @@ def _path_parts(path: Path) -> list[str]:
     """Return the folders of a path and its file name without the suffix of a score file."""
     name = path.name.removesuffix(".gz")
     stem = name
+    # Only suffixes of score files are removed: names of networks contain a dot, as in epoch.4.
     if name.endswith(_SUFFIXES):
         stem, _, _ = name.rpartition(".")
     parts = [*path.parts[:-1], stem or name]
@@ -258,6 +260,7 @@ def read_system_scores(
     scores, others = read_matched(
         path,
         protocol.trials,
+        # With all trials known, scores of the other subsets are not a mistake.
         whole=protocol.whole,
         ignore_others=ignore_others,
         read=read,

@@ -154,6 +154,7 @@ def _read_shares(text: str) -> dict[str, float]:
         numbers = [float(word) for word in text.split(",")]
     except ValueError:
         numbers = []
+    # Decimal shares may not sum to exactly 100 in floating point.
     if len(numbers) != len(_LISTS) or min(numbers) < 0 or abs(sum(numbers) - 100) > 1e-6:
         raise UsageError(
             f"--shares {text}: expected three percentages for train, dev and eval with a sum of "
@@ -296,6 +297,7 @@ def _relative(
     ids = list(trials.ids)
     if folder != start:
         ids = [Path(os.path.relpath(folder / name, start)).as_posix() for name in ids]
+    # The list itself is the split.
     columns = {name: values for name, values in trials.columns.items() if name != "split"}
     return replace(trials, ids=ids, columns=columns)
 

@@ -64,6 +64,7 @@ def read_recordings(
     if path.is_dir():
         recordings = find_recordings([named])
         ids = [as_path(each).relative_to(path).as_posix() for each in recordings.paths]
+        # -1: unknown.
         labels = np.full(len(ids), -1, np.int8)
         return TrialList(ids, labels, name=path.name or "recordings", folder=path)
     if not path.exists():
@@ -73,6 +74,7 @@ def read_recordings(
         )
     if subset is None:
         try:
+            # Only a file that is not a list is read as a protocol.
             return read_list(path, path.parent if folder is None else folder, path.stem)
         except AsdfError as error:
             if folder is None:

@@ -72,6 +72,7 @@ def main(arguments: list[str]) -> int:
         UsageError: there is no such front end, or the clip has no length.
     """
     args = COMMAND.read(arguments)
+    # NaN fails the comparison too, and becomes 0.
     samples = round(args.seconds * SAMPLE_RATE) if 0 < args.seconds < _HOUR_S else 0
     if samples < 1:
         raise UsageError(

@@ -62,6 +62,7 @@ def _first_line(name: str) -> str:
 
 def _next_commands(folder: Path) -> str:
     """Return the next commands, one per line."""
+    # Quoted, so that the commands can be copied for any name of a folder.
     run_file = shlex.quote(str(folder / "run.py"))
     return "\n".join(
         [

@@ -45,6 +45,7 @@ MIN_REPLICATES = 20
 T = TypeVar("T", bound="DataclassInstance")
 _MODULE = "python -m asdf"
 _DEFAULT = "%(default)s"
+# With spaces, so that it cannot be the name of a field.
 _BY_SUFFIX = "outputs by their suffix"
 
 
@@ -187,11 +188,13 @@ class _Entry:
 
     def add_to(self, parser: argparse._ActionsContainer) -> None:
         """Add the option to a parser; an option that is not given has no value there."""
+        # The dataclass alone has the defaults, because options are also built without a parser.
         words: dict[str, Any] = {"default": argparse.SUPPRESS, "help": self._help()}
         if self.kind is bool:
             words["action"] = "store_true"
         else:
             details = self.details
+            # Addresses of stores are paths too, and pathlib would collapse their slashes.
             kind = as_path if self.kind is Path else self.kind
             words.update(type=kind, metavar=details.metavar, choices=self.choices)
             words["nargs"] = None if details.repeated else self.count
@@ -226,6 +229,7 @@ def entries_of(options: type) -> Iterator[_Entry]:
 
     The docstring of the class from which options are inherited is their heading.
     """
+    # Annotations are strings in modules with `from __future__ import annotations`.
     kinds = get_type_hints(options)
     by_name = {one.name: one for one in fields(options)}
     for one in fields(options):
@@ -317,8 +321,10 @@ class Command(Generic[T]):
         usage = [entry.usage for entry in entries if entry.usage]
         parser = argparse.ArgumentParser(
             prog=program,
+            # argparse's own usage lists every option, which takes many lines for some commands.
             usage=" ".join([program, *usage, "[options]"]),
             description=as_typed(self.description or ""),
+            # Descriptions contain examples, whose lines must not be joined.
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         if self.by_suffix:

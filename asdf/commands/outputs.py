@@ -85,6 +85,7 @@ def is_stream(path: Path) -> bool:
     """Whether an output cannot be rewritten: standard output, a pipe."""
     if is_remote(path):
         return False
+    # A named pipe or a device exists, but is not an ordinary file.
     return descriptor_of(path) is not None or (path.exists() and not path.is_file())
 
 
@@ -117,6 +118,7 @@ def replicates_bar(title: str) -> Iterator[Callable[[int, int], None]]:
     """
     from tqdm import tqdm
 
+    # disable=None: no bar unless standard error is a terminal.
     with tqdm(desc=title, unit="replicates", leave=False, delay=1, disable=None) as bar:
 
         def progress(done: int, total: int) -> None:
@@ -153,4 +155,5 @@ def base_of_several(option: str, path: Path, name: str, suffixes: Collection[str
         )
     if path.is_dir() or str(path).endswith(os.sep):
         return path / name
+    # Only known suffixes are removed, because a name may contain a dot, as in 'call.2'.
     return path.with_suffix("") if path.suffix in suffixes else path

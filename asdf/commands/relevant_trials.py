@@ -92,6 +92,7 @@ def _cells_of(scores: Scores, trials: TrialList | None, column: str) -> list[str
             "label file of --protocol, or from the run that contains the scores."
         )
     cells = trials.columns[column]
+    # Scores may have another order than the label file, or fewer trials.
     indices = map(trials.index_of, scores.ids)
     return ["" if index is None else cells[index] for index in indices]
 

@@ -26,6 +26,7 @@ def choose_of_run(network: str, scores: Path | None) -> tuple[str, Path]:
         AsdfError: the run has no network yet.
     """
     folder = Path(network)
+    # Only the folder of a run has recorded settings.
     if parse_name(network) is not None or not Layout(folder).settings.is_file():
         if scores is None:
             raise UsageError(

@@ -206,6 +206,7 @@ def name_network(args: ScoreOptions) -> ScoreOptions:
         path = Path(word)
         is_network = path.suffix.lower() in SUFFIXES
         if path.exists():
+            # An existing folder holds recordings, whatever its suffix.
             is_network = is_network and not path.is_dir()
         else:
             is_network = is_network or word == SMALL or word.startswith(PREFIX)
@@ -231,6 +232,7 @@ def _is_recording(word: str) -> bool:
 
     path = Path(word)
     if path.is_dir():
+        # The folder of a network on the hub, and the folder of a run.
         marks = (path / "config.json", Layout(path).settings)
         return not any(mark.is_file() for mark in marks)
     return word in STANDARD_INPUT or path.suffix.lower() in AUDIO_SUFFIXES | LIST_SUFFIXES

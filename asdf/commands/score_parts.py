@@ -43,6 +43,7 @@ def merge_parts(output: Path, work: Mapping[str, Any], count: int) -> list[Path]
     """
     parts = find_parts(output.resolve().parent, f".{output.name}.", _END, str(output))
     _refuse_in_use(output)
+    # The same bytes as in the journals of parts, with which they are compared.
     header = json.dumps(dict(work)).encode() + b"\n"
     with atomic_write(journal_path(output), "wb") as file:
         file.write(header)
@@ -74,6 +75,7 @@ class StoredPart:
     def __init__(self, output: Path, part: Part) -> None:
         self._stored = join_path(output.parent, journal_name(output, part.label()))
         self._journal = journal_path(output, part.label())
+        # Monotonic, because the wall clock may be set while a part runs.
         self._saved_at = time.monotonic()
 
     def fetch(self) -> None:
@@ -153,6 +155,7 @@ def _read_part(part: Part, path: Path, header: bytes) -> dict[int, bytes]:
                 entry = parse_entry(line)
                 if entry is None:
                     break
+                # A recording that changed was scored again, after its first entry.
                 lines[entry["index"]] = line
     except OSError as error:
         raise AsdfError(f"cannot read {path}: {error.strerror}.") from error

@@ -60,6 +60,7 @@ class Recordings(Sequence[Recording]):
     def add(self, recording: Recording) -> None:
         """Append a recording, unless its path was added already."""
         path = str(recording.path)
+        # The same recording with other references is another trial.
         key = (path, *recording.references) if recording.references else path
         if key in self._known:
             return
@@ -148,6 +149,7 @@ class Recordings(Sequence[Recording]):
         """Digest all paths, names and labels in their order."""
         digest = hashlib.sha256(self._labels.tobytes())
         for text in chain(self.paths, self._names):
+            # No path contains NUL, so that 'a', 'bc' and 'ab', 'c' have different digests.
             digest.update(os.fsencode(text) + b"\0")
         for index, references in self._references.items():
             digest.update(os.fsencode("\0".join((str(index), *references))))
@@ -249,6 +251,7 @@ def _recordings_in_list(path: Path, folder: Path) -> Iterator[Recording]:
         # Lists without labels may have commas in names; csv files are tables.
         if path.suffix.lower() in _TABLES and not is_table:
             is_table = is_any_table(first)
+        # A path may contain spaces: a label follows the last one.
         if not is_table and first.rpartition(" ")[2] not in ("0", "1"):
             yield from (Recording(join_path(folder, line)) for line in chain([first], lines))
             return

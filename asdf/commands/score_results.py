@@ -276,6 +276,7 @@ class Results:
             self._screen.show(line)
             for file, table in self._live:
                 table.add(line)
+                # A program at the other end of the pipe gets each row at once.
                 file.flush()
             self.failed += bool(line.result.error)
             if self._raw and line.result.raw is not None:
@@ -440,6 +441,7 @@ class Results:
             return
         is_stream = descriptor_of(path) is not None
         if not is_stream:
+            # Removed first: a stop must not leave new scores next to the facts about old ones.
             remove_how_scored(path)
         # Raw scores, even for a calibrated network, because calibrations are fitted on them.
         write_scores(path, self._recordings.names, self._recordings.labels, self._raw)

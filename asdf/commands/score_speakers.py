@@ -50,6 +50,7 @@ class SpeakerRecordings(Recordings):
         """Digest paths, labels and stretches in their order."""
         digest = hashlib.sha256(super().digest().encode())
         for source in self._sources:
+            # The same recording with other turns is other work.
             digest.update(repr(source.speaker).encode())
         return digest.hexdigest()
 

@@ -97,6 +97,7 @@ class WhyOutputs:
         show(explanation_text(explanation), sys.stderr)
         svg = self.base.parent / f"{picture}.svg"
         svg.parent.mkdir(parents=True, exist_ok=True)
+        # The plot first: an entry in the journal means that its plot is written.
         write_text(svg, explanation_svg(explanation))
         entry = {**explanation.entry(), "picture": svg.name}
         journal.add(index, {"why": entry, "stamp": stamp_of(path)})

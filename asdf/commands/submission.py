@@ -82,6 +82,7 @@ def _read_trials(path: Path) -> TrialList:
     from asdf.corpora import read_protocol
 
     names = [line for _, line in numbered_lines(path)]
+    # Names of utterances have no spaces or commas, so lines with several fields have labels.
     if any(len(name.split()) > 1 or "," in name for name in names):
         return read_protocol(path)
     repeated = len(names) - len(set(names))
@@ -98,6 +99,7 @@ def _read_scores(path: Path, trials: TrialList) -> Scores:
     indices = [trials.index_of(utterance) for utterance in file.ids]
     used = np.array([i for i, index in enumerate(indices) if index is not None], np.intp)
     scored = np.bincount([index for index in indices if index is not None], minlength=len(trials))
+    # One more than is shown, so that the message ends in '...'.
     missing = values_at(trials.ids, np.flatnonzero(scored == 0)[: _SHOWN + 1])
     if missing or (scored > 1).any():
         raise AsdfError(
@@ -110,6 +112,7 @@ def _read_scores(path: Path, trials: TrialList) -> Scores:
             f"{input_name(path)}: {len(file.ids) - used.size} of {len(file.ids)} scored trials are "
             "not in the list of the challenge. Check that scores and list are for the same set."
         )
+    # Unknown labels may be any value: only asvspoof2019 writes labels, and it is read elsewhere.
     labels = np.zeros(len(file.ids), np.int8) if file.labels is None else file.labels
     columns = {} if file.attacks is None else {"attack": file.attacks}
     return Scores(file.ids, labels, file.scores, columns=columns)

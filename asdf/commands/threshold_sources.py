@@ -73,6 +73,7 @@ def threshold_of_set(path: Path, labels: LabelFile, rule: str, judged: Scores) -
 def is_one_network(paths: Sequence[Path]) -> bool:
     """Return whether score files state that the same network made all of them."""
     networks = {_network_of(path) for path in paths}
+    # A file without a statement may be of any network.
     return len(networks) == 1 and None not in networks
 
 

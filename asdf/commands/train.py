@@ -69,6 +69,7 @@ def become_recipe(run_file: Path, words: tuple[str, ...]) -> None:
         # A checkout that is not installed can be imported only from its own folder.
         inherited = environment.get("PYTHONPATH")
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(home), inherited)))
+    # execve does not flush: buffered output would be lost.
     sys.stdout.flush()
     sys.stderr.flush()
     command = [sys.executable, str(run_file), *words]

@@ -119,6 +119,7 @@ def _folders(path: Path, folder: Path | None) -> Iterator[Path]:
     if folder is not None:
         yield folder
         return
+    # Paths in the file may be absolute, or relative to the current folder.
     yield Path()
     if descriptor_of(path) is not None:
         return
@@ -136,6 +137,7 @@ def _folders(path: Path, folder: Path | None) -> Iterator[Path]:
 
 def _score(network: str, recordings: Sequence[Path], path: Path) -> list[float] | str:
     """Return the raw trial scores of a network, or the reason for their absence."""
+    # Plain fp32 on the CPU, from which the tolerances are measured.
     detector = open_as_scored(network, path, device="cpu", engine="plain")
     if isinstance(detector, str):
         return detector

@@ -61,7 +61,7 @@ class ReportOptions:
     embeddings: tuple[Path, ...] = option(
         "also show a plot of these embeddings, written by `embed`", "E.npz", default=()
     )
-    by: str = option("column that determines the colour of points", "COLUMN", default="label")
+    by: str = option("column that determines colour and shape of points", "COLUMN", default="label")
     method: str = option("projection for the plot, as in `embed`", default="pca", choices=METHODS)
     replicates: int = replicates_option(
         "number of bootstrap replicates for intervals (%(default)s); 0: no intervals"

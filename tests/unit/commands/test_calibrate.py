@@ -291,7 +291,7 @@ def test_scores_with_their_sign_turned_are_refused(capsys, recorded):
     os.chdir("else")
     words = ("../net.pt", "neg.txt", "--out", "c.pt")
     status, _, errors = run(capsys, *words)
-    assert status == 0 and "could not check" in errors and "--folder says where" in errors
+    assert status == 0 and "could not check" in errors and "--folder gives their location" in errors
     status, _, errors = run(capsys, *words, "--folder", "..")
     assert status == 1 and "The signs are reversed" in errors
 

@@ -113,7 +113,7 @@ def test_unlabelled_scores_are_fused_too(capsys, files):
     status, _, errors = run(
         capsys, "a_dev.txt", "b_dev.txt", "--apply", "a_new.txt", "b_eval.txt", *words
     )
-    assert status == 2 and "some have labels, others none" in errors
+    assert status == 2 and "some have labels, others do not" in errors
 
 
 def edit(path, change):

@@ -54,7 +54,7 @@ def launch(recipe, capsys, *words):
         (("network.max_epochs=1",), "no config is given"),
         (
             ("debug", "--sweep", "computing.processes=1,2"),
-            "computing.processes is set by the launcher: use --processes-per-run",
+            "Use --processes-per-run",
         ),
         (("debug", "no?uch*"), "matches 'no?uch*'"),
         (

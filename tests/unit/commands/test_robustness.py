@@ -242,7 +242,7 @@ def test_machines_that_share_no_disk_measure_into_a_store(
     # The other part by another network of the same name.
     assert machine("three", "--part", "2/2", network="longer") == 0
     assert machine("two", "--merge") == 2
-    assert "1 of 3 conditions have no scores by these networks" in capsys.readouterr().err
+    assert "1 of 3 conditions have no scores of these networks" in capsys.readouterr().err
     assert not [name for name in find_objects(machine.study) if name.startswith("results")]
     assert machine("three", "--part", "2/2") == 0
     assert len(heard) == 11 + 3 * 8

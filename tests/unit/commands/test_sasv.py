@@ -122,7 +122,7 @@ def test_costs_change_the_a_dcf(capsys, folder):
     )[1]  # fmt: skip
     assert value(other, "min a-DCF") != usual
     status, _, err = run(capsys, *words, "--p-target", "0.5")
-    assert (status, "sum to 1" in err) == (2, True)
+    assert (status, "with a sum of 1" in err) == (2, True)
 
 
 def test_several_systems(capsys, folder):

@@ -424,7 +424,7 @@ def test_other_losses_that_give_scores_have_no_layer_there(run, tmp_path):
     write_network_file(tmp_path / "net.pt", file)
     words = ["export", tmp_path / "net.pt", "--format", "antideepfake", tmp_path / "out.ckpt"]
     status, _, errors = run(*words)
-    assert status == 2 and "was trained by AAMSoftmax" in errors
+    assert status == 2 and "was trained with AAMSoftmax" in errors
     with pytest.raises(AsdfError, match=r"has no layer for trained_loss\.weight_2E"):
         antideepfake_state(with_loss("AAMSoftmax"))
 

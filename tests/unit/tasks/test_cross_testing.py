@@ -227,7 +227,7 @@ def test_a_protocol_may_be_scored_in_several_files(tmp_path: Path) -> None:
     [
         (["--cross-test", "attack"], "expected two columns"),
         (["--cross-test", "attack,nothing"], "no column nothing. Columns: attack, file; a label"),
-        (["--cross-test", "attack,file", "--by", "attack"], "leave --by out"),
+        (["--cross-test", "attack,file", "--by", "attack"], "Leave --by out"),
         (["--html", "a.html"], "--html needs --cross-test"),
     ],
 )

@@ -146,7 +146,9 @@ def test_a_column_of_the_protocol_has_durations(files, capsys):
     assert "speech            1 h" in out and "after 1 h of such speech" in out
     (files / "p.tsv").write_text("utterance\tlabel\tduration\na.wav\t1\t?\nb.wav\t1\t1800\n")
     _, out, err = run(capsys, "calls.txt", "--threshold", "0.5", "--protocol", "p.tsv")
-    assert "next false alarm" not in out and "duration has '?': durations are not used" in err
+    assert (
+        "next false alarm" not in out and "duration contains '?', so durations are not used" in err
+    )
 
 
 @pytest.mark.parametrize(

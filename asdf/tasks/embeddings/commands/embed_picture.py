@@ -30,7 +30,7 @@ class PictureOptions:
     picture: Path | None = option(
         "draw the embeddings: .svg, .png or .pdf", "OUT", check=_check_suffix
     )
-    by: str = option("column that determines the colour of points", "COLUMN", default="label")
+    by: str = option("column that determines colour and shape of points", "COLUMN", default="label")
     method: str = option(
         "projection: principal components (%(default)s), or t-SNE or UMAP, which need pip install "
         "'asdf-antispoofing[embeddings]'",
