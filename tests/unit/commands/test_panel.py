@@ -213,7 +213,7 @@ def test_a_control_set_has_both_classes_with_labels(folder, capsys):
     (folder / "plain").mkdir()
     shutil.copy("0.wav", "plain/0.wav")
     status, _, errors = run(capsys, "a.pt", "b.pt", control="plain")
-    assert status == 2 and "give labels" in errors
+    assert status == 2 and "Add labels" in errors
 
 
 def test_folders_of_both_classes_are_a_control_set(folder, capsys):
