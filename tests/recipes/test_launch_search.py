@@ -37,7 +37,7 @@ CPU = ("--slots", "1")
             ("--search", RATE, "--trials", "2", "--storage", "s", "--objective", "nosuch"),
             "has the validation sets demo-dev",
         ),
-        (("normed", "--search", RATE, "--trials", "2", "--storage", "s"), "here are 2"),
+        (("normed", "--search", RATE, "--trials", "2", "--storage", "s"), "but 2 are given"),
         (
             (
                 "network.initial_learning_rate=1",

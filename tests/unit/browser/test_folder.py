@@ -252,8 +252,8 @@ def test_the_command_says_what_was_written_and_how_to_use_it(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--format", "onnx", "--runtime", "x"], "--runtime is for web"),
-        (["--format", "web", "--samples", "64600"], "--samples is for"),
+        (["--format", "onnx", "--runtime", "x"], "--runtime applies to web"),
+        (["--format", "web", "--samples", "64600"], "--samples applies to"),
         (["--format", "web", "--runtime", "missing"], "cannot read ort.wasm.min.js"),
     ],
 )
