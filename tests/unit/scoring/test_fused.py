@@ -269,4 +269,4 @@ def test_mistakes_in_the_command(folder, capsys):
     assert fuse(folder, "--networks", a, folder / "c.pt", "--out", folder / "x.json") == 2
     assert "c.pt" in capsys.readouterr().err
     assert fuse(folder, "--networks", a, "--out", folder / "x.json") == 2
-    assert "--networks has 1 and the fusion 2 systems" in capsys.readouterr().err
+    assert "--networks has 1 values, but the fusion has 2 systems" in capsys.readouterr().err
