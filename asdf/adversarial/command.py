@@ -1,19 +1,19 @@
-"""Attack a detector on copies of a list, to measure it: FGSM, PGD and transferred attacks by SNR.
+"""Measure the success of attacks on a detector: FGSM, PGD and transferred attacks, by SNR.
 
     python -m asdf adversarial network.pt dev_list.txt --output attacks
     python -m asdf adversarial network.pt dev_list.txt --output attacks --snr 50,30 --steps 40
     python -m asdf adversarial network.pt dev_list.txt --output attacks --transfer other.pt
     python -m asdf adversarial network.pt dev_list.txt --output attacks --attacks fgsm --peak 0.001
 
-The scores of spoofs are raised and those of genuine speech lowered, on the whole way from samples
-to score, by someone who knows the network; random noise of the same level stands next to it.
-Success is the share of right decisions that are turned, at the threshold of the network, or else
-of equal error rates without an attack. Nothing but numbers is written, unless --keep names a
-folder for the attacked copies. FOLDER gets report.html, success.svg, results.csv, results.json,
-results.tex, results.txt, and a score file for each attack; results are the same for any number of
---workers, and a command that was stopped goes on where it was.
+The attacks are white-box, through the complete path from samples to score: they raise the scores of
+spoofs and lower those of genuine speech. Random noise of the same level is reported for comparison.
+Success is the proportion of correct decisions that are reversed, at the threshold of the network,
+or at the EER without attack. Attacked copies are written only if --keep gives a folder for them.
+FOLDER gets report.html, success.svg, results.csv, results.json, results.tex, results.txt, and a
+score file for each attack. Results do not depend on --workers. After a stop, the same command
+resumes.
 
-Exit status: 0 all recordings were attacked, 1 some are left out, 2 a mistake in the command.
+Exit status: 0 all recordings attacked, 1 some were left out, 2 error in the command line.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ class AdversarialOptions(WeightsOptions):
     """Options of the command."""
 
     names: tuple[str, ...] = argument(
-        "a network, then the list of recordings with labels", metavar="NETWORK LIST", default=()
+        "network, and list of recordings with labels", metavar="NETWORK LIST", default=()
     )
-    output: Path | None = option("folder of score files and results", metavar="FOLDER")
+    output: Path | None = option("output folder for score files and results", metavar="FOLDER")
     attacks: str = option(
-        "attacks: fgsm, pgd (every sample bounded), pgd-snr (the SNR stated)",
+        "attacks: fgsm, pgd (limits each sample), pgd-snr (limits the SNR)",
         metavar="NAMES",
         default="fgsm,pgd,pgd-snr",
     )
@@ -58,31 +58,33 @@ class AdversarialOptions(WeightsOptions):
         "signal-to-noise ratios in dB (60,50,40,30,20, without --peak)", metavar="LIST", default=""
     )
     peak: str = option(
-        "highest changes of a sample, as shares of full scale, such as 0.0005,0.001",
+        "maximum changes of a sample, relative to full scale, such as 0.0005,0.001",
         metavar="LIST",
         default="",
     )
-    steps: int = option("gradients of a climb of PGD", metavar="N", default=10)
-    step: float | None = option("length of a step in radii (2.5 / steps)", metavar="SHARE")
-    restarts: int = option("random starts of PGD; the best counts", metavar="N", default=1)
+    steps: int = option("number of gradient steps of PGD", metavar="N", default=10)
+    step: float | None = option("step size, relative to the radius (2.5 / steps)", metavar="SHARE")
+    restarts: int = option(
+        "number of random starts of PGD, of which the best is used", metavar="N", default=1
+    )
     transfer: str = option(
-        "another network, on which the attacks are computed as well", metavar="NETWORK", default=""
+        "network for transferred attacks, which are computed on it", metavar="NETWORK", default=""
     )
-    whole: bool = flag("attack the score of the whole recording, over windows, as `score` gives it")
-    keep: Path | None = option("write the attacked copies into this folder", metavar="FOLDER")
+    whole: bool = flag("attack the score of the whole recording, the mean over windows")
+    keep: Path | None = option("write the attacked copies to this folder", metavar="FOLDER")
     folder: Path | None = option(
-        "what paths in the list are relative to (its folder); where the recordings of a protocol "
-        "or a corpus are"
+        "folder that paths in the list are relative to (the folder of the list), or that contains "
+        "the recordings of a protocol or corpus"
     )
-    seed: int = option("all draws follow from it", metavar="N", default=0)
+    seed: int = option("seed of all random draws", metavar="N", default=0)
     workers: int = option(
-        "processes, each with a copy of the network; 0: none",
+        "number of additional processes, each with a copy of the network",
         metavar="N",
         default=0,
         check=check_workers,
     )
-    replicates: int = replicates_option("replicates of each interval", may_be_none=False)
-    device: str = option("%(default)s (a GPU if there is one), cpu, cuda, cuda:1", default="auto")
+    replicates: int = replicates_option("number of bootstrap replicates", may_be_none=False)
+    device: str = option("device: auto (a GPU if available), cpu, cuda or cuda:1", default="auto")
     full_length: bool = flag("score whole recordings up to 62.5 s")
 
 
@@ -99,9 +101,9 @@ def main(arguments: list[str]) -> int:
     """
     args = COMMAND.read(arguments)
     if len(args.names) != 2:
-        raise UsageError("name a network, then a list of recordings.")
+        raise UsageError("give a network and a list of recordings: NETWORK LIST.")
     if args.output is None:
-        raise UsageError("--output FOLDER is needed: score files and results go there.")
+        raise UsageError("the output folder is missing. Give it with --output FOLDER.")
     from asdf.adversarial import Plan, Search, choose_attacks, run_attacks
 
     network, named = args.names
@@ -137,7 +139,7 @@ def _numbers(text: str, name: str) -> list[float]:
     try:
         return [float(number) for number in text.split(",") if number]
     except ValueError:
-        raise UsageError(f"{name} {text}: numbers with commas between them are needed.") from None
+        raise UsageError(f"{name} {text}: expected numbers separated by commas.") from None
 
 
 def _say_size(trials: int, conditions: Sequence[Condition], search: Search) -> None:
@@ -150,8 +152,8 @@ def _say_size(trials: int, conditions: Sequence[Condition], search: Search) -> N
         else:
             passes += int(condition.attack.has_gradients)
     show(
-        f"{trials:,} recordings, {len(conditions)} attacks with levels: {passes * trials:,} "
-        "gradients of the network",
+        f"{trials:,} recordings, {len(conditions)} combinations of attack and level: "
+        f"{passes * trials:,} gradient computations",
         sys.stderr,
     )
 

@@ -1,15 +1,16 @@
-"""Look for what tells the classes of a corpus apart without listening to speech, and for mistakes.
+"""Search a corpus for shortcuts, which separate the classes without speech, and for mistakes.
 
     python -m asdf audit train.txt dev.txt                  # the lists of one corpus
     python -m asdf audit train.txt -o audit.html --json audit.json
-    python -m asdf audit asvspoof19-train --folder /data    # a corpus of the field by name
+    python -m asdf audit asvspoof19-train --folder /data    # a corpus by name
     python -m asdf audit train.txt dev.txt --rebalance balanced
 
-A detector of each feature alone (length, silence, level, noise, bandwidth, codec, file, speaker
-...), and one of all that a network hears, are cross-validated by speaker. One that surely does
-better than --limit is a shortcut: a network may learn it instead of speech. Besides: copies under
-other names, speakers and texts in more than one list, labels that shortcuts contradict, attacks in
-one language only, and damaged, silent and short files. The exit status is 1 if anything was found.
+A detector for each single feature (length, silence, level, noise, bandwidth, codec, file, speaker
+etc.), and one for all audible features together, are cross-validated by speaker. A feature whose
+EER is significantly below --limit is a shortcut: a network may learn it instead of speech. The
+audit also finds duplicates under other names, speakers and texts in more than one list, labels that
+shortcuts contradict, attacks in one language only, and damaged, silent or short files. The exit
+status is 1 if anything was found.
 """
 
 from __future__ import annotations
@@ -45,12 +46,12 @@ if TYPE_CHECKING:
 
 def _check_limit(limit: float) -> None:
     if not 0 < limit < 50:
-        raise UsageError(f"--limit {limit:g}: an EER between 0 and 50 % is needed.")
+        raise UsageError(f"--limit {limit:g}: give an EER above 0 and below 50 %.")
 
 
 def _check_workers(workers: int) -> None:
     if workers < 0:
-        raise UsageError(f"--workers {workers}: 0 or more are needed.")
+        raise UsageError(f"--workers {workers}: give 0 or more.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,34 +59,34 @@ class AuditOptions:
     """Options of the command."""
 
     lists: tuple[str, ...] = argument(
-        "lists, tables of trials, protocols, or corpora by name: the splits of one corpus",
+        "splits of one corpus: lists, tables of trials, protocols or names of corpora",
         metavar="LIST",
         default=(),
     )
     folder: Path | None = option(
-        "what paths in lists are relative to (their folders); where the recordings of a protocol "
-        "or a corpus are"
+        "folder that paths in lists are relative to (their own folders), or that contains the "
+        "recordings of a protocol or corpus"
     )
-    html: Path | None = option("write a page with pictures", metavar="OUT")
-    json: Path | None = option("write all results; '-': here", metavar="OUT")
+    html: Path | None = option("write an HTML page with plots", metavar="OUT")
+    json: Path | None = option("write all results as JSON; - is standard output", metavar="OUT")
     rebalance: Path | None = option(
-        "write lists into this folder in which both classes have the shortcuts' features alike",
+        "write lists to this folder in which the shortcuts' features are balanced between classes",
         metavar="FOLDER",
     )
     limit: float = option(
-        "the EER in per cent below which a feature is a shortcut",
+        "EER in percent below which a feature is a shortcut",
         metavar="P",
         default=40.0,
         check=_check_limit,
     )
-    replicates: int = replicates_option("replicates of each interval", may_be_none=False)
+    replicates: int = replicates_option("number of bootstrap replicates", may_be_none=False)
     workers: int = option(
-        "processes that read recordings; 0: none",
+        "number of additional processes that read recordings",
         metavar="N",
         default=2,
         check=_check_workers,
     )
-    no_joint: bool = flag("without the detector of all features, which needs scikit-learn")
+    no_joint: bool = flag("omit the detector for all features, which needs scikit-learn")
 
 
 COMMAND = Command("audit", __doc__, AuditOptions, {".html": "html", ".json": "json"})
@@ -100,7 +101,7 @@ def main(arguments: list[str]) -> int:
     """
     args = COMMAND.read(arguments)
     if not args.lists:
-        raise UsageError("name the lists of a corpus, or a corpus (`python -m asdf corpora`).")
+        raise UsageError("no list is given. Give the lists of a corpus, or the name of a corpus.")
     stream = text_stream([args.html, args.json])
     check_overwriting([Path(name) for name in args.lists], [args.html, args.json])
     lists = [read_recordings(name, args.folder, classes=True) for name in args.lists]
@@ -140,7 +141,7 @@ def main(arguments: list[str]) -> int:
     if rebalanced is not None:
         show(f"\n{rebalanced_text(rebalanced)}\nlists are in {args.rebalance}", stream)
     elif args.rebalance is not None:
-        show("no shortcut: there is nothing to rebalance, and no list is written", stream)
+        show("no shortcut was found, so there is nothing to rebalance: no list was written", stream)
     return int(not audit.is_clean)
 
 
@@ -215,7 +216,7 @@ def _measure(lists: Sequence[TrialList], journal: Journal, workers: int) -> list
     paths = _paths(lists)
     left = [index for index in range(len(paths)) if index not in journal]
     if len(left) < len(paths):
-        show(f"going on: {len(paths) - len(left):,} are measured already", sys.stderr)
+        show(f"resuming: {len(paths) - len(left):,} recordings were measured before", sys.stderr)
     results = measure_all([paths[index] for index in left], workers)
     for position, one in track(results, len(left), "reading", unit="recordings"):
         journal.add(left[position], as_entry(one))

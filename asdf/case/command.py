@@ -1,19 +1,20 @@
-"""Put what a network says of recordings on one page, with what it is worth: for a case's file.
+"""Write a page for a case: scores of recordings, likelihood ratios, validation and limits.
 
     python -m asdf case net.pt call.wav --output case.html
     python -m asdf case net.pt call.wav --validation eval.txt --json case.json --pdf case.pdf
     python -m asdf case net.pt a.wav b.wav -o case.html --title "Call of 3 May" --reference K-17/26
 
-For each recording: what its file states, its SHA-256, its waveform with the scores of windows, and
-its likelihood ratio in numbers and words. For all of them: the propositions with the relevant
-population, the calibration set, error rates with Tippett, cross-entropy and reliability plots on a
-validation set, limits, versions, digests, and the command that gives the page again.
+For each recording, the page has the facts in its file, its SHA-256, its waveform with window
+scores, and its likelihood ratio in numbers and words. It also has the propositions with the
+relevant population, the calibration set, error rates with Tippett, cross-entropy and reliability
+plots on a validation set, limits, versions, digests, and the command that reproduces the page.
 
-The validation set is a score file of this network with labels, as `score --scores` writes; take one
-that the network was neither trained nor calibrated on. The page reads no clock, so that the same
-input gives the same bytes: its date is that of --date, or else of the variable SOURCE_DATE_EPOCH.
+The validation set is a score file of this network with labels, as written by `score --scores`. Use
+a set on which the network was neither trained nor calibrated. The page does not depend on the
+clock, so the same input gives the same bytes: its date is given by --date, or by the environment
+variable SOURCE_DATE_EPOCH.
 
-Exit status: 0 all are scored, 1 some could not be, 2 a mistake in the command.
+Exit status: 0 all recordings scored, 1 some could not be scored, 2 error in the command line.
 """
 
 from __future__ import annotations
@@ -46,25 +47,27 @@ class CaseOptions(DetectorOptions):
     """Options of the command."""
 
     recordings: tuple[str, ...] = argument(
-        "recordings of the case; of a folder or a list all", "FILE|FOLDER|LIST"
+        "recordings of the case, by file, folder or list", "FILE|FOLDER|LIST"
     )
-    html: Path | None = option("write the page", metavar="OUT")
-    json: Path | None = option("write all numbers and sentences; '-': here", metavar="OUT")
+    html: Path | None = option("write the page as HTML", metavar="OUT")
+    json: Path | None = option(
+        "write all numbers and sentences as JSON; - is standard output", metavar="OUT"
+    )
     pdf: Path | None = option(
-        "print the page, by Chromium or Chrome on PATH", metavar="OUT", check=check_file
+        "write the page as PDF; needs Chromium or Chrome on PATH", metavar="OUT", check=check_file
     )
     validation: Path | None = option(
-        "scores of this network on a set with known answers, as `score --scores` writes them",
+        "score file of this network on a set with known labels, written by `score --scores`",
         metavar="SCORES",
     )
     watermarks: bool = flag(
-        "search for watermarks too, by those of audioseal, perth and silentcipher that are "
-        "installed; they are reported apart from the score"
+        "also search for watermarks, with the installed ones of the packages audioseal, perth and "
+        "silentcipher; reported separately from the score"
     )
     title: str = option("title of the page", metavar="TEXT", default="")
     reference: str = option("reference of the case, such as its number", metavar="TEXT", default="")
-    examiner: str = option("name of who examines", metavar="TEXT", default="")
-    date: str = option("date of the page, as it is to be shown", metavar="TEXT", default="")
+    examiner: str = option("name of the examiner", metavar="TEXT", default="")
+    date: str = option("date on the page, in any format", metavar="TEXT", default="")
 
 
 COMMAND = Command("case", __doc__, CaseOptions, {".html": "html", ".json": "json", ".pdf": "pdf"})
@@ -80,7 +83,7 @@ def main(arguments: list[str]) -> int:
     args = COMMAND.read(arguments)
     outputs = [args.html, args.json, args.pdf]
     if not any(outputs):
-        raise UsageError("say what to write: --output case.html, --json or --pdf.")
+        raise UsageError("no output is given. Use --output case.html, --json or --pdf.")
     stream = text_stream(outputs)
     from asdf.commands.score_recordings import find_recordings
 
@@ -176,5 +179,6 @@ def _stated_date() -> str:
     # What a year beyond the range raises differs by platform.
     except (ValueError, OverflowError, OSError):
         raise UsageError(
-            f"{_EPOCH}={seconds}: a number of seconds since 1970 is needed; or give --date."
+            f"the environment variable {_EPOCH}={seconds} must be a number of seconds since 1970. "
+            "Correct it, or give --date."
         ) from None

@@ -1,40 +1,41 @@
-"""Turn a network's scores into log-likelihood ratios (LLR) with a threshold.
+"""Convert the scores of a network to log-likelihood ratios (LLR), with a threshold.
 
     python -m asdf calibrate network.pt scores/epoch.4/dev.txt       # threshold at the EER
-    python -m asdf calibrate output/system1 --output calibrated.pt      # a run's best network
-    python -m asdf calibrate network.pt dev.txt --output calibrated.pt  # leave network.pt as it is
-    python -m asdf calibrate network.pt dev.txt --protocol P         # labels of a label file
-    # and a threshold for the windows of long recordings
+    python -m asdf calibrate output/system1 --output calibrated.pt      # best network of a run
+    python -m asdf calibrate network.pt dev.txt --output calibrated.pt  # keep network.pt unchanged
+    python -m asdf calibrate network.pt dev.txt --protocol P         # labels from a label file
+    # also a threshold for the windows of long recordings
     python -m asdf calibrate network.pt dev.txt --windows genuine_recordings/
-    # threshold of these costs
+    # threshold for these costs
     python -m asdf calibrate network.pt dev.txt --prior 0.05 --cost-miss 1 --cost-fa 10
-    # on the trials that are like the case
+    # only trials that are similar to the case
     python -m asdf calibrate network.pt dev.txt --protocol P --where "codec=amr|gsm,language=fr"
 
-The mapping is learnt from a score file of this network: from stage 2 of a recipe, or from
-`python -m asdf score ... --scores`. Of the folder of a run the best network is taken, and without
-SCORES its score file of the first validation set. Its recordings should be like those that are to
-be judged, and none of them one that the network was trained on. Mapping and threshold are saved in
-the network file, with what they were learnt from; `score` and `asdf.Detector` then use them.
-Calibrating again replaces them. NETWORK2 of --output has no state of the training.
+The mapping is learnt from a score file of this network, written by stage 2 of a recipe or by
+`python -m asdf score ... --scores`. If NETWORK is the folder of a run, its best network is used,
+and SCORES defaults to its scores on the first validation set. The recordings should be similar to
+those that will be judged, and none may be in the training set. The mapping, the threshold and a
+description of the set are saved in the network file, where `score` and `asdf.Detector` find them.
+Calibrating again replaces them. A file written by --output has no training state.
 
-Methods of --method: logistic regression; regularised, which shrinks LLRs a little (Morrison and
-Poh, 2018); bi-gaussian, which warps scores to the distributions of a perfectly calibrated system
-(Morrison, 2024). Auto, the default, takes the one with the lowest cross-validated Cllr, a simpler
-one where the difference is below 0.005 bits. LLRs are bounded by what the set supports (ELUB,
-Vergeer et al., 2016), which changes no decision, and have an interval from the bootstrap.
+--method selects logistic regression; regularised logistic regression, which shrinks LLRs slightly
+(Morrison and Poh, 2018); or bi-gaussian, which maps scores to the distributions of a perfectly
+calibrated system (Morrison, 2024). The default, auto, uses the method with the lowest
+cross-validated Cllr, or a simpler one if the difference is below 0.005 bits. LLRs are bounded by
+what the set supports (ELUB, Vergeer et al., 2016), which changes no decision, and have a bootstrap
+interval.
 
-Long recordings are searched for parts that sound spoofed in many windows, each of which may fall
-below the threshold by chance. --windows learns one for them, from genuine recordings as long as
-those that are to be judged: 5 % of such recordings then have a window below it. At least 19 are
-needed; `score` states the rate for each recording's number of windows.
+In long recordings many windows are searched for spoofed parts, and each may fall below the
+threshold by chance. --windows learns a threshold for windows from genuine recordings of similar
+length, so that 5 % of such recordings have a window below it. It needs at least 19 recordings;
+`score` states the rate for the number of windows of each recording.
 
-A recording that is unlike the set gets a number that does not stand for it. Where the recordings
-of the scores are at hand, up to 300 of each class are heard once more to learn their embeddings,
-and `score` says from then on whether a recording is unlike them (--unlike-rate).
+The LLR of a recording that is unlike the set is not meaningful. If the scored recordings are
+available, embeddings of up to 300 recordings per class are computed, and `score` then reports
+whether a recording is unlike them (--unlike-rate).
 
-That the scores are of this network is checked by the digest next to them, or else by scoring two of
-their recordings; scores of another network, or with their sign turned, are refused.
+Scores of another network and scores with reversed sign are refused. This is checked by the digest
+next to the score file, or else by scoring two of its recordings.
 """
 
 from __future__ import annotations
@@ -80,56 +81,56 @@ class CalibrateOptions(ProtocolOptions):
         metavar="NETWORK",
     )
     scores: Path | None = argument(
-        "its score file: 'path label score' per line, or 'path score' with --protocol; - is "
-        "standard input; of a run it may be left out",
+        "score file of the network: 'path label score' per line, or 'path score' with --protocol; "
+        "- is standard input; optional if NETWORK is a run",
         metavar="SCORES",
         default=None,
     )
     folder: Path | None = option(
-        "folder that the trials' paths are relative to, to score two of them as a check",
+        "folder that the paths of trials are relative to, for scoring two of them as a check",
         metavar="F",
     )
     output: Path | None = option(
-        "write here instead of into NETWORK, without the state of its training",
+        "write to this file, without the training state, instead of into NETWORK",
         metavar="NETWORK2",
         short="-o",
         aliases=("--out",),
     )
     method: str = option(
-        "how scores become LLRs",
+        "method that maps scores to LLRs",
         choices=(AUTO, *METHODS),
         default=AUTO,
     )
     where: str | None = option(
-        "learn from the trials that match: COLUMN=VALUE, several joined by commas, several values "
-        "of a column by |",
+        "use only trials that match: COLUMN=VALUE, with commas between several columns and | "
+        "between several values",
         metavar="COLUMN=VALUE",
     )
-    at_eer: bool = flag("threshold where both error rates are equal (default)")
+    at_eer: bool = flag("set the threshold where both error rates are equal (default)")
     prior: float | None = option(
-        "expected proportion of spoofs (0.05)",
+        "prior probability of spoof (0.05)",
         metavar="P",
     )
     cost_miss: float | None = option(
-        "cost of bona fide taken for a spoof (1)",
+        "cost of rejecting bona fide speech (1)",
         metavar="C",
     )
     cost_fa: float | None = option(
-        "cost of a spoof taken for bona fide (10)",
+        "cost of accepting a spoof (10)",
         metavar="C",
     )
     unlike_rate: float | None = option(
-        "proportion of genuine recordings like those of the set that may be called unlike it "
-        "(0.05); 0: recordings are not compared with the set",
+        "proportion of genuine recordings similar to the set that may be reported as unlike it "
+        "(0.05); 0: do not compare recordings with the set",
         metavar="P",
     )
     windows: str | None = option(
-        "learn a threshold for the windows of long recordings from genuine ones: a folder or list, "
-        "of whose lines those labelled 0 are left out",
+        "learn a threshold for the windows of long recordings from these genuine recordings; lines "
+        "of a list with label 0 are ignored",
         metavar="FOLDER|LIST",
     )
     windows_rate: float | None = option(
-        "proportion of genuine recordings that may have a window below it (0.05)",
+        "proportion of genuine recordings that may have a window below this threshold (0.05)",
         metavar="P",
     )
 
@@ -151,11 +152,10 @@ def main(arguments: list[str]) -> int:
     check_unlike_rate(args.unlike_rate)
     if args.output:
         check_file(args.output)
-    elif parse_name(args.network):
-        raise UsageError(f"{args.network} is on the hub: name the file to write with --output.")
-    elif is_shipped(args.network):
+    elif parse_name(args.network) or is_shipped(args.network):
+        where = "part of the installation" if is_shipped(args.network) else "on the hub"
         raise UsageError(
-            f"{args.network} is a part of the installation: name the file to write with --output."
+            f"{args.network} is {where} and cannot be overwritten. Give another file with --output."
         )
     wanted = parse_where(args.where) if args.where else {}
     network, path = choose_of_run(args.network, args.scores)
@@ -173,13 +173,14 @@ def main(arguments: list[str]) -> int:
     read.write(out, calibration)
     show(describe_learnt(path, learnt_from, learnt))
     if read.is_fused:
-        show("recordings unlike this set will not be recognised: a fused system has no embedding")
+        show("recordings unlike this set cannot be detected: a fused system has no embedding")
     else:
         calibration = learn_unlike(
             network, calibration, path, args.folder, learnt_from, args.unlike_rate
         )
         read.write(out, calibration)
     if args.windows:
+        # Windows are searched with the written file, whose calibration gives their LLRs.
         calibration = learn_windows(out, calibration, args.windows, args.windows_rate or 0.05)
         read.write(out, calibration)
     show(f"written to {out}{read.remark}")
@@ -257,7 +258,10 @@ def _read_network(network: str, output: Path | None) -> _Read:
         return _read_single(network, output)
     system = read_fused_file(path)
     if output and output.resolve().parent != path.resolve().parent:
-        raise UsageError(f"--output {output}: a fused system stays in its folder, {path.parent}.")
+        raise UsageError(
+            f"--output {output}: a fused system contains paths relative to its folder. Write to a "
+            f"file in {path.parent}."
+        )
 
     def write(out: Path, calibration: Calibration) -> None:
         write_fused_file(out, replace(system, calibration=calibration))
@@ -277,8 +281,8 @@ def _read_single(network: str, output: Path | None) -> _Read:
         file = read_detector(network)[1]
     if file.settings is None:
         raise AsdfError(
-            f"{network} does not say which network it is. Turn it into a network of ASDF first: "
-            f"python -m asdf import {network} --output OUT"
+            f"{network} contains no settings, so its architecture is unknown. Convert it to a "
+            f"network of ASDF first: python -m asdf import {network} --output OUT"
         )
 
     def write(out: Path, calibration: Calibration) -> None:
@@ -291,9 +295,10 @@ def _read_single(network: str, output: Path | None) -> _Read:
     remark = ""
     if output is None and file.optimiser_state is not None:
         remark = (
-            ", which still has the state of its training, to go on from: --output NETWORK2 writes "
-            "a file to judge with, without it"
+            ", which still contains its training state; --output NETWORK2 writes a smaller file "
+            "without it, for scoring"
         )
+    # A file of another program may contain any type here.
     progress = file.progress if isinstance(file.progress, Mapping) else {}
     evaluations = progress.get("evaluations", ())
     if not isinstance(evaluations, list | tuple):
@@ -315,12 +320,15 @@ def _cost(args: CalibrateOptions) -> DetectionCost | None:
         return None
     # An error, because the user may believe that costs move the threshold at the EER.
     if args.at_eer:
-        raise UsageError("--at-eer and costs are two different thresholds: choose one of them.")
+        raise UsageError(
+            "--at-eer and costs (--prior, --cost-miss, --cost-fa) set the threshold in different "
+            "ways. Give one of the two."
+        )
     if not np.isfinite(list(chosen.values())).all():
-        raise UsageError("a prior and costs are finite numbers.")
+        raise UsageError("--prior, --cost-miss and --cost-fa must be finite numbers.")
     try:
         return DetectionCost(**chosen)
     except ValueError:
         raise UsageError(
-            "--prior lies between 0 and 1, neither included; costs are positive."
+            "--prior must be above 0 and below 1, and costs must be positive."
         ) from None

@@ -39,7 +39,8 @@ def check_unlike_rate(rate: float | None) -> None:
     """
     if rate is not None and not 0 <= rate < 1:
         raise UsageError(
-            f"--unlike-rate {rate:g}: give a proportion between 0 and 1, or 0 to learn nothing."
+            f"--unlike-rate {rate:g}: give a proportion above 0 and below 1, or 0 to turn the "
+            "comparison off."
         )
 
 
@@ -69,7 +70,7 @@ def learn_unlike(
     except AsdfError as error:
         if rate is not None:
             raise
-        show(f"recordings unlike this set will not be recognised: {error}")
+        show(f"recordings unlike this set cannot be detected: {error}")
         return calibration
     show(home.describe())
     return replace(calibration, home=home.content())
@@ -106,6 +107,7 @@ def _draw(learnt_from: CalibrationSet) -> _Drawn:
     drawn: list[int] = []
     for label in (1, 0):
         trials = np.flatnonzero(scores.labels == label)
+        # A fixed stream per class: the same set gives the same file, and classes share no draws.
         order = generator(0, f"home {label}").permutation(len(trials))
         drawn += trials[order[:_MOST]].tolist()
     return everything.select(sorted(drawn))
@@ -128,18 +130,19 @@ def _learn(
     recordings = locate_recordings(drawn.ids, path, folder)
     if recordings is None:
         raise AsdfError(
-            f"recordings of {input_name(path)} were not found. --folder says where they lie."
+            f"recordings of {input_name(path)} were not found. Give their folder with --folder."
         )
     embeddings = _embed(network, path, recordings)
     scored = sorted(embeddings)
     if len(scored) < len(recordings):
-        show(f"{len(recordings) - len(scored)} recordings of the set cannot be scored")
+        show(f"{len(recordings) - len(scored)} recordings of the set could not be scored")
     known = drawn.select(scored)
     sizes = {row.size for row in embeddings.values()}
     if len(sizes) != 1 or max(sizes) > MAX_NUMBERS:
         raise AsdfError(
-            "embeddings of one length for all recordings, of up to "
-            f"{MAX_NUMBERS:,} values, are needed, and this network gives others."
+            "this network's embeddings have different lengths or more than "
+            f"{MAX_NUMBERS:,} values, so they cannot be compared. --unlike-rate 0 turns the "
+            "comparison off."
         )
     rows = np.stack([embeddings[index].reshape(-1) for index in scored])
     folds_of = "trials" if known.speakers is None else "speakers"

@@ -80,15 +80,15 @@ def _describe_costs(learnt_from: CalibrationSet, calibration: Calibration) -> st
     fitted = cllr(bona_fide_llrs, spoof_llrs)
     folds_of = calibration.folds_of
     if calibration.cross_validated_cllr is None:
-        held_out = f"not cross-validated, as there are too few {folds_of} of a class"
+        held_out = f"not cross-validated, because a class has too few {folds_of}"
     else:
-        note = "" if folds_of == "speakers" else ", as speakers are not known"
+        note = "" if folds_of == "speakers" else ", because speakers are unknown"
         after = f"{calibration.cross_validated_cllr:.4f} after"
         held_out = f"{after}, cross-validated by {folds_of}{note}"
     return (
         f"Cllr {before:.4f} bits before, {held_out}; "
-        f"{fitted:.4f} on the trials that the map was fitted to, where the minimum of any "
-        f"increasing map is {min_cllr(scores.bona_fide, scores.spoof):.4f}"
+        f"{fitted:.4f} on the trials that the map was fitted to, where the minimum over increasing "
+        f"maps is {min_cllr(scores.bona_fide, scores.spoof):.4f}"
     )
 
 
@@ -99,11 +99,11 @@ def _describe_support(calibration: Calibration) -> str:
     lowest = calibration.lowest_llr or 0.0
     highest = calibration.highest_llr or 0.0
     bounds = (
-        f"LLRs are bounded to what these recordings support, {lowest:.2f} to {highest:.2f} "
-        f"(log10 {log10_llr(lowest):.2f} to {log10_llr(highest):.2f})"
+        "LLRs are limited to the range that these recordings support, "
+        f"{lowest:.2f} to {highest:.2f} (log10 {log10_llr(lowest):.2f} to {log10_llr(highest):.2f})"
     )
     if calibration.replicates is None:
-        return f"{bounds}; they have no interval, as most draws of the bootstrap lack a class"
+        return f"{bounds}; they have no interval, because most bootstrap draws lack a class"
     count = len(calibration.replicates)
     return f"{bounds}; their intervals are from {count} draws of {calibration.folds_of}"
 
@@ -111,11 +111,12 @@ def _describe_support(calibration: Calibration) -> str:
 def _describe_decisions(learnt_from: CalibrationSet, calibration: Calibration) -> str:
     scores = learnt_from.scores
     threshold = calibration.threshold
+    # By unbounded LLRs, as verdicts are decided: bounds must not change a decision.
     missed = (calibration.unbounded_llr(scores.bona_fide) < threshold).mean()
     accepted = (calibration.unbounded_llr(scores.spoof) >= threshold).mean()
     return (
-        f"on these scores {100 * missed:.2f} % of the bona fide are missed, {100 * accepted:.2f} % "
-        "of the spoofs accepted"
+        f"on these scores {100 * missed:.2f} % of bona fide trials are rejected and "
+        f"{100 * accepted:.2f} % of spoof trials accepted"
     )
 
 
@@ -126,20 +127,21 @@ def _describe_doubts(learnt_from: CalibrationSet, calibration: Calibration) -> l
     # Perfectly separated classes have no finite best map; the calibration is then bounded.
     if scores.bona_fide.min() >= scores.spoof.max():
         doubts.append(
-            "No spoof scores above a bona fide recording, so these scores do not show how rare "
-            "errors are: the LLRs claim an error rate of one trial in all of them. More trials "
-            "would show more."
+            "The scores separate the two classes without error, so they do not show how rare "
+            "errors are: the LLRs assume an error rate of one trial in all. More trials would give "
+            "a better estimate."
         )
     if not calibration.supports_threshold:
         doubts.append(
-            f"warning: the threshold, an LLR of {calibration.threshold:.4g}, lies beyond what "
-            "these recordings support. Decisions there rest on the map alone. Take more trials."
+            f"warning: the threshold, an LLR of {calibration.threshold:.4g}, is outside the range "
+            "that these recordings support, so decisions there are an extrapolation. Use more "
+            "trials."
         )
     fewest = min(scores.bona_fide.size, scores.spoof.size)
     if learnt_from.where and fewest < _FEW_TRIALS:
         doubts.append(
-            f"warning: only {fewest} trials of a class match {learnt_from.where}: bounds are "
-            "narrow and intervals wide. Name more values, or take a larger set."
+            f"warning: only {fewest} trials of a class match {learnt_from.where}, so bounds are "
+            "narrow and intervals wide. Give more values, or use a larger set."
         )
     if calibration.chose_network:
         doubts.append(

@@ -26,9 +26,9 @@ def check_windows(named: str | None, rate: float | None) -> None:
     if rate is None:
         return
     if named is None:
-        raise UsageError("--windows-rate is that of --windows: name genuine recordings with it.")
+        raise UsageError("--windows-rate needs --windows with genuine recordings. Give both.")
     if not 0 < rate < 1:
-        raise UsageError(f"--windows-rate {rate:g}: give a proportion between 0 and 1.")
+        raise UsageError(f"--windows-rate {rate:g}: give a proportion above 0 and below 1.")
 
 
 def learn_windows(network: Path, calibration: Calibration, named: str, rate: float) -> Calibration:
@@ -53,18 +53,20 @@ def learn_windows(network: Path, calibration: Calibration, named: str, rate: flo
     paths = [path for path, label in labelled if label != 0]
     detector = Detector(network)
     search = detector.hearing.summary.search
+    # A calibrated network has a threshold, with which it searches for parts.
     assert search is not None
     scores = []
     results = detector.score_many(paths, whole=True)
     for result in track(results, len(paths), "searching", unit="recordings"):
         if result.error:
-            raise AsdfError(f"{result.error} It is among the recordings of --windows {named}.")
+            raise AsdfError(f"{result.error} It is one of the recordings of --windows {named}.")
+        # A window without speech gets no verdict, so it cannot be a false alarm.
         scores.append([window.compared for window in result.windows_scores if window.judged])
     learnt = learn_window_threshold(
         scores, rate, search.window, search.hop, calibration.threshold, detector.sample_rate
     )
     short = len(paths) - len(learnt.counts)
     if short:
-        show(f"{short} of {len(paths)} recordings of {named} are too short, or without speech")
+        show(f"{short} of {len(paths)} recordings of {named} are too short or have no speech")
     show(learnt.describe())
     return replace(calibration, windows=learnt.content())

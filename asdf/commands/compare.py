@@ -1,15 +1,16 @@
-"""Compare two runs: settings, code and machine, and results with a significance test.
+"""Compare two runs: settings, code, machine, and results with a significance test.
 
     python -m asdf compare output/net output/larger_net
     python -m asdf compare output/net output/net --networks epoch.10 epoch.20
     python -m asdf compare output/net output/larger_net --json differences.json
     python -m asdf compare output/net-seed* output/larger_net-seed*  # over seeds
 
-RUN is a system folder: paths.output_folder/paths.system_folder. The network of a run is the first
-in its last report; without a report, the best on its validation set. Results are tested on the
-trials that both runs scored: whole speakers are drawn where they are known, else trials. More than
-two runs are put together by their recorded settings: those that differ by recipe.seed alone are one
-configuration, and two configurations are compared by their means, over seeds and trials together.
+RUN is a system folder: paths.output_folder/paths.system_folder. The compared network of a run is
+the first one in its last report, or without a report the best one on its validation set. The test
+is a paired bootstrap over the speakers, or over the trials if speakers are unknown, of the trials
+that both runs scored. More than two runs are grouped by their recorded settings: runs that differ
+only in recipe.seed form one configuration, and the means of the two configurations are compared by
+a bootstrap over seeds and trials.
 """
 
 from __future__ import annotations
@@ -67,21 +68,21 @@ class CompareOptions:
         metavar="RUN_A",
     )
     second: Path = argument(
-        "that of the run to compare with it",
+        "system folder of the run to compare it with",
         metavar="RUN_B",
     )
     others: tuple[Path, ...] = argument(
-        "more runs, of other seeds of the two",
+        "more runs of the two configurations, with other seeds",
         metavar="RUN",
         default=(),
     )
     networks: tuple[str, str] | None = option(
-        "networks to compare, such as epoch.20",
+        "network of each run, such as epoch.20",
         metavar=("A", "B"),
     )
-    replicates: int = replicates_option("bootstrap replicates", may_be_none=False)
+    replicates: int = replicates_option("number of bootstrap replicates", may_be_none=False)
     json: Path | None = option(
-        "write the differences to a file too; - is standard output",
+        "also write the differences as JSON; - is standard output",
         metavar="OUT",
     )
 
@@ -200,7 +201,7 @@ def _results_text(results: Sequence[ResultDifference], runs: tuple[RunFolder, Ru
         for run in runs:
             names = dict.fromkeys(name for files in run.score_files().values() for name in files)
             sets.append(", ".join(names) or "none")
-        return f"  no set was scored by both: A has {sets[0]}; B has {sets[1]}"
+        return f"  no set was scored by both runs: A has {sets[0]}; B has {sets[1]}"
     rows: list[Sequence[str]] = [("set", "metric", "A", "B", "B - A", "95 % interval", "p", "")]
     for result in results:
         for name, metric in ((result.set, EER), ("", MIN_DCF)):

@@ -1,14 +1,14 @@
-"""Draw DET curves of score files, for papers (needs matplotlib: the extra `report`).
+"""Draw DET curves of score files for a paper (needs matplotlib, in the extra `report`).
 
-The older name of `evaluate --plot`, which draws the same curves next to the error rates.
+Older name of `evaluate --plot`, which draws the same curves and prints error rates.
 
     python -m asdf detplot scores/epoch.20/asvspoof19-eval.txt --output det.pdf
     python -m asdf detplot A=first.txt B=second.txt --protocol P --subset eval --output det.pdf
     python -m asdf detplot scores.txt --protocol P --by attack --output det.png --title "XLS-R"
 
-Score files and protocols are those of `python -m asdf evaluate`. With --by, the curves of one file
-by that column: the spoofs of each value against the bona fide trials. The suffix of OUT is the
-format: pdf, png, svg.
+Score files and protocols have the formats of `python -m asdf evaluate`. With --by, one file gets a
+curve for each value of the column: its spoof trials against the bona fide trials. The suffix of OUT
+selects the format: pdf, png or svg.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ class DetplotOptions(ScoreFilesOptions):
     """Options of the command."""
 
     by: str | None = option(
-        "curves by a column of P, such as attack; one score file",
+        "column of P that gets a curve per value, such as attack; needs a single score file",
         metavar="COLUMN",
     )
     title: str = option(
-        "above the plot",
+        "title of the plot",
         metavar="TEXT",
         default="",
     )
     output: Path = option(
-        "the file: .pdf, .png or .svg",
+        "output file: .pdf, .png or .svg",
         metavar="OUT",
         default=MISSING,
         short="-o",
@@ -72,8 +72,8 @@ def main(arguments: list[str]) -> int:
     args = COMMAND.read(arguments)
     if args.by and len(args.scores) > 1:
         raise UsageError(
-            f"--by {args.by} draws one system by condition: give one score file, "
-            f"not {len(args.scores)}."
+            f"--by {args.by} draws the conditions of a single system, but {len(args.scores)} score "
+            "files are given. Give one."
         )
     check_file(args.output)
     check_inputs([*map(Path, args.scores), args.protocol])
@@ -143,10 +143,10 @@ def _condition_curves(
 
     columns = known_columns("the score file", scores, trials)
     if column not in columns:
-        known = f"There is {', '.join(columns)}."
+        known = f"Columns: {', '.join(columns)}."
         if not columns:
-            known = "The score file has no columns: give --protocol."
-        raise UsageError(f"--by {column}: no such column. {known}")
+            known = "The score file has no columns. Give the label file with --protocol."
+        raise UsageError(f"--by {column}: there is no such column. {known}")
     values = columns[column]
     conditions, findings = conditions_of(scores, column, values)
     for finding in findings:

@@ -39,7 +39,7 @@ _READ_SUFFIXES = AUDIO_SUFFIXES | {*SUFFIXES, ".py", ".scp"}
 
 def _check_count(count: int) -> None:
     if not 1 <= count < 1_000_000:
-        raise UsageError(f"{count} parts: from 1 to 999,999 are possible.")
+        raise UsageError(f"{count} parts: the number of parts must be between 1 and 999,999.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,29 +47,27 @@ class DividedOptions:
     """On many machines."""
 
     part: str | None = option(
-        "do the K-th of N parts of the work alone, on this machine, and save it next to the "
-        "outputs; --merge writes them",
+        "do only the K-th of N parts of the work, on this machine, and save the results next to "
+        "the outputs, for --merge",
         "K/N",
     )
     merge: bool = flag(
-        "write the outputs of what was done by --part 1/N to N/N: the same bytes as of one process"
+        "write the outputs from the parts 1/N to N/N; they have the same bytes as from one process"
     )
     slurm: int | None = option(
-        "submit N parts as a job array of Slurm, and a job that merges them; behind --: options "
-        "of sbatch",
+        "submit N parts as a Slurm job array, and a job that merges them; options after -- are "
+        "passed to sbatch",
         "N",
         check=_check_count,
     )
-    max_running: int | None = option("at most N tasks of the array at a time", "N")
-    dry_run: bool = flag("print what --slurm would submit")
+    max_running: int | None = option("maximum number of array tasks that run at a time", "N")
+    dry_run: bool = flag("print the jobs that --slurm would submit")
     ray: int | None = option(
-        "do N parts by Ray, on this machine or a cluster, and merge them",
+        "run N parts with Ray, on this machine or a cluster, and merge them",
         "N",
         check=_check_count,
     )
-    ray_address: str | None = option(
-        "the cluster of --ray: auto, or HOST:PORT (this machine alone)", "A"
-    )
+    ray_address: str | None = option("Ray cluster: auto or HOST:PORT (only this machine)", "A")
 
     @property
     def is_divided(self) -> bool:
@@ -98,6 +96,7 @@ def split_at_dashes(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 
 def split_sbatch(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return the arguments of a command, and options of sbatch after '--'; [] without --slurm."""
+    # Without --slurm, '--' has its usual meaning: what follows are names of files.
     is_array = any(word.partition("=")[0] == "--slurm" for word in arguments)
     if is_array:
         return split_at_dashes(arguments)
@@ -129,19 +128,20 @@ def check_division(args: DividedOptions, sbatch_options: Sequence[str]) -> None:
     ways = args.ways()
     if len(ways) > 1:
         raise UsageError(
-            f"{' and '.join(ways)}: --part does a part, --merge puts parts together, and --slurm "
-            "and --ray do both: name one of them."
+            f"{' and '.join(ways)} exclude each other: --part does one part, --merge merges all "
+            "parts, and --slurm and --ray do both. Give one of them."
         )
     if args.part is not None:
         Part.parse(args.part)
     if args.slurm is None and (sbatch_options or args.max_running is not None or args.dry_run):
         raise UsageError(
-            "options of sbatch behind --, --max-running and --dry-run are for --slurm N."
+            "--max-running, --dry-run and sbatch options after -- need --slurm N. Give it too, or "
+            "leave them out."
         )
     if args.ray is None and args.ray_address is not None:
-        raise UsageError("--ray-address is for --ray N.")
+        raise UsageError("--ray-address needs --ray N. Give it too, or leave --ray-address out.")
     if args.max_running is not None and args.max_running < 1:
-        raise UsageError(f"--max-running {args.max_running}: at least one is needed.")
+        raise UsageError(f"--max-running {args.max_running}: give at least 1.")
 
 
 def files_of(named: Sequence[str | Path | None]) -> tuple[str, ...]:
@@ -156,6 +156,7 @@ def files_of(named: Sequence[str | Path | None]) -> tuple[str, ...]:
         if not Path(name).is_dir():
             files.append(str(name))
             continue
+        # Sorted: file systems list names in any order, and the files identify the work.
         for path in sorted(Path(name).rglob("*")):
             if _is_read(path):
                 files.append(str(path))
@@ -164,6 +165,7 @@ def files_of(named: Sequence[str | Path | None]) -> tuple[str, ...]:
 
 def _objects_of(address: str) -> list[str]:
     """Return an object, or those in a folder that a command reads, with their versions."""
+    # Not from a cache: a replaced object makes the work different.
     state = object_state(address, refresh=True)
     if state is not None:
         return [f"{address} {state}"]
@@ -182,8 +184,8 @@ def _is_read(path: Path) -> bool:
 def no_output() -> UsageError:
     """Return the error for divided work without an output."""
     return UsageError(
-        "--part and --merge need an output, next to which parts are saved: name a file by "
-        "--scores, --csv or --json. So do --slurm and --ray."
+        "--part, --merge, --slurm and --ray save parts next to an output file, but no output file "
+        "is given. Give one with --scores, --csv or --json."
     )
 
 
@@ -212,7 +214,10 @@ class Division:
         words = without_division(self.arguments)
         # Each part would divide the work again.
         if self.command.read(words).is_divided:
-            raise UsageError(f"write {', '.join(_OF_DIVISION)} in full: they may not be shortened.")
+            raise UsageError(
+                f"an option is abbreviated. Write {', '.join(_OF_DIVISION)} in full: each part "
+                "would otherwise divide the work again."
+            )
         return words
 
     def submit(
@@ -238,7 +243,7 @@ class Division:
         inputs = files_of(named)
         array = PartArray(self.command.name, words, inputs, args.slurm, self.output, Path.cwd())
         if array.is_merged():
-            show(f"nothing to submit: {self.output} is written. Remove it to have it made again.")
+            show(f"nothing to submit: {self.output} exists already. Remove it to compute it again.")
             return 0
         missing = array.missing()
         options = sbatch_words(array, missing, args.max_running, sbatch_options)
@@ -249,15 +254,15 @@ class Division:
             return 0
         check_array_options(sbatch_options, "parts", "this machine does all of the work")
         submitted = submit_parts(array, options)
-        done = f"{args.slurm - len(missing)} of {args.slurm} parts are done already"
+        done = f"{args.slurm - len(missing)} of {args.slurm} parts were done before"
         if missing:
             done = f"submitted {len(missing)} of {args.slurm} parts as job {submitted.array}"
         jobs = ",".join(filter(None, (submitted.array, submitted.merge)))
         show(
             f"{done}, and their merge as job {submitted.merge}\n"
-            f"  watch: squeue --job {jobs}; what they print lies in {array.home}\n"
-            f"  end all: scancel {jobs.replace(',', ' ')}\n"
-            "The same command again submits what is not done then."
+            f"  watch: squeue --job {jobs}; the jobs' output is in {array.home}\n"
+            f"  cancel all: scancel {jobs.replace(',', ' ')}\n"
+            "The same command submits unfinished parts again."
         )
         return 0
 
@@ -287,6 +292,7 @@ class Division:
         merged = run_parts(self.main, parts, merge, cluster)
         if merged is None:
             return self.main(merge)
+        # The merge ran in another process, whose output is passed on unchanged.
         sys.stderr.write(merged.said)
         sys.stdout.write(merged.shown)
         return merged.status

@@ -14,20 +14,21 @@
     python -m asdf evaluate calls.txt --threshold-from dev.txt --audio calls
 
 A score file has lines 'relative/path.flac 1 SCORE', 'UTT ATTACK bonafide|spoof SCORE' or 'UTT
-SCORE' (with or without the header 'filename TAB cm-score'), plain or gzipped; the higher score
-means bona fide. The protocol is a label file of any corpus that ASDF knows. Where both files have
-labels they must agree, and every trial of the protocol needs its score. '-' is standard input; as
-an output it is standard output, and the tables are then shown on standard error.
+SCORE' (with or without the header 'filename TAB cm-score'), plain or gzipped; a higher score means
+bona fide. The protocol is a label file of any corpus that ASDF supports. If both files have labels,
+they must agree, and every trial of the protocol needs a score. '-' is standard input or standard
+output; if an output is '-', the tables are printed on standard error.
 
-Files of several seeds, NAME=A,B,C or files in the folders of runs that recorded the same settings
-but for the seed, get a mean, a standard deviation, an interval and a test over seeds as well.
+For several seeds, given as NAME=A,B,C or as files of runs whose recorded settings differ only in
+the seed, the output also has the mean, standard deviation, interval and a test over seeds.
 
-With --cross-test all files are of one system: each set of spoofs has an EER against each set of
-genuine speech (bona fide cross-testing, Interspeech 2025), with maxima and means.
+With --cross-test, all files belong to one system, and the output is an EER for each set of spoofs
+against each set of genuine speech (bona fide cross-testing, Interspeech 2025), with maxima and
+means.
 
-Of genuine speech alone, or of spoofs alone, there is recall and the rate of errors at a threshold
-of other trials (--threshold-from, --threshold-of, --threshold), with exact intervals, and, of
-genuine speech whose durations are known, the hours until the next false alarm.
+For a set with only one class, the output is the recall and the error rate at a threshold from other
+trials (--threshold-from, --threshold-of, --threshold), with exact intervals. For genuine speech
+with known durations it also has the expected hours until the next false alarm.
 """
 
 from __future__ import annotations
@@ -314,23 +315,30 @@ def _print(
 def _check(args: EvaluateOptions, systems: Sequence[System]) -> None:
     """Raise UsageError for contradictory options."""
     if args.asv_keys and not args.asv_scores:
-        raise UsageError("--asv-keys are the keys of ASV scores: give --asv-scores too.")
+        raise UsageError("--asv-keys needs the ASV scores. Give --asv-scores too.")
     if (args.submission is None) != (args.format is None):
         raise UsageError(
-            f"--submission and --format go together; formats are {', '.join(FORMATS)}."
+            f"--submission and --format must be given together. Formats: {', '.join(FORMATS)}."
         )
     if args.submission and len(args.scores) > 1:
         raise UsageError(
-            f"--submission is of one system: give one score file, not {len(args.scores)}."
+            f"--submission writes a single system, but {len(args.scores)} score files are given. "
+            "Give one."
         )
     if any(_plots(args)) and args.decisions:
-        raise UsageError("plots draw curves of scores: --decisions have one point each.")
+        raise UsageError(
+            "plots need scores, but files of --decisions contain only decisions. Leave the plots "
+            "out."
+        )
     if args.calibration and (args.decisions or len(systems) > 1):
-        raise UsageError("--calibration is of the scores of one network: give one score file.")
+        raise UsageError(
+            "--calibration applies to the scores of a single network, not to several files or to "
+            "--decisions. Give one score file."
+        )
     if args.cross_test:
         check_cross_test(args)
     elif args.html and not args.by:
-        raise UsageError("--html is the page of --cross-test, or of --by: give one of them too.")
+        raise UsageError("--html needs --cross-test or --by. Give one of them too.")
     check_thresholds(args, systems)
     inputs = [system.path for system in systems]
     others = (args.protocol, args.asv_scores, args.asv_keys, args.threshold_protocol)
@@ -379,7 +387,7 @@ def _columns(requested: str | None, trials: TrialList | None) -> tuple[str, ...]
         unknown += [part for part in parts if part not in existing]
     if unknown:
         known = ", ".join(existing) if trials else "only attack without --protocol"
-        raise UsageError(f"--by {requested}: no column {', '.join(unknown)}. There is {known}.")
+        raise UsageError(f"--by {requested}: no column {', '.join(unknown)}. Columns: {known}.")
     return names
 
 
@@ -389,6 +397,7 @@ def _print_submission(args: EvaluateOptions, trials: int, screen: TextIO) -> Non
     show(f"written to {written}: {trials} scores in the format {args.format}", screen)
     if args.format == "asvspoof2021" and args.subset:
         show_error(
-            f"warning: only subset {args.subset} is in {written}; the packages of ASVspoof 2021 "
-            "need the scores of all trials and choose the subset themselves: leave --subset out."
+            f"warning: {written} contains only subset {args.subset}, but the packages of ASVspoof "
+            "2021 need the scores of all trials and select the subset themselves. Leave --subset "
+            "out."
         )

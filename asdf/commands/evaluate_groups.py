@@ -27,6 +27,7 @@ def with_groups(
     Args:
         replicates: Number of bootstrap replicates; 0: no comparison.
     """
+    # Only spoofs have an attack, and groups are compared with trials of both classes.
     compared = [name for name in columns if "attack" not in name.split(JOINED)]
     if not compared or not replicates or summary.is_hard:
         return summary
@@ -55,7 +56,7 @@ def write_groups(path: Path, summaries: Sequence[Summary], facts: Sequence[str])
     """
     if not any(summary.groups for summary in summaries):
         raise AsdfError(
-            f"{path} is not written: no column of --by has two groups with {FEW} trials of either "
-            "class (and --replicates 0 compares none)."
+            f"{path} was not written: no column of --by has two groups with {FEW} trials of each "
+            "class, or --replicates is 0. Choose other columns, or a set with more trials."
         )
     write_outputs([(path, lambda out: write_text(out, groups_page(summaries, facts)))])

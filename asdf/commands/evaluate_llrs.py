@@ -35,6 +35,7 @@ def _calibration_of(path: Path, network: str) -> Calibration:
     from asdf.scoring.detector import Detector
     from asdf.trials.scored_files import read_how_scored
 
+    # On the CPU: nothing is scored, only the calibration is read.
     detector = Detector(network, "cpu")
     calibration = detector.calibration
     if calibration is None:
@@ -46,8 +47,9 @@ def _calibration_of(path: Path, network: str) -> Calibration:
     scored_by = None if stated is None else stated.network
     if scored_by is not None and scored_by != network_digest(detector.source):
         raise AsdfError(
-            f"the scores in {path} are of another network than {network}: its calibration says "
-            "nothing of them. Score the list with it, or name the network of the scores."
+            f"the scores in {path} are from another network than {network}, so its calibration "
+            f"does not apply to them. Score the list with {network}, or give the network that made "
+            "the scores."
         )
     return calibration
 
@@ -72,8 +74,8 @@ def calibrate_file(args: EvaluateOptions, judged: Judged, path: Path) -> Judged:
     bounded = int(np.count_nonzero(llrs != calibration.unbounded_llr(scores.scores)))
     if bounded:
         show_error(
-            f"{bounded:,} of {len(scores):,} likelihood ratios are at the bounds of what the "
-            "calibration's set supports: equal, as it can tell no more"
+            f"{bounded:,} of {len(scores):,} likelihood ratios are limited to the range that the "
+            "calibration set supports"
         )
     return Judged(Scores.of(scores, llrs), threshold)
 
@@ -96,9 +98,9 @@ def draw_llrs(args: EvaluateOptions, summaries: Sequence[Summary]) -> list[str]:
         lines.append(f"{name}: {quality.describe()}")
         if quality.cllr > 1:
             show_error(
-                f"warning: {name}: Cllr is {quality.cllr:.3f} bits, and 1 with ratios that say "
-                "nothing: these scores are no calibrated log-likelihood ratios. Calibrate the "
-                "network first (python -m asdf calibrate)."
+                f"warning: {name}: Cllr is {quality.cllr:.3f} bits, worse than the 1 bit of "
+                "uninformative ratios, so these scores are not calibrated log-likelihood ratios. "
+                "Calibrate the network first (python -m asdf calibrate)."
             )
     if args.tippett:
         save_figure(tippett_plot(curves, args.title), args.tippett)

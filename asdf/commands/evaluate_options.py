@@ -16,25 +16,25 @@ class EvaluateOptions(ScoreFilesOptions, ThresholdOptions):
     """Options of the command."""
 
     asv_scores: Path | None = option(
-        "'SOURCE KEY SCORE' of an ASV system, for t-DCF",
+        "scores of an ASV system for the t-DCF, lines 'SOURCE KEY SCORE'",
         metavar="F",
     )
     asv_keys: Path | None = option(
-        "keys of ASV scores that have none (ASVspoof 2021)",
+        "keys of the ASV scores, if these have none (ASVspoof 2021)",
         metavar="F",
     )
     by: str | None = option(
-        "columns of P to break results down by (attack), whose groups are compared where both"
-        " classes have them; gender+language: both together",
+        "columns of P to break results down by (attack); groups with trials of both classes are"
+        " compared; gender+language combines two columns",
         metavar="C,C",
     )
     cross_test: str | None = option(
-        "columns that tell sets of spoofs and sets of genuine speech apart, each pair of which gets"
-        " an EER, such as attack,language; `file` is the score file",
+        "column of the sets of spoofs and column of the sets of genuine speech; each pair of sets"
+        " gets an EER; such as attack,language; `file` is the score file",
         metavar="S,G",
     )
     replicates: int = replicates_option(
-        "replicates of the bootstrap (%(default)s); 0: no intervals"
+        "number of bootstrap replicates (%(default)s); 0: no intervals"
     )
     set: str = option(
         "name of the set in the output",
@@ -42,58 +42,58 @@ class EvaluateOptions(ScoreFilesOptions, ThresholdOptions):
         default="",
     )
     scored_length: str | None = option(
-        "how much of each recording was scored, where the file does not say it: published (64,600"
+        "scored length of each recording, if the file does not state it: published (64,600"
         " samples), whole, or a number of samples",
         metavar="L",
     )
     json: Path | None = option(
-        "write everything with all digits",
+        "write all results as JSON, with all digits",
         metavar="OUT",
     )
     csv: Path | None = option(
-        "write a row for each system and condition",
+        "write a CSV row per system and condition",
         metavar="OUT",
     )
     latex: Path | None = option(
-        "write tables for a paper (booktabs)",
+        "write LaTeX tables for a paper (booktabs)",
         metavar="OUT",
     )
     html: Path | None = option(
-        "write a page of --cross-test, or of the groups of --by",
+        "write an HTML page for --cross-test, or for the groups of --by",
         metavar="OUT",
     )
     plot: Path | None = option(
-        "draw the DET curves, of one system also by the columns of --by: .pdf, .png, .svg",
+        "draw DET curves (.pdf, .png, .svg); for a single system also by the columns of --by",
         metavar="OUT",
         check=check_file,
     )
     calibration: str | None = option(
-        "turn scores of this calibrated network into its likelihood ratios first",
+        "first convert scores of this calibrated network to likelihood ratios",
         metavar="NETWORK",
     )
     tippett: Path | None = option(
-        "draw for both classes how large the likelihood ratios are; of scores that are natural-log"
-        " ratios, as those of a calibrated network",
+        "draw a Tippett plot, the distribution of likelihood ratios of each class; scores must be"
+        " natural-log ratios, such as those of a calibrated network",
         metavar="OUT",
         check=check_file,
     )
     ece: Path | None = option(
-        "draw the empirical cross-entropy of likelihood ratios over the prior odds, as they are and"
+        "draw the empirical cross-entropy of likelihood ratios over the prior odds, before and"
         " after PAV",
         metavar="OUT",
         check=check_file,
     )
     reliability: Path | None = option(
-        "draw how often recordings are bona fide by what likelihood ratios state",
+        "draw a reliability diagram: observed over stated proportion of bona fide trials",
         metavar="OUT",
         check=check_file,
     )
     audio: Path | None = option(
-        "folder of the recordings: hours of genuine speech are read from their headers",
+        "folder of the recordings, whose headers give the hours of genuine speech",
         metavar="FOLDER",
     )
     title: str = option(
-        "above the plots",
+        "title of the plots",
         metavar="TEXT",
         default="",
     )

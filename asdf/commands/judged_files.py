@@ -37,6 +37,7 @@ UNDIVIDED = "no spoof has a known value of it, or all trials have the same value
 """Reason why a column has no conditions, see `asdf.metrics.results.conditions_of`."""
 
 _SUFFIXES = (".txt", ".tsv", ".csv", ".scores")
+# Decisions are read as the scores 1 and 0, between which this threshold lies.
 _DECIDED = Threshold(BETWEEN, "decided by the system itself")
 
 
@@ -45,14 +46,14 @@ class ProtocolOptions:
     """The protocol of the score files."""
 
     protocol: Path | None = option(
-        "the label file of the set: labels and conditions",
+        "label file of the set, with labels and conditions",
         metavar="P",
     )
     subset: str | None = option(
-        "only the trials of this subset of P (ASVspoof 2021: eval)",
+        "evaluate only this subset of P (ASVspoof 2021: eval)",
         metavar="S",
     )
-    ignore_others: bool = flag("leave out scored trials that are not in P")
+    ignore_others: bool = flag("ignore scored trials that are not in P")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,51 +61,51 @@ class ScoreFilesOptions(ProtocolOptions):
     """The score files."""
 
     scores: tuple[str, ...] = argument(
-        "score files, one per system; a system is named after its file, or after the folders in "
-        "which the files differ",
+        "score files, one per system; the default name of a system is that of its file, or the "
+        "folders in which the paths differ",
         metavar="[NAME=]SCORES",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class ThresholdOptions(ProtocolOptions):
-    """Decisions: accuracy, F1, macro-F1, precision and recall; bona fide from the threshold on."""
+    """Decisions at a threshold: accuracy, F1, macro-F1, precision, recall."""
 
     threshold: float | None = option(
-        "decide at this score",
+        "lowest score that is called bona fide",
         metavar="X",
         one_of="threshold",
     )
     threshold_from: tuple[str, ...] = option(
-        "decide where these scores of another set say; once per system, in their order, or once "
-        "for sets that one network scored",
+        "choose the threshold on this score file of another set; repeat once per system in the "
+        "same order, or give it once for several sets scored by one network",
         metavar="DEV",
         default=(),
         repeated=True,
         one_of="threshold",
     )
     threshold_of: tuple[str, ...] = option(
-        "decide as this calibrated network does; once per system, in their order, or once for sets "
-        "that one network scored",
+        "use the threshold of this calibrated network; repeat once per system in the same order, "
+        "or give it once for several sets scored by one network",
         metavar="NETWORK",
         default=(),
         repeated=True,
         one_of="threshold",
     )
     decisions: bool = flag(
-        "SCORES are decisions: 'UTT bonafide|spoof' or AT-ADD's csv of real and fake",
+        "SCORES contain decisions: lines 'UTT bonafide|spoof', or AT-ADD's CSV of real and fake",
         one_of="threshold",
     )
     threshold_by: str | None = option(
-        "where on DEV (eer); best-f1 is the best macro-F1",
+        "criterion for the threshold on DEV (eer); best-f1 means the best macro-F1",
         choices=THRESHOLD_RULES,
     )
     threshold_protocol: Path | None = option(
-        "label file of DEV, if it has none",
+        "label file of DEV, if DEV has no labels",
         metavar="P",
     )
     threshold_subset: str | None = option(
-        "only this subset of that label file",
+        "use only this subset of the label file of DEV",
         metavar="S",
     )
 
@@ -164,8 +165,8 @@ def named_systems(words: Sequence[str]) -> list[System]:
     for name in stated_names:
         if name is not None and (not name or stated_names.count(name) > 1):
             raise UsageError(
-                f"{name!r} is the name of several systems, or no name: give each NAME=SCORES a "
-                "name of its own."
+                f"{name!r} is empty or names several systems. Give each NAME=SCORES a different "
+                "name."
             )
     unnamed = [path for name, path in zip(stated_names, paths, strict=True) if name is None]
     names_of_files = iter(names_of(unnamed) if unnamed else [])
@@ -190,6 +191,7 @@ def _path_parts(path: Path) -> list[str]:
     """Return the folders of a path and its file name without the suffix of a score file."""
     name = path.name.removesuffix(".gz")
     stem = name
+    # Only suffixes of score files are removed: names of networks contain a dot, as in epoch.4.
     if name.endswith(_SUFFIXES):
         stem, _, _ = name.rpartition(".")
     parts = [*path.parts[:-1], stem or name]
@@ -218,9 +220,7 @@ def read_protocol_option(args: ProtocolOptions) -> Protocol:
     """
     if args.protocol is None:
         if args.subset or args.ignore_others:
-            raise UsageError(
-                "--subset and --ignore-others are about a protocol: give --protocol too."
-            )
+            raise UsageError("--subset and --ignore-others need a protocol. Give --protocol P too.")
         return Protocol()
     from asdf.corpora import choose_subset, read_protocol
 
@@ -260,15 +260,14 @@ def read_system_scores(
     scores, others = read_matched(
         path,
         protocol.trials,
+        # With all trials known, scores of the other subsets are not a mistake.
         whole=protocol.whole,
         ignore_others=ignore_others,
         read=read,
         both_classes=both_classes,
     )
     if others:
-        show_error(
-            f"{input_name(path)}: {others} scored trials are left out, {len(scores)} evaluated"
-        )
+        show_error(f"{input_name(path)}: {others} scored trials ignored, {len(scores)} evaluated")
     return scores
 
 
@@ -281,24 +280,26 @@ def check_thresholds(args: ThresholdOptions, systems: Sequence[System]) -> None:
     only_with_dev = (args.threshold_by, args.threshold_protocol, args.threshold_subset)
     if any(only_with_dev) and not args.threshold_from:
         raise UsageError(
-            "--threshold-by, --threshold-protocol and --threshold-subset are about the set that "
-            "the threshold comes from: give --threshold-from too."
+            "--threshold-by, --threshold-protocol and --threshold-subset describe the set of "
+            "--threshold-from. Give --threshold-from DEV too."
         )
     if args.threshold_subset and not args.threshold_protocol:
         raise UsageError("--threshold-subset is of a label file: give --threshold-protocol too.")
     if args.threshold is not None and not math.isfinite(args.threshold):
-        raise UsageError(f"--threshold {args.threshold}: it must be a finite number.")
+        raise UsageError(f"--threshold {args.threshold}: a threshold must be a finite number.")
     if args.decisions and args.protocol is None:
-        raise UsageError("--decisions have no labels: give the protocol of the set, --protocol P.")
+        raise UsageError(
+            "files of --decisions contain no labels. Give the protocol of the set with --protocol."
+        )
     for name, named in (("from", args.threshold_from), ("of", args.threshold_of)):
         if named and len(named) != len(systems):
             if len(named) == 1 and is_one_network([system.path for system in systems]):
                 continue
             raise UsageError(
                 f"--threshold-{name} is given {len(named)} times for {len(systems)} "
-                "systems: scores of different systems have different thresholds, so name one for "
-                "each, in the order of the systems. (Score files that `score --scores` wrote say "
-                "which network made them; sets of one network need one threshold.)"
+                "systems. Different systems need different thresholds: give it once per system, in "
+                "the same order. (One is enough if `score --scores` wrote all files with the same "
+                "network, which it records next to them.)"
             )
 
 

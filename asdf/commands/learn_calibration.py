@@ -96,6 +96,7 @@ def learn_calibration(
     try:
         folds: Folds = make_folds(scores.ids, scores.labels, learnt_from.speakers)
     except AsdfError:
+        # Too few trials or speakers for folds: without any Cllr, the simplest method is used.
         cllrs = {}
     else:
         cllrs = {name: calibrated_cllr(scores, folds, name, units) for name in METHODS}
@@ -122,6 +123,7 @@ def describe_set(
         bona_fide=int(scores.bona_fide.size),
         spoof=int(scores.spoof.size),
         speakers=learnt_from.speaker_count,
+        # In UTC, so that the day does not depend on the time zone of the machine.
         date=datetime.now(timezone.utc).date().isoformat(),
         eer=eer(scores.bona_fide, scores.spoof)[0],
         cross_validated_cllr=cross_validated,

@@ -1,21 +1,21 @@
-"""Write the lists of a folder or a table of recordings: training, development and evaluation.
+"""Write training, development and evaluation lists of a folder or table of recordings.
 
     python -m asdf lists DATA                              # DATA/real/*.wav, DATA/fake/*.wav
-    python -m asdf lists DATA --names '{speaker}_{}'       # speakers from names: anna_001.wav
+    python -m asdf lists DATA --names '{speaker}_{}'       # speakers from file names: anna_001.wav
     python -m asdf lists DATA --table meta.csv             # speakers and more from a table
     python -m asdf lists all.csv --columns path=wav,label=truth --bona-fide 0
     python -m asdf lists DATA --shares 80,10,10 --seed 1
     python -m asdf lists 'webdataset:shards-{000..099}.tar' --shares 100,0,0 -o lists
 
-Folders called real, bonafide, genuine, human ... and fake, spoof, synthetic, generated ... say the
-class, at any depth; folders called train, dev (or val) and test (or eval) are the lists. Without
-them the recordings are divided: the recordings of a speaker are in one list, and each list has its
-share of both classes and of every attack. A table is a csv, or one with TABs or semicolons, under
-any header.
+Folders at any depth with names such as real, bonafide, genuine, human or fake, spoof, synthetic,
+generated determine the class; folders named train, dev (or val) and test (or eval) determine the
+list. Without the latter, the recordings are split: all recordings of a speaker are in the same
+list, and each list gets its share of both classes and of every attack. A table has a header, and
+its columns are separated by commas, tabs or semicolons.
 
-train_list.txt, dev_list.txt and eval_list.txt are written next to the recordings, with all columns
-that are known, and paths relative to themselves. Runs name them, as they name folders of splits:
-recipe.training_sets = ('folder:DATA:train',), or mini-train with paths.database_folder=DATA.
+The output files train_list.txt, dev_list.txt and eval_list.txt are next to the recordings. They
+contain all known columns, and paths relative to their own folder. A recipe can use them as
+recipe.training_sets = ('folder:DATA:train',), or as mini-train with paths.database_folder=DATA.
 """
 
 from __future__ import annotations
@@ -67,51 +67,51 @@ class ListsOptions:
     """Options of the command."""
 
     data: str = argument(
-        "a folder of recordings, a table of them, or shards: webdataset:PATH, shar:FOLDER, "
-        "lhotse:CUTS, datasets:FOLDER",
+        "folder or table of recordings, or shards: webdataset:PATH, shar:FOLDER, lhotse:CUTS, "
+        "datasets:FOLDER",
         "FOLDER|TABLE|SHARDS",
     )
     output: Path | None = option(
-        "folder of the lists (that of the recordings)",
+        "output folder (the folder of the recordings)",
         "FOLDER",
         short="-o",
     )
     folder: Path | None = option(
-        "what paths in a table are relative to (its folder)",
+        "folder that paths in a table are relative to (the folder of the table)",
         "FOLDER",
     )
     columns: str | None = option(
-        "what the columns of a table are called: path=wav,label=truth,speaker=spk",
+        "names of the columns in a table: path=wav,label=truth,speaker=spk",
         "OURS=THEIRS,..",
     )
     bona_fide: str = option(
-        "folders or labels that are bona fide, where their words do not say so; all others are "
-        "spoofs",
+        "folders or labels that are bona fide, if ASDF does not know their names; all others are "
+        "spoof",
         "WORD,..",
         "",
     )
     names: tuple[str, ...] = option(
-        "columns from the ends of paths without suffix: '{speaker}_{}', '{speaker}/{}'; several: "
-        "the first that fits",
+        "pattern that reads columns from the end of a path without suffix: '{speaker}_{}', "
+        "'{speaker}/{}'; if repeated, the first pattern that matches is used",
         "PATTERN",
         (),
         repeated=True,
     )
     table: Path | None = option(
-        "columns from a table of the recordings of a folder, by their paths or names",
+        "table with more columns for the recordings of a folder, matched by path or file name",
         "TABLE",
     )
     shares: str = option(
-        "per cent of train, dev and eval; 0 leaves a list out",
+        "sizes of train, dev and eval in percent; 0 omits a list",
         "P,P,P",
         "70,15,15",
     )
     seed: int = option(
-        "seed of the division",
+        "seed of the random split",
         "N",
         0,
     )
-    divide: bool = flag("divide the recordings anew, whatever lists their folders are")
+    divide: bool = flag("split the recordings even if folders determine the lists")
 
 
 COMMAND = Command("lists", __doc__, ListsOptions)
@@ -154,10 +154,11 @@ def _read_shares(text: str) -> dict[str, float]:
         numbers = [float(word) for word in text.split(",")]
     except ValueError:
         numbers = []
+    # Decimal shares may not sum to exactly 100 in floating point.
     if len(numbers) != len(_LISTS) or min(numbers) < 0 or abs(sum(numbers) - 100) > 1e-6:
         raise UsageError(
-            f"--shares {text}: three numbers whose sum is 100, of train, dev and eval, are needed, "
-            "such as 80,10,10 or 80,20,0."
+            f"--shares {text}: expected three percentages for train, dev and eval with a sum of "
+            "100, such as 80,10,10 or 80,20,0."
         )
     return {name: share / 100 for name, share in zip(_LISTS, numbers, strict=True) if share}
 
@@ -176,14 +177,16 @@ def _read(args: ListsOptions) -> TrialList:
         check_files([trials])
         if trials.count_unlabelled:
             raise UsageError(
-                f"{args.data}: lists say what recordings are; ?label= names the field."
+                f"{args.data}: {trials.count_unlabelled} recordings have no label, which lists "
+                "need. Append ?label=FIELD to name the field with the labels."
             )
         return trials
     data = Path(args.data)
     if data.is_dir():
         if args.columns:
             raise UsageError(
-                "--columns are of a table, and this is a folder: see --names, --table."
+                f"--columns names the columns of a table, but {args.data} is a folder. Use --names "
+                "or --table to add columns."
             )
         tree = open_tree(data)
         reading = read_class_folders(tree, "", columns.bona_fide_values)
@@ -191,7 +194,7 @@ def _read(args: ListsOptions) -> TrialList:
             show_error(f"warning: {note}")
         return replace(reading.trials, name=args.data, folder=tree.root)
     if not data.exists():
-        raise UsageError(f"there is no folder or table {args.data}.")
+        raise UsageError(f"there is no folder or table {args.data}. Check the path.")
     folder = args.folder or data.parent
     stated = columns if args.columns or args.bona_fide else None
     trials = read_list(data, folder, args.data, stated)
@@ -204,7 +207,9 @@ def _read_columns(text: str | None) -> dict[str, str]:
     for word in (text or "").split(",") if text else ():
         ours, sign, theirs = (part.strip() for part in word.partition("="))
         if not (ours and sign and theirs):
-            raise UsageError(f"--columns {text}: write OURS=THEIRS, such as path=wav,label=truth.")
+            raise UsageError(
+                f"--columns {text}: expected OURS=THEIRS, such as path=wav,label=truth."
+            )
         names[ours] = theirs
     return names
 
@@ -251,9 +256,9 @@ def _from_table(
             values.append(row.get(column, ""))
     if missing:
         raise AsdfError(
-            f"{path} has no row of {len(missing)} of the {len(trials)} recordings: "
-            f"{quoted_and_more(missing, _SHOWN)}. A row belongs to a recording by its path, or by "
-            "its name where no two rows have one."
+            f"{path} has no row for {len(missing)} of the {len(trials)} recordings: "
+            f"{quoted_and_more(missing, _SHOWN)}. Rows are matched by path, or by file name if all "
+            "file names in the table are distinct. Add the rows, or correct their paths."
         )
     return columns
 
@@ -275,8 +280,8 @@ def _divide(
                     lists[name] = trials.select(indices)
             return lists
         show_error(
-            f"warning: {named.count('')} of {len(trials)} recordings are in no folder of a split: "
-            "all of them are divided anew."
+            f"warning: {named.count('')} of {len(trials)} recordings are not in a folder for "
+            "train, dev or test, so all recordings are split again."
         )
     chosen = split_trials(trials, shares, args.seed)
     return {name: trials.select(indices) for name, indices in chosen.items()}
@@ -292,6 +297,7 @@ def _relative(
     ids = list(trials.ids)
     if folder != start:
         ids = [Path(os.path.relpath(folder / name, start)).as_posix() for name in ids]
+    # The list itself is the split.
     columns = {name: values for name, values in trials.columns.items() if name != "split"}
     return replace(trials, ids=ids, columns=columns)
 
@@ -331,8 +337,8 @@ def _warn(lists: Mapping[str, TrialList]) -> None:
         for label, kind in ((1, "bona fide"), (0, "spoof")):
             if not (part.labels == label).any():
                 show_error(
-                    f"warning: {name}_list.txt has no {kind} recording: it has no EER by itself, "
-                    "and cannot be trained on alone."
+                    f"warning: {name}_list.txt has no {kind} recording, so it cannot be used alone "
+                    "for training or for an EER."
                 )
     if len(lists) > 1:
         _warn_of_speakers(list(lists.values()))
@@ -347,15 +353,18 @@ def _warn_of_speakers(lists: Sequence[TrialList]) -> None:
         unknown += sum(map(spoken.__getitem__, _UNKNOWN))
     if not seen:
         show_error(
-            "warning: no speaker is known, so a voice may be in several lists, which makes error "
-            "rates too low. --names '{speaker}_{}' or --table CSV says whose voice it is."
+            "warning: the speakers are unknown, so the same voice may be in several lists, which "
+            "makes error rates too low. --names '{speaker}_{}' or --table CSV adds the speakers."
         )
         return
     if unknown:
-        show_error(f"warning: the speaker of {unknown} recordings is not known: they are apart.")
+        show_error(
+            f"warning: the speaker of {unknown} recordings is unknown; they may share speakers "
+            "with recordings of other lists."
+        )
     shared = sorted(name for name, count in seen.items() if count > 1)
     if shared:
         show_error(
-            f"warning: {len(shared)} speakers are in several lists, as the folders have them "
-            f"({quoted_and_more(shared, _SHOWN)}): --divide keeps speakers apart."
+            f"warning: {len(shared)} speakers are in the folders of several lists "
+            f"({quoted_and_more(shared, _SHOWN)}). --divide puts each speaker in one list."
         )

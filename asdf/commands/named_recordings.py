@@ -53,7 +53,10 @@ def read_recordings(
     # A corpus's name takes precedence over a file with that name.
     if is_known(named):
         if folder is None and parse_located(named) is None:
-            raise UsageError(f"{named}: --folder says where the corpus is.")
+            raise UsageError(
+                f"{named} is the name of a corpus, whose location is unknown. Give its folder with "
+                "--folder."
+            )
         return read_named(named, folder or Path())
     if path.is_dir() and classes and has_class_folders(open_tree(path)):
         reading = read_class_folders(open_tree(path), "")
@@ -61,22 +64,28 @@ def read_recordings(
     if path.is_dir():
         recordings = find_recordings([named])
         ids = [as_path(each).relative_to(path).as_posix() for each in recordings.paths]
+        # -1: unknown.
         labels = np.full(len(ids), -1, np.int8)
         return TrialList(ids, labels, name=path.name or "recordings", folder=path)
     if not path.exists():
         raise UsageError(
-            f"there is no list, folder or corpus {named}. See `python -m asdf corpora`."
+            f"there is no list, folder or corpus {named}. Check the path; `python -m asdf corpora` "
+            "lists the names of corpora."
         )
     if subset is None:
         try:
+            # Only a file that is not a list is read as a protocol.
             return read_list(path, path.parent if folder is None else folder, path.stem)
         except AsdfError as error:
             if folder is None:
                 raise AsdfError(
-                    f"{error} If it is a protocol, name the folder of its recordings: --folder."
+                    f"{error} If it is a protocol, give the folder of its recordings with --folder."
                 ) from None
     if folder is None:
-        raise UsageError(f"{path}: --folder says where the recordings of the protocol are.")
+        raise UsageError(
+            f"{path} is a protocol, which does not contain paths. Give the folder of its "
+            "recordings with --folder."
+        )
     return _locate(read_protocol(path, subset), path, folder)
 
 
@@ -88,8 +97,8 @@ def _locate(trials: TrialList, protocol: Path, folder: Path) -> TrialList:
     if missing:
         raise AsdfError(
             f"{len(missing)} of the {len(trials)} trials of {protocol} have no recording in "
-            f"{folder}: {quoted_and_more(missing, _SHOWN)}. Looked for files of these names with "
-            "a suffix of audio."
+            f"{folder}: {quoted_and_more(missing, _SHOWN)}. The folder is searched for audio files "
+            "with these names. Check that --folder is the folder of this set."
         )
     ids = [paths[name] for name in names]
     return replace(trials, ids=ids, name=protocol.stem, folder=folder)

@@ -1,11 +1,11 @@
-"""List the known networks and front ends: sizes, what they cost, which recordings they take.
+"""List the networks and front ends of ASDF with their sizes, costs and input lengths.
 
-    python -m asdf networks                             # with an XLS-R front end of 300 M
+    python -m asdf networks                             # with the 300 M XLS-R front end
     python -m asdf networks --front-end wav2vec2_base   # with another front end
-    python -m asdf networks --seconds 10                # the cost of a longer clip
+    python -m asdf networks --seconds 10                # cost of a longer clip
 
-Multiply-adds are those of matrix products and convolutions on one clip, which a network of one
-length cuts or repeats. Nothing is downloaded, and no weights are made.
+Multiply-adds count matrix products and convolutions for one clip; networks with a fixed input
+length cut or repeat the clip. Nothing is downloaded, and no weights are allocated.
 """
 
 from __future__ import annotations
@@ -55,9 +55,11 @@ class NetworksOptions:
     """Options of the command."""
 
     front_end: str = option(
-        "a value of front_end.architecture", "NAME", default=Sections().front_end.architecture
+        "architecture of the front end, as in front_end.architecture",
+        "NAME",
+        default=Sections().front_end.architecture,
     )
-    seconds: float = option("length of the clip", "S", default=4.0)
+    seconds: float = option("length of the clip in seconds", "S", default=4.0)
 
 
 COMMAND = Command("networks", __doc__, NetworksOptions)
@@ -70,23 +72,24 @@ def main(arguments: list[str]) -> int:
         UsageError: there is no such front end, or the clip has no length.
     """
     args = COMMAND.read(arguments)
+    # NaN fails the comparison too, and becomes 0.
     samples = round(args.seconds * SAMPLE_RATE) if 0 < args.seconds < _HOUR_S else 0
     if samples < 1:
         raise UsageError(
-            f"--seconds {args.seconds:g}: a clip of more than 0 s and less than an hour is needed."
+            f"--seconds {args.seconds:g}: the length of a clip must be above 0 s and below an hour."
         )
     show(table(measure(args.front_end, samples), f"{args.seconds:g} s"))
     show(
-        f"\nSSL_*: with front_end.architecture = {args.front_end!r}. Choose with "
-        "network.network_class.\n"
+        f"\nSSL_*: with front_end.architecture = {args.front_end!r}. The setting "
+        "network.network_class selects a network.\n"
     )
     show(front_end_table(args.front_end))
     names = ", ".join(map(repr, BACK_ENDS))
     show(
-        "\nChoose with front_end.front_end_class; any of them goes before asdf.networks."
-        f"ComposedDetector's back end, back_end.back_end_class = {names}.\n\nBack ends that keep "
-        "time, for scores of frames next to that of the utterance (localisation.enabled = True): "
-        f"{THAT_KEEP_TIME}."
+        "\nThe setting front_end.front_end_class selects a front end. asdf.networks."
+        "ComposedDetector combines any of them with a back end, back_end.back_end_class = "
+        f"{names}.\n\nBack ends that keep the time axis, for frame scores in addition to the "
+        f"utterance score (localisation.enabled = True): {THAT_KEEP_TIME}."
     )
     return 0
 

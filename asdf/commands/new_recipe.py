@@ -1,10 +1,10 @@
-"""Copy a recipe that comes with ASDF to a folder of your own, to change it and add to it.
+"""Copy a recipe of ASDF to a new folder, where you can change and extend it.
 
     python -m asdf new-recipe my_recipe
     python my_recipe/run.py --list
 
-The copy is whole by itself: run.py with the stages, the configs, and a README. A loss, a front end
-and other parts of your own are files next to run.py, named in a config.
+The copy is self-contained: run.py with the stages, the configs, and a README. A loss, front end or
+other class of your own is a file next to run.py that a config names.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from asdf.recipe.supplied import MAIN_RECIPE, copy_recipe, recipe_names, recipes
 class NewRecipeOptions:
     """Options of the command."""
 
-    folder: str | None = argument("a new folder", "FOLDER", default=None)
-    recipe: str = option("which one", "NAME", default=MAIN_RECIPE)
-    list: bool = flag("show the recipes that there are")
+    folder: str | None = argument("new folder", "FOLDER", default=None)
+    recipe: str = option("recipe to copy", "NAME", default=MAIN_RECIPE)
+    list: bool = flag("list the available recipes")
 
 
 COMMAND = Command("new-recipe", __doc__, NewRecipeOptions)
@@ -43,10 +43,12 @@ def main(arguments: list[str]) -> int:
             show(f"{name}  {_first_line(name)}")
         return 0
     if args.folder is None:
-        raise UsageError("no folder named. Use: new-recipe FOLDER; --list shows the recipes.")
+        raise UsageError(
+            "the new folder is missing. Use: new-recipe FOLDER; --list shows the recipes."
+        )
     folder = Path(args.folder)
     copy_recipe(args.recipe, folder)
-    show(f"{args.recipe} is copied to {folder}. Next:\n{_next_commands(folder)}")
+    show(f"copied {args.recipe} to {folder}. Next:\n{_next_commands(folder)}")
     return 0
 
 
@@ -60,6 +62,7 @@ def _first_line(name: str) -> str:
 
 def _next_commands(folder: Path) -> str:
     """Return the next commands, one per line."""
+    # Quoted, so that the commands can be copied for any name of a folder.
     run_file = shlex.quote(str(folder / "run.py"))
     return "\n".join(
         [

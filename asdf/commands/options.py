@@ -35,8 +35,8 @@ PROGRAM = "asdf-antispoofing"
 """The installed program, besides `python -m asdf`."""
 
 NETWORK_HELP = (
-    "a network file or folder of ASDF, the folder of a run (its best network), a fused system "
-    "(.json), or the name of a network on the hub: hub:ORG/NAME"
+    "network file or folder, folder of a run (its best network), fused system (.json), or network "
+    "on the hub (hub:ORG/NAME)"
 )
 
 MIN_REPLICATES = 20
@@ -45,6 +45,7 @@ MIN_REPLICATES = 20
 T = TypeVar("T", bound="DataclassInstance")
 _MODULE = "python -m asdf"
 _DEFAULT = "%(default)s"
+# With spaces, so that it cannot be the name of a field.
 _BY_SUFFIX = "outputs by their suffix"
 
 
@@ -131,22 +132,22 @@ def check_replicates(replicates: int, may_be_none: bool) -> None:
     """
     if replicates >= MIN_REPLICATES or (may_be_none and replicates == 0):
         return
-    alternative = "; 0 leaves the intervals out" if may_be_none else ""
+    alternative = ", or 0 for no intervals" if may_be_none else ""
     raise UsageError(
-        f"--replicates {replicates}: {MIN_REPLICATES} or more are needed for a 95 % interval"
-        f"{alternative}."
+        f"--replicates {replicates}: a 95 % interval needs at least {MIN_REPLICATES} replicates. "
+        f"Give {MIN_REPLICATES} or more{alternative}."
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class WeightsOptions:
-    """Parts of the network that lie elsewhere."""
+    """Parts of the network in other files."""
 
     base: str | None = option(
-        "the pretrained weights of a network file that holds only what was trained", "WEIGHTS"
+        "pretrained weights, for a network file that holds only the trained layers", "WEIGHTS"
     )
     network_folder: Path | None = option(
-        "folder with the module of your own network class", "FOLDER"
+        "folder with the module of a network class of your own", "FOLDER"
     )
 
 
@@ -187,11 +188,13 @@ class _Entry:
 
     def add_to(self, parser: argparse._ActionsContainer) -> None:
         """Add the option to a parser; an option that is not given has no value there."""
+        # The dataclass alone has the defaults, because options are also built without a parser.
         words: dict[str, Any] = {"default": argparse.SUPPRESS, "help": self._help()}
         if self.kind is bool:
             words["action"] = "store_true"
         else:
             details = self.details
+            # Addresses of stores are paths too, and pathlib would collapse their slashes.
             kind = as_path if self.kind is Path else self.kind
             words.update(type=kind, metavar=details.metavar, choices=self.choices)
             words["nargs"] = None if details.repeated else self.count
@@ -226,6 +229,7 @@ def entries_of(options: type) -> Iterator[_Entry]:
 
     The docstring of the class from which options are inherited is their heading.
     """
+    # Annotations are strings in modules with `from __future__ import annotations`.
     kinds = get_type_hints(options)
     by_name = {one.name: one for one in fields(options)}
     for one in fields(options):
@@ -293,9 +297,15 @@ class Command(Generic[T]):
         for path in given.pop(_BY_SUFFIX, ()):
             name = self.by_suffix.get(path.suffix.lower())
             if name is None:
-                raise UsageError(f"--output {path}: {self._describe_output()}.")
+                raise UsageError(
+                    f"--output {path}: unknown suffix. The suffix selects the output: "
+                    f"{self._describe_suffixes()}."
+                )
             if name in given:
-                raise UsageError(f"--output {path} and --{name} {given[name]}: name one of them.")
+                raise UsageError(
+                    f"--output {path} means --{name} {path}, but --{name} {given[name]} is also "
+                    "given. Give one of the two."
+                )
             given[name] = path
         for entry in entries:
             if isinstance(given.get(entry.name), list):
@@ -311,8 +321,10 @@ class Command(Generic[T]):
         usage = [entry.usage for entry in entries if entry.usage]
         parser = argparse.ArgumentParser(
             prog=program,
+            # argparse's own usage lists every option, which takes many lines for some commands.
             usage=" ".join([program, *usage, "[options]"]),
             description=as_typed(self.description or ""),
+            # Descriptions contain examples, whose lines must not be joined.
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         if self.by_suffix:
@@ -324,7 +336,7 @@ class Command(Generic[T]):
                 type=as_path,
                 action="append",
                 metavar="OUT",
-                help=self._describe_output(),
+                help=f"output file; the suffix selects the format: {self._describe_suffixes()}",
             )
         groups: dict[str, argparse._ActionsContainer] = {"": parser}
         for entry in entries:
@@ -346,9 +358,9 @@ class Command(Generic[T]):
                 shown.append(entry.flag)
         return shown
 
-    def _describe_output(self) -> str:
+    def _describe_suffixes(self) -> str:
+        """Return the suffixes of --output and the options that they stand for."""
         suffixes: dict[str, list[str]] = {}
         for suffix, name in self.by_suffix.items():
             suffixes.setdefault(name, []).append(suffix)
-        meanings = [f"{' or '.join(known)} as --{name}" for name, known in suffixes.items()]
-        return f"write a file; its suffix says what: {', '.join(meanings)}"
+        return ", ".join(f"{' or '.join(known)} as --{name}" for name, known in suffixes.items())

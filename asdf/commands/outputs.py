@@ -34,7 +34,7 @@ def text_stream(outputs: Sequence[Path | None]) -> TextIO:
     if len(streamed) > 1:
         raise UsageError(
             f"{len(streamed)} outputs go to standard output ({', '.join(streamed)}) and would be "
-            "mixed: write all but one to a file."
+            "mixed. Write all but one of them to files."
         )
     return sys.stderr if streamed else sys.stdout
 
@@ -48,7 +48,8 @@ def check_inputs(inputs: Iterable[Path | None]) -> None:
     streamed = [path for path in inputs if path is not None and str(path) == STREAM]
     if len(streamed) > 1:
         raise UsageError(
-            f"two inputs are '{STREAM}', and standard input can be read only once: name a file."
+            f"two inputs are '{STREAM}', but standard input can be read only once. Give a file for "
+            "one of them."
         )
 
 
@@ -63,7 +64,8 @@ def check_overwriting(inputs: Iterable[Path], outputs: Iterable[Path | None]) ->
     written = [path.resolve() for path in outputs if path and not is_stdout(path)]
     if len(set(written)) < len(written) or read.intersection(written):
         raise UsageError(
-            "an output would overwrite another output or an input: give each a file of its own."
+            "an output has the same path as an input or another output and would overwrite it. "
+            "Give each output a file of its own."
         )
 
 
@@ -75,7 +77,7 @@ def check_file(path: Path) -> None:
     """
     if str(path) == STREAM:
         raise UsageError(
-            f"'{STREAM}' is standard output, and this output is not text: name a file."
+            f"'{STREAM}' is standard output, but this output is a binary file. Give a file name."
         )
 
 
@@ -83,6 +85,7 @@ def is_stream(path: Path) -> bool:
     """Whether an output cannot be rewritten: standard output, a pipe."""
     if is_remote(path):
         return False
+    # A named pipe or a device exists, but is not an ordinary file.
     return descriptor_of(path) is not None or (path.exists() and not path.is_file())
 
 
@@ -115,6 +118,7 @@ def replicates_bar(title: str) -> Iterator[Callable[[int, int], None]]:
     """
     from tqdm import tqdm
 
+    # disable=None: no bar unless standard error is a terminal.
     with tqdm(desc=title, unit="replicates", leave=False, delay=1, disable=None) as bar:
 
         def progress(done: int, total: int) -> None:
@@ -146,7 +150,10 @@ def base_of_several(option: str, path: Path, name: str, suffixes: Collection[str
         UsageError: it is standard output.
     """
     if is_stdout(path):
-        raise UsageError(f"{option} writes several files: give it a name, not standard output.")
+        raise UsageError(
+            f"{option} writes several files, which cannot go to standard output. Give a file name."
+        )
     if path.is_dir() or str(path).endswith(os.sep):
         return path / name
+    # Only known suffixes are removed, because a name may contain a dot, as in 'call.2'.
     return path.with_suffix("") if path.suffix in suffixes else path

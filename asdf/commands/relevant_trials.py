@@ -35,11 +35,14 @@ def parse_where(text: str) -> dict[str, tuple[str, ...]]:
         named = tuple(value.strip() for value in values.split("|"))
         if not sign or not column or not all(named):
             raise UsageError(
-                f"--where {text}: expected COLUMN=VALUE, several joined by commas, and several "
-                "values of a column by |, as in codec=amr|gsm,language=fr."
+                f"--where {text}: expected COLUMN=VALUE, with commas between columns and | between "
+                "values of a column, as in codec=amr|gsm,language=fr."
             )
         if column in wanted:
-            raise UsageError(f"--where {text}: {column} is named twice: join its values by |.")
+            raise UsageError(
+                f"--where {text}: {column} is given twice. Write its values once, with | between "
+                "them."
+            )
         wanted[column] = named
     return wanted
 
@@ -67,7 +70,7 @@ def select_where(
         cells = _cells_of(scores, trials, column)
         unknown = [value for value in values if value not in cells]
         if unknown:
-            known = f"--where {column}={unknown[0]}: no trial has it. {_count_values(cells)}"
+            known = f"--where {column}={unknown[0]}: no trial matches. {_count_values(cells)}"
             raise AsdfError(known)
         matches &= np.isin(cells, values)
     selected = scores.select(np.flatnonzero(matches))
@@ -83,12 +86,13 @@ def _cells_of(scores: Scores, trials: TrialList | None, column: str) -> list[str
         trials = scores
     if column not in trials.columns:
         names = sorted(trials.columns)
-        there = f"There are: {', '.join(names)}." if names else "They have none."
+        there = f"Known columns: {', '.join(names)}." if names else "They have no columns."
         raise AsdfError(
-            f"--where {column}=...: the trials have no such column. {there} Columns are those of "
-            "the label file that --protocol names, or of the run that the scores lie in."
+            f"--where {column}=...: the trials have no such column. {there} Columns come from the "
+            "label file of --protocol, or from the run that contains the scores."
         )
     cells = trials.columns[column]
+    # Scores may have another order than the label file, or fewer trials.
     indices = map(trials.index_of, scores.ids)
     return ["" if index is None else cells[index] for index in indices]
 
@@ -96,7 +100,7 @@ def _cells_of(scores: Scores, trials: TrialList | None, column: str) -> list[str
 def _count_values(cells: Sequence[str]) -> str:
     counts = Counter(cells)
     named = [f"{value or '(empty)'} ({count:,})" for value, count in counts.most_common()]
-    return f"There are: {and_more(named, _VALUES_SHOWN)}."
+    return f"Values: {and_more(named, _VALUES_SHOWN)}."
 
 
 def _explain_lack(
@@ -115,6 +119,6 @@ def _explain_lack(
         lines.append(f"{column} of the {name} trials: {_count_values(of_class)}")
     where = describe_where(wanted)
     return (
-        f"--where {where}: {selected:,} trials match, and none of them is {name}; a calibration "
-        f"needs both classes. {' '.join(lines)}"
+        f"--where {where}: {selected:,} trials match, but none is {name}, and a calibration needs "
+        f"both classes. {' '.join(lines)}"
     )

@@ -26,11 +26,12 @@ def choose_of_run(network: str, scores: Path | None) -> tuple[str, Path]:
         AsdfError: the run has no network yet.
     """
     folder = Path(network)
+    # Only the folder of a run has recorded settings.
     if parse_name(network) is not None or not Layout(folder).settings.is_file():
         if scores is None:
             raise UsageError(
-                f"name the score file of {network} too: python -m asdf calibrate {network} SCORES. "
-                "Only of the folder of a run may it be left out."
+                f"the score file of {network} is missing: python -m asdf calibrate {network} "
+                "SCORES. Only for the folder of a run is it optional."
             )
         return network, scores
     # Imported here because it imports torch, which takes seconds.
@@ -52,8 +53,8 @@ def _validation_scores(run: RunFolder, folder: Path, name: NetworkName) -> Path:
     files = run.score_files().get(str(name), {})
     there = ", ".join(str(layout.score_file(name, corpus)) for corpus in files)
     raise UsageError(
-        f"{name}, the best network of {folder}, has no scores of a validation set. Name a score "
-        f"file of it: {there or 'there is none; run stage 2 of the recipe'}."
+        f"{name}, the best network of {folder}, has no scores on a validation set. Give one of its "
+        f"score files: {there or 'there is none; run stage 2 of the recipe'}."
     )
 
 

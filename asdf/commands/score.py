@@ -1,47 +1,47 @@
 """Score recordings: the higher the score, the more bona fide.
 
-    python -m asdf score call.mp3                                     # by the shipped detector
+    python -m asdf score call.mp3                                     # the shipped detector
     python -m asdf score network.pt call.mp3                          # one recording
-    python -m asdf score network.pt recordings/ more.wav              # a folder, and one file more
-    python -m asdf score network.pt dev_list.txt --csv scores.csv     # a list, into a table
-    python -m asdf score network.pt call.mp3 --window 4 --hop 2       # over time, with a picture
-    python -m asdf score network.pt call.mp3 --segments call          # the spoofed parts of it
-    python -m asdf score network.pt call.mp3 --why call               # what the score rests on
-    python -m asdf score alm.pt call.mp3 --rationale                  # what a language model says
+    python -m asdf score network.pt recordings/ more.wav              # a folder and a file
+    python -m asdf score network.pt dev_list.txt --csv scores.csv     # a list, to a table
+    python -m asdf score network.pt call.mp3 --window 4 --hop 2       # over time, with a plot
+    python -m asdf score network.pt call.mp3 --segments call          # the spoofed parts
+    python -m asdf score network.pt call.mp3 --why call               # an explanation of the score
+    python -m asdf score alm.pt call.mp3 --rationale                  # text of a language model
     python -m asdf score network.pt call.mp3 --rttm call.rttm         # a verdict per speaker
     python -m asdf score network.pt dev_list.txt --scores dev.txt     # a score file, for calibrate
-    python -m asdf score network.pt dev_list.txt --scores dev.txt --part 3/40    # of many machines
+    python -m asdf score network.pt dev_list.txt --scores dev.txt --part 3/40    # one of 40 parts
     python -m asdf score pairs.pt call.mp3 --reference known.wav      # compared with a recording
-    python -m asdf score network.pt calls/ --label bona-fide --scores calls.txt    # of one class
+    python -m asdf score network.pt calls/ --label bona-fide --scores calls.txt    # one class only
     ffmpeg -i talk.mkv -f wav - | python -m asdf score network.pt -   # standard input
 
-Without a network it is `small`, the detector that comes with ASDF and needs no download. It is
-weak: the line on standard error says what it is worth.
+Without NETWORK, `small` is used, the detector shipped with ASDF, which needs no download. It is
+weak; a line on standard error states its error rates.
 
-Any sampling rate and length, and any format that libsndfile reads; with `pip install av` also mp4,
-m4a, aac, webm and others. A list (.txt, .lst) holds one path per line, or is in ASDF's format,
-'relative/path.flac 1'.
+Recordings may have any sampling rate and length, and any format that libsndfile reads; with
+`pip install av` also mp4, m4a, aac, webm and others. A list (.txt, .lst) has one path per line, or
+lines in ASDF's format, 'relative/path.flac 1'.
 
-Scores are of whole recordings: the score of a recording that is longer than the network's input is
-the mean over windows of that length, and the lowest window is named. Lists in ASDF's format, and
---scores or --trial, give trial scores, of as much of each recording as the network's protocol
-hears. The first line on standard error says which.
+By default, whole recordings are scored: for a recording longer than the network's input, the score
+is the mean over windows of that length, and the lowest window is shown. Lists in ASDF's format,
+--scores and --trial give trial scores, of the length that the network's protocol uses. The first
+line on standard error states which of the two is computed.
 
-With a threshold, recordings longer than about 8 s are searched for parts that sound spoofed by
-themselves, in windows of 4 s or of the network's one length. The verdict is then 'bona fide',
-'spoof', or 'mixed': the score is that of bona fide speech, and a part of it is not. Its times are
-named. --no-parts turns this off. A whole recording in which no speech is found has a score, and no
-verdict; --speech-check off turns that off.
+If there is a threshold, recordings longer than about 8 s are also searched for spoofed parts, in
+windows of 4 s, or of the network's length if it has a fixed one. The verdict is 'bona fide',
+'spoof', or 'mixed': the score is above the threshold, but a part is spoofed, and its times are
+shown. --no-parts turns the search off. A recording without speech gets a score but no verdict;
+--speech-check off turns this check off.
 
-On a terminal: verdict if there is a threshold, score, name, and a last line with the counts. Into a
-pipe or file, one line per recording, separated by tabs: path, score, verdict, and remarks.
-After `python -m asdf calibrate` scores are log-likelihood ratios (LLR), and the threshold is that
-of the network. A recording that cannot be scored is reported, and the rest go on. If Ctrl-C,
-SIGTERM or a crash stops the command, the same command with --csv, --json or --scores continues
-where it was.
+On a terminal, each line has the verdict (if there is a threshold), the score and the name, and the
+last line has the counts. In a pipe or file, each recording has one line of fields separated by
+tabs: path, score, verdict, remarks. After `python -m asdf calibrate` the scores of the network are
+log-likelihood ratios (LLR), and its threshold is used. A recording that cannot be scored is
+reported, and the others are still scored. After Ctrl-C, SIGTERM or a crash, the same command
+resumes if --csv, --json or --scores is given.
 
-Exit status: 0 all are scored, 1 some could not be, 2 a mistake in the command, 130 Ctrl-C, 143
-SIGTERM.
+Exit status: 0 all recordings scored, 1 some could not be scored, 2 error in the command line,
+130 stopped by Ctrl-C, 143 stopped by SIGTERM.
 """
 
 from __future__ import annotations
@@ -139,7 +139,8 @@ def _check_part(args: ScoreOptions) -> None:
     """
     if args.is_divided and args.why is not None:
         raise UsageError(
-            "--why examines recordings after they are scored: leave --part and --merge out."
+            "--why works on complete lists, after scoring, not with --part or --merge. Leave one "
+            "of them out."
         )
 
 
@@ -152,7 +153,10 @@ def _divide(args: ScoreOptions, arguments: list[str], sbatch_options: list[str])
     """
     _check_part(args)
     if any(name in STANDARD_INPUT for name in args.recordings):
-        raise UsageError("standard input is read by one process: name files for --slurm and --ray.")
+        raise UsageError(
+            "--slurm and --ray start several processes, which cannot share standard input ('-'). "
+            "Give files, folders or lists."
+        )
     output = first_file([args.csv, args.json, args.scores])
     if output is None:
         raise no_output()
@@ -215,7 +219,7 @@ def score_into_outputs(
             with _termination_is_an_interrupt():
                 failed += why.write(heading.network, recordings.paths, stdin_path)
         except KeyboardInterrupt as stop:
-            return _describe_stop(stop, f"what was examined is saved next to {why.json}")
+            return _describe_stop(stop, f"finished explanations are saved next to {why.json}")
     return int(failed > 0)
 
 
@@ -233,9 +237,10 @@ def _find_recordings(args: ScoreOptions, names: Sequence[str]) -> Recordings:
         recordings.set_label(int(args.label == "bona-fide"))
     if args.scores and not recordings.are_labelled:
         raise UsageError(
-            "--scores needs labels: name only lists in ASDF's format, 'relative/path.flac 1' per "
-            "line, as `python -m asdf lists FOLDER` writes them of real/ and fake/; or say --label "
-            "bona-fide or --label spoof where all are of one class."
+            "--scores needs the label of each recording. Give only lists in ASDF's format "
+            "('relative/path.flac 1' per line; `python -m asdf lists FOLDER` writes them from the "
+            "folders real/ and fake/), or --label bona-fide or --label spoof if all recordings "
+            "have the same class."
         )
     return recordings
 
@@ -267,7 +272,10 @@ def _heading(
         heading = replace(heading, scores=f"{heading.scores}; compared with {names}")
     _show_heading(heading, args.network, detector)
     if are_compared and not (detector.needs_reference or args.reference):
-        show_error(f"{args.network} hears no references: it scores each recording by itself")
+        show_error(
+            f"{args.network} ignores the references in the list: it scores each recording on its "
+            "own"
+        )
     if not args.json:
         return heading
     made = made_by(provenance_of(detector), are_trials, window, command)

@@ -58,6 +58,7 @@ class Journal:
         self.known = 0
         # One number per recording, because a list may have millions.
         self._offsets = array("q", [-1]) * count
+        # The first line identifies the work, so that only the same work resumes.
         header = json.dumps(dict(work)).encode() + b"\n"
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -113,7 +114,7 @@ class Journal:
             can_lock(self._file)
         except BlockingIOError:
             raise InUseError(
-                f"another process is writing {output}. Wait for it, or name another output."
+                f"another process is writing {output}. Wait for it, or give another output."
             ) from None
 
     def _read_entries(self, header: bytes, is_valid: Callable[[Entry], bool]) -> bool:
@@ -132,6 +133,7 @@ class Journal:
             offset = len(header)
             for line in file:
                 entry = parse_entry(line)
+                # All that follows a damaged line is dropped, and scored again.
                 if entry is None or not 0 <= entry["index"] < len(self._offsets):
                     break
                 if is_valid(entry):

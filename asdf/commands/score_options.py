@@ -22,21 +22,24 @@ SpeechCheck = Literal["built-in", "silero", "off"]
 
 DIARISER = "pyannote/speaker-diarization-community-1"
 STANDARD_INPUT = (STREAM, "/dev/stdin")
-SMALL_HELP = f"{NETWORK_HELP}; without it {SMALL}, the detector that comes with ASDF"
+SMALL_HELP = f"{NETWORK_HELP}; default: the detector shipped with ASDF"
 
 
 def check_threshold(threshold: float) -> None:
     """Raise a UsageError if a threshold is not a number."""
     if not math.isfinite(threshold):
         raise UsageError(
-            f"--threshold {threshold:g}: every recording would get the same verdict. "
-            "Give a finite number."
+            f"--threshold {threshold:g} would give every recording the same verdict. Give a finite "
+            "number."
         )
 
 
 def _check_segment_threshold(threshold: float) -> None:
     if not math.isfinite(threshold):
-        raise UsageError("--segment-threshold must be a finite number.")
+        raise UsageError(
+            f"--segment-threshold {threshold:g} would mark all frames or none. Give a finite "
+            "number."
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,33 +48,35 @@ class DetectorOptions(WeightsOptions):
 
     network: str = argument(NETWORK_HELP, "NETWORK")
     full_length: bool = flag(
-        "whole recordings up to 62.5 s, also if the network was imported with its published "
-        "64,600 samples"
+        "score whole recordings up to 62.5 s, even with a network that was imported with the "
+        "published length of 64,600 samples"
     )
-    threshold: float | None = option("bona fide from this score on", "T", check=check_threshold)
-    device: str = option("%(default)s (a GPU if there is one), cpu, cuda, cuda:1", default="auto")
+    threshold: float | None = option(
+        "lowest score that is called bona fide", "T", check=check_threshold
+    )
+    device: str = option("device: auto (a GPU if available), cpu, cuda or cuda:1", default="auto")
     precision: Precision = option(
-        "number format of the network (%(default)s: tf32 on GPUs that have it, else fp32); tf32 "
-        "and bf16 are faster there, with fewer digits",
+        "number format of the network (%(default)s: tf32 on GPUs that support it, else fp32); tf32 "
+        "and bf16 are faster and less precise",
         default="auto",
     )
     engine: Engine = option(
-        "how a CPU computes fp32 (%(default)s): with weights laid out for it, or as in training, "
-        "which is slower, with scores within 1e-5",
+        "fp32 engine on a CPU (%(default)s): packed rearranges the weights for speed; plain "
+        "computes as in training and is slower; scores agree within 1e-5",
         default="packed",
     )
     no_parts: bool = flag(
-        "do not search long recordings for parts that sound spoofed by themselves, which takes the "
-        "network about three times as long"
+        "do not search long recordings for spoofed parts; the search makes scoring about three "
+        "times slower"
     )
     speech_check: SpeechCheck = option(
-        "what looks for speech in whole recordings (%(default)s: energy, modulation and voicing); "
-        "those without get no verdict; silero needs the package silero-vad",
+        "speech detector for whole recordings (%(default)s: energy, modulation and voicing); "
+        "recordings without speech get no verdict; silero needs the package silero-vad",
         default="built-in",
     )
     threads: int | None = option(
-        "CPU threads (1 for a network of fewer than 10 million parameters, else as many as usable"
-        " cores)",
+        "number of CPU threads (1 for networks below 10 million parameters, else the number of"
+        " usable cores)",
         "N",
     )
 
@@ -82,80 +87,80 @@ class ScoreOptions(DetectorOptions, DividedOptions):
 
     network: str = argument(SMALL_HELP, "NETWORK", default=SMALL)
     recordings: tuple[str, ...] = argument(
-        "what to score; a list is a .txt, .lst, .csv or .tsv; -: standard input", "FILE|FOLDER|LIST"
+        "recordings to score, by file, folder or list (.txt, .lst, .csv, .tsv); - is standard "
+        "input",
+        "FILE|FOLDER|LIST",
     )
-    csv: Path | None = option("write a table; -: to standard output", "OUT")
-    json: Path | None = option("write the same as JSON; -: to standard output", "OUT")
-    scores: Path | None = option(
-        "write a score file of lists that have labels, or of what --label is of", "OUT"
-    )
+    csv: Path | None = option("write the results as a CSV table; - is standard output", "OUT")
+    json: Path | None = option("write the results as JSON; - is standard output", "OUT")
+    scores: Path | None = option("write a score file; needs lists with labels, or --label", "OUT")
     label: str | None = option(
-        "class of all that is named, as of a folder of genuine calls alone: trial scores, and "
-        "labels for --scores",
+        "class of all given recordings, e.g. a folder of genuine calls; gives trial scores, and "
+        "the labels for --scores",
         choices=("bona-fide", "spoof"),
     )
     reference: tuple[Path, ...] = option(
-        "recording that all are compared with, by a network that compares; may be given several "
-        "times, the mean of their embeddings counts; lists may have a column of references instead",
+        "reference recording for networks that compare two recordings; if repeated, the mean of "
+        "the embeddings is used; lists may have a column of references instead",
         "REF",
         default=(),
         repeated=True,
     )
     trial: bool = flag(
-        "trial scores, of as much as the network's protocol hears, also without labels"
+        "compute trial scores: of the length that the network's protocol uses, even without labels"
     )
     window: float | None = option(
-        "score windows of S seconds too; plotted as text, and next to OUT", "S"
+        "also score windows of S seconds; plotted as text, and as SVG next to OUT", "S"
     )
-    hop: float | None = option("seconds between the starts of windows (half a window)", "S")
+    hop: float | None = option("hop between windows in seconds (half a window)", "S")
     segments: Path | None = option(
-        "mark spoofed parts: OUT.rttm, OUT.json with the scores of frames, and pictures; of "
-        "networks with a frame-level head",
+        "mark spoofed parts: write OUT.rttm, OUT.json with frame scores, and plots; needs a "
+        "network with a frame-level head",
         "OUT",
     )
     segment_threshold: float = option(
-        "mark frames that score less (%(default)s: where spoof is the likelier)",
+        "mark frames that score below T (%(default)s: spoof is more likely)",
         "T",
         default=0.0,
         check=_check_segment_threshold,
     )
     why: Path | None = option(
-        "what the score rests on: OUT.json with maps over time and bands, and pictures; takes "
-        "hundreds of passes per recording",
+        "explain the score: write OUT.json with maps over time and frequency bands, and plots; "
+        "needs hundreds of forward passes per recording",
         "OUT",
     )
     why_by: Literal["occlusion", "gradients", "both"] = option(
-        "how --why finds out (%(default)s: cells are replaced; integrated gradients need captum)",
+        "method of --why (%(default)s: cells are replaced; gradients: integrated gradients, which "
+        "need the package captum)",
         default="occlusion",
     )
     why_filler: Literal["noise", "silence"] = option(
-        "what --why replaces cells by (%(default)s of the recording's own level in each band)",
+        "replacement of cells by --why (%(default)s at the recording's level in each band)",
         default="noise",
     )
     why_start: float | None = option(
-        "--why examines the window from there on (the window with the lowest score; of trial "
-        "scores the beginning)",
+        "start in seconds of the window that --why explains (the window with the lowest score; "
+        "for trial scores 0)",
         "S",
     )
     watermarks: bool = flag(
-        "search for watermarks too, by those of audioseal, perth and silentcipher that are "
-        "installed; they are reported apart from the score, and do not change it"
+        "also search for watermarks, with the installed ones of the packages audioseal, perth and "
+        "silentcipher; reported separately, without effect on the score"
     )
     rationale: bool = flag(
-        "the text that an audio language model generates too: in --json, --csv, and in "
-        "OUT.rationales.csv next to a score file; it is a model's words, and not evidence"
+        "also write the text that an audio language model generates: in --json, --csv, and in "
+        "OUT.rationales.csv next to a score file; the text is not evidence"
     )
     rttm: Path | None = option(
-        "score each speaker of a conversation by the turns in this RTTM", "TURNS"
+        "score each speaker of a conversation, with the turns in this RTTM file", "TURNS"
     )
     diarise: Path | None = option(
-        "the same by turns that pyannote.audio finds, which are written to this RTTM", "TURNS"
+        "score each speaker, with turns found by pyannote.audio and written to this RTTM file",
+        "TURNS",
     )
-    diariser: str = option(
-        "pipeline of --diarise: a name on the hub, or its folder", "NAME", DIARISER
-    )
+    diariser: str = option("pipeline for --diarise: name on the hub, or folder", "NAME", DIARISER)
     folder: Path | None = option(
-        "folder that paths in lists are relative to (the list's own folder)"
+        "folder that paths in lists are relative to (the folder of the list)"
     )
 
 
@@ -168,7 +173,10 @@ def check_speaker_options(args: ScoreOptions) -> None:
     if args.rttm is None and args.diarise is None:
         return
     if args.rttm is not None and args.diarise is not None:
-        raise UsageError("--rttm says who speaks when, and --diarise finds it: name one of them.")
+        raise UsageError(
+            "--rttm and --diarise exclude each other: --rttm reads the turns of speakers, "
+            "--diarise finds them. Give one of the two."
+        )
     others = {
         "--scores": args.scores,
         "--trial": args.trial or None,
@@ -181,7 +189,10 @@ def check_speaker_options(args: ScoreOptions) -> None:
     }
     for name, value in others.items():
         if value is not None:
-            raise UsageError(f"{name} is of whole recordings, and not of their speakers.")
+            raise UsageError(
+                f"{name} works with whole recordings, not with the speakers of --rttm and "
+                f"--diarise. Leave {name} out."
+            )
 
 
 def name_network(args: ScoreOptions) -> ScoreOptions:
@@ -195,6 +206,7 @@ def name_network(args: ScoreOptions) -> ScoreOptions:
         path = Path(word)
         is_network = path.suffix.lower() in SUFFIXES
         if path.exists():
+            # An existing folder holds recordings, whatever its suffix.
             is_network = is_network and not path.is_dir()
         else:
             is_network = is_network or word == SMALL or word.startswith(PREFIX)
@@ -202,12 +214,12 @@ def name_network(args: ScoreOptions) -> ScoreOptions:
             continue
         if _is_recording(args.network):
             raise UsageError(
-                f"{args.network} is a recording; the network comes first: "
+                f"{args.network} is a recording, but the network comes first: "
                 f"python -m asdf score {word} {args.network} ..."
             )
         raise UsageError(
-            f"{word} is a network: name what to score behind it: python -m asdf score {word} "
-            "call.mp3"
+            f"{word} is a network, and no recording is given. Name the recordings after it: "
+            f"python -m asdf score {word} call.mp3"
         )
     if not _is_recording(args.network):
         return args
@@ -220,6 +232,7 @@ def _is_recording(word: str) -> bool:
 
     path = Path(word)
     if path.is_dir():
+        # The folder of a network on the hub, and the folder of a run.
         marks = (path / "config.json", Layout(path).settings)
         return not any(mark.is_file() for mark in marks)
     return word in STANDARD_INPUT or path.suffix.lower() in AUDIO_SUFFIXES | LIST_SUFFIXES
@@ -235,7 +248,7 @@ def window_option(args: ScoreOptions) -> tuple[float, float] | None:
 
     if args.window is None:
         if args.hop is not None:
-            raise UsageError("--hop is the distance between windows: give --window too.")
+            raise UsageError("--hop needs --window S, whose windows it spaces.")
         return None
     # Half a window, so that shorter parts are complete in some window.
     hop = args.window / 2 if args.hop is None else args.hop

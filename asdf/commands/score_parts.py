@@ -43,6 +43,7 @@ def merge_parts(output: Path, work: Mapping[str, Any], count: int) -> list[Path]
     """
     parts = find_parts(output.resolve().parent, f".{output.name}.", _END, str(output))
     _refuse_in_use(output)
+    # The same bytes as in the journals of parts, with which they are compared.
     header = json.dumps(dict(work)).encode() + b"\n"
     with atomic_write(journal_path(output), "wb") as file:
         file.write(header)
@@ -51,11 +52,14 @@ def merge_parts(output: Path, work: Mapping[str, Any], count: int) -> list[Path]
             # One part at a time, because a list may have millions of entries.
             known = _read_part(part, path, header)
             if any(index not in mine for index in known):
-                raise UsageError(f"{path} has results of other parts: remove it, and run it again.")
+                raise UsageError(
+                    f"{path} contains results of other parts. Remove it, and run part "
+                    f"{part.number}/{part.of} again."
+                )
             if len(known) < len(mine):
                 raise UsageError(
-                    f"part {part.number}/{part.of} has results of {len(known)} of its {len(mine)} "
-                    f"recordings: run it again, and it goes on ({path})."
+                    f"part {part.number}/{part.of} is incomplete: it has results of {len(known)} "
+                    f"of its {len(mine)} recordings ({path}). Run it again; it resumes from there."
                 )
             for index in mine:
                 file.write(known[index])
@@ -71,6 +75,7 @@ class StoredPart:
     def __init__(self, output: Path, part: Part) -> None:
         self._stored = join_path(output.parent, journal_name(output, part.label()))
         self._journal = journal_path(output, part.label())
+        # Monotonic, because the wall clock may be set while a part runs.
         self._saved_at = time.monotonic()
 
     def fetch(self) -> None:
@@ -126,7 +131,7 @@ def _refuse_in_use(output: Path) -> None:
         return
     except BlockingIOError:
         raise InUseError(
-            f"another process is writing {output}. Wait for it, or name another output."
+            f"another process is writing {output}. Wait for it, or give another output."
         ) from None
 
 
@@ -142,13 +147,15 @@ def _read_part(part: Part, path: Path, header: bytes) -> dict[int, bytes]:
         with path.open("rb") as file:
             if file.readline() != header:
                 raise UsageError(
-                    f"part {part.number}/{part.of} is of another network, list or option than this "
-                    f"command's: score it again with the same, or remove it ({path})."
+                    f"part {part.number}/{part.of} was scored with another network, list or "
+                    f"options than this command ({path}). Score it again with the same ones, or "
+                    "remove it."
                 )
             for line in file:
                 entry = parse_entry(line)
                 if entry is None:
                     break
+                # A recording that changed was scored again, after its first entry.
                 lines[entry["index"]] = line
     except OSError as error:
         raise AsdfError(f"cannot read {path}: {error.strerror}.") from error

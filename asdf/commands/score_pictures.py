@@ -112,6 +112,7 @@ def svg_plot(
     # More marks would merge into a thick line.
     if len(windows) <= _MAX_MARKS:
         lines.append(Line(points, is_linked=False, mark_words=lambda x, y: words[x]))
+    # Of equal scores, the earliest is marked.
     lowest = min(zip(points[1::2], points[::2], strict=True))[::-1]
     lines.append(Line(lowest, css="lowest", mark_words=lambda x, y: words[x]))
     fitting = (step for step in _TIME_STEPS_S if end_s / step <= _MAX_TIME_STEPS)

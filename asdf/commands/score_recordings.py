@@ -60,6 +60,7 @@ class Recordings(Sequence[Recording]):
     def add(self, recording: Recording) -> None:
         """Append a recording, unless its path was added already."""
         path = str(recording.path)
+        # The same recording with other references is another trial.
         key = (path, *recording.references) if recording.references else path
         if key in self._known:
             return
@@ -82,8 +83,9 @@ class Recordings(Sequence[Recording]):
         for index, known in enumerate(self._labels):
             if known not in (-1, label):
                 raise UsageError(
-                    f"--label is of all recordings, and a list says that {self.paths[index]} is of "
-                    "the other class. Leave --label out, or name the list by itself."
+                    f"--label gives all recordings the same class, but a list gives "
+                    f"{self.paths[index]} the other class. Leave --label out, or score the list in "
+                    "a separate command."
                 )
             self._labels[index] = label
             self._names[index] = self._names[index] or self.paths[index]
@@ -147,6 +149,7 @@ class Recordings(Sequence[Recording]):
         """Digest all paths, names and labels in their order."""
         digest = hashlib.sha256(self._labels.tobytes())
         for text in chain(self.paths, self._names):
+            # No path contains NUL, so that 'a', 'bc' and 'ab', 'c' have different digests.
             digest.update(os.fsencode(text) + b"\0")
         for index, references in self._references.items():
             digest.update(os.fsencode("\0".join((str(index), *references))))
@@ -174,8 +177,8 @@ def find_recordings(names: Iterable[str], folder: Path | None = None) -> Recordi
         if is_address(name) and not is_remote(name):
             schemes = ", ".join(f"{scheme}://" for scheme in SHOWN_SCHEMES)
             raise UsageError(
-                f"{name} is an address that is not read: give one that begins with {schemes}, or "
-                "pipe it: curl -L ADDRESS | python -m asdf score NETWORK -"
+                f"{name}: addresses of this kind are not supported. Give one that begins with "
+                f"{schemes}, or use a pipe: curl -L ADDRESS | python -m asdf score NETWORK -"
             )
         if parse_located(name) is None:
             found = _recordings_of(as_path(name), folder)
@@ -193,7 +196,7 @@ def _recordings_of(path: Path, folder: Path | None) -> Iterable[Recording]:
     except OSError as error:
         # The name is too long, or the folder may not be searched.
         name = shorten(str(path))
-        raise UsageError(f"cannot look for {name}: {error.strerror}. Check the path.") from None
+        raise UsageError(f"cannot access {name}: {error.strerror}. Check the path.") from None
     if is_folder:
         return _recordings_in_folder(path)
     if not exists:
@@ -211,7 +214,9 @@ def _recordings_in_folder(folder: Path) -> Iterator[Recording]:
         yield Recording(file)
     if is_empty:
         suffixes = " ".join(sorted(AUDIO_SUFFIXES))
-        raise UsageError(f"there is no audio in the folder {folder}. Looked for {suffixes}")
+        raise UsageError(
+            f"there are no audio files in the folder {folder}. Known suffixes: {suffixes}"
+        )
 
 
 def _audio_objects(folder: Path) -> Iterator[Path]:
@@ -241,11 +246,12 @@ def _recordings_in_list(path: Path, folder: Path) -> Iterator[Recording]:
         lines = (line for _, line in numbered_lines(path, errors="surrogateescape"))
         first = next(lines, None)
         if first is None:
-            raise UsageError(f"the list {path} is empty: it should name one recording per line.")
+            raise UsageError(f"the list {path} is empty. Write one recording per line.")
         is_table = is_trials_file(first) or is_csv_list(first)
         # Lists without labels may have commas in names; csv files are tables.
         if path.suffix.lower() in _TABLES and not is_table:
             is_table = is_any_table(first)
+        # A path may contain spaces: a label follows the last one.
         if not is_table and first.rpartition(" ")[2] not in ("0", "1"):
             yield from (Recording(join_path(folder, line)) for line in chain([first], lines))
             return

@@ -146,6 +146,7 @@ class CsvTable:
         self._rows.writerow([path, "", "", _cell(result.score), *after, *self._last_cells(line)])
         for window in line.windows:
             row = [path, window.start_s, window.end_s, window.score]
+            # The last of these columns, the precision, applies to windows too.
             row += [""] * (len(_COLUMNS_AFTER) - 1) + [self._precision]
             row += [""] * (self._width - len(row))
             self._rows.writerow(row)

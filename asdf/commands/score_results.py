@@ -191,11 +191,11 @@ class Results:
         if journal.known:
             self._screen.say(
                 f"{journal.known} of {len(self._mine)} recordings were scored before: "
-                "going on from there"
+                "resuming from there"
             )
         elif journal.begins_anew:
             self._screen.say(
-                f"another command with other scores was begun for {output}: beginning anew"
+                f"results for {output} from a different command were found: starting again"
             )
         return journal
 
@@ -276,6 +276,7 @@ class Results:
             self._screen.show(line)
             for file, table in self._live:
                 table.add(line)
+                # A program at the other end of the pipe gets each row at once.
                 file.flush()
             self.failed += bool(line.result.error)
             if self._raw and line.result.raw is not None:
@@ -296,8 +297,8 @@ class Results:
         if self._stored is not None:
             self._stored.save()
         if isinstance(self._entries, Journal):
-            return "the same command goes on from there"
-        return "with --csv or --json the same command would go on from there"
+            return "the same command resumes from there"
+        return "with --csv or --json the same command could resume from there"
 
     def finish(self, scored: HowScored) -> None:
         """Write the outputs, show the closing remarks, and remove the journal.
@@ -311,7 +312,8 @@ class Results:
             self._screen.end()
             self._screen.say(
                 f"part {self._part.number}/{self._part.of} is done: {len(self._mine)} recordings. "
-                "Once all are, the same command with --merge instead of --part writes the outputs."
+                "When all parts are done, the same command with --merge instead of --part writes "
+                "the outputs."
             )
             return
         self._write_tables(complete=True)
@@ -342,17 +344,17 @@ class Results:
         if self._heading.rationales and self._outputs.scores:
             path = rationales_path(self._outputs.scores)
             write_rationales(path, self._known_lines())
-            self._screen.say(f"{path} is written: {self._heading.rationales}")
+            self._screen.say(f"written to {path}: {self._heading.rationales}")
         if tables:
             count = write_pictures(tables[0], self._heading, self._known_lines())
         if count:
-            self._screen.say(f"pictures next to {tables[0]}: {count}")
+            self._screen.say(f"plots next to {tables[0]}: {count}")
         segments = self._outputs.segments
         if segments is not None:
             segments.write(self._heading.network, self._known_lines)
             count = segments.write_pictures(self._known_lines())
-            written = f"{segments.rttm} and {segments.json} are written"
-            self._screen.say(f"{written}, and {count} pictures")
+            written = f"written to {segments.rttm} and {segments.json}"
+            self._screen.say(f"{written}, with {count} plots")
 
     def close(self) -> None:
         """Close the files; the journal is kept, unless the work was finished."""
@@ -433,11 +435,13 @@ class Results:
     def _write_scores(self, path: Path, scored: HowScored) -> None:
         if self.failed:
             self._screen.say(
-                f"{path} is not written: a score file without some of its trials has another EER."
+                f"{path} was not written, because a score file without some trials would have "
+                "another EER. Remove the failed recordings from the list, or repair them."
             )
             return
         is_stream = descriptor_of(path) is not None
         if not is_stream:
+            # Removed first: a stop must not leave new scores next to the facts about old ones.
             remove_how_scored(path)
         # Raw scores, even for a calibrated network, because calibrations are fitted on them.
         write_scores(path, self._recordings.names, self._recordings.labels, self._raw)

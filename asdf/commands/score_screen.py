@@ -79,7 +79,8 @@ class Screen:
         more = self._remarks - _REMARKS_SHOWN
         if more > 0:
             self.say(
-                f"{more:,} more recordings have a remark: see their lines, or --csv and --json"
+                f"{more:,} more recordings have a remark, shown in their lines and in --csv and "
+                "--json"
             )
 
     def summarise(self) -> None:

@@ -114,7 +114,10 @@ def segment_outputs(args: ScoreOptions, detector: Detector) -> SegmentOutputs | 
             outputs.rttm.resolve(),
             outputs.json.resolve(),
         ):
-            raise UsageError(f"{other} would be written twice, by --segments too: name another.")
+            raise UsageError(
+                f"--segments would also write {other}, which is another output. Give one of them "
+                "another name."
+            )
     # Checked before anything is scored or written.
     detector.score_many([], frames=True)
     return outputs
@@ -171,11 +174,13 @@ def frames_as_windows(frames: FrameScores, most: int = _COLUMNS) -> list[WindowS
 
 def _loudness(path: Path, seconds: float) -> Floats:
     """Return the maximum sample of each of `_COLUMNS` parts of a recording, normalised to 1."""
+    # A recording may have fewer samples than the plot has columns.
     per_column = max(1, round(seconds * SAMPLE_RATE / _COLUMNS))
     largest = []
     # Read part by part, so that memory holds one column for recordings of any length.
     for block in read_blocks(path, per_column):
         largest.append(float(np.abs(block).max(initial=0.0)))
     loudness: Floats = np.array(largest or [0.0])
+    # The offset avoids a division by zero for silence.
     loudness /= loudness.max() + 1e-12
     return loudness

@@ -50,6 +50,7 @@ class SpeakerRecordings(Recordings):
         """Digest paths, labels and stretches in their order."""
         digest = hashlib.sha256(super().digest().encode())
         for source in self._sources:
+            # The same recording with other turns is other work.
             digest.update(repr(source.speaker).encode())
         return digest.hexdigest()
 
@@ -68,8 +69,8 @@ def with_speakers(args: ScoreOptions, recordings: Recordings) -> Recordings:
     for name in names:
         if names.count(name) > 1:
             raise UsageError(
-                f"two recordings are called {name}, and an RTTM knows recordings by that name "
-                "alone: score them one by one."
+                f"two recordings have the name {name}, by which an RTTM file identifies "
+                "recordings. Score them in separate commands."
             )
     if args.diarise is not None:
         check_overwriting(map(Path, recordings.paths), [args.diarise, args.csv, args.json])
@@ -93,7 +94,13 @@ def _diarise(args: ScoreOptions, recordings: Recordings) -> None:
     for path in track(recordings.paths, len(recordings), "diarising", unit="recordings"):
         found = diarise(path)
         if not found:
-            raise AsdfError(f"{path}: the diariser found nobody who speaks in it.")
+            raise AsdfError(
+                f"{path}: the diariser found no speaker. Check that it contains speech, or leave "
+                "it out."
+            )
         turns[bare_name(path)] = found
     write_turns(args.diarise, turns)
-    show(f"written to {args.diarise}: who speaks when; check it, and go on with --rttm", sys.stderr)
+    show(
+        f"written to {args.diarise}: turns of speakers. Check them; --rttm then uses them",
+        sys.stderr,
+    )

@@ -36,6 +36,7 @@ class TerminalLines:
         """`stream` is the terminal."""
         self._stream = stream
         self._has_verdicts = has_verdicts
+        # By no-color.org, any value but an empty one turns colours off.
         self._in_colour = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
         self._counts: Counter[str] = Counter()
 
@@ -82,6 +83,7 @@ class TerminalLines:
 
 def terminal_width(stream: TextIO) -> int:
     """Return the number of columns of a terminal."""
+    # The user's COLUMNS takes precedence over the size of the terminal, as in other programs.
     if "COLUMNS" in os.environ:
         return shutil.get_terminal_size().columns
     try:

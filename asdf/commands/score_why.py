@@ -71,7 +71,7 @@ class WhyOutputs:
                     explanation = self.explainer.explain(path)
                 except (AsdfError, OSError) as error:
                     failed += 1
-                    show_error(f"{names[index]}: not examined: {error}")
+                    show_error(f"{names[index]}: not explained: {error}")
                     continue
                 self._add(journal, index, explanation, names[index], pictures[index])
             entries = [journal[index]["why"] for index in range(len(paths)) if index in journal]
@@ -79,7 +79,7 @@ class WhyOutputs:
             write_text(self.json, json.dumps(content, indent=1) + "\n")
             # Removed last: until then it is the only copy.
             journal.remove()
-        show(f"{self.json} is written; pictures: {len(entries)}", sys.stderr)
+        show(f"written to {self.json}, with {len(entries)} plots", sys.stderr)
         return failed
 
     def _add(
@@ -97,6 +97,7 @@ class WhyOutputs:
         show(explanation_text(explanation), sys.stderr)
         svg = self.base.parent / f"{picture}.svg"
         svg.parent.mkdir(parents=True, exist_ok=True)
+        # The plot first: an entry in the journal means that its plot is written.
         write_text(svg, explanation_svg(explanation))
         entry = {**explanation.entry(), "picture": svg.name}
         journal.add(index, {"why": entry, "stamp": stamp_of(path)})
@@ -115,7 +116,10 @@ def why_outputs(args: ScoreOptions, detector: Detector, are_trials: bool) -> Why
     path = args.why
     if path is None:
         if args.why_start is not None or args.why_by != "occlusion" or args.why_filler != "noise":
-            raise UsageError("--why-by, --why-filler and --why-start are for --why OUT: name it.")
+            raise UsageError(
+                "--why-by, --why-filler and --why-start need --why OUT. Give it too, or leave them "
+                "out."
+            )
         return None
     base = base_of_several("--why", path, _NAME_IN_FOLDER, _SUFFIXES)
     from asdf.attribution import Explainer, Method, Options
@@ -134,7 +138,10 @@ def why_outputs(args: ScoreOptions, detector: Detector, are_trials: bool) -> Why
     outputs = WhyOutputs(base, explainer, work)
     for other in (args.csv, args.json, args.scores):
         if other is not None and other.resolve() == outputs.json.resolve():
-            raise UsageError(f"{other} would be written twice, by --why too: name another.")
+            raise UsageError(
+                f"--why would also write {other}, which is another output. Give one of them "
+                "another name."
+            )
     return outputs
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def check_workers(workers: int) -> None:
     """Raise a UsageError for an invalid number of processes."""
     if workers < 0:
-        raise UsageError(f"--workers {workers}: 0 or more are needed.")
+        raise UsageError(f"--workers {workers}: give 0 or more.")
 
 
 def check_labels(trials: TrialList, what: str) -> None:
@@ -38,8 +38,8 @@ def check_labels(trials: TrialList, what: str) -> None:
     counts = [int((trials.labels == label).sum()) for label in (1, 0)]
     if min(counts) < 2 or sum(counts) < len(trials):
         raise AsdfError(
-            f"{what} measured by error rates: each recording of {trials.name} needs a "
-            f"label, and there have to be several of each class (bona fide {counts[0]}, spoof "
+            f"{what} measured by error rates, so each recording of {trials.name} needs a label, "
+            f"and each class needs at least two recordings (bona fide {counts[0]}, spoof "
             f"{counts[1]}, without a label {len(trials) - sum(counts)})."
         )
 

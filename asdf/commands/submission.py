@@ -1,14 +1,14 @@
-"""Write scores as a challenge wants them, or check a file before it is handed in.
+"""Write scores in the format of a challenge, or check a file before submission.
 
     python -m asdf submission scores.txt --trials trials.txt --format asvspoof5 --output score.zip
     python -m asdf submission scores.txt --trials trials.txt --format at-add --threshold 0.2 \\
         --output predict.csv
     python -m asdf submission --check predict.csv --trials trials.txt --format at-add
 
-The trials are those of the challenge's list: an utterance per line, or any label file that ASDF
-knows; only asvspoof2019 needs labels and attacks. Every trial needs one score. A path that ends in
-.zip becomes a zip with the file in it, where the challenge states how that is called. Scores of
-track 2 of ASVspoof 5 are written by `sasv --output`.
+LIST is the challenge's list of trials: an utterance per line, or any label file that ASDF supports;
+only asvspoof2019 needs labels and attacks. Every trial needs exactly one score. If OUT ends in
+.zip, the file is put in a zip under the name that the challenge requires. Scores for track 2 of
+ASVspoof 5 are written by `sasv --output`.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _SHOWN = 5
 class SubmissionOptions:
     """Options of the command."""
 
-    scores: Path | None = argument("a score file of any format", "SCORES", default=None)
-    trials: Path = option("the challenge's trials", "LIST", default=MISSING)
-    format: str = option("that of the challenge, see above", default=MISSING, choices=FORMATS)
-    output: Path | None = option("the file or .zip to write", "OUT", short="-o", needed=True)
-    threshold: float | None = option("real from this score on", "X")
-    check: Path | None = option("check this file instead", "FILE")
+    scores: Path | None = argument("score file in any format", "SCORES", default=None)
+    trials: Path = option("list of the challenge's trials", "LIST", default=MISSING)
+    format: str = option("format of the challenge, see above", default=MISSING, choices=FORMATS)
+    output: Path | None = option("file or .zip to write", "OUT", short="-o", needed=True)
+    threshold: float | None = option("lowest score that is called real", "X")
+    check: Path | None = option("check this file instead of writing one", "FILE")
 
 
 COMMAND = Command("submission", f"{__doc__}\nformats:\n{formats_table()}", SubmissionOptions)
@@ -62,7 +62,7 @@ def main(arguments: list[str]) -> int:
     trials = _read_trials(args.trials)
     if args.check:
         lines = check_submission(args.check, args.format, trials.ids)
-        show(f"{input_name(args.check)}: {lines} trials, as {args.format} wants them")
+        show(f"{input_name(args.check)}: {lines} trials, in the format {args.format}")
         return 0
     assert args.scores is not None and args.output is not None  # as `_check` requires
     if args.format == "asvspoof2019":
@@ -82,13 +82,14 @@ def _read_trials(path: Path) -> TrialList:
     from asdf.corpora import read_protocol
 
     names = [line for _, line in numbered_lines(path)]
+    # Names of utterances have no spaces or commas, so lines with several fields have labels.
     if any(len(name.split()) > 1 or "," in name for name in names):
         return read_protocol(path)
     repeated = len(names) - len(set(names))
     if repeated or not names:
         raise AsdfError(
-            f"{input_name(path)}: {len(names)} trials, {repeated} of them repeated. Is it the list "
-            "of the challenge?"
+            f"{input_name(path)}: {len(names)} trials, of which {repeated} are repeated. Check "
+            "that it is the list of the challenge."
         )
     return TrialList(names, np.zeros(len(names), np.int8))
 
@@ -98,18 +99,20 @@ def _read_scores(path: Path, trials: TrialList) -> Scores:
     indices = [trials.index_of(utterance) for utterance in file.ids]
     used = np.array([i for i, index in enumerate(indices) if index is not None], np.intp)
     scored = np.bincount([index for index in indices if index is not None], minlength=len(trials))
+    # One more than is shown, so that the message ends in '...'.
     missing = values_at(trials.ids, np.flatnonzero(scored == 0)[: _SHOWN + 1])
     if missing or (scored > 1).any():
         raise AsdfError(
             f"{input_name(path)}: of {len(trials)} trials {(scored == 0).sum()} have no score "
-            f"({quoted_and_more(missing, _SHOWN)}), {(scored > 1).sum()} have several. Score the "
-            "challenge's list, all of it."
+            f"({quoted_and_more(missing, _SHOWN)}) and {(scored > 1).sum()} have several. Score "
+            "the complete list of the challenge."
         )
     if used.size < len(file.ids):
         raise AsdfError(
             f"{input_name(path)}: {len(file.ids) - used.size} of {len(file.ids)} scored trials are "
-            "not in the list of the challenge. Is it the list of this set?"
+            "not in the list of the challenge. Check that scores and list are for the same set."
         )
+    # Unknown labels may be any value: only asvspoof2019 writes labels, and it is read elsewhere.
     labels = np.zeros(len(file.ids), np.int8) if file.labels is None else file.labels
     columns = {} if file.attacks is None else {"attack": file.attacks}
     return Scores(file.ids, labels, file.scores, columns=columns)
@@ -118,16 +121,16 @@ def _read_scores(path: Path, trials: TrialList) -> Scores:
 def _check(args: SubmissionOptions) -> None:
     """Raise UsageError for contradictory options."""
     if bool(args.scores) == bool(args.check):
-        raise UsageError("name a score file to write from, or with --check a file to check.")
+        raise UsageError("give either a score file to convert, or a file to check with --check.")
     if args.scores and not args.output:
-        raise UsageError("name the file to write: --output.")
+        raise UsageError("the output file is missing. Give it with --output.")
     decides = SUBMISSION_FORMATS[args.format].decides
     if args.scores and decides != (args.threshold is not None):
         raise UsageError(
-            f"--threshold goes with formats of decisions; {args.format} is "
-            f"{'one' if decides else 'none'} of them."
+            f"--threshold X is for formats with decisions only. {args.format} is "
+            f"{'such a format: give it' if decides else 'not: leave it out'}."
         )
     check_inputs([args.scores, args.check, args.trials])
     read = [path.resolve() for path in (args.scores, args.trials) if path and str(path) != STREAM]
     if args.output and args.output.resolve() in read:
-        raise UsageError("--output would overwrite an input: give it a file of its own.")
+        raise UsageError("--output would overwrite an input. Give another file.")

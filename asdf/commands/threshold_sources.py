@@ -62,9 +62,9 @@ def threshold_of_set(path: Path, labels: LabelFile, rule: str, judged: Scores) -
     shared = len(set(scores.ids).intersection(judged.ids))
     if shared:
         show_error(
-            f"warning: {shared} of the {len(judged)} trials that are judged are in "
-            f"{input_name(path)}, which the threshold comes from: the decisions look better than "
-            "they are on new trials."
+            f"warning: {shared} of the {len(judged)} evaluated trials are also in "
+            f"{input_name(path)}, which determines the threshold, so the decisions look better "
+            "than on new trials."
         )
     value = choose_threshold(DetCurve.of_scores(scores), rule)
     return Threshold(value, f"{_IN_WORDS[rule]} of {input_name(path)}")
@@ -73,6 +73,7 @@ def threshold_of_set(path: Path, labels: LabelFile, rule: str, judged: Scores) -
 def is_one_network(paths: Sequence[Path]) -> bool:
     """Return whether score files state that the same network made all of them."""
     networks = {_network_of(path) for path in paths}
+    # A file without a statement may be of any network.
     return len(networks) == 1 and None not in networks
 
 
@@ -81,10 +82,10 @@ def warn_of_other_network(source: Path, judged: Path) -> None:
     theirs, ours = _network_of(source), _network_of(judged)
     if theirs is not None and ours is not None and theirs != ours:
         show_error(
-            f"warning: the threshold comes from {input_name(source)}, whose scores are of another "
-            f"network file (SHA-256 {theirs[:12]}...) than those of {input_name(judged)} "
+            f"warning: the threshold comes from {input_name(source)}, whose scores are from "
+            f"another network file (SHA-256 {theirs[:12]}...) than those of {input_name(judged)} "
             f"({ours[:12]}...). Unless one is a calibrated copy of the other, score both sets with "
-            "one network: a threshold is that of its scores alone."
+            "the same network: a threshold applies only to scores of the same network."
         )
 
 
@@ -111,7 +112,7 @@ def threshold_of_network(name: str) -> Threshold:
     calibration = read_calibration(file.calibration, name)
     if calibration is None:
         raise AsdfError(
-            f"{name} is not calibrated, so it has no threshold. Calibrate it first: python -m asdf "
-            f"calibrate {name} DEV_SCORES"
+            f"{name} is not calibrated, so it has no threshold. Calibrate it first: "
+            f"python -m asdf calibrate {name} DEV_SCORES"
         )
     return Threshold(score_threshold(calibration), f"of the calibrated network {name}")

@@ -1,13 +1,13 @@
-"""Run the configs of a recipe: the same as `python RECIPE/run.py CONFIG ...`.
+"""Run configs of a recipe, like `python RECIPE/run.py CONFIG ...`.
 
-    python -m asdf train recipes/wav2vec_aasist quickstart                        # a config
-    python -m asdf train recipes/wav2vec_aasist quickstart network.max_epochs=2   # with a setting
-    python -m asdf train recipes/wav2vec_aasist --list                            # its configs
+    python -m asdf train recipes/wav2vec_aasist quickstart                        # one config
+    python -m asdf train recipes/wav2vec_aasist quickstart network.max_epochs=2   # change a setting
+    python -m asdf train recipes/wav2vec_aasist --list                            # list the configs
     torchrun --nproc_per_node=2 -m asdf train recipes/wav2vec_aasist quickstart   # two processes
 
-RECIPE is the folder of a recipe, or its run.py. All that follows is the recipe's: its configs,
-settings, and options such as --dry-run and --explain. `new-recipe` copies a recipe that comes with
-ASDF, to change it; `launch` runs many configs side by side.
+RECIPE is the folder of a recipe, or its run.py. The remaining arguments are passed to the recipe:
+configs, settings, and options such as --dry-run and --explain. To change a recipe of ASDF, copy it
+with `new-recipe`; to run many configs in parallel, use `launch`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from asdf.errors import UsageError
 class TrainOptions:
     """Options of the command."""
 
-    recipe: Path = argument("the folder of a recipe, or its run.py", "RECIPE")
+    recipe: Path = argument("folder of a recipe, or its run.py", "RECIPE")
     words: tuple[str, ...] = argument(
         "configs, settings and options of the recipe", "CONFIG", default=(), rest=True
     )
@@ -56,7 +56,7 @@ def find_run_file(recipe: Path) -> Path:
     if run_file.is_file():
         return run_file
     raise UsageError(
-        f"{run_file} is not a file: name the folder of a recipe, or its run.py. One to start from: "
+        f"{run_file} is not a file. Give the folder of a recipe, or its run.py. To create one: "
         "python -m asdf new-recipe my_recipe"
     )
 
@@ -69,6 +69,7 @@ def become_recipe(run_file: Path, words: tuple[str, ...]) -> None:
         # A checkout that is not installed can be imported only from its own folder.
         inherited = environment.get("PYTHONPATH")
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(home), inherited)))
+    # execve does not flush: buffered output would be lost.
     sys.stdout.flush()
     sys.stderr.flush()
     command = [sys.executable, str(run_file), *words]

@@ -62,8 +62,8 @@ def check_networks_of(
         if stated is not None and stated.network in digests:
             right = networks[digests.index(stated.network)]
             raise AsdfError(
-                f"{path} was made with {right}, and {network} stands in its place: networks and "
-                "score files are in different orders. Name them in the same order."
+                f"{path} was scored with {right}, but it is paired with {network}: networks and "
+                "score files are in different orders. Give them in the same order."
             )
         differs = descriptor_of(path) is None and how_scored(path).network is not None
         _check_by_scoring(network, path, own, folder, digest_differs=differs)
@@ -76,7 +76,7 @@ def _check_by_scoring(
     # The trials with the lowest and the highest score, which differ most.
     chosen = [int(np.argmin(scores.scores)), int(np.argmax(scores.scores))]
     recordings = locate_recordings([scores.ids[index] for index in chosen], path, folder)
-    reason = "recordings of its trials were not found; --folder says where they lie"
+    reason = "the recordings of its trials were not found; --folder gives their location"
     if recordings is not None:
         computed = _score(network, recordings, path)
         if isinstance(computed, str):
@@ -89,15 +89,15 @@ def _check_by_scoring(
             return
     if digest_differs:
         raise AsdfError(
-            f"{input_name(path)} was made with another network than {network}: by the digest next "
-            f"to it its weights are others, and two of its recordings could not be scored to "
-            f"compare them ({reason}). Name the network that made the scores, or score the list "
-            f"again: python -m asdf score {network} LIST --scores OUT"
+            f"{input_name(path)} was scored with another network than {network}: the digest next "
+            f"to it differs, and two of its recordings could not be scored for a comparison "
+            f"({reason}). Give the network that made the scores, or score the list again: "
+            f"python -m asdf score {network} LIST --scores OUT"
         )
     likely = _likely_network(network, path)
     show_error(
-        f"warning: it was not checked that {input_name(path)} was made with {network}: {reason}. "
-        f"{likely}LLRs from the scores of another network mean nothing."
+        f"warning: could not check that {input_name(path)} was scored with {network}: {reason}. "
+        f"{likely}LLRs are meaningless if the scores are from another network."
     )
 
 
@@ -119,6 +119,7 @@ def _folders(path: Path, folder: Path | None) -> Iterator[Path]:
     if folder is not None:
         yield folder
         return
+    # Paths in the file may be absolute, or relative to the current folder.
     yield Path()
     if descriptor_of(path) is not None:
         return
@@ -136,6 +137,7 @@ def _folders(path: Path, folder: Path | None) -> Iterator[Path]:
 
 def _score(network: str, recordings: Sequence[Path], path: Path) -> list[float] | str:
     """Return the raw trial scores of a network, or the reason for their absence."""
+    # Plain fp32 on the CPU, from which the tolerances are measured.
     detector = open_as_scored(network, path, device="cpu", engine="plain")
     if isinstance(detector, str):
         return detector
@@ -160,7 +162,7 @@ def open_as_scored(network: str, path: Path, **options: Any) -> Detector | str:
         if not _same_length(detector, path):
             detector = Detector(network, full_length=True, **options)
             if not _same_length(detector, path):
-                return "it was scored at another length than the network states"
+                return "it was scored with another length than that of the network"
     except AsdfError as error:
         return str(error)
     return detector
@@ -181,19 +183,20 @@ def _compare(network: str, path: Path, compared: Sequence[_Scored]) -> None:
         return
     first, second = compared
     advice = (
-        "Name networks and score files in the same order, or score the list again: python -m asdf "
+        "Give networks and score files in the same order, or score the list again: python -m asdf "
         f"score {network} LIST --scores OUT"
     )
-    cause = f"They are likely of another network. {_likely_network(network, path)}{advice}"
+    cause = f"They are probably from another network. {_likely_network(network, path)}{advice}"
     if all(_agree(-one.stated, one.computed, tolerance) for one in compared):
         cause = (
-            "The signs are turned: the higher score must mean bona fide. Take the scores as the "
-            f"network gives them: python -m asdf score {network} LIST --scores OUT"
+            "The signs are reversed: a higher score must mean bona fide. Use the scores as written "
+            f"by: python -m asdf score {network} LIST --scores OUT"
         )
     raise AsdfError(
-        f"{input_name(path)} does not hold scores of {network}: {first.name} has "
-        f"{first.stated:.6g} there and gets {first.computed:.6g}, {second.name} has "
-        f"{second.stated:.6g} and gets {second.computed:.6g}. {cause}"
+        f"{input_name(path)} does not contain scores of {network}: {first.name} has "
+        f"{first.stated:.6g} in the file, but the network gives {first.computed:.6g}; "
+        f"{second.name} has {second.stated:.6g}, but the network gives {second.computed:.6g}. "
+        f"{cause}"
     )
 
 
@@ -207,4 +210,4 @@ def _likely_network(network: str, path: Path) -> str:
     name = Path(network).resolve()
     if scored is None or scored == NetworkName(name.stem):
         return ""
-    return f"By their folder they were likely made with {scored.file}, not {name.name}. "
+    return f"Their folder suggests that they are from {scored.file}, not {name.name}. "

@@ -1,11 +1,11 @@
-"""Make a demo corpus, train a small network on it from scratch, score it and report.
+"""Make a demo corpus, train a small network on it from scratch, score it and write a report.
 
     python -m asdf quickstart                        # in ./asdf-quickstart
-    python -m asdf quickstart --folder demo          # elsewhere
-    python -m asdf quickstart network.max_epochs=2   # with a setting changed
+    python -m asdf quickstart --folder demo          # in another folder
+    python -m asdf quickstart network.max_epochs=2   # with another value of a setting
 
-The folder gets a copy of the recipe, as `new-recipe` makes it, and all that it writes. The same
-command goes on where a stopped one has ended. Nothing is downloaded.
+The folder gets a copy of the recipe, as made by `new-recipe`, and all outputs. After a stop, the
+same command resumes. Nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ CONFIG = "quickstart"
 class QuickstartOptions:
     """Options of the command."""
 
-    folder: str = option("where it works", "FOLDER", default="asdf-quickstart")
-    overrides: tuple[str, ...] = argument("settings", "section.name=value", default=())
-    dry_run: bool = flag("show what would be done, check it, and stop")
+    folder: str = option("folder for the recipe and all outputs", "FOLDER", "asdf-quickstart")
+    overrides: tuple[str, ...] = argument("settings to change", "section.name=value", default=())
+    dry_run: bool = flag("show and check what would be done, without doing it")
 
 
 COMMAND = Command("quickstart", __doc__, QuickstartOptions)
@@ -45,14 +45,14 @@ def main(arguments: list[str]) -> int:
     for word in args.overrides:
         if "=" not in word:
             raise UsageError(
-                f"'{word}' is not a setting of the form section.name=value. Other configs run with "
+                f"'{word}' is not a setting of the form section.name=value. To run another config: "
                 "python FOLDER/run.py CONFIG"
             )
     folder = Path(args.folder)
     run_file = folder / "run.py"
     if not run_file.is_file():
         copy_recipe(MAIN_RECIPE, folder)
-        show(f"the recipe {MAIN_RECIPE} is copied to {folder}")
+        show(f"copied the recipe {MAIN_RECIPE} to {folder}")
     words = (CONFIG, *args.overrides)
     if args.dry_run:
         words += ("--dry-run",)

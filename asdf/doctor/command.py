@@ -1,11 +1,11 @@
-"""Look at what ASDF needs on this machine: what works, and how to fix what does not.
+"""Check what ASDF needs on this machine: what works, and how to fix what does not.
 
     python -m asdf doctor                        # Python, torch, GPUs, decoders, disk, Slurm
-    python -m asdf doctor --folder /scratch/me   # a folder that runs will write to as well
-    python -m asdf doctor --json doctor.json     # to send along with a question
+    python -m asdf doctor --folder /scratch/me   # also a folder that runs will write to
+    python -m asdf doctor --json doctor.json     # to attach to a question
 
-Each line begins with ok, warning (runs work, but slower or with something left out) or missing
-(runs do not work). The exit status is 1 where something is missing. Nothing is changed.
+Each line begins with ok, warning (runs work, but more slowly or with limitations) or missing (runs
+do not work). The exit status is 1 if something is missing. Nothing is changed.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class DoctorOptions:
     """Options of the command."""
 
     folder: tuple[Path, ...] = option(
-        "look at this folder as well; may be repeated", "FOLDER", default=(), repeated=True
+        "also check this folder; may be repeated", "FOLDER", default=(), repeated=True
     )
-    json: Path | None = option("write the findings; '-': here", "OUT")
-    wait: float = option("seconds to wait for an answer", "S", default=120.0)
+    json: Path | None = option("write the findings as JSON; - is standard output", "OUT")
+    wait: float = option("timeout of each check in seconds", "S", default=120.0)
 
 
 COMMAND = Command("doctor", __doc__, DoctorOptions, {".json": "json"})
@@ -50,7 +50,7 @@ def main(arguments: list[str]) -> int:
     """
     args = COMMAND.read(arguments)
     if not args.wait > 0:
-        raise UsageError(f"--wait {args.wait:g}: more than 0 seconds are needed.")
+        raise UsageError(f"--wait {args.wait:g}: give a number of seconds above 0.")
     stream = text_stream([args.json])
     findings = show_findings(examine(args.folder, args.wait), stream)
     record = {"version": describe_version(), "findings": [asdict(finding) for finding in findings]}
@@ -89,4 +89,4 @@ def _summary(findings: Sequence[Finding]) -> str:
     statuses = [finding.status for finding in findings]
     warnings = statuses.count(WARNING)
     missing = statuses.count(MISSING)
-    return f"{len(findings)} looked at: {missing} missing, {warnings} with a warning"
+    return f"{len(findings)} checks: {missing} missing, {warnings} with a warning"

@@ -1,18 +1,18 @@
-"""Pack recordings into shards: tars that ASDF, webdataset and lhotse's readers of tars read.
+"""Pack recordings into shards: tar files for ASDF, webdataset and lhotse's tar readers.
 
     python -m asdf pack train_list.txt --shards 1GB shards          # shards/train-000000.tar ...
     python -m asdf pack train_list.txt --shards 1GB --format flac --processes 4 shards
     python -m asdf pack asvspoof19-train --folder /data --shards 1GB shards
     python -m asdf pack 'lhotse:cuts.jsonl.gz' --shards 1GB --format flac shards
 
-A sample is KEY.flac (or what it was) and KEY.json with its label and columns. Next to the tars lie
-their indexes, the lengths of all recordings, which no run has to measure again, and train_list.txt,
-a list like any other: paths.database_folder=shards and recipe.training_sets=('mini-train',), or
-python -m asdf score NETWORK shards/train_list.txt.
+A sample is KEY.flac (or the original suffix) and KEY.json with its label and columns. The folder
+also gets an index per shard, the lengths of all recordings, so that runs need not measure them, and
+train_list.txt, which can be used like any other list: paths.database_folder=shards and
+recipe.training_sets=('mini-train',), or python -m asdf score NETWORK shards/train_list.txt.
 
-Recordings are put in an order of --seed, so that every shard is a mixture. Each one is decoded to
-its end, and each shard read back. Stopped or killed, the same command goes on behind the last whole
-shard, and ends with the same bytes.
+Recordings are shuffled with --seed, so that every shard is a mixture. Each recording is decoded to
+its end, and each shard is read back. After a stop or crash, the same command resumes after the last
+complete shard, and the result has the same bytes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _UNSAFE = re.compile(r"[^\w.-]+")
 
 def _check_processes(processes: int) -> None:
     if processes < 0:
-        raise UsageError(f"--processes {processes}: 0 or more are needed.")
+        raise UsageError(f"--processes {processes}: give 0 or more.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,26 +45,26 @@ class PackCommandOptions:
     """Options of the command."""
 
     recordings: str = argument(
-        "a list, a table of trials, a protocol, a corpus or shards by name, or a folder", "LIST"
+        "list, table of trials, protocol, name of a corpus or of shards, or folder", "LIST"
     )
-    output: Path = argument("the folder of the shards", "FOLDER")
-    shards: str = option("the size of a shard", "SIZE", "1GB")
+    output: Path = argument("output folder of the shards", "FOLDER")
+    shards: str = option("size of a shard", "SIZE", "1GB")
     format: str = option(
-        "the recordings' bytes as they are, FLAC (lossless), or Opus (lossy)",
+        "format of recordings: keep (unchanged bytes), flac (lossless) or opus (lossy)",
         default="keep",
         choices=FORMATS,
     )
     folder: Path | None = option(
-        "what paths in the list are relative to (its folder); where the recordings of a protocol "
-        "or corpus are",
+        "folder that paths in the list are relative to (the folder of the list), or that contains "
+        "the recordings of a protocol or corpus",
         "FOLDER",
     )
-    name: str | None = option("the beginning of the names of the files (that of the list)", "NAME")
-    seed: int = option("seed of the order", "N", 0)
-    in_order: bool = flag("in the order of the list")
-    skip_broken: bool = flag("leave out recordings that cannot be read, and say which")
+    name: str | None = option("prefix of the output files (the name of the list)", "NAME")
+    seed: int = option("seed for shuffling", "N", 0)
+    in_order: bool = flag("keep the order of the list")
+    skip_broken: bool = flag("skip and report recordings that cannot be read")
     processes: int = option(
-        "processes that read and encode; 0: none besides this one",
+        "number of additional processes that read and encode",
         "N",
         0,
         check=_check_processes,
@@ -87,7 +87,7 @@ def main(arguments: list[str]) -> int:
     check_files([trials])
     if args.name is not None and _UNSAFE.search(args.name):
         raise UsageError(
-            f"--name {args.name}: names of files begin with it: give letters, digits, '.', '_' "
+            f"--name {args.name} is the prefix of file names. Use only letters, digits, '.', '_' "
             "and '-'."
         )
     options = PackOptions(
@@ -102,7 +102,7 @@ def main(arguments: list[str]) -> int:
     show("\n".join(_describe(pack, trials)))
     if pack.broken:
         show_error(
-            f"warning: {len(pack.broken)} recordings cannot be read and were left out:"
+            f"warning: {len(pack.broken)} recordings could not be read and were skipped:"
             f"{lines_and_more(pack.broken, _SHOWN)}"
         )
     return int(bool(pack.broken))
@@ -117,7 +117,7 @@ def _name_of(trials: TrialList) -> str:
 def _describe(pack: Pack, trials: TrialList) -> list[str]:
     was_there = ""
     if pack.was_there:
-        was_there = f", {pack.was_there} of which were there"
+        was_there = f", {pack.was_there} of which existed"
     lines = [
         f"{pack.list_file}",
         f"  recordings   {pack.recordings:,} of {len(trials):,} ({describe_labels(trials)})",

@@ -1,19 +1,19 @@
-"""Make a network smaller: remove the parts of its front end that matter least for its scores.
+"""Make a network smaller by removing the least important parts of its front end.
 
-    python -m asdf prune net.pt dev.txt -o small.pt                         # half of its units
+    python -m asdf prune net.pt dev.txt -o small.pt                         # half of the units
     python -m asdf prune net.pt dev.txt -o small.pt --units 0.5 --channels 0.75 --layers 12
-    python -m asdf prune net.pt dev.txt -o small.pt --measure eval.txt      # EER of another list
+    python -m asdf prune net.pt dev.txt -o small.pt --measure eval.txt      # EER on another list
 
-Units of the feed-forward networks, channels of the convolutions, and whole encoder layers are
-removed, so that the file and the time really shrink. LIST, with labels, says what matters: units
-and channels by how much the loss would change without them, to first order (Molchanov et al.,
-2019); layers by how little they turn what enters them (Men et al., 2024). Some hundred recordings
-like those that are to be judged are enough; do not take the evaluation set.
+Feed-forward units, convolution channels and complete encoder layers are removed, which reduces both
+file size and computing time. Importance is measured on LIST, which needs labels: for units and
+channels as the first-order change of the loss without them (Molchanov et al., 2019), for layers as
+the change of direction between input and output (Men et al., 2024). A few hundred recordings
+similar to those that will be judged are enough; do not use the evaluation set.
 
-Size, time and EER before and after are shown. What was removed is missing at first: train the file
-further (front_end.weights = 'small.pt' for its front end), or teach it by distillation. The file
-has no calibration: calibrate it again. wav2vec 2.0, HuBERT and WavLM front ends are pruned; heads
-of their attention are not, since a layer's heads are together as wide as a frame.
+The output states size, time and EER before and after. To recover accuracy, train the file further
+(front_end.weights = 'small.pt' for its front end) or use distillation. The file has no calibration:
+calibrate it again. wav2vec 2.0, HuBERT and WavLM front ends are supported. Attention heads are not
+removed, because the heads of a layer together have the width of a frame.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 def _check_proportion(value: float) -> None:
     if not 0 < value <= 1:
-        raise UsageError(f"a proportion above 0 and up to 1 is needed, not {value:g}.")
+        raise UsageError(f"{value:g} is not a proportion. Give a number above 0, at most 1.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,23 +49,25 @@ class PruneOptions(WeightsOptions):
     """Options of the command."""
 
     network: str = argument(NETWORK_HELP, "NETWORK")
-    trials: str = argument("list with labels that says what matters, or a corpus by name", "LIST")
-    output: Path | None = option("the network file to write", "OUT", short="-o", needed=True)
-    folder: Path | None = option("what paths in the lists are relative to (their folders)")
+    trials: str = argument(
+        "list with labels, or name of a corpus, on which importance is measured", "LIST"
+    )
+    output: Path | None = option("network file to write", "OUT", short="-o", needed=True)
+    folder: Path | None = option("folder that paths in lists are relative to (their own folders)")
     units: float = option(
-        "of the units of feed-forward networks, the proportion that stays",
+        "proportion of feed-forward units to keep",
         "P",
         default=0.5,
         check=_check_proportion,
     )
     channels: float = option(
-        "of the channels of convolutions, the proportion that stays",
+        "proportion of convolution channels to keep",
         "P",
         default=1.0,
         check=_check_proportion,
     )
-    layers: int | None = option("number of encoder layers that stay (all)", "N")
-    measure: str | None = option("list with labels to measure both networks on (LIST)", "LIST2")
+    layers: int | None = option("number of encoder layers to keep (all)", "N")
+    measure: str | None = option("list with labels for measuring both networks (LIST)", "LIST2")
 
 
 COMMAND = Command("prune", __doc__, PruneOptions)

@@ -58,14 +58,17 @@ def corpora_of(run_file: Path) -> Mapping[str, Corpus]:
         return answer.corpora
     except (Exception, SystemExit) as error:
         raise AsdfError(
-            f"{run_file} cannot be asked for its corpora: {type(error).__name__}: {error}. Does "
-            f"'python {run_file} --list' work?"
+            f"the corpora that {run_file} declares cannot be read: {type(error).__name__}: "
+            f"{error}. Check that 'python {run_file} --list' works."
         ) from error
     finally:
         _Question.is_open = False
         sys.argv = arguments
         sys.path[:] = path
-    raise UsageError(f"{run_file} opens no recipe (asdf.recipe.open_recipe): is it a run.py?")
+    raise UsageError(
+        f"{run_file} does not call asdf.recipe.open_recipe, so it is not the run.py of a recipe. "
+        "Check the path."
+    )
 
 
 # A relative path on the command line is relative to the current folder, one in a config to the
@@ -124,7 +127,7 @@ def parse_command_line(arguments: list[str], description: str) -> CommandLine:
         # With underscores, as the table has them, except for the two dashes before the name.
         ours = _OTHER_LAUNCHERS.get(option.replace("-", "_").replace("__", "--", 1))
         if ours is not None:
-            raise UsageError(f"{option} is an option of other launchers. Here: {ours}")
+            raise UsageError(f"{option} is an option of other launchers. In ASDF, use: {ours}")
     args = _build_parser(description).parse_intermixed_args(arguments)
     # The name of a config contains no equals sign, and an override always contains one.
     configs = [word for word in args.words if "=" not in word]
@@ -136,8 +139,8 @@ def parse_command_line(arguments: list[str], description: str) -> CommandLine:
         explain = ""
     if not configs and not args.list:
         raise UsageError(
-            "no config named. Use: run.py CONFIG [section.name=value ...]; run.py --list shows "
-            "them."
+            "no config is given. Use: run.py CONFIG [section.name=value ...]; run.py --list shows "
+            "the configs."
         )
     return CommandLine(configs, overrides, args.list, explain, args.dry_run, args.local_rank)
 
@@ -154,22 +157,22 @@ def _build_parser(description: str) -> argparse.ArgumentParser:
         "words",
         nargs="*",
         metavar="CONFIG",
-        help="run configs, one after another, and overrides",
+        help="configs to run, one after another, and settings to change",
     )
     parser.add_argument(
-        "--list", action="store_true", help="show the configs and what they inherit from"
+        "--list", action="store_true", help="list the configs as a tree of inheritance"
     )
     parser.add_argument(
         "--explain",
         nargs="?",
         const="",
         metavar="section.name",
-        help="show each value and where it comes from",
+        help="show the values of settings and where they were set",
     )
     parser.add_argument(
         "--dry-run",
         action="store_true",
-        help="show what would be done, check what it needs, and stop",
+        help="show and check what would be done, without doing it",
     )
     parser.add_argument("--local-rank", "--local_rank", type=int, help=argparse.SUPPRESS)
     return parser

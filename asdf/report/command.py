@@ -1,16 +1,16 @@
-"""Write a report of runs: one page of results, DET curves, scores, attacks, training and settings.
+"""Write an HTML report of runs: results, DET curves, scores, attacks, training and settings.
 
     python -m asdf report output/net                          # output/net/results/report.html
     python -m asdf report output/net output/larger --output both.html
     python -m asdf report output --output all.html            # all runs in a folder
-    python -m asdf report output/net --networks all           # every network that has been scored
-    python -m asdf report output/net --plots figures          # every plot as PDF and PNG too
+    python -m asdf report output/net --networks all           # all networks with scores
+    python -m asdf report output/net --plots figures          # also every plot as PDF and PNG
     python -m asdf report output/net-seed* --output page.html --latex table.tex
     python -m asdf report output/net --embeddings dev.npz --by attack
 
 FOLDER is a system folder (paths.output_folder/paths.system_folder), or a folder with several of
-them. The page is a single file for any browser; it needs no network and no other file. Runs that
-recorded the same settings but for the seed are put together: mean, deviation, interval and test.
+them. The page is a single file that needs no other file and no internet connection. Runs whose
+recorded settings differ only in the seed are grouped: mean, deviation, interval and test.
 """
 
 from __future__ import annotations
@@ -47,24 +47,24 @@ class ReportOptions:
 
     folders: tuple[Path, ...] = argument("system folders of runs", "FOLDER")
     output: Path | None = option(
-        "the page (FOLDER/results/report.html); - is standard output", "PAGE", short="-o"
+        "output page (FOLDER/results/report.html); - is standard output", "PAGE", short="-o"
     )
-    title: str = option("title of the page (the runs' names)", "TEXT", default="")
+    title: str = option("title of the page (the names of the runs)", "TEXT", default="")
     networks: Literal["best", "reported", "all"] = option(
-        "per run: the best on its validation set, those of its last report, or all",
+        "networks per run: the best on its validation set, those of its last report, or all",
         default="reported",
     )
-    plots: Path | None = option("write every plot as PDF and PNG too (matplotlib)", "DIR")
+    plots: Path | None = option("also write every plot as PDF and PNG (needs matplotlib)", "DIR")
     latex: Path | None = option(
-        "write a table for a paper too (booktabs): systems by set, over seeds", "OUT"
+        "also write a LaTeX table for a paper (booktabs): systems by set, over seeds", "OUT"
     )
     embeddings: tuple[Path, ...] = option(
-        "show a picture of these embeddings too, which `embed` writes", "E.npz", default=()
+        "also show a plot of these embeddings, written by `embed`", "E.npz", default=()
     )
-    by: str = option("the column that points differ by", "COLUMN", default="label")
-    method: str = option("how it is drawn, as of `embed`", default="pca", choices=METHODS)
+    by: str = option("column that determines colour and shape of points", "COLUMN", default="label")
+    method: str = option("projection for the plot, as in `embed`", default="pca", choices=METHODS)
     replicates: int = replicates_option(
-        "replicates of the bootstrap for intervals (%(default)s); 0: no intervals"
+        "number of bootstrap replicates for intervals (%(default)s); 0: no intervals"
     )
 
 
@@ -82,11 +82,12 @@ def main(arguments: list[str]) -> int:
     runs = runs_in(args.folders)
     if args.output is None and len(runs) > 1:
         raise UsageError(
-            f"these are {len(runs)} runs: name the file of their report with --output report.html."
+            f"{len(runs)} runs are given, so the report has no default location. Give one with "
+            "--output report.html."
         )
     output = args.output or runs[0].layout.report
     if args.latex is not None and args.latex.resolve() == output.resolve():
-        raise UsageError("--output and --latex name the same file: give each a file of its own.")
+        raise UsageError("--output and --latex are the same file. Give two different files.")
     screen = text_stream([output, args.latex])
     gathered = gather(
         runs,

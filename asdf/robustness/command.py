@@ -1,20 +1,20 @@
-"""Measure what codecs, noise, rooms and more cost detectors: EER, minDCF and Cllr by grade.
+"""Measure the effect of codecs, noise, rooms etc. on detectors: EER, minDCF and Cllr by grade.
 
     python -m asdf robustness network.pt dev_list.txt --output robustness
-    python -m asdf robustness a.pt b.pt dev_list.txt --output both   # compared on the same copies
+    python -m asdf robustness a.pt b.pt dev_list.txt --output both   # compare on the same copies
     python -m asdf robustness network.pt dev_list.txt --output r --only codec,noise
     python -m asdf robustness network.pt dev_list.txt --output r --only white --grades white=5,-5
     python -m asdf robustness network.pt dev_list.txt --output r --benchmark audio-robustness
     python -m asdf robustness network.pt dev_list.txt --output r --slurm 20    # on a cluster
     python -m asdf robustness --list                                 # all degradations
 
-Each recording of the list is degraded (the same bits for the same --seed, with any number of
---workers) and scored as a trial; misses and false alarms are counted at one threshold: that of
-the network, or of equal error rates on clean speech. Changes to clean speech are tested on the
-same recordings. FOLDER gets report.html, results.csv, results.json, results.tex, results.txt, and
-a score file for each network and condition. A command that was stopped goes on where it was.
+Each recording of the list is degraded and scored as a trial; the copies depend on --seed, but not
+on the number of --workers. Misses and false alarms are counted at one threshold: that of the
+network, or the EER threshold on clean speech. Differences from clean speech are tested on the same
+recordings. FOLDER gets report.html, results.csv, results.json, results.tex, results.txt, and a
+score file for each network and condition. After a stop, the same command resumes.
 
-Exit status: 0 all recordings were measured, 1 some are left out, 2 a mistake in the command.
+Exit status: 0 all recordings measured, 1 some were left out, 2 error in the command line.
 """
 
 from __future__ import annotations
@@ -56,44 +56,49 @@ class RobustnessOptions(WeightsOptions, DividedOptions):
 
     # With a default, since --list needs neither names nor an output; `main` asks for them.
     names: tuple[str, ...] = argument(
-        "networks, then the list of recordings with labels",
+        "networks, and list of recordings with labels",
         metavar="NETWORK... LIST",
         default=(),
     )
-    output: Path | None = option("folder of copies, score files and results", metavar="FOLDER")
+    output: Path | None = option(
+        "output folder for copies, score files and results", metavar="FOLDER"
+    )
     only: str = option(
-        "families, degradations or conditions, such as codec,white_10",
+        "restrict to these families, degradations or conditions, such as codec,white_10",
         metavar="NAMES",
         default="",
     )
     grades: tuple[str, ...] = option(
-        "grades of a degradation instead of its own, such as mp3=16,8",
+        "grades of a degradation instead of the default ones, such as mp3=16,8",
         metavar="NAME=GRADES",
         default=(),
         repeated=True,
     )
     benchmark: str = option(
-        "the grades of a published benchmark: through-the-noise, audio-robustness",
+        "use the grades of a published benchmark: through-the-noise, audio-robustness",
         metavar="NAME",
         default="",
     )
-    list: bool = flag("print all degradations with their grades")
+    list: bool = flag("list all degradations with their grades")
     noise: Path | None = option("folder with recordings of noise", metavar="FOLDER")
-    music: Path | None = option("folder with music (synthesised)", metavar="FOLDER")
-    rooms: Path | None = option("folder with impulse responses of rooms", metavar="FOLDER")
-    encodec: Path | None = option("folder of transformers' EncodecModel", metavar="FOLDER")
+    music: Path | None = option("folder with music (default: synthesised)", metavar="FOLDER")
+    rooms: Path | None = option("folder with room impulse responses", metavar="FOLDER")
+    encodec: Path | None = option("folder with transformers' EncodecModel", metavar="FOLDER")
     folder: Path | None = option(
-        "what paths in the list are relative to (its folder); where the recordings of a protocol "
-        "or a corpus are"
+        "folder that paths in the list are relative to (the folder of the list), or that contains "
+        "the recordings of a protocol or corpus"
     )
-    seed: int = option("all draws follow from it", metavar="N", default=0)
+    seed: int = option("seed of all random draws", metavar="N", default=0)
     workers: int = option(
-        "processes that degrade recordings; 0: none", metavar="N", default=2, check=check_workers
+        "number of additional processes that degrade recordings",
+        metavar="N",
+        default=2,
+        check=check_workers,
     )
     keep_audio: bool = flag("keep the degraded copies in FOLDER/audio")
     # Without replicates there would be no p-values, and the tables of changes state them.
-    replicates: int = replicates_option("replicates of each interval", may_be_none=False)
-    device: str = option("%(default)s (a GPU if there is one), cpu, cuda, cuda:1", default="auto")
+    replicates: int = replicates_option("number of bootstrap replicates", may_be_none=False)
+    device: str = option("device: auto (a GPU if available), cpu, cuda or cuda:1", default="auto")
     full_length: bool = flag("score whole recordings up to 62.5 s")
 
 
@@ -116,13 +121,14 @@ def main(arguments: list[str]) -> int:
         show(_catalogue())
         return 0
     if len(args.names) < 2:
-        raise UsageError("name one or several networks, then a list of recordings.")
+        raise UsageError("give one or more networks and a list of recordings: NETWORK... LIST.")
     if args.output is None:
-        raise UsageError("--output FOLDER is needed: score files and results go there.")
+        raise UsageError("the output folder is missing. Give it with --output FOLDER.")
     refuse_unwritable(args.output)
     if args.keep_audio and is_remote(args.output):
         raise UsageError(
-            f"{args.output}: --keep-audio keeps copies on a disk: name a folder, or leave it out."
+            f"--keep-audio needs a disk, but --output {args.output} is a remote store. Give a "
+            "local folder, or leave --keep-audio out."
         )
     *networks, named = args.names
     division = Division(COMMAND, arguments, args.output, main)
@@ -171,7 +177,7 @@ def _run(
     with lock_work(locks, args.output, part):
         if part is not None:
             score_conditions(plan, rivals, part)
-            show(f"part {part} is done; once all are, the same with --merge measures", sys.stderr)
+            show(f"part {part} is done. When all are done, --merge writes the results", sys.stderr)
             return 0
         if args.merge:
             _check_conditions(plan, rivals)
@@ -198,8 +204,9 @@ def _check_conditions(plan: Plan, rivals: Sequence[Rival]) -> None:
     missing = missing_conditions(plan, rivals)
     if missing:
         raise UsageError(
-            f"--merge: {len(missing)} of {1 + len(plan.conditions)} conditions are not scored by "
-            f"these networks on this list: {and_more(missing, _SHOWN)}. Do their parts first."
+            f"--merge: {len(missing)} of {1 + len(plan.conditions)} conditions have no scores of "
+            f"these networks on this list: {and_more(missing, _SHOWN)}. Run the missing parts "
+            "first, with the same networks, list and options."
         )
 
 
@@ -235,7 +242,7 @@ def _say_size(args: RobustnessOptions, trials: TrialList, conditions: int) -> No
     kept = f"up to {one * conditions:,.0f} MB in {args.output} (--keep-audio)"
     if not args.keep_audio:
         folder = work_folder(args.output)
-        kept = f"up to {one:,.0f} MB at a time in {folder}, removed when they are scored"
+        kept = f"up to {one:,.0f} MB at a time in {folder}, removed after scoring"
     show(
         f"{len(trials):,} recordings, {seconds / 60:,.1f} minutes, {conditions} conditions: copies "
         f"take {kept}",

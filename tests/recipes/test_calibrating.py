@@ -67,15 +67,17 @@ def test_recordings_of_a_run_are_found_from_its_recipe(trained, tmp_path, capsys
         scores = read_scores(path)
         write_scores(path, scores.ids, 1 - scores.labels, -scores.scores)
     status, _, errors = run(capsys, trained, "--out", out)
-    assert status == 1 and "The signs are turned" in errors
+    assert status == 1 and "The signs are reversed" in errors
 
 
 def test_a_network_without_scores_is_one_message(trained, capsys):
     for path in trained.glob("scores/*/demo-dev.txt"):
         path.rename(path.with_name("other.txt"))
     status, _, errors = run(capsys, trained)
-    assert status == 2 and "has no scores of a validation set. Name a score file of it: " in errors
+    assert (
+        status == 2 and "has no scores on a validation set. Give one of its score files: " in errors
+    )
     assert f"{trained / 'scores'}/epoch." in errors and "/other.txt." in errors
     network = trained / "networks" / "epoch.1.pt"
     status, _, errors = run(capsys, network)
-    assert status == 2 and f"name the score file of {network} too" in errors
+    assert status == 2 and f"the score file of {network} is missing" in errors

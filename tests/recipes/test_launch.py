@@ -75,7 +75,7 @@ def test_one_fails_and_the_others_finish_and_only_it_is_run_again(recipe):
     assert first.status == 1, first.output
     assert "3 runs: 2 done, 1 failed" in first.output
     # A page without the third would be taken for all of them.
-    assert "no report yet: 1 of 3 runs are not done" in first.output and not page.exists()
+    assert "no report yet: 1 of 3 runs are unfinished" in first.output and not page.exists()
     failed = first.output[first.output.index("broken failed: ") :].splitlines()
     assert "Missing" in failed[0]
     assert failed[1].strip() == f"log: {systems['broken'] / 'launch.log'}"

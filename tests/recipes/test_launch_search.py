@@ -22,9 +22,12 @@ CPU = ("--slots", "1")
     ("words", "said"),
     [
         (("--search", RATE), "--search needs --trials N, and --storage FILE"),
-        (("--trials", "3"), "are of a --search"),
-        (("--search", RATE, "--trials", "2", "--storage", "s", "--seeds", "0-1"), "--seeds and"),
-        (("--search", RATE, "--trials", "0", "--storage", "s"), "at least one is needed"),
+        (("--trials", "3"), "need --search"),
+        (
+            ("--search", RATE, "--trials", "2", "--storage", "s", "--seeds", "0-1"),
+            "--seeds cannot be",
+        ),
+        (("--search", RATE, "--trials", "0", "--storage", "s"), "give at least 1"),
         (
             ("--search", "network.max_epochs=0..3", "--trials", "2", "--storage", "s"),
             "must be at least 1",
@@ -34,7 +37,7 @@ CPU = ("--slots", "1")
             ("--search", RATE, "--trials", "2", "--storage", "s", "--objective", "nosuch"),
             "has the validation sets demo-dev",
         ),
-        (("normed", "--search", RATE, "--trials", "2", "--storage", "s"), "here are 2"),
+        (("normed", "--search", RATE, "--trials", "2", "--storage", "s"), "but 2 are given"),
         (
             (
                 "network.initial_learning_rate=1",

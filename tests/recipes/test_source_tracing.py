@@ -75,7 +75,7 @@ def check_command(path, system, capsys) -> None:
     again = json.loads(out.read_text())[0]
     assert again["confusion"] == record["confusion"] and "intervals" not in again
     assert main([*words, "--column", "attack"]) == 2
-    assert "give --protocol too" in capsys.readouterr().err
+    assert "Give --protocol P too" in capsys.readouterr().err
 
 
 def test_sources_are_learnt_and_measured_without_bona_fide_trials(recipe, capsys, corpus) -> None:

@@ -170,12 +170,12 @@ def test_scores_are_read_from_stdin(folder):
             ("evaluate", "scores.txt", "--json", "-", "--latex", "-"),
             "2 outputs go to standard output (-, -) and would be mixed",
         ),
-        (("evaluate", "-", "--protocol", "-"), "two inputs are '-', and standard input"),
+        (("evaluate", "-", "--protocol", "-"), "two inputs are '-', but standard input"),
         (("detplot", "-", "--protocol", "-", "--output", "x.pdf"), "two inputs are '-'"),
-        (("detplot", "scores.txt", "--output", "-"), "'-' is standard output, and this output is"),
-        (("calibrate", "net.pt", "scores.txt", "--out", "-"), "'-' is standard output, and this"),
-        (("import", "net.pt", "-"), "'-' is standard output, and this output is not text"),
-        (("export", "net.pt", "--format", "hub", "-"), "'-' is standard output, and this output"),
+        (("detplot", "scores.txt", "--output", "-"), "'-' is standard output, but this output is"),
+        (("calibrate", "net.pt", "scores.txt", "--out", "-"), "'-' is standard output, but this"),
+        (("import", "net.pt", "-"), "'-' is standard output, but this output is a binary file"),
+        (("export", "net.pt", "--format", "hub", "-"), "'-' is standard output, but this output"),
     ],
 )
 def test_streams_that_cannot_be_shared_are_refused(folder, capsys, monkeypatch, words, said):

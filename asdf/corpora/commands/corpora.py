@@ -1,6 +1,6 @@
-"""List the corpora that are known by name, and check whether one of them is complete.
+"""List the supported corpora, or check whether a corpus is complete.
 
-    python -m asdf corpora                                # the names, and what each corpus needs
+    python -m asdf corpora                                # names and required files
     python -m asdf corpora asvspoof21-la                  # details of one corpus
     python -m asdf corpora asvspoof21-la:eval FOLDER      # check it: trials, attacks, missing files
     python -m asdf corpora asvspoof5 FOLDER               # check every subset
@@ -8,12 +8,12 @@
     python -m asdf corpora my_list.txt FOLDER             # check a list of your own
     python -m asdf corpora decro FOLDER --download        # download it, if it is public, and check
 
-FOLDER is the corpus's folder, or one that holds it, such as paths.database_folder. Paths in a list
-that is written are relative to the folder that is shown. Names are those of recipe.training_sets,
-recipe.validation_sets and recipe.evaluation_sets.
+FOLDER is the folder of the corpus, or a folder that contains it, such as paths.database_folder.
+Paths in a written list are relative to the folder that is shown. The same names are used in
+recipe.training_sets, recipe.validation_sets and recipe.evaluation_sets.
 
 Exit status: 0 complete, 1 recordings are missing or the number of trials is not the published one,
-2 a mistake in the command.
+2 error in the command line.
 """
 
 from __future__ import annotations
@@ -64,17 +64,17 @@ _MAX_VALUES = 60
 class CorporaOptions:
     """Options of the command."""
 
-    name: str | None = argument("a corpus, or corpus:subset, or a list file", "NAME", default=None)
-    folder: Path | None = argument("where it is", "FOLDER", default=None)
+    name: str | None = argument("corpus, corpus:subset, or list file", "NAME", default=None)
+    folder: Path | None = argument("location of the corpus", "FOLDER", default=None)
     download: bool = flag(
-        "download it into FOLDER first, from Zenodo or the hub, if it is public; what is there is "
-        "not fetched again"
+        "first download the corpus into FOLDER, from Zenodo or the hub, if it is public; existing "
+        "files are not downloaded again"
     )
-    durations: bool = flag("hours of speech, from the headers of all recordings")
+    durations: bool = flag("show the hours of speech, from the headers of all recordings")
     list: Path | None = option(
-        "write its list in ASDF's format, 'path label' per line; - is standard output", "OUT"
+        "write a list in ASDF's format, 'path label' per line; - is standard output", "OUT"
     )
-    trials: Path | None = option("write its trials with all columns (.tsv)", "OUT")
+    trials: Path | None = option("write the trials with all columns (.tsv)", "OUT")
 
 
 COMMAND = Command("corpora", __doc__, CorporaOptions, {".txt": "list", ".tsv": "trials"})
@@ -92,7 +92,9 @@ def main(arguments: list[str]) -> int:
     is_located = args.name is not None and parse_located(args.name) is not None
     if args.folder is None and not is_located:
         if outputs or args.durations or args.download:
-            raise UsageError("say where the corpus is: python -m asdf corpora NAME FOLDER ...")
+            raise UsageError(
+                "the location of the corpus is missing. Use: python -m asdf corpora NAME FOLDER ..."
+            )
         show(_overview() if args.name is None else _details(args.name))
         return 0
     assert args.name is not None  # it stands before the folder
@@ -107,7 +109,7 @@ def main(arguments: list[str]) -> int:
     chosen = [] if list_file else _subsets(args.name)
     if len(chosen) > 1 and outputs:
         names = ", ".join(subset.name for subset in chosen)
-        raise UsageError(f"--{outputs[0]} is for one subset: name one of {names}.")
+        raise UsageError(f"--{outputs[0]} writes a single subset. Give one of {names}.")
     parts: list[Chosen | Path] = [list_file] if list_file else [*chosen]
     statuses = [_check(part, args, screen, alone=len(parts) == 1) for part in parts]
     return max(statuses)
@@ -131,7 +133,7 @@ def _overview() -> str:
         if sizes := _sizes(corpus):
             rows.append(("", sizes))
         rows.append(("", f"needs {corpus.needs}"))
-    introduction = "A list is corpus:subset where there are subsets. Other names:"
+    introduction = "Subsets are given as corpus:subset. Other names:"
     return "\n".join([*aligned(rows), "", introduction, *aligned(list(ALIASES.items()))])
 
 

@@ -37,7 +37,10 @@ def download_corpus(
         AsdfError: it cannot be downloaded or unpacked.
     """
     if folder is None:
-        raise UsageError(f"say where it is to be: python -m asdf corpora {name} FOLDER --download")
+        raise UsageError(
+            f"the folder to download into is missing. Use: python -m asdf corpora {name} FOLDER "
+            "--download"
+        )
     corpus = KNOWN.get(name) or choose(name).corpus
     records = records_of(corpus)
     dataset = hub_of(corpus)

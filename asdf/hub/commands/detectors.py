@@ -1,21 +1,21 @@
-"""List published detectors: training data, error rates, licences, and how to use them.
+"""List published detectors with their training data, error rates, licences and usage.
 
-    python -m asdf detectors                            # which to take, and all of them
-    python -m asdf detectors --commercial               # those that may be used commercially
-    python -m asdf detectors mms-300m-anti-deepfake     # everything that is known of one
-    python -m asdf detectors --json -                   # everything, as JSON
+    python -m asdf detectors                            # recommendations and all detectors
+    python -m asdf detectors --commercial               # those that allow commercial use
+    python -m asdf detectors mms-300m-anti-deepfake     # all details of one
+    python -m asdf detectors --json -                   # all details of all, as JSON
 
-Every name is understood wherever a network is named, with or without hub:ORG/. `small` is a part of
-ASDF; those of the hub are downloaded when they are used first; of others the file with the weights
-has to lie in the current folder, and the message says where it is to be had:
+Every command that takes a network accepts these names, with or without hub:ORG/. `small` is part of
+ASDF. Detectors on the hub are downloaded on first use. For other detectors, the file with the
+weights must be in the current folder; an error message states where to download it.
 
     python -m asdf score call.mp3
     python -m asdf score hub:nii-yamagishilab/mms-300m-anti-deepfake call.mp3
 
-The facts are those of the sources, but for times on a CPU and what is said of `small`, which were
-measured with ASDF. An empty cell, or "not known here", is a fact that no source states. An error
-rate says how a detector does on that set: on other recordings, and on sets that are made of its
-training data, it says little.
+Facts are quoted from the sources, except for CPU times and the facts about `small`, which were
+measured with ASDF. An empty cell or "not known here" means that no source states the fact. An error
+rate applies to its set only: it says little about other recordings, or about a detector that was
+trained on similar data.
 """
 
 from __future__ import annotations
@@ -82,9 +82,9 @@ how much of a recording is scored, size and SHA-256, and how to use it."""
 class DetectorsOptions:
     """Options of the command."""
 
-    name: str | None = argument("show everything of this one", "NAME", default=None)
-    commercial: bool = flag("only those whose licence is known to allow commercial use")
-    json: Path | None = option("write everything as JSON; - is standard output", "OUT")
+    name: str | None = argument("detector to show in detail", "NAME", default=None)
+    commercial: bool = flag("show only detectors whose licence is known to allow commercial use")
+    json: Path | None = option("write all details as JSON; - is standard output", "OUT")
 
 
 COMMAND = Command("detectors", __doc__, DetectorsOptions, {".json": "json"})
@@ -104,7 +104,10 @@ def main(arguments: list[str]) -> int:
     if args.commercial:
         detectors = [each for each in detectors if allows_commercial_use(each)]
         if not detectors:
-            raise UsageError(f"the licence of {args.name} is not known to allow commercial use.")
+            raise UsageError(
+                f"the licence of {args.name} is not known to allow commercial use. Leave "
+                "--commercial out to see it, or leave the name out to see the detectors that do."
+            )
     stream = text_stream([args.json])
     if args.json is not None:
         content = json.dumps([_entry(detector) for detector in detectors], indent=2)
@@ -128,8 +131,8 @@ def _named(name: str, detectors: Sequence[KnownDetector]) -> list[KnownDetector]
             named.append(detector)
     if not named:
         raise UsageError(
-            f"no detector '{name}' is known here.{did_you_mean(wanted, names)} `python -m asdf "
-            "detectors` lists them. Any other repository of the hub is used by its name as well: "
+            f"no detector '{name}' is known here.{did_you_mean(wanted, names)} "
+            "`python -m asdf detectors` lists all. Other repositories on the hub are used by name: "
             "hub:ORG/NAME."
         )
     return named

@@ -1,17 +1,17 @@
 """Push a network with its model card to a repository of the hub (huggingface.co).
 
-    python -m asdf publish net.pt ORG/NAME                      # a repository, made if needed
-    python -m asdf publish net.pt ORG/NAME --private            # that only its owners see
+    python -m asdf publish net.pt ORG/NAME                      # created if needed
+    python -m asdf publish net.pt ORG/NAME --private            # visible to its owners only
     python -m asdf publish net.pt ORG/NAME --licence cc-by-4.0  # stated in the card
-    python -m asdf publish net.pt ORG/NAME --revision v2        # on a branch of its own
+    python -m asdf publish net.pt ORG/NAME --revision v2        # to a separate branch
 
-It needs an account: log in with a token that may write (hf auth login, or HF_TOKEN), and the
-package huggingface_hub. Pushed is what `export --format hub` writes: model.safetensors, config.json
-and README.md, the model card with the corpora, the settings and the error rates that the network's
-file or its run states; look at it first with that command. Folders and user names of your machine
-are left out. Earlier commits of the repository stay.
+Requires the package huggingface_hub and an account: log in with a token that has write access (hf
+auth login, or HF_TOKEN). The pushed files are those of `export --format hub`, with which you can
+look at them first: model.safetensors, config.json and README.md, a model card with the corpora,
+settings and error rates in the network's file or its run. Paths and user names of your machine are
+not included. Earlier commits of the repository are kept.
 
-Then anybody scores with it: python -m asdf score hub:ORG/NAME FILE
+To score with a published network: python -m asdf score hub:ORG/NAME FILE
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ class PublishOptions(WeightsOptions):
     """Options of the command."""
 
     network: str = argument(NETWORK_HELP, "NETWORK")
-    repository: str = argument("the repository to push to", "ORG/NAME")
-    private: bool = flag("make a repository that only its owners see")
+    repository: str = argument("repository to push to", "ORG/NAME")
+    private: bool = flag("create a repository that only its owners can see")
     licence: str = option(
-        "of the weights, by its name on the hub: mit, cc-by-4.0, cc-by-nc-sa-4.0, other",
+        "licence of the weights, by its name on the hub: mit, cc-by-4.0, cc-by-nc-sa-4.0, other",
         "NAME",
         default="",
     )
-    revision: str | None = option("the branch to push to, made if there is none (main)", "BRANCH")
+    revision: str | None = option("branch to push to, created if needed (main)", "BRANCH")
 
 
 COMMAND = Command("publish", __doc__, PublishOptions)
@@ -70,7 +70,7 @@ def main(arguments: list[str]) -> int:
     if not args.licence:
         remark = "; it states no licence: add one there, or publish again with --licence"
     show(f"the card has {eers} measured EERs{remark}")
-    show(f'use it: asdf.Detector("hub:{name.repository}"), or this commit: "{pushed.name}"')
+    show(f'usage: asdf.Detector("hub:{name.repository}"), or this commit: "{pushed.name}"')
     return 0
 
 
@@ -84,7 +84,8 @@ def _repository(text: str, branch: str | None) -> HubName:
     assert name is not None  # with 'hub:' it is a name or an error
     if name.revision:
         raise UsageError(
-            f"'{shorten(text)}': name the branch to push to with --revision {name.revision}."
+            f"'{shorten(text)}' contains a revision. Give the branch to push to with "
+            f"--revision {name.revision}."
         )
     with_branch = f"{name}@{branch}" if branch else str(name)
     return parse_name(with_branch) or name

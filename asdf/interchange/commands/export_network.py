@@ -1,52 +1,52 @@
-"""Write a network of ASDF in a layout that other programs load.
+"""Convert a network of ASDF to a format that other programs can load.
 
     python -m asdf export net.pt --format ssl_anti_spoofing out.pth  # SSL_Anti-spoofing, SLS, ...
-    python -m asdf export net.pt --format aasist AASIST.pth          # the authors' AASIST, AASIST-L
+    python -m asdf export net.pt --format aasist AASIST.pth          # original AASIST, AASIST-L
     python -m asdf export net.pt --format rawnet2 RawNet2.pth        # ASVspoof 2021's RawNet2
     python -m asdf export net.pt --format antideepfake net.ckpt      # AntiDeepfake; or .safetensors
     python -m asdf export net.pt --format df_arena model.safetensors  # DF-Arena's layers
     python -m asdf export net.pt --format transformers_classifier folder/  # as it was imported
-    python -m asdf export net.pt --format published net.safetensors  # its authors' layout, if any
+    python -m asdf export net.pt --format published net.safetensors  # the authors' format, if any
     python -m asdf export net.pt --format onnx net.onnx              # ONNX, for any language
-    python -m asdf export net.pt --format onnx small.onnx --int8     # with weights of 8 bits
+    python -m asdf export net.pt --format onnx small.onnx --int8     # with 8-bit weights
     python -m asdf export net.pt --format torchscript net.ts         # TorchScript, for C++
-    python -m asdf export net.pt --format torchscript net.ts --samples 48000  # of 3 s
-    python -m asdf export net.pt --format executorch net.pte         # for telephones
-    python -m asdf export net.pt --format litert net.tflite          # the same, for LiteRT
+    python -m asdf export net.pt --format torchscript net.ts --samples 48000  # for clips of 3 s
+    python -m asdf export net.pt --format executorch net.pte         # ExecuTorch, for phones
+    python -m asdf export net.pt --format litert net.tflite          # LiteRT, for phones
     python -m asdf export net.pt --format triton repository/           # Triton and KServe
-    python -m asdf export net.pt --format safetensors net.safetensors  # ASDF loads it as well
-    python -m asdf export net.pt --format hub folder/                # for Hugging Face's uploader
-    python -m asdf export net.pt --format transformers folder/        # transformers loads it
-    python -m asdf export net.pt --format web folder/                # a page that scores by itself
+    python -m asdf export net.pt --format safetensors net.safetensors  # safetensors, for ASDF
+    python -m asdf export net.pt --format hub folder/                # for upload to Hugging Face
+    python -m asdf export net.pt --format transformers folder/        # for transformers
+    python -m asdf export net.pt --format web folder/                # a web page that scores
 
-ONNX and TorchScript take waveforms (batch, samples) at 16 kHz and return embeddings and logits
-(spoof, bona fide); calibration is not in them. ONNX takes any length, where the network's graph
-gives its numbers at all lengths that are checked; TorchScript, and ONNX with --samples, take
-exactly --samples samples: cut or repeat recordings to that length. ONNX needs the packages onnx
-and onnxruntime. A program of ExecuTorch or LiteRT takes one recording of --samples samples,
-(1, samples); it needs the extra of that name, in whose runtime it is compared.
+ONNX and TorchScript models take waveforms (batch, samples) at 16 kHz and return embeddings and
+logits (spoof, bona fide), without calibration. ONNX models accept any length, if the exported graph
+agrees with the network at all checked lengths. TorchScript models, and ONNX models with --samples,
+take exactly --samples samples: cut or repeat recordings to that length. ONNX needs the packages
+onnx and onnxruntime. ExecuTorch and LiteRT programs take one recording of --samples samples,
+(1, samples); they need the extra of the same name, whose runtime is used to check them.
 
-A folder of transformers_classifier is what transformers' audio classifiers are, and what `import`
-reads of them: AutoModelForAudioClassification.from_pretrained("folder") gives the same logits.
+A transformers_classifier folder has the format of transformers' audio classifiers that `import`
+reads: AutoModelForAudioClassification.from_pretrained("folder") gives the same logits.
 
-A triton folder is a model repository: the ONNX graph with a config.pbtxt for Triton Inference
-Server, which batches requests of one length, and inferenceservice.yaml, a manifest for KServe.
-Lengths and score are in the model's parameters: clients cut or repeat recordings as they say.
+A triton folder is a model repository: the ONNX graph, a config.pbtxt for Triton Inference Server,
+which batches requests of equal length, and inferenceservice.yaml, a manifest for KServe. The
+model's parameters state the score and the lengths to which clients cut or repeat recordings.
 
-A hub folder holds model.safetensors, config.json and README.md, a model card with the corpora, the
-settings and the error rates that the network's file, or the results of its run, state.
-`python -m asdf score folder/ ...` scores with it.
+A hub folder contains model.safetensors, config.json and README.md, a model card with the corpora,
+settings and error rates in the network's file or its run. `python -m asdf score folder/ ...` scores
+with it.
 
-A transformers folder is the same for programs without ASDF: `pipeline("audio-classification",
-model="folder/", trust_remote_code=True)` and `AutoModelForAudioClassification` load it. The code of
-the network is taken out of ASDF, only what this network needs, run and compared before it is
-written; it learns as well. ASDF reads the folder, too. Front ends of transformers' own, networks of
-classes that are not ASDF's, and low-rank updates that are not merged are refused by name.
+A transformers folder also works without ASDF: `pipeline("audio-classification", model="folder/",
+trust_remote_code=True)` and `AutoModelForAudioClassification` load it. It contains the parts of
+ASDF's code that this network needs, which are run and compared before they are written. The model
+can be trained further, and ASDF can read the folder. Not supported are front ends of transformers,
+network classes outside ASDF, and unmerged low-rank updates; an error message names them.
 
-A web folder holds a page that scores recordings in the browser, as `score` does, and sends nothing
-anywhere: any server of static files is enough, also `python -m http.server` on one machine. What
-runs the network there, the npm package onnxruntime-web, is kept in the folder: of --runtime, or
-fetched by npm. docs/browser.md says more.
+A web folder contains a page that scores recordings in the browser, like `score`, without sending
+them anywhere. Any server for static files can serve it, such as `python -m http.server`. The folder
+includes the npm package onnxruntime-web, which runs the network, from --runtime or downloaded by
+npm. See docs/browser.md.
 """
 
 from __future__ import annotations
@@ -96,22 +96,22 @@ class ExportOptions(WeightsOptions):
     """Options of the command."""
 
     network: str = argument(NETWORK_HELP, "NETWORK")
-    named: Path | None = argument("the file to write", "OUT", default=None, hidden=True)
+    named: Path | None = argument("output file", "OUT", default=None, hidden=True)
     format: str = option(", ".join(FORMATS), "FORMAT", default=MISSING, choices=FORMATS)
     output: Path | None = option(
-        "the file to write; the folder for transformers_classifier, triton, hub, transformers, web",
+        "output file, or folder for transformers_classifier, triton, hub, transformers and web",
         "OUT",
         short="-o",
         needed=True,
     )
     samples: int | None = option(
-        f"{', '.join(GRAPHS)}: the only length (torchscript, executorch, litert: 64600; others: "
-        "any)",
+        f"{', '.join(GRAPHS)}: fixed input length (torchscript, executorch, litert: 64600; others: "
+        "any length)",
         "N",
     )
     int8: bool = flag("onnx, triton, web: quantise the weights of large linear layers")
     runtime: Path | None = option(
-        "web: the folder dist of the npm package onnxruntime-web (default: npm fetches it)",
+        "web: folder dist of the npm package onnxruntime-web (default: downloaded by npm)",
         "FOLDER",
     )
 
@@ -123,7 +123,7 @@ class ExportOptions(WeightsOptions):
             UsageError: both or neither are given.
         """
         if (self.output is None) == (self.named is None):
-            raise UsageError("name one file to write: --output OUT.")
+            raise UsageError("give exactly one output: --output OUT.")
         return self.output or self.named  # type: ignore[return-value]
 
 
@@ -140,17 +140,18 @@ def main(arguments: list[str]) -> int:
     args = COMMAND.read(arguments)
     if args.samples is not None and args.format not in GRAPHS:
         raise UsageError(
-            f"--samples is for {', '.join(GRAPHS)}; {args.format} has no fixed length."
+            f"--samples applies to {', '.join(GRAPHS)}; {args.format} has no fixed length. Leave "
+            "--samples out."
         )
     if args.int8 and args.format not in QUANTISED:
         raise UsageError(
-            f"--int8 is for {', '.join(QUANTISED)}; {args.format} has weights as the network "
-            "has them."
+            f"--int8 applies to {', '.join(QUANTISED)}; {args.format} keeps the weights unchanged. "
+            "Leave --int8 out."
         )
     if args.runtime is not None and args.format != "web":
-        raise UsageError(f"--runtime is for web; {args.format} needs no runtime.")
+        raise UsageError(f"--runtime applies to web, not to {args.format}. Leave it out.")
     if args.samples is not None and args.samples < FRAME_SAMPLES:
-        raise UsageError(f"--samples: at least {FRAME_SAMPLES}, which is one frame.")
+        raise UsageError(f"--samples {args.samples}: give at least {FRAME_SAMPLES}, one frame.")
     # Checked before the network is read, which takes the longest.
     check_new(args.out)
     # torch is needed from here on, and takes seconds to import.
@@ -163,8 +164,8 @@ def main(arguments: list[str]) -> int:
         _check_no_loss(network, args.format)
         for head in _heads_of(network):
             raise UsageError(
-                f"the network has {head}, for which {args.format} has no layer. Export it as "
-                "safetensors or hub; onnx and torchscript have the scores of utterances alone."
+                f"the network has {head}, which the format {args.format} cannot store. Export it "
+                "as safetensors or hub, or as onnx or torchscript for utterance scores only."
             )
     remark = _WRITERS[args.format](args, network, file)
     kind = file.network_class or type(network).__name__
@@ -174,7 +175,7 @@ def main(arguments: list[str]) -> int:
         show(remark)
     if args.format in (*GRAPHS, "transformers", "web"):
         for output in _heads_of(network).values():
-            show(f"what was written scores utterances; {output} are not in it")
+            show(f"the exported network gives utterance scores only, without {output}")
     return 0
 
 
@@ -204,7 +205,7 @@ def _check_audio(file: NetworkFile, layout: str) -> None:
         check_usual(audio, f"The layout {layout}")
     if layout in GRAPHS and audio.channels == "all":
         raise UsageError(
-            f"the network takes all channels of a recording, and {layout} has waveforms (batch, "
+            f"the network uses all channels of a recording, but the input of {layout} is (batch, "
             "samples). Export it as safetensors or hub, or serve the network file."
         )
 
@@ -222,8 +223,8 @@ def _check_no_loss(network: nn.Module, layout: str) -> None:
     has_layer = layout in ("antideepfake", "published") and has_one_class(network)
     if loss is not None and not has_layer:
         raise UsageError(
-            f"the network was trained by {type(loss).__name__}, which gives its scores and is a "
-            f"part of it; {layout} has no layer for that. Export it as onnx, torchscript, "
+            f"the network was trained with {type(loss).__name__}, whose layers compute its scores, "
+            f"and the format {layout} cannot store them. Export it as onnx, torchscript, "
             "safetensors or hub."
         )
 
@@ -258,7 +259,10 @@ def _write_df_arena(args: ExportOptions, network: nn.Module, file: NetworkFile) 
         write_safetensors(args.out, state, {"format": "pt"})
     else:
         write_weights_file(args.out, state)
-    return "DF-Arena's config.json and code are not in it: put it into a copy of their repository"
+    return (
+        "the file does not include DF-Arena's config.json and code: put it in a copy of their "
+        "repository"
+    )
 
 
 def _write_classifier(args: ExportOptions, network: nn.Module, file: NetworkFile) -> str:
@@ -297,10 +301,10 @@ def _write_layers(out: Path, state: dict[str, Tensor]) -> None:
 
 def _describe_filled(filled: list[str]) -> str:
     if not filled:
-        return "layers of the front end's pretraining are not in it: load it with strict=False"
+        return "layers used only in pretraining the front end are missing: load with strict=False"
     return (
-        f"put in as zeros, for programs that load strictly: {len(filled)} layers of the front "
-        "end's pretraining"
+        f"filled with zeros, for programs that load strictly: {len(filled)} layers used only in "
+        "pretraining the front end"
     )
 
 
@@ -360,7 +364,7 @@ def _write_safetensors(args: ExportOptions, network: nn.Module, file: NetworkFil
 
 def _write_hub(args: ExportOptions, network: nn.Module, file: NetworkFile) -> str:
     count = write_card_and_weights(args.out, args.network, network, file)
-    measured = "no measured EERs: none came with the network"
+    measured = "no measured EERs, because the network has none"
     if count:
         measured = f"{count} measured EERs"
     return f"README.md is the model card, with {measured}. Add the licence before you publish it."
@@ -414,9 +418,9 @@ def _write_web(args: ExportOptions, network: nn.Module, file: NetworkFile) -> st
     written = write_browser_folder(args.out, network, detector, runtime, args.int8)
     lines = [written.words]
     if not runtime.is_tested:
-        lines.append(f"with onnxruntime-web {runtime.version}, which ASDF was not tested with")
+        lines.append(f"uses onnxruntime-web {runtime.version}, with which ASDF was not tested")
     lines.append(
-        f"{written.bytes / 1e6:.1f} MB, of which the network has {written.graph_bytes / 1e6:.1f}. "
+        f"{written.bytes / 1e6:.1f} MB, including {written.graph_bytes / 1e6:.1f} MB of network. "
         f"To use it: python3 -m http.server 8000 --bind 127.0.0.1 --directory {args.out}, then "
         "open http://127.0.0.1:8000/"
     )

@@ -65,9 +65,9 @@ def scoring_rule(network: nn.Module, file: NetworkFile) -> ScoringRule:
     settings = file.to_sections()
     if settings.sad.mode != "off":
         raise UsageError(
-            f"this network hears recordings without their silence (sad.mode = "
-            f"{settings.sad.mode!r}), which is not cut outside ASDF. Export it as hub, or train "
-            "it with sad.mode = 'off'."
+            f"this network scores recordings without silence (sad.mode = {settings.sad.mode!r}), "
+            "but only ASDF can remove the silence. Export it as hub, or train it with sad.mode = "
+            "'off'."
         )
     length = scored_length_of(network, settings.network, settings.audio)
     assert length.max_samples is not None  # settings always have a limit
@@ -110,8 +110,8 @@ def write_transformers(source: str, folder: Path, network: nn.Module, file: Netw
     written = write_transformers_folder(folder, network, file, rule, card)
     packages = ", ".join(("transformers", *written.packages))
     return (
-        f"{written.words}\nnetwork_asdf.py has {written.lines} lines; who loads the folder needs "
-        f"{packages}, and no ASDF\nREADME.md is the model card: add the licence of the weights"
+        f"{written.words}\nnetwork_asdf.py has {written.lines} lines; loading the folder needs "
+        f"{packages}, but not ASDF\nREADME.md is the model card: add the licence of the weights"
     )
 
 

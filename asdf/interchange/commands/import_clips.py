@@ -45,11 +45,13 @@ def find_clips(genuine: Sequence[str], spoofed: Sequence[str]) -> Clips | None:
         return None
     if not genuine or not spoofed:
         missing = "--genuine" if spoofed else "--spoofed"
-        raise UsageError(f"name recordings of both kinds: {missing} is missing.")
+        raise UsageError(f"recordings of both classes are needed, and {missing} is missing.")
     clips = Clips(find_recordings(genuine), find_recordings(spoofed))
     both = set(clips.genuine.paths) & set(clips.spoofed.paths)
     if both:
-        raise UsageError(f"{min(both)} is named as genuine and as spoofed.")
+        raise UsageError(
+            f"{min(both)} is given as genuine and as spoofed. Remove it from one of them."
+        )
     return clips
 
 

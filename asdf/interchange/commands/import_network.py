@@ -1,37 +1,37 @@
-"""Turn a detector in any known layout into a network of ASDF.
+"""Convert a detector in any supported format to a network of ASDF.
 
     python -m asdf import LA_model.pth net.pt             # published by SSL_Anti-spoofing
     python -m asdf import AASIST-L.pth net.pt             # raw-waveform AASIST or AASIST-L
     python -m asdf import pre_trained_DF_RawNet2.pth net.pt  # ASVspoof 2021's RawNet2
-    python -m asdf import mms_300m.ckpt net.pt            # AntiDeepfake's, or model.safetensors
-    python -m asdf import networks/epoch.7.pt net.pt      # of the original ASDF, or a checkpoint
-    python -m asdf import hub:ORG/NAME net.pt             # of the hub, in any of these layouts
+    python -m asdf import mms_300m.ckpt net.pt            # AntiDeepfake, or model.safetensors
+    python -m asdf import networks/epoch.7.pt net.pt      # original ASDF, or a checkpoint
+    python -m asdf import hub:ORG/NAME net.pt             # on the hub, in any of these formats
     python -m asdf import folder/ net.pt                  # a folder of `export --format hub`
     python -m asdf import classifier/ net.pt              # an audio classifier of transformers
-    python -m asdf import classifier/ net.pt --bona-fide-class real   # a number or a name
+    python -m asdf import classifier/ net.pt --bona-fide-class real   # class number or name
     python -m asdf import classifier/ net.pt --genuine a.wav --spoofed b.wav c.wav
     python -m asdf import sls.pth net.pt back_end.sls_samples=64600  # with settings
 
-SLS, Nes2Net-X, Conformer, TCM, XLSR-Mamba (without the package mamba_ssm), DF-Arena's and lab260's
-Spectra-0, Spectra-AASIST and Spectra-AASIST3 with their front end are read as well;
-WeDefense's MHFA; LFCC-LCNN of ASVspoof 2021; RawGAT-ST; spoof_SUPERB's heads, with the encoder that
-they were trained on in front_end.weights where FILE lacks it; Whisper-MesoNet and its siblings;
-DeepFense's, with the config.yaml next to FILE; and audio classifiers of transformers
+Also supported: SLS, Nes2Net-X, Conformer, TCM, XLSR-Mamba (without the package mamba_ssm),
+DF-Arena's and lab260's Spectra-0, Spectra-AASIST and Spectra-AASIST3 with their front end;
+WeDefense's MHFA; LFCC-LCNN of ASVspoof 2021; RawGAT-ST; spoof_SUPERB's heads, with their encoder in
+front_end.weights if FILE does not contain it; Whisper-MesoNet and related networks; DeepFense's
+networks, with the config.yaml next to FILE; and audio classifiers of transformers
 (`...ForSequenceClassification`, `...ForAudioClassification`) with two classes or named ones.
-Nothing in FILE is run.
+No code in FILE is executed.
 
-OUT holds the network and the settings that build it; `score`, `calibrate` and `export` need no
-other file. What the shapes of the layers leave open is the published value, or what you set as
-section.name=value. A published detector is scored as its authors score it.
+OUT contains the network and its settings; `score`, `calibrate` and `export` need no other file.
+Settings that do not follow from the shapes of the layers get the published values, or the values
+given as section.name=value. A published detector is scored in the same way as by its authors.
 
-Every layer of FILE goes into the network or is named with the reason why not; a layer that is
-missing or of another shape is an error. A pretrained front end alone is no detector: name it in
+Each layer of FILE is either used or reported with the reason why not; a missing layer or one with a
+wrong shape is an error. A pretrained front end alone is not a detector: use it as
 front_end.weights.
 
-Which classes of a classifier are bona fide is read from their names (real, bonafide, human; fake,
-spoof, AI, synthetic). Where they say nothing (LABEL_0, LABEL_1), say it: --bona-fide-class, or
-recordings whose truth you know, --genuine and --spoofed. Recordings also check what is stated, of
-any layout: a contradiction is refused with the scores, and nothing is written.
+The bona fide classes of a classifier are inferred from the class names (real, bonafide, human;
+fake, spoof, AI, synthetic). If the names are not informative (LABEL_0, LABEL_1), give
+--bona-fide-class, or recordings with known labels, --genuine and --spoofed. Such recordings also
+check a detector in any format: if they contradict it, the scores are shown and nothing is written.
 """
 
 from __future__ import annotations
@@ -56,27 +56,31 @@ if TYPE_CHECKING:
 class ImportOptions:
     """Options of the command."""
 
-    file: Path = argument("a detector in any of these layouts", "FILE")
+    file: Path = argument("detector in any of these formats", "FILE")
     words: tuple[str, ...] = argument(
-        "settings that FILE does not state", "section.name=value", default=()
+        "settings that FILE does not contain", "section.name=value", default=()
     )
     output: Path | None = option(
-        "the network file to write, such as network.pt", "OUT", short="-o", needed=True
+        "network file to write, such as network.pt", "OUT", short="-o", needed=True
     )
     bona_fide_class: tuple[str, ...] = option(
-        "which classes of a classifier are bona fide, by number (from 0) or name; all others are "
-        "spoof (default: by their names)",
+        "bona fide classes of a classifier, by number (from 0) or name; all others are spoof "
+        "(default: inferred from their names)",
         "CLASS",
         default=(),
     )
     genuine: tuple[str, ...] = option(
-        "genuine recordings (files, folders, lists) that the detector is held against",
+        "genuine recordings (files, folders, lists) that check the detector",
         "RECORDING",
         default=(),
     )
-    spoofed: tuple[str, ...] = option("spoofed recordings, likewise", "RECORDING", default=())
+    spoofed: tuple[str, ...] = option(
+        "spoofed recordings (files, folders, lists) that check the detector",
+        "RECORDING",
+        default=(),
+    )
     network_folder: Path | None = option(
-        "folder with the module of your own network class", "FOLDER"
+        "folder with the module of a network class of your own", "FOLDER"
     )
 
     @property
@@ -89,7 +93,7 @@ class ImportOptions:
         if self.output is not None:
             return self.output
         if not self.words:
-            raise UsageError("name the network file to write: --output OUT.")
+            raise UsageError("the output file is missing. Give it with --output OUT.")
         return Path(self.words[0])
 
     @property
@@ -164,7 +168,7 @@ def check_new(out: Path) -> None:
     check_file(out)
     if out.exists():
         raise UsageError(
-            f"{out} exists already; nothing was written. Remove it first, or name another OUT."
+            f"{out} exists already and is not overwritten. Remove it first, or give another OUT."
         )
 
 
@@ -181,7 +185,7 @@ def _report(read: Recognised, network: nn.Module, out: Path) -> str:
         lines.append("left out: nothing")
     if read.filled:
         zeros = f"{by_module(read.filled)} ({len(read.filled)})"
-        lines.append(f"put in as zeros, as scores do not depend on them: {zeros}")
+        lines.append(f"filled with zeros, because scores do not depend on them: {zeros}")
     lines.append("missing: nothing")
     kind = read.settings.network.network_class
     lines.append(f"written to {out}: {kind}, {summary(network).total:,} parameters")

@@ -1,28 +1,28 @@
-"""Run many configs of a recipe side by side: each GPU has one run at a time until all are done.
+"""Run many configs of a recipe in parallel, one run per GPU at a time.
 
     python -m asdf launch RUN.PY net larger_net                 # on all GPUs
-    python -m asdf launch RUN.PY net larger_net --gpus 2,3      # on two of them
+    python -m asdf launch RUN.PY net larger_net --gpus 2,3      # on two GPUs
     python -m asdf launch RUN.PY a b c d --processes-per-run 2  # two GPUs per run
-    python -m asdf launch RUN.PY a b c d --slots 2              # two at a time on the CPU
-    python -m asdf launch RUN.PY a b network.max_epochs=2       # change a setting of all
-    python -m asdf launch RUN.PY 'net*' --seeds 0-4             # five runs of each
-    # a run per value; several: the grid
+    python -m asdf launch RUN.PY a b c d --slots 2              # two runs at a time on the CPU
+    python -m asdf launch RUN.PY a b network.max_epochs=2       # change a setting of all runs
+    python -m asdf launch RUN.PY 'net*' --seeds 0-4             # five runs of each config
+    # one run per value; several --sweep form a grid
     python -m asdf launch RUN.PY net --sweep network.initial_learning_rate=1e-5,1e-6
-    python -m asdf launch RUN.PY net --sweep ... --random 20    # 20 points of the grid
-    python -m asdf launch RUN.PY net --folds attack:2           # each attack left out once
-    # 50 points that Optuna proposes; the same command on other machines helps
+    python -m asdf launch RUN.PY net --sweep ... --random 20    # 20 random points of the grid
+    python -m asdf launch RUN.PY net --folds attack:2           # leave out two attacks at a time
+    # 50 points proposed by Optuna; other machines join with the same command
     python -m asdf launch RUN.PY net --search network.initial_learning_rate=1e-6..1e-4:log \\
         --search 'network.minibatch_size=8|16|32' --trials 50 --storage search.log
-    # the same by eight workers on a cluster
+    # the same with eight workers on a cluster
     python -m asdf launch RUN.PY net --search ... --trials 50 --storage search.log \\
         --slurm 8 -- --gres=gpu:1 --time=06:00:00
-    # runs as a job array of a cluster
+    # runs as a job array on a cluster
     python -m asdf launch RUN.PY net --seeds 0-4 --slurm SCRIPT -- --time=06:00:00
-    # a page and a table of all of them
+    # a page and a table of all runs
     python -m asdf launch RUN.PY a b --seeds 0-2 --report page.html --latex table.tex
 
-Every run has a system folder of its own, and what it prints goes to launch.log there. The same
-command again continues the unfinished runs; with more values or seeds it runs those that are new.
+Each run has its own system folder, and its output goes to launch.log there. The same command
+resumes unfinished runs; with more values or seeds it adds the new runs.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def main(arguments: list[str]) -> int:
         return 0
     jobs = make_jobs(plan.runs, recipe, slots, args.processes_per_run)
     if not slots.are_gpus and args.slots is None:
-        show("warning: no GPU here: the runs compute on the CPU, one at a time (--slots N: N)")
+        show("warning: no GPU found: runs use the CPU, one at a time (--slots N: N at a time)")
     if plan.has_points:
         show(plan.describe())
     status = _run(jobs, slots, recipe, with_results=plan.folds is None)
@@ -126,8 +126,8 @@ def _read_worker(
     # Each worker would submit others.
     if args.slurm is not None and COMMAND.read(words).is_for_cluster:
         raise UsageError(
-            "write --slurm, --max-running and --dry-run in full: of a search on a cluster they may "
-            "not be shortened."
+            "an option is abbreviated. Write --slurm, --max-running and --dry-run in full for a "
+            "search on a cluster: each worker would otherwise submit workers."
         )
     return WorkerWords(tuple(words), tuple(sbatch_options))
 
@@ -140,20 +140,20 @@ def _check_start(path: str) -> Path:
     """
     if not hasattr(os, "killpg"):
         raise UsageError(
-            "launch starts runs in sessions of their own, which this system lacks: use it on Linux "
-            "or macOS (on Windows, in WSL), or start the runs one by one with `python run.py`."
+            "launch starts each run in its own session, which this operating system does not "
+            "support. Use Linux, macOS or WSL, or start the runs one by one with `python run.py`."
         )
     recipe = Path(path).resolve()
     if not recipe.is_file():
         # Users often give the folder of a recipe.
-        suggestion = f"; {recipe / 'run.py'}?" if recipe.is_dir() else "."
-        raise UsageError(f"{path} is not a file: name the run.py of a recipe{suggestion}")
+        suggestion = f", such as {recipe / 'run.py'}" if recipe.is_dir() else ""
+        raise UsageError(f"{path} is not a file. Give the run.py of a recipe{suggestion}.")
     # Under srun, every task would launch all the runs, in the same folders.
     launch = read_launch()
     if launch.size > 1:
         raise UsageError(
-            f"{launch.launcher} started {launch.size} launches of the same configs: start a single "
-            "launch, for instance with srun --ntasks=1; it starts the processes of its runs itself."
+            f"{launch.launcher} started {launch.size} launches of the same configs. Start a single "
+            "launch, for example with srun --ntasks=1; it starts the processes of its runs itself."
         )
     return recipe
 

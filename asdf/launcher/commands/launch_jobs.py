@@ -44,7 +44,7 @@ def open_slots(gpus: str | None, count: int | None) -> Slots:
     """
     visible = visible_gpus()
     if count is not None and count < 1:
-        raise UsageError(f"--slots {count}: at least one run at a time is needed.")
+        raise UsageError(f"--slots {count}: give at least 1.")
     if count is None and (gpus is not None or visible):
         # A scheduler may have given this job only some of the machine's GPUs.
         shown = os.environ.get(visibility_variable(), os.environ.get("CUDA_VISIBLE_DEVICES"))
@@ -61,7 +61,9 @@ def refuse_launchers_settings(assignments: Iterable[str]) -> None:
     named = {assignment.partition("=")[0].strip() for assignment in assignments}
     for name, option in _LAUNCHERS_SETTINGS.items():
         if f"computing.{name}" in named:
-            raise UsageError(f"computing.{name} is set by the launcher: use {option}.")
+            raise UsageError(
+                f"computing.{name} is set by the launcher and cannot be changed here. Use {option}."
+            )
 
 
 def launcher_overrides(slots: Slots, processes: int | None, cpu_is_meant: bool) -> list[str]:
@@ -99,7 +101,7 @@ def make_jobs(
                 usable_gpus(computing, look_without_torch())
             except UsageError as error:
                 raise UsageError(
-                    f"config {run.name}: {error} A launch computes on the CPU with --slots N."
+                    f"config {run.name}: {error} To launch runs on the CPU, use --slots N."
                 ) from None
         gpus = _count_gpus(run.name, computing, slots)
         overrides = list(run.overrides)
@@ -135,8 +137,8 @@ def _count_gpus(name: str, computing: Computing, slots: Slots) -> int:
     needed = slots.needed(computing.processes)
     if needed > len(slots.names):
         raise UsageError(
-            f"config {name} runs in {computing.processes} processes, but there are only "
-            f"{len(slots.names)} GPUs ({', '.join(slots.names)}): name more with --gpus, or "
-            "use a smaller --processes-per-run."
+            f"config {name} runs in {computing.processes} processes, but only "
+            f"{len(slots.names)} GPUs are available ({', '.join(slots.names)}). Give more with "
+            "--gpus, or use a smaller --processes-per-run."
         )
     return needed

@@ -15,44 +15,42 @@ from asdf.launcher import check_script
 
 @dataclass(frozen=True, kw_only=True)
 class ValueOptions:
-    """A run for each of several values."""
+    """One run per value."""
 
-    seeds: str | None = option("of recipe.seed, e.g. 0-4 or 0,3,7-9", "LIST")
+    seeds: str | None = option("values of recipe.seed, e.g. 0-4 or 0,3,7-9", "LIST")
     sweep: tuple[str, ...] = option(
-        "values of any setting; several --sweep: each value with each of the others",
+        "values of any setting; several --sweep form a grid of all combinations",
         "section.name=A,B",
         default=(),
         repeated=True,
     )
-    random: int | None = option("only N points of the sweeps, drawn at random", "N")
-    random_seed: int = option(
-        "which ones are drawn; the same S draws the same ones", "S", default=0
-    )
+    random: int | None = option("run only N random points of the grid", "N")
+    random_seed: int = option("seed for --random and --search", "S", default=0)
     folds: str | None = option(
-        "a run for every K values of a column of the training sets, such as attack:2, which "
-        "leaves them out, and a share of the speakers, and is scored on what it left out",
+        "one run for each K values of a column of the training sets, such as attack:2; it leaves "
+        "out these values and a share of the speakers, and is scored on them",
         "COLUMN:K",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class SearchOptions:
-    """A search by Optuna, which any number of launches share."""
+    """Search with Optuna, shared by any number of launches."""
 
     search: tuple[str, ...] = option(
-        "values that it may choose: a range, LOW..HIGH or LOW..HIGH:log, or A|B|C",
+        "setting to search: a range, LOW..HIGH or LOW..HIGH:log, or values A|B|C",
         "section.name=VALUES",
         default=(),
         repeated=True,
     )
-    trials: int | None = option("points in all, of all launches", "N")
-    storage: str | None = option(
-        "what the launches share: a file, or the address of a database", "FILE"
+    trials: int | None = option("total number of points of all launches", "N")
+    storage: str | None = option("file or database address that the launches share", "FILE")
+    objective: str = option(
+        "validation set whose metric is optimised (the first one)", "SET", default=""
     )
-    objective: str = option("validation set whose metric counts (the first one)", "SET", default="")
     pruner: Literal["median", "none"] = option(
-        "which runs are stopped early (%(default)s: those worse than half of the others at the "
-        "same evaluation)",
+        "rule for stopping runs early (%(default)s: stop runs that are worse than the median of "
+        "the others at the same evaluation)",
         default="median",
     )
 
@@ -62,33 +60,33 @@ class ClusterOptions:
     """On a cluster."""
 
     slurm: str | None = option(
-        "submit the runs as a job array, each a task of this script, or N workers of a --search; "
-        "behind --: options of sbatch",
+        "submit the runs as a job array, one task of this script per run, or submit N workers of a "
+        "--search; options after -- are passed to sbatch",
         "SCRIPT|N",
     )
-    max_running: int | None = option("at most N tasks at a time", "N")
+    max_running: int | None = option("maximum number of tasks that run at a time", "N")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ResultOptions:
-    """When all runs are done."""
+    """Outputs when all runs are done."""
 
-    report: Path | None = option("write a report of all of them", "PAGE")
-    latex: Path | None = option("write a table for a paper: configs by set", "OUT")
+    report: Path | None = option("write a report of all runs", "PAGE")
+    latex: Path | None = option("write a LaTeX table for a paper, configs by set", "OUT")
 
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchOptions(ValueOptions, SearchOptions, ClusterOptions, ResultOptions):
     """Options of the command."""
 
-    recipe: str = argument("the recipe, e.g. recipes/wav2vec_aasist/run.py", "RUN.PY")
+    recipe: str = argument("run.py of a recipe, e.g. recipes/wav2vec_aasist/run.py", "RUN.PY")
     words: tuple[str, ...] = argument(
-        "its run configs, or patterns of their names, and overrides for all of them", "CONFIG"
+        "run configs or patterns of their names, and overrides for all runs", "CONFIG"
     )
-    gpus: str | None = option("which GPUs, e.g. 0,1,2,3 (all visible ones)", "IDS", one_of="where")
-    slots: int | None = option("compute on the CPU, N runs at a time", "N", one_of="where")
-    processes_per_run: int | None = option("processes per run (what its config says)", "N")
-    dry_run: bool = flag("check everything, list the runs, and stop")
+    gpus: str | None = option("GPUs to use, e.g. 0,1,2,3 (all visible ones)", "IDS", one_of="where")
+    slots: int | None = option("use the CPU, N runs at a time", "N", one_of="where")
+    processes_per_run: int | None = option("processes per run (as in its config)", "N")
+    dry_run: bool = flag("check everything and list the runs, without starting them")
 
     @property
     def is_for_cluster(self) -> bool:
@@ -110,12 +108,15 @@ def check_options(args: LaunchOptions, sbatch_options: Sequence[str]) -> None:
     check_search(args)
     if args.slurm is None:
         if sbatch_options or args.max_running is not None:
-            raise UsageError("options of sbatch behind --, and --max-running, are for --slurm.")
+            raise UsageError(
+                "--max-running and sbatch options after -- need --slurm. Give it too, or leave "
+                "them out."
+            )
         return
     if args.report is not None or args.latex is not None:
         raise UsageError(
-            "--report and --latex need runs that are done, and --slurm only submits them: write "
-            "them with 'python -m asdf report' when the array has ended."
+            "--report and --latex need finished runs, but --slurm only submits runs. Write them "
+            "with 'python -m asdf report' when the array has finished."
         )
     here: dict[str, str | int | None] = {"gpus": args.gpus}
     if not args.search:
@@ -124,11 +125,11 @@ def check_options(args: LaunchOptions, sbatch_options: Sequence[str]) -> None:
     for name, value in here.items():
         if value is not None:
             raise UsageError(
-                f"--{name} and --slurm: the job script says what each task "
-                "gets; sbatch's options behind -- change it."
+                f"--{name} cannot be used with --slurm: the job script determines the resources of "
+                "a task. Change them with sbatch options after --."
             )
     if args.max_running is not None and args.max_running < 1:
-        raise UsageError(f"--max-running {args.max_running}: at least one is needed.")
+        raise UsageError(f"--max-running {args.max_running}: give at least 1.")
     if not args.search:
         check_script(Path(args.slurm), sbatch_options)
 
@@ -141,15 +142,14 @@ def check_search(args: LaunchOptions) -> None:
     """
     if not args.search:
         if args.trials is not None or args.storage is not None or args.objective:
-            raise UsageError("--trials, --storage and --objective are of a --search.")
+            raise UsageError("--trials, --storage and --objective need --search. Give it too.")
         return
     if args.trials is None or args.storage is None:
         raise UsageError(
-            "--search needs --trials N, and --storage FILE, in which its points and their results "
-            "stand."
+            "--search needs --trials N, and --storage FILE for its points and their results."
         )
     if args.trials < 1:
-        raise UsageError(f"--trials {args.trials}: at least one is needed.")
+        raise UsageError(f"--trials {args.trials}: give at least 1.")
     others = {
         "--seeds": args.seeds,
         "--sweep": args.sweep or None,
@@ -160,9 +160,12 @@ def check_search(args: LaunchOptions) -> None:
     }
     for name, value in others.items():
         if value is not None:
-            raise UsageError(f"{name} and --search: the points of a search are its own.")
+            raise UsageError(
+                f"{name} cannot be used with --search, which chooses its points itself. Leave one "
+                "of them out."
+            )
     if args.slurm is not None and not args.workers:
         raise UsageError(
-            f"--slurm {args.slurm}: of a --search it is the number of workers that are submitted, "
-            "such as 8; their script is written here, and sbatch's options stand behind --."
+            f"--slurm {args.slurm}: with --search, give the number of workers to submit, such as "
+            "8. Their job script is written by this command; sbatch options follow after --."
         )

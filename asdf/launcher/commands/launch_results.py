@@ -25,9 +25,9 @@ def check_outputs(page: Path | None, table: Path | None) -> None:
     """
     for option, path in (("--report", page), ("--latex", table)):
         if path is not None and path.is_dir():
-            raise UsageError(f"{option} {path} is a folder: name a file.")
+            raise UsageError(f"{option} {path} is a folder. Give a file.")
     if page is not None and table is not None and page.resolve() == table.resolve():
-        raise UsageError("--report and --latex name the same file: give each a file of its own.")
+        raise UsageError("--report and --latex are the same file. Give two different files.")
 
 
 def show_left_out(jobs: Sequence[Job]) -> None:
@@ -47,7 +47,7 @@ def write_results(jobs: Sequence[Job], page: Path | None, table: Path | None) ->
     """
     unfinished = [job.label for job in jobs if job.state != "done"]
     if unfinished:
-        show(f"no report yet: {len(unfinished)} of {len(jobs)} runs are not done")
+        show(f"no report yet: {len(unfinished)} of {len(jobs)} runs are unfinished")
         return False
     words = [str(job.system) for job in jobs]
     if page is None:

@@ -101,7 +101,7 @@ def run_search(
 
     plain = plan_runs(place.recipe, configs, overrides, launchers=place.launchers).runs
     if len(plain) != 1:
-        raise UsageError(f"--search is of one config: here are {len(plain)}.")
+        raise UsageError(f"--search works with a single config, but {len(plain)} are given.")
     _check_values(space, configs, overrides, place)
     check_objective(args.objective, plain[0])
     # Other settings, values or objectives belong to another study.
@@ -151,12 +151,12 @@ def _submit(args: LaunchOptions, search: Search, worker: WorkerWords) -> int:
         return 0
     job = workers.submit(workers.sbatch_words(count, args.max_running, worker.sbatch_options))
     show(
-        f"submitted {count} workers as job {job}; they share what is left of {args.storage}\n"
-        f"  watch: squeue --job {job}; what they print lies in {home}\n"
-        f"  stop a worker, which saves and goes back into the queue: scancel --batch "
-        f"--signal=USR2 {job}_N\n"
-        f"  end all: scancel {job}\n"
-        "The same command again shows the trials, and submits workers that are missing then."
+        f"submitted {count} workers as job {job}; they share the remaining points in "
+        f"{args.storage}\n"
+        f"  watch: squeue --job {job}; the jobs' output is in {home}\n"
+        f"  stop a worker, which saves and is requeued: scancel --batch --signal=USR2 {job}_N\n"
+        f"  cancel all: scancel {job}\n"
+        "The same command shows the trials, and submits missing workers again."
     )
     return 0
 
@@ -200,6 +200,7 @@ def check_objective(objective: str, run: PlannedRun) -> None:
     sets = validation_sets(run.settings.recipe)
     if not sets or (objective and objective not in sets):
         raise UsageError(
-            f"--search: config {run.config} has the validation sets {', '.join(sets) or '(none)'}: "
-            "--objective names one of them, and recipe.validation_sets makes more."
+            f"--search optimises the metric of a validation set, and config {run.config} has the "
+            f"validation sets {', '.join(sets) or '(none)'}. Give one of them with --objective, or "
+            "add sets to recipe.validation_sets."
         )

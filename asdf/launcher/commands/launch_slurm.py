@@ -70,10 +70,9 @@ def _show_submission(submission: Submission, tasks: int, max_running: int | None
     limit = "" if max_running is None else f", at most {max_running} at a time"
     show(
         f"submitted {tasks} runs as job {job}, tasks 0 to {tasks - 1}{limit}\n"
-        f"  runs, a line per task: {submission.file}\n"
-        f"  watch: squeue --job {job}; what tasks print lies in {submission.folder}\n"
-        f"  stop a task, which saves and goes back into the queue: scancel --batch --signal=USR2 "
-        f"{job}_N\n"
-        f"  end all: scancel {job}\n"
-        "The same command again shows what is done, and submits what is neither done nor queued."
+        f"  runs, one line per task: {submission.file}\n"
+        f"  watch: squeue --job {job}; the tasks' output is in {submission.folder}\n"
+        f"  stop a task, which saves and is requeued: scancel --batch --signal=USR2 {job}_N\n"
+        f"  cancel all: scancel {job}\n"
+        "The same command shows finished runs, and submits those neither finished nor queued."
     )

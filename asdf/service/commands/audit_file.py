@@ -1,11 +1,11 @@
-"""Check the audit file of a service: whether each line follows from the one before.
+"""Check the audit file of a service, in which each line contains a hash of the previous one.
 
     python -m asdf audit-file verdicts.jsonl
-    python -m asdf audit-file verdicts.jsonl --noted 9f86d081884c7d65...   # a hash noted before
+    python -m asdf audit-file verdicts.jsonl --noted 9f86d081884c7d65...   # a hash noted earlier
 
-`serve --audit` writes the file. A line that was changed, removed, inserted or moved is named.
-Lines that were cut off at the end show only beside a hash that was noted elsewhere, as the one that
-this command prints. Exit status: 0 the chain is whole, 1 it is not.
+The file is written by `serve --audit`. The first line that was changed, removed, inserted or moved
+is reported. Lines removed at the end can only be detected with a hash that was noted elsewhere,
+such as the one that this command prints. Exit status: 0 the chain is intact, 1 it is broken.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from asdf.service import check_audit_file
 class AuditFileOptions:
     """Options of the command."""
 
-    file: Path = argument("the audit file of a service", "FILE")
-    noted: str = option("hash of a line that the file must have", metavar="HASH", default="")
+    file: Path = argument("audit file of a service", "FILE")
+    noted: str = option("hash of a line that the file must contain", metavar="HASH", default="")
 
 
 COMMAND = Command("audit-file", __doc__, AuditFileOptions)
@@ -40,7 +40,9 @@ def main(arguments: list[str]) -> int:
     chain = check_audit_file(args.file, args.noted.lower())
     if chain.problem:
         where = "" if chain.problem.startswith("no line") else f", line {chain.lines + 1}"
-        show_error(f"{args.file}{where}: {chain.problem}. {chain.lines:,} lines before are whole.")
+        show_error(
+            f"{args.file}{where}: {chain.problem}. The {chain.lines:,} lines before it are intact."
+        )
         return 1
-    show(f"{args.file}: {chain.lines:,} lines, the chain is whole; last hash {chain.last}")
+    show(f"{args.file}: {chain.lines:,} lines, the chain is intact; last hash {chain.last}")
     return 0

@@ -1,25 +1,26 @@
-"""Serve a network over HTTP: POST a recording, get its score; with a page for people.
+"""Serve a network over HTTP: POST a recording, get its score. Includes a web page.
 
     python -m asdf serve network.pt                                      # http://127.0.0.1:8000
     python -m asdf serve                                                 # the shipped detector
-    curl -F file=@call.mp3 http://127.0.0.1:8000/score                   # as `score --json` writes
-    curl -F file=@call.mp3 'http://127.0.0.1:8000/score?window=4&hop=2'  # over time, too
+    curl -F file=@call.mp3 http://127.0.0.1:8000/score                   # same as `score --json`
+    curl -F file=@call.mp3 'http://127.0.0.1:8000/score?window=4&hop=2'  # also over time
     python -m asdf serve network.pt --host 0.0.0.0 --token-file token    # for other machines
-    python -m asdf serve network.pt --audit verdicts.jsonl               # a record of each verdict
-    python -m asdf serve network.pt --watermarks                         # searches for them, too
+    python -m asdf serve network.pt --audit verdicts.jsonl               # record each verdict
+    python -m asdf serve network.pt --watermarks                         # also find watermarks
     python -m asdf serve network.pt --workers 4                          # on several cores
 
-ws://127.0.0.1:8000/stream?rate=8000 hears a call: samples in, a verdict per window out.
+The websocket ws://127.0.0.1:8000/stream?rate=8000 scores a call: it takes samples, and returns a
+verdict per window.
 
-Requests that come together share forward passes of the network. Recordings are in memory only as
-long as they are scored: nothing of them is written to a disk or a log. With --audit, their digests
-and verdicts are.
+Concurrent requests share forward passes of the network. Recordings are in memory only while they
+are scored, and are never written to a disk or a log. With --audit, their digests and verdicts are
+recorded.
 
-/ is the page, /docs describes the paths, /ready says whether recordings are taken, /metrics has
-numbers for Prometheus. SIGTERM or Ctrl-C finishes what there is, then ends the service. SIGHUP
-reads the network again, without losing a request.
+The web page is at /, the API description at /docs, readiness at /ready, and metrics for Prometheus
+at /metrics. SIGTERM or Ctrl-C finishes the current requests and then stops the service. SIGHUP
+reloads the network without losing a request.
 
-It needs `pip install 'asdf-antispoofing[serve]'`. docs/service.md says more.
+Requires `pip install 'asdf-antispoofing[serve]'`. See docs/service.md.
 """
 
 from __future__ import annotations
@@ -51,61 +52,66 @@ class ServeOptions(DetectorOptions):
     """Options of the command."""
 
     network: str = argument(SMALL_HELP, "NETWORK", default=SMALL)
-    host: str = option("address to serve at", default="127.0.0.1")
-    port: int = option("port (%(default)s); 0: any free one", default=8000)
+    host: str = option("address to listen on", default="127.0.0.1")
+    port: int = option("port (%(default)s); 0: any free port", default=8000)
     token_file: Path | None = option(
-        "holds the token that clients have to state; else the variable ASDF_SERVICE_TOKEN", "FILE"
+        "file with the token that clients must send (default: the environment variable "
+        "ASDF_SERVICE_TOKEN)",
+        "FILE",
     )
-    without_token: bool = flag("let other machines use it without a token")
+    without_token: bool = flag("allow other machines to use the service without a token")
     proxy: tuple[str, ...] = option(
-        "a proxy whose X-Forwarded-For says who the client is; may be repeated",
+        "proxy whose X-Forwarded-For header identifies the client; may be repeated",
         "ADDRESS",
         default=(),
         repeated=True,
     )
     host_name: tuple[str, ...] = option(
-        "a name that leads to the service, as of a proxy; may be repeated",
+        "host name under which the service is reached, e.g. that of a proxy; may be repeated",
         "NAME",
         default=(),
         repeated=True,
     )
     audit: Path | None = option(
-        "record each verdict, with digests, in this file of JSON lines, each chained to the one "
-        "before; `audit-file` checks it",
+        "record each verdict with digests in this file of JSON lines, each with a hash of the "
+        "previous one; `audit-file` checks the file",
         "FILE",
         check=check_file,
     )
     watermarks: bool = flag(
-        "offer to search for watermarks too, by those of audioseal, perth and silentcipher that "
-        "are installed; they are reported apart from the score, to who asks (?watermarks=true)"
+        "search for watermarks on request (?watermarks=true), with the installed ones of the "
+        "packages audioseal, perth and silentcipher; reported separately from the score"
     )
     workers: int = option(
-        "processes that answer at the address, which share the limits and, on a CPU, the memory of "
-        "the network; each computes with one thread, or on a GPU of its own",
+        "number of processes; they share the limits and, on a CPU, the memory of the network; each "
+        "uses one thread, or a GPU of its own",
         "N",
         default=1,
     )
-    max_mb: float = _limit("max_mb", "megabytes of a recording as it is sent")
-    max_seconds: float = _limit("max_seconds", "seconds of a recording")
-    queue: int = _limit("queue", "recordings in memory together; more are refused with 503")
-    calls: int = _limit("calls", "calls that are heard together, by websockets; more get 503")
-    call_s: float = _limit("call_s", "seconds of a call")
+    max_mb: float = _limit("max_mb", "maximum size of an uploaded recording in megabytes")
+    max_seconds: float = _limit("max_seconds", "maximum length of a recording in seconds")
+    queue: int = _limit("queue", "maximum number of recordings in memory; more are refused (503)")
+    calls: int = _limit(
+        "calls", "maximum number of concurrent calls by websocket; more are refused (503)"
+    )
+    call_s: float = _limit("call_s", "maximum length of a call in seconds")
     rate: int = _limit(
         "rate",
-        "requests per minute of a client, more are refused with 429; 0: any number, of any length",
+        "maximum number of requests per client and minute; more are refused (429); 0: no limit on "
+        "their number or length",
     )
     audio_rate: float = _limit(
-        "audio_rate", "seconds of audio per minute of a client that the network may hear; 0: any"
+        "audio_rate", "maximum seconds of audio per client and minute; 0: no limit"
     )
-    connections: int = _limit("connections", "open connections")
-    client_connections: int = _limit("client_connections", "open connections of a client")
-    readers: int = _limit("readers", "threads that decode")
-    head_s: float = _limit(
-        "head_s", "seconds that a client may take to send the headers of a request"
+    connections: int = _limit("connections", "maximum number of open connections")
+    client_connections: int = _limit(
+        "client_connections", "maximum number of open connections per client"
     )
-    upload_s: float = _limit("upload_s", "seconds that a client may take to send a recording")
-    request_s: float = _limit("request_s", "seconds that a recording may then take")
-    stop_s: float = _limit("stop_s", "seconds for what there is, after SIGTERM")
+    readers: int = _limit("readers", "number of threads that decode recordings")
+    head_s: float = _limit("head_s", "timeout for the headers of a request, in seconds")
+    upload_s: float = _limit("upload_s", "timeout for the upload of a recording, in seconds")
+    request_s: float = _limit("request_s", "timeout for scoring an uploaded recording, in seconds")
+    stop_s: float = _limit("stop_s", "timeout for current requests after SIGTERM, in seconds")
 
     @property
     def limits(self) -> ServiceLimits:

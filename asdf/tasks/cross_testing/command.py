@@ -43,7 +43,7 @@ def check_cross_test(args: EvaluateOptions) -> None:
     named = [name for name, value in others.items() if value]
     if named:
         raise UsageError(
-            f"--cross-test has EERs of pairs of sets alone: leave {', '.join(named)} out."
+            f"--cross-test only computes EERs of pairs of sets. Leave {', '.join(named)} out."
         )
 
 
@@ -52,8 +52,8 @@ def _read_columns(text: str) -> tuple[str, str]:
     names = [word.strip() for word in text.split(",")]
     if len(names) != 2 or not all(names):
         raise UsageError(
-            f"--cross-test {text}: name two columns, that of spoofs and that of genuine speech, "
-            f"such as attack,{FILE}; `{FILE}` is the score file."
+            f"--cross-test {text}: expected two columns, one for sets of spoofs and one for sets "
+            f"of genuine speech, such as attack,{FILE}; `{FILE}` is the score file."
         )
     return names[0], names[1]
 
@@ -106,9 +106,9 @@ def _compare_sets(
         columns = {**known_columns("the score files", scores, protocol.trials), FILE: file_of}
         unknown = sorted(set(by) - set(columns))
         if unknown:
-            more = "." if protocol.trials else "; a label file (--protocol) has more."
+            more = "." if protocol.trials else "; a label file (--protocol) may add columns."
             raise UsageError(
-                f"--cross-test {','.join(by)}: no column {', '.join(unknown)}. There is "
+                f"--cross-test {','.join(by)}: no column {', '.join(unknown)}. Columns: "
                 f"{', '.join(sorted(columns))}{more}"
             )
         return cross_test(scores, columns, by, replicates=args.replicates, progress=progress)

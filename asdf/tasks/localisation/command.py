@@ -1,19 +1,19 @@
-"""Measure how well scores per frame show which parts of recordings are spoofed.
+"""Evaluate frame scores that locate the spoofed parts of recordings.
 
     python -m asdf localise frames.json trials.tsv
     python -m asdf localise frames.json trials.tsv --resolution 0.02,0.16 --threshold 0.5,-0.1
     python -m asdf localise frames.txt --hop 0.02 rttm --json results.json
 
-FRAMES is what `python -m asdf score --segments` writes, or text with lines 'RECORDING FRAME SCORE',
-as of WeDefense; the higher score means bona fide. REFERENCE is a table of trials with the column
-spoofed_s (`python -m asdf corpora NAME FOLDER --trials OUT.tsv`), an RTTM, lines 'NAME START END
-LABEL' in seconds, the label file of HAD or LlamaPartialSpoof, or a file *_seglab_0.16.npy of
-PartialSpoof.
+FRAMES is a file from `python -m asdf score --segments`, or a text file with lines 'RECORDING FRAME
+SCORE', as in WeDefense; a higher score means bona fide. REFERENCE is a table of trials with the
+column spoofed_s (`python -m asdf corpora NAME FOLDER --trials OUT.tsv`), an RTTM file, lines 'NAME
+START END LABEL' with times in seconds, the label file of HAD or LlamaPartialSpoof, or a file
+*_seglab_0.16.npy of PartialSpoof.
 
-The range EER counts time: frames are cut where spoofed parts begin and end. The point EER counts
-frames, which are spoofed if any part of them is. F1, precision, recall and intersection over union
-(IoU) are of spoof, at the threshold: a frame that scores less is marked. The score of a coarser
-frame is the lowest of those in it, so each resolution has a threshold of its own.
+The range EER measures time: frames are cut at the boundaries of spoofed parts. The point EER counts
+frames; a frame is spoofed if any part of it is. F1, precision, recall and intersection over union
+(IoU) of spoof are computed at the threshold, below which frames are marked. The score of a coarser
+frame is the minimum of the scores in it, so each resolution has its own threshold.
 """
 
 from __future__ import annotations
@@ -46,32 +46,32 @@ class LocaliseOptions:
     """Options of the command."""
 
     frames: Path = argument(
-        "scores per frame",
+        "file with frame scores",
         metavar="FRAMES",
     )
     reference: Path = argument(
-        "the spoofed parts",
+        "file with the spoofed parts",
         metavar="REFERENCE",
     )
     resolution: str | None = option(
-        "lengths of frames for point metrics, in seconds (default: that of the scores)",
+        "frame lengths for point metrics in seconds (default: that of the scores)",
         metavar="S,S",
     )
     threshold: str | None = option(
-        "mark frames that score less: one threshold for all, or one per resolution, the first "
-        "also for the range (default: at the EERs of these recordings)",
+        "mark frames that score below T: one threshold for all, or one per resolution, of which "
+        "the first also applies to the range metrics (default: at the EERs of these recordings)",
         metavar="T,T",
     )
     hop: float | None = option(
-        "the length of a frame, where FRAMES is text",
+        "frame length in seconds, if FRAMES is a text file",
         metavar="S",
     )
-    ignore_others: bool = flag("leave out recordings that only one of the files has")
+    ignore_others: bool = flag("ignore recordings that are in only one of the files")
     replicates: int = replicates_option(
-        "replicates of the bootstrap (%(default)s); 0 leaves the intervals out"
+        "number of bootstrap replicates (%(default)s); 0: no intervals"
     )
     json: Path | None = option(
-        "write the results to a file too",
+        "also write the results as JSON",
         metavar="OUT",
     )
 
@@ -155,7 +155,9 @@ def _resolutions(text: str | None) -> list[float]:
         # Refused below, like a number that is not positive.
         resolutions = [0.0]
     if not all(0 < resolution < float("inf") for resolution in resolutions):
-        raise UsageError(f"--resolution {text}: expected seconds with commas, such as 0.02,0.16.")
+        raise UsageError(
+            f"--resolution {text}: expected seconds separated by commas, such as 0.02,0.16."
+        )
     return resolutions
 
 
@@ -168,13 +170,15 @@ def _thresholds(text: str | None, resolutions: list[float]) -> float | list[floa
         # Refused below, like a number that is not finite.
         thresholds = [math.nan]
     if not all(map(math.isfinite, thresholds)):
-        raise UsageError(f"--threshold {text}: expected numbers with commas, such as 0.5,-0.1.")
+        raise UsageError(
+            f"--threshold {text}: expected numbers separated by commas, such as 0.5,-0.1."
+        )
     if len(thresholds) == 1:
         return thresholds[0]
     if len(thresholds) != len(resolutions):
         raise UsageError(
-            f"--threshold {text}: {len(thresholds)} thresholds for {len(resolutions)} lengths of "
-            "frames. Give one, or one for each of --resolution, in the same order."
+            f"--threshold {text}: {len(thresholds)} thresholds for {len(resolutions)} frame "
+            "lengths. Give one threshold, or one per value of --resolution, in the same order."
         )
     return thresholds
 
@@ -228,10 +232,13 @@ def _report_others(unknown: list[str], unscored: list[str], args: LocaliseOption
         if not names:
             continue
         shown = quoted_and_more(names, _SHOWN)
-        what = f"{has} has {len(names):,} recordings that {lacks} does not: {shown}."
+        what = f"{has} has {len(names):,} recordings that are not in {lacks}: {shown}."
         if not args.ignore_others:
-            raise AsdfError(f"{what} --ignore-others leaves them out.")
-        show_error(f"left out: {what}")
+            raise AsdfError(
+                f"{what} Check that both files are for the same set, or ignore these recordings "
+                "with --ignore-others."
+            )
+        show_error(f"ignored: {what}")
 
 
 def _entry(result: Localisation, intervals: LocalisationIntervals | None) -> dict[str, Any]:
@@ -258,7 +265,7 @@ def _agreement_entry(agreement: Agreement) -> dict[str, float]:
 def _describe(name: str, result: Localisation, is_own: bool) -> list[str]:
     origin = ""
     if is_own:
-        origin = ", those of the EERs, chosen on these recordings themselves"
+        origin = ", which is at the EER of these recordings themselves"
     points = result.points
     eers = [result.range_eer.rate, *(point.eer for point in points)]
     thresholds = [result.threshold, *(point.threshold for point in points)]

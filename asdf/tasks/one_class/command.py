@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 _DURATIONS = ("duration", "seconds", "duration_s", "length_s", "dur")
 _SHOWN = 5
 NO_THRESHOLD = (
-    "Recall or false alarms need a threshold of other trials: --threshold-from SCORES (of a set "
-    "with both classes, by the same network), --threshold-of NETWORK (if it is calibrated), or "
-    "--threshold X. An EER needs both classes: if the set should have them, check the labels of "
-    "the list that was scored, or the protocol."
+    "An EER needs both classes: if the set should have them, check the labels of the scored list "
+    "or of the protocol. For one class, recall or false alarms need a threshold from other trials: "
+    "--threshold-from SCORES (a set with both classes, scored by the same network), --threshold-of "
+    "NETWORK (if it is calibrated), or --threshold X."
 )
 """Advice for a set of one class."""
 
@@ -53,13 +53,13 @@ def check_one_class_systems(
     for system, scores, lacking in zip(systems, scored, missing, strict=True):
         if lacking and not has_threshold:
             raise AsdfError(
-                f"{input_name(system.path)}: not one of the {len(scores)} trials is {lacking}. "
+                f"{input_name(system.path)}: none of the {len(scores)} trials is {lacking}. "
                 f"{NO_THRESHOLD}"
             )
         if not lacking and any(missing):
             raise AsdfError(
-                f"{system.name} has trials of both classes, and others have one: evaluate it by "
-                "itself."
+                f"{system.name} has trials of both classes, but other files have only one class. "
+                "Evaluate it in a separate command."
             )
 
 
@@ -75,7 +75,8 @@ def check_one_class_options(others: Mapping[str, object]) -> None:
     named = [name for name, value in others.items() if value]
     if named:
         raise UsageError(
-            f"{', '.join(named)}: these need trials of both classes, and the scores are of one."
+            f"{', '.join(named)}: trials of both classes are needed, but the scores are of one "
+            "class. Leave these options out."
         )
 
 
@@ -148,7 +149,7 @@ def _seconds(
         if problems:
             raise AsdfError(
                 f"--audio {folder}: {len(problems)} of {len(scores)} recordings cannot be read: "
-                f"{quoted_and_more(problems, _SHOWN)}."
+                f"{quoted_and_more(problems, _SHOWN)}. Check that it is the folder of this set."
             )
         return seconds
     for name in _DURATIONS:
@@ -169,7 +170,7 @@ def _numbers(
             # Refused below, like a number that is not positive.
             number = -1.0
         if not 0 < number < np.inf:
-            show_error(f"warning: the column {name} has {value!r}: durations are not used.")
+            show_error(f"warning: the column {name} contains {value!r}, so durations are not used.")
             return None
         numbers.append(number)
     return np.array(numbers)

@@ -1,20 +1,19 @@
-"""Choose, calibrate and fuse the detectors that are competent on recordings as yours: a panel.
+"""Select, calibrate and fuse the detectors that are competent on your recordings: a panel.
 
     python -m asdf panel a.pt b.pt hub:ORG/NAME --control control.txt --output panel.json
     python -m asdf score panel.json call.mp3 --csv call.csv     # with the verdict of each detector
     python -m asdf serve panel.json
 
-The control set is yours: recordings like those that are to be judged, whose truth you know. A list
-with labels, a table of trials, a folder with real/ and fake/, a protocol or a corpus by its name.
-Each detector scores it. Those that rank its classes no better than chance are excluded, by a
-one-sided rank test that is corrected for their number (--level). The others are calibrated, each
-for itself, and fused; what the fusion is worth is cross-validated, as by `fuse`. At least two are
-needed.
+The control set consists of recordings with known labels that are similar to those you will judge:
+a list with labels, a table of trials, a folder with real/ and fake/, a protocol, or the name of a
+corpus. Each detector scores it. Detectors that do not separate the classes better than chance are
+excluded, by a one-sided rank test corrected for the number of detectors (--level). The others, at
+least two, are calibrated separately and fused; the gain is cross-validated as by `fuse`.
 
-The panel is a fused system, and goes wherever a network's path does. Of each recording it gives
-besides the fused score how many detectors say bona fide and spoof, and the likelihood ratio of
-each. The scores of the control set are kept in the folder of --scores: when the command is stopped
-or repeated with more detectors, those that are there are not computed again.
+The panel is a fused system that every command accepts as a network. For each recording it gives the
+fused score, the numbers of bona fide and spoof verdicts, and the likelihood ratio of each detector.
+The scores of the control set are saved in the folder of --scores, so they are not computed again
+if the command is stopped, or repeated with more detectors.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ MIN_MEMBERS = 2
 
 def _check_level(level: float) -> None:
     if not 0 < level < 1:
-        raise UsageError(f"--level {level:g}: a probability between 0 and 1 is needed.")
+        raise UsageError(f"--level {level:g}: give a probability above 0 and below 1.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,52 +73,52 @@ class PanelOptions(WeightsOptions):
     """Options of the command."""
 
     networks: tuple[str, ...] = argument(
-        "the detectors, two or more: files, folders of runs, names on the hub, small; NAME=NETWORK "
-        "gives one a name",
+        "two or more detectors: files, folders of runs, names on the hub, or small; NAME= sets the "
+        "name of a detector",
         metavar="[NAME=]NETWORK",
     )
     control: str = option(
-        "recordings like yours, with labels",
+        "recordings similar to yours, with labels",
         metavar="LIST|FOLDER|CORPUS",
         needed=True,
         default="",
     )
     output: Path | None = option(
-        "the panel, a .json file",
+        "output file of the panel (.json)",
         metavar="OUT",
         short="-o",
         aliases=("--out",),
         needed=True,
     )
     folder: Path | None = option(
-        "what paths in the list are relative to (its folder); where the recordings of a protocol "
-        "or a corpus are",
+        "folder that paths in the list are relative to (the folder of the list), or that contains "
+        "the recordings of a protocol or corpus",
         metavar="F",
     )
     scores: Path | None = option(
-        "folder of the scores of the control set (OUT without its suffix, and '_scores')",
+        "folder for the scores of the control set (OUT without suffix, plus '_scores')",
         metavar="FOLDER",
     )
     level: float = option(
-        "level of the test that excludes detectors",
+        "significance level of the test that excludes detectors",
         metavar="P",
         default=0.05,
         check=_check_level,
     )
     method: str = option(
-        "how scores are fused, as of `fuse` (%(default)s: logistic, or mean where a detector would "
-        "get a negative weight, so that its word counts against itself)",
+        "fusion method, as in `fuse` (%(default)s: logistic, or mean if a detector would get a "
+        "negative weight)",
         default=AUTO,
         choices=(AUTO, *METHODS),
     )
-    folds: int = option("folds of the cross-validation", metavar="N", default=5)
-    seed: int = option("of folds, intervals and test", metavar="N", default=0)
-    replicates: int = replicates_option("replicates of the intervals", may_be_none=False)
-    json: Path | None = option("write everything with all digits", metavar="OUT")
-    device: str = option("%(default)s (a GPU if there is one), cpu, cuda, cuda:1", default="auto")
-    precision: Precision = option("number format of the networks, as of `score`", default="auto")
-    engine: Engine = option("how a CPU computes, as of `score`", default="packed")
-    threads: int | None = option("CPU threads, as of `score`", "N")
+    folds: int = option("number of folds of the cross-validation", metavar="N", default=5)
+    seed: int = option("seed of folds, intervals and test", metavar="N", default=0)
+    replicates: int = replicates_option("number of bootstrap replicates", may_be_none=False)
+    json: Path | None = option("write all results as JSON, with all digits", metavar="OUT")
+    device: str = option("device: auto (a GPU if available), cpu, cuda or cuda:1", default="auto")
+    precision: Precision = option("number format of the networks, as in `score`", default="auto")
+    engine: Engine = option("fp32 engine on a CPU, as in `score`", default="packed")
+    threads: int | None = option("number of CPU threads, as in `score`", "N")
 
 
 COMMAND = Command("panel", __doc__, PanelOptions)
@@ -207,10 +206,12 @@ def _check(args: PanelOptions) -> list[System]:
         UsageError: options contradict each other.
     """
     if args.output is None or not args.control:
-        raise UsageError("name the control set, --control, and the panel to write, --output.")
+        raise UsageError(
+            "a panel needs a control set and an output file. Give --control and --output."
+        )
     systems = _named(args.networks)
     if len(systems) < MIN_MEMBERS:
-        raise UsageError("a panel is of two detectors or more: name them.")
+        raise UsageError("a panel needs at least two detectors. Give two or more networks.")
     named = [str(system.path) for system in systems]
     check_networks(named, args.output)
     check_folds(args.folds, args.seed)
@@ -235,9 +236,11 @@ def _named(words: Sequence[str]) -> list[System]:
 def _check_control(named: str, control: TrialList) -> None:
     """Raise UsageError for a control set without labels of both classes."""
     if (np.asarray(control.labels) < 0).any():
-        raise UsageError(f"{named}: the truth of the control set must be known: give labels.")
+        raise UsageError(f"{named}: every recording of the control set needs a label. Add labels.")
     if len(set(control.labels.tolist())) < 2:
-        raise UsageError(f"{named}: a control set has bona fide recordings and spoofs.")
+        raise UsageError(
+            f"{named}: the control set has only one class. Add recordings of the other class."
+        )
 
 
 def _check_together(networks: Sequence[str], args: PanelOptions) -> None:
@@ -256,7 +259,9 @@ def _check_together(networks: Sequence[str], args: PanelOptions) -> None:
         digest = network_digest(network)
         if digest in known:
             # Two that always agree would look like independent witnesses.
-            raise UsageError(f"{known[digest]} and {network} are the same: its word counts once.")
+            raise UsageError(
+                f"{known[digest]} and {network} are the same network. Give it only once."
+            )
         known[digest] = network
         # On the CPU, since only its settings are compared.
         detector = Detector(network, "cpu", args.network_folder, args.threads, base=args.base)
@@ -264,8 +269,9 @@ def _check_together(networks: Sequence[str], args: PanelOptions) -> None:
             first = (network, detector.settings.sad)
         elif detector.settings.sad != first[1]:
             raise UsageError(
-                f"{network} and {first[0]} cut silence in different ways (their settings 'sad'), "
-                "so they do not hear the same of a recording: they are no panel."
+                f"{network} and {first[0]} remove silence in different ways (settings 'sad'), so "
+                "they do not score the same parts of a recording and cannot form a panel. Leave "
+                "one of them out."
             )
 
 
@@ -289,7 +295,7 @@ def _score(
         out = folder / f"{system.name}.txt"
         network = str(system.path)
         if _is_scored(out, network, recordings):
-            show(f"{system.name}: the scores in {out} are taken", sys.stderr)
+            show(f"{system.name}: using the scores in {out}", sys.stderr)
             continue
         show(f"{system.name}: scoring {len(recordings):,} recordings", sys.stderr)
         options = ScoreOptions(
@@ -357,9 +363,9 @@ def _members(competence: Sequence[Competence], speakers: int | None, control: st
     count = {0: "no detector is", 1: f"only {competence[members[0]].name} is" if members else ""}
     over = "" if speakers is None else f" of its {speakers} speakers"
     raise AsdfError(
-        f"{count[len(members)]} better than chance on {control}, and a panel needs two. Either the "
-        f"detectors do not know what is in it, or its recordings{over} are too few to show it: "
-        "take other detectors, or more recordings. Nothing is written."
+        f"{count[len(members)]} better than chance on {control}, but a panel needs two, so nothing "
+        "was written. Either the detectors do not generalise to this set, or its recordings"
+        f"{over} are too few to show it. Use other detectors, or more recordings."
     )
 
 
@@ -374,8 +380,8 @@ def _fuse(args: PanelOptions, scored: DevelopmentSet) -> FusionGain:
         return measured
     negative = [name for name, weight in zip(scored.names, weights, strict=True) if weight < 0]
     show(
-        f"\nlogistic fusion gives {', '.join(negative)} a negative weight: its word would count "
-        "against itself; the mean of the detectors' LLRs is taken",
+        f"\nlogistic fusion would give {', '.join(negative)} a negative weight, so the mean of the "
+        "detectors' LLRs is used",
         sys.stderr,
     )
     return fit_development(scored, "mean", *rest)

@@ -1,4 +1,4 @@
-"""Evaluate spoofing-robust speaker verification (SASV), as track 2 of ASVspoof 5 and WildSpoof.
+"""Evaluate spoofing-robust speaker verification (SASV), as in ASVspoof 5 track 2 and WildSpoof.
 
     python -m asdf sasv scores.tsv --keys ASVspoof5.eval.track_2.trial.tsv --by attack
     python -m asdf sasv A=first.tsv B=second.tsv --keys keys.tsv --latex table.tex
@@ -6,12 +6,12 @@
         --on-keys dev_keys.tsv --output fused.tsv
     python -m asdf sasv --cm cm.txt --asv asv.txt --keys keys.tsv --fuse sum --output score.tsv
 
-A score file has the columns 'spk filename cm-score asv-score sasv-score' with this header and '-'
-in a column that is not there, or lines 'SPK UTT SCORE KEY' or 'SPK UTT SCORE' of SASV scores. Keys
-are target, nontarget and spoof: files of ASVspoof 5, SASV 2022 and WildSpoof are known by their
-columns. A network that compares recordings with enrolments has an ASDF score file, and its list of
-trials is the keys, with columns 'reference' and 'asv_label'. --cm are scores of utterances, --asv
-'SPK UTT SCORE'. The a-DCF is that of ASVspoof 5 unless its costs are set.
+A score file has the header 'spk filename cm-score asv-score sasv-score', with '-' for missing
+values, or lines 'SPK UTT SCORE KEY' or 'SPK UTT SCORE' with SASV scores. Keys are target, nontarget
+and spoof; the files of ASVspoof 5, SASV 2022 and WildSpoof are recognised by their columns. For a
+network that compares recordings with enrolments, give its ASDF score file, and its list of trials
+with the columns 'reference' and 'asv_label' as keys. --cm gives scores of utterances, and --asv
+lines 'SPK UTT SCORE'. The default costs of the a-DCF are those of ASVspoof 5.
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ class _Scored:
     are_llrs: bool = False
 
 
-def _cost_option(name: str) -> Any:
+def _cost_option(name: str, meaning: str) -> Any:
     """Return the field of one of the costs, by its name in `TandemCost`."""
-    # The help is the default itself, which thus cannot differ from the one in use.
-    return option(f"{getattr(TANDEM, name):g}", "X")
+    # The default is `TANDEM`'s own, so the help cannot differ from what is in use.
+    return option(f"{meaning} ({getattr(TANDEM, name):g})", "X")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,27 +78,27 @@ class FusionOptions:
     """Fusion of CM and ASV scores."""
 
     fuse: str | None = option(
-        "into one SASV score",
+        "fuse CM and ASV scores into a SASV score, with this method",
         choices=FUSIONS,
     )
     on: Path | None = option(
-        "scores that it is fitted on",
+        "score file of the development set for fitting the fusion",
         metavar="DEV",
     )
     on_keys: Path | None = option(
-        "their keys",
+        "keys of the development set",
         metavar="K",
     )
     on_cm: Path | None = option(
-        "CM scores instead of --on",
+        "CM scores of the development set, instead of --on",
         metavar="F",
     )
     on_asv: Path | None = option(
-        "ASV scores instead of --on",
+        "ASV scores of the development set, instead of --on",
         metavar="F",
     )
     spoof_share: float | None = option(
-        "share of spoofs among impostors (that of the costs)",
+        "proportion of spoofs among impostors (from the costs)",
         metavar="R",
     )
     output: Path | None = option(
@@ -112,12 +112,12 @@ class FusionOptions:
 class CostOptions:
     """Costs of the a-DCF, by default those of ASVspoof 5."""
 
-    p_target: float | None = _cost_option("target_prior")
-    p_nontarget: float | None = _cost_option("nontarget_prior")
-    p_spoof: float | None = _cost_option("spoof_prior")
-    cost_miss: float | None = _cost_option("miss")
-    cost_fa: float | None = _cost_option("false_alarm")
-    cost_spoof: float | None = _cost_option("spoof_false_alarm")
+    p_target: float | None = _cost_option("target_prior", "prior probability of targets")
+    p_nontarget: float | None = _cost_option("nontarget_prior", "prior probability of nontargets")
+    p_spoof: float | None = _cost_option("spoof_prior", "prior probability of spoofs")
+    cost_miss: float | None = _cost_option("miss", "cost of rejecting a target")
+    cost_fa: float | None = _cost_option("false_alarm", "cost of accepting a nontarget")
+    cost_spoof: float | None = _cost_option("spoof_false_alarm", "cost of accepting a spoof")
 
     @property
     def costs(self) -> dict[str, float]:
@@ -143,7 +143,7 @@ class SasvOptions(FusionOptions, CostOptions):
         default=(),
     )
     keys: Path | None = option(
-        "target, nontarget, spoof by trial",
+        "file with the key of each trial: target, nontarget or spoof",
         metavar="K",
     )
     cm: Path | None = option(
@@ -155,27 +155,29 @@ class SasvOptions(FusionOptions, CostOptions):
         metavar="F",
     )
     by: str | None = option(
-        "columns of the keys (attack)",
+        "columns of the keys to break results down by (attack)",
         metavar="C,C",
     )
-    llr: bool = flag("SASV scores are log-likelihood ratios: a-DCF at their Bayes threshold too")
+    llr: bool = flag(
+        "SASV scores are log-likelihood ratios: also compute the a-DCF at the Bayes threshold"
+    )
     replicates: int = replicates_option(
-        "replicates of the bootstrap (%(default)s); 0: no intervals"
+        "number of bootstrap replicates (%(default)s); 0: no intervals"
     )
     json: Path | None = option(
-        "write everything with all digits",
+        "write all results as JSON, with all digits",
         metavar="OUT",
     )
     csv: Path | None = option(
-        "a row per system and condition",
+        "write a CSV row per system and condition",
         metavar="OUT",
     )
     latex: Path | None = option(
-        "tables for a paper (booktabs)",
+        "write LaTeX tables for a paper (booktabs)",
         metavar="OUT",
     )
     path: Path | None = option(
-        "write the t-EER path as csv",
+        "write the t-EER path as CSV",
         metavar="OUT",
     )
 
@@ -213,7 +215,7 @@ def main(arguments: list[str]) -> int:
         show(("\n" if index else "") + sasv_text(summary), screen)
         for column, values in summary.left_out.items():
             show_error(
-                f"warning: {summary.name}: by {column}: left out because target, nontarget or "
+                f"warning: {summary.name}: by {column}: omitted because target, nontarget or "
                 f"spoof trials are missing: {', '.join(values[:8])} ({len(values)} values)."
             )
     if len(summaries) > 1:
@@ -232,8 +234,8 @@ def _read_systems(args: SasvOptions) -> list[_Scored]:
     if args.keys is not None and is_pair_list(args.keys):
         if args.cm or args.fuse:
             raise UsageError(
-                f"{input_name(args.keys)} is a list of pairs, whose scores are of one network: "
-                "--cm, --asv and --fuse are of two systems. Give score files alone."
+                f"{input_name(args.keys)} is a list of pairs, which a single network scores, but "
+                "--cm, --asv and --fuse combine two systems. Leave them out and give score files."
             )
         systems = []
         for system in named_systems(args.scores):
@@ -254,8 +256,8 @@ def _read_scores(path: Path, keys: SasvTrials | None) -> SasvScores:
         return with_keys(scores, keys, input_name(path))
     if scores.trials.kinds is None:
         raise UsageError(
-            f"{input_name(path)} says not which trials are targets, nontargets and spoofs: give "
-            "their keys, --keys."
+            f"{input_name(path)} does not contain the keys of the trials (target, nontarget or "
+            "spoof). Give them with --keys."
         )
     return scores
 
@@ -299,8 +301,8 @@ def _warn_of_shared(development: SasvScores | None, scores: SasvScores) -> None:
     shared = len(set(development.trials.names()).intersection(scores.trials.names()))
     if shared:
         show_error(
-            f"warning: {shared} of the {len(scores.trials)} trials are in the development set too: "
-            "the fusion looks better than it is on new trials."
+            f"warning: {shared} of the {len(scores.trials)} trials are also in the development "
+            "set, so the fusion looks better than on new trials."
         )
 
 
@@ -331,7 +333,9 @@ def _by(requested: str | None, scores: SasvScores) -> list[str]:
     unknown = [name for name in names if name not in existing]
     if unknown:
         known = ", ".join(existing) or "none"
-        raise UsageError(f"--by {requested}: the keys have no column {unknown[0]}. Known: {known}.")
+        raise UsageError(
+            f"--by {requested}: the keys have no column {unknown[0]}. Columns: {known}."
+        )
     return names
 
 
@@ -386,8 +390,8 @@ def _read_cost(args: SasvOptions) -> TandemCost:
     # NaN compares as false, so it is refused too.
     if not all(value > 0 for value in (*priors, *costs)) or not abs(sum(priors) - 1) < 1e-9:
         raise UsageError(
-            f"the priors of target, nontarget and spoof are {priors}, the costs {costs}: priors "
-            "are positive and sum to 1, costs are positive."
+            f"the priors of target, nontarget and spoof are {priors}, and the costs {costs}. "
+            "Priors must be positive with a sum of 1, and costs must be positive."
         )
     return cost
 
@@ -395,23 +399,23 @@ def _read_cost(args: SasvOptions) -> TandemCost:
 def _check(args: SasvOptions) -> None:
     """Raise UsageError for contradictory options."""
     if bool(args.cm) != bool(args.asv):
-        raise UsageError("--cm and --asv are the scores of the two systems: give both.")
+        raise UsageError("--cm and --asv must be given together.")
     if bool(args.scores) == bool(args.cm):
-        raise UsageError("give score files, or --cm and --asv of one system.")
+        raise UsageError("give either score files, or --cm and --asv.")
     if args.cm and not args.keys:
-        raise UsageError("--cm and --asv need the keys of the trials: --keys.")
+        raise UsageError("--cm and --asv need the keys of the trials. Give --keys too.")
     if bool(args.on_cm) != bool(args.on_asv) or (args.on_cm and not args.on_keys):
-        raise UsageError("--on-cm, --on-asv and --on-keys go together.")
+        raise UsageError("--on-cm, --on-asv and --on-keys must be given together.")
     if args.on and args.on_cm:
-        raise UsageError("--on, or --on-cm and --on-asv: the development set has one of them.")
+        raise UsageError("give the development set either with --on, or with --on-cm and --on-asv.")
     fusing = (args.on, args.on_cm, args.on_keys, args.spoof_share, args.output)
     # `is not None`, since a share of 0 is a value.
     if not args.fuse and any(value is not None for value in fusing):
-        raise UsageError("--on, --spoof-share and --output are about a fusion: give --fuse.")
+        raise UsageError("--on, --spoof-share and --output need a fusion. Give --fuse too.")
     if args.on_keys and not (args.on or args.on_cm):
-        raise UsageError("--on-keys are the keys of a development set: give --on too.")
+        raise UsageError("--on-keys needs the scores of the development set. Give --on too.")
     if (args.fuse or args.path) and len(args.scores) > 1:
-        raise UsageError("--fuse and --path are of one system: give one score file.")
+        raise UsageError("--fuse and --path work with a single system. Give one score file.")
     systems: Sequence[System] = named_systems(args.scores) if args.scores else []
     named = (args.keys, args.cm, args.asv, args.on, args.on_keys, args.on_cm, args.on_asv)
     inputs = [system.path for system in systems] + [path for path in named if path]

@@ -48,7 +48,7 @@ def seeds_blocks(comparison: SeedComparison, settings: str) -> Iterator[str]:
             yield from result.remarks
     elif not comparison.refused:
         first, second = (", ".join(side.sets()) or "none" for side in comparison.sides)
-        yield f"\nno set was scored by all: A has {first}; B has {second}"
+        yield f"\nno set was scored by all runs: A has {first}; B has {second}"
 
 
 def _results_text(comparison: SeedComparison) -> str:

@@ -1,12 +1,13 @@
-"""Measure how well a network traces sources: attack, vocoder, system, language ...
+"""Evaluate source tracing: attack, vocoder, system, language etc.
 
     python -m asdf trace scores/epoch.20/demo-eval.sources.tsv
     python -m asdf trace A=first.sources.tsv B=second.sources.tsv --reject energy --json out.json
     python -m asdf trace A.sources.tsv --protocol P --column vocoder --picture matrix.svg
 
-Stage 2 of a run with source.column writes the files. Closed set, of trials whose class the network
-knows: accuracy, macro-F1 and the confusion matrix. Open set, where trials are of other classes: the
-EER of known against unknown by a score of rejection, and OSCR (Dhamija et al., NeurIPS 2018).
+The files are written by stage 2 of a run with source.column. Closed-set metrics, for trials of
+classes that the network knows, are accuracy, macro-F1 and the confusion matrix. Open-set metrics,
+if there are trials of other classes, are the EER of known against unknown classes by a rejection
+score, and OSCR (Dhamija et al., NeurIPS 2018).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class TraceOptions:
     """Options of the command."""
 
     sources: tuple[str, ...] = argument(
-        "FILE or NAME=FILE, as stage 2 writes it",
+        "FILE or NAME=FILE, written by stage 2",
         metavar="SOURCES",
     )
     protocol: Path | None = option(
@@ -40,23 +41,23 @@ class TraceOptions:
         metavar="P",
     )
     subset: str | None = option(
-        "only this subset of the protocol",
+        "evaluate only this subset of the protocol",
         metavar="NAME",
     )
     column: str | None = option(
-        "of the protocol, with the classes (that of the file)",
+        "column of the protocol with the classes (the column in the file)",
         metavar="C",
     )
     bona_fide: BonaFideRule = option(
-        "what bona fide trials of the protocol are, as source.bona_fide",
+        "class of the protocol's bona fide trials, as in source.bona_fide",
         default="left_out",
     )
     reject: Literal["probability", "logit", "energy", "entropy"] = option(
-        "the score by which unknown sources are rejected",
+        "rejection score for unknown sources",
         default="probability",
     )
     replicates: int = replicates_option(
-        "replicates of the bootstrap (%(default)s); 0: no intervals"
+        "number of bootstrap replicates (%(default)s); 0: no intervals"
     )
     set: str = option(
         "name of the set in the output",
@@ -64,11 +65,11 @@ class TraceOptions:
         default="",
     )
     json: Path | None = option(
-        "write everything with all digits",
+        "write all results as JSON, with all digits",
         metavar="OUT",
     )
     picture: Path | None = option(
-        "write the confusion matrix of one system, or the OSCR curves of several: svg, pdf, png",
+        "draw the confusion matrix of one system, or the OSCR curves of several: .svg, .pdf, .png",
         metavar="OUT",
     )
 
@@ -120,7 +121,10 @@ def _measure(args: TraceOptions, path: Path) -> SourceResult:
         for utterance in scores.ids:
             row = trials.index_of(utterance)
             if row is None:
-                raise AsdfError(f"{path}: {utterance!r} is not a trial of {args.protocol}.")
+                raise AsdfError(
+                    f"{path}: {utterance!r} is not a trial of {args.protocol}. Check that "
+                    "--protocol is the label file of this set."
+                )
             rows.append(row)
         values = values_of(trials, args.column or scores.column, args.bona_fide)
         scores = replace(scores, truths=[values[row] for row in rows])
@@ -150,4 +154,4 @@ def _check(args: TraceOptions) -> None:
     if args.picture:
         check_file(args.picture)
     if (args.subset or args.column) and not args.protocol:
-        raise UsageError("--subset and --column are about a protocol: give --protocol too.")
+        raise UsageError("--subset and --column need a protocol. Give --protocol P too.")

@@ -242,7 +242,7 @@ def test_the_command_says_what_was_written_and_how_to_use_it(
     command[4], command[6] = tmp_path / "again", tmp_path / "page"
     assert main(list(map(str, command))) == 0
     said += "".join(capsys.readouterr())
-    assert f"onnxruntime-web {OTHER_VERSION}, which ASDF was not tested with" in said
+    assert f"onnxruntime-web {OTHER_VERSION}, with which ASDF was not tested" in said
     assert f"--directory {tmp_path / 'again'}" in said
     # What exists stays.
     assert main(list(map(str, command))) == 2
@@ -252,8 +252,8 @@ def test_the_command_says_what_was_written_and_how_to_use_it(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--format", "onnx", "--runtime", "x"], "--runtime is for web"),
-        (["--format", "web", "--samples", "64600"], "--samples is for"),
+        (["--format", "onnx", "--runtime", "x"], "--runtime applies to web"),
+        (["--format", "web", "--samples", "64600"], "--samples applies to"),
         (["--format", "web", "--runtime", "missing"], "cannot read ort.wasm.min.js"),
     ],
 )

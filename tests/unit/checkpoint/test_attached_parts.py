@@ -191,7 +191,7 @@ def test_published_layouts_have_no_layer_for_a_loss(tmp_path, layout) -> None:
     network, settings = make("cross_entropy", score="llr")
     write_network_file(tmp_path / "net.pt", NetworkFile.from_network(network, settings))
     words = [str(tmp_path / "net.pt"), "--format", layout, str(tmp_path / "out.pth")]
-    with pytest.raises(UsageError, match="was trained by LikelihoodRatio, which gives its scores"):
+    with pytest.raises(UsageError, match="was trained with LikelihoodRatio, whose layers compute"):
         export_network.main(words)
     assert not (tmp_path / "out.pth").exists()
 

@@ -27,7 +27,9 @@ def test_all_outputs_are_written(words, tmp_path, capsys):
     assert main([*words, *options, "--keep", str(tmp_path / "kept")]) == 0
     shown = capsys.readouterr()
     assert "Linear under attack: 8 recordings (4 bona fide, 4 spoofed)" in shown.out
-    assert "8 recordings, 10 attacks with levels: 96 gradients of the network" in shown.err
+    assert (
+        "8 recordings, 10 combinations of attack and level: 96 gradient computations" in shown.err
+    )
     output = tmp_path / "out"
     for name in ("report.html", "success.svg", "results.csv", "results.tex", "results.txt"):
         assert (output / name).stat().st_size > 100
@@ -48,10 +50,10 @@ def test_a_recording_that_is_left_out_ends_with_1(words, trials, capsys):  # noq
 @pytest.mark.parametrize(
     ("added", "message"),
     [
-        (["--snr", "x"], "--snr x: numbers with commas between them"),
+        (["--snr", "x"], "--snr x: expected numbers separated by commas"),
         (["--peak", "2"], "a share of full scale is needed"),
         (["--attacks", "cw"], "there is no attack cw"),
-        (["--workers", "-1"], "0 or more are needed"),
+        (["--workers", "-1"], "give 0 or more"),
         (["--steps", "0"], "at least one step"),
     ],
 )
@@ -62,6 +64,6 @@ def test_mistakes_are_named(words, added, message, capsys):
 
 def test_a_list_and_an_output_are_needed(capsys):
     assert main(["adversarial", "net.pt"]) == 2
-    assert "name a network, then a list" in capsys.readouterr().err
+    assert "give a network and a list" in capsys.readouterr().err
     assert main(["adversarial", "net.pt", "list.txt"]) == 2
-    assert "--output FOLDER is needed" in capsys.readouterr().err
+    assert "the output folder is missing" in capsys.readouterr().err

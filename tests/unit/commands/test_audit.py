@@ -64,7 +64,7 @@ def test_what_was_measured_before_a_stop_is_not_measured_again(
     monkeypatch.setattr(measuring, "measure", lambda path: measured.append(path) or original(path))
     main(words)
     assert len(measured) == len(set(measured)) == 20
-    assert "going on: 12 are measured already" in capsys.readouterr().err
+    assert "resuming: 12 recordings were measured before" in capsys.readouterr().err
 
 
 def test_a_stop_while_comparing_keeps_what_was_read(tmp_path, capsys, monkeypatch) -> None:
@@ -81,15 +81,15 @@ def test_a_stop_while_comparing_keeps_what_was_read(tmp_path, capsys, monkeypatc
         patch.setattr(asdf.audit, "audit_recordings", stopped)
         assert main(words) == 130
     main(words)
-    assert "going on: 20 are measured already" in capsys.readouterr().err
+    assert "resuming: 20 recordings were measured before" in capsys.readouterr().err
     assert not list(tmp_path.glob(".*.progress"))
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["audit"], "name the lists of a corpus"),
-        (["audit", "x.txt", "--limit", "60"], "an EER between 0 and 50 %"),
+        (["audit"], "no list is given"),
+        (["audit", "x.txt", "--limit", "60"], "give an EER above 0 and below 50 %"),
         (["audit", "missing.txt"], "there is no list, folder or corpus missing.txt"),
     ],
 )

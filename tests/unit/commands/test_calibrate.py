@@ -80,7 +80,8 @@ def test_the_threshold_is_that_of_the_eer(capsys, network, scores):
     held_out = calibration.cross_validated_cllr
     assert lowered < held_out < raised
     assert (
-        f"Cllr {raised:.4f} bits before, {held_out:.4f} after, cross-validated by trials, as" in out
+        f"Cllr {raised:.4f} bits before, {held_out:.4f} after, cross-validated by trials, because"
+        in out
     )
     assert f"{lowered:.4f} on the trials that the map was fitted to" in out
     assert "60 bona fide, 140 spoof" in out
@@ -100,7 +101,7 @@ def test_labels_may_come_from_a_protocol(capsys, tmp_path, network, scores):
     status, _, errors = run(capsys, network, unlabelled, *options)
     assert status == 1 and "1 of 201 scored trials are not in the protocol: 'other'" in errors
     status, out, errors = run(capsys, network, unlabelled, *options, "--ignore-others")
-    assert status == 0 and "1 scored trials are left out" in errors
+    assert status == 0 and "1 scored trials ignored" in errors
     assert "60 bona fide, 140 spoof" in out
     assert decides_as(asdf.Detector(network, "cpu").calibration, calibrate(BONA_FIDE, SPOOF))
 
@@ -126,7 +127,7 @@ def test_calibrating_again_replaces_the_first(capsys, tmp_path, scores):
 def test_scores_without_an_error_are_reported(capsys, tmp_path, network):
     write_scores(tmp_path / "s.txt", ["a", "b", "c"], [1, 1, 0], [1.0, 2.0, -1.0])
     _, out, _ = run(capsys, network, tmp_path / "s.txt")
-    assert "More trials would show more" in out
+    assert "More trials would give a better estimate" in out
 
 
 def test_scores_of_another_network_are_warned_of(capsys, tmp_path, scores):
@@ -137,18 +138,18 @@ def test_scores_of_another_network_are_warned_of(capsys, tmp_path, scores):
     theirs.parent.mkdir(parents=True)
     scores.rename(theirs)
     errors = run(capsys, networks[0], theirs)[2]
-    assert "likely made with epoch.2.pt, not epoch.1.pt" in errors
+    assert "suggests that they are from epoch.2.pt, not epoch.1.pt" in errors
     errors = run(capsys, networks[1], theirs)[2]
-    assert "was not checked" in errors and "likely made" not in errors
+    assert "could not check" in errors and "likely made" not in errors
 
 
 @pytest.mark.parametrize(
     ("options", "status", "message"),
     [
-        (("--prior", "1"), 2, "between 0 and 1"),
-        (("--cost-fa", "-1"), 2, "costs are positive"),
+        (("--prior", "1"), 2, "--prior must be above 0 and below 1"),
+        (("--cost-fa", "-1"), 2, "costs must be positive"),
         (("--cost-fa", "nan"), 2, "finite"),
-        (("--cost-fa", "3", "--at-eer"), 2, "choose one of them"),
+        (("--cost-fa", "3", "--at-eer"), 2, "Give one of the two"),
     ],
 )
 def test_mistakes(capsys, network, scores, options, status, message):
@@ -266,7 +267,7 @@ def test_scores_of_another_network_are_refused(capsys, recorded):
     for _ in range(2):
         status, _, errors = run(capsys, "other.pt", "scores.txt")
         assert status == 1
-        assert "scores.txt does not hold scores of other.pt: " in errors
+        assert "scores.txt does not contain scores of other.pt: " in errors
         assert "another network" in errors and "score the list again" in errors
         (recorded / "scores.scored.json").unlink(missing_ok=True)
     assert run(capsys, "net.pt", "scores.txt", "--out", "c.pt")[::2] == (0, "")
@@ -274,7 +275,7 @@ def test_scores_of_another_network_are_refused(capsys, recorded):
     for path in recorded.glob("*.wav"):
         path.unlink()
     status, _, errors = run(capsys, "other.pt", "scores.txt")
-    assert status == 1 and "by the digest next to it its weights are others" in errors
+    assert status == 1 and "the digest next to it differs" in errors
     assert (recorded / "other.pt").read_bytes() == before
 
 
@@ -282,7 +283,7 @@ def test_scores_with_their_sign_turned_are_refused(capsys, recorded):
     scores = read_scores("scores.txt")
     write_scores("neg.txt", scores.ids, 1 - scores.labels, -scores.scores)
     status, _, errors = run(capsys, "net.pt", "neg.txt", "--out", "c.pt")
-    assert status == 1 and "The signs are turned" in errors
+    assert status == 1 and "The signs are reversed" in errors
     assert not (recorded / "c.pt").exists()
     # From elsewhere the recordings are found by the option alone.
     (recorded / "else").mkdir()
@@ -290,9 +291,9 @@ def test_scores_with_their_sign_turned_are_refused(capsys, recorded):
     os.chdir("else")
     words = ("../net.pt", "neg.txt", "--out", "c.pt")
     status, _, errors = run(capsys, *words)
-    assert status == 0 and "was not checked" in errors and "--folder says where" in errors
+    assert status == 0 and "could not check" in errors and "--folder gives their location" in errors
     status, _, errors = run(capsys, *words, "--folder", "..")
-    assert status == 1 and "The signs are turned" in errors
+    assert status == 1 and "The signs are reversed" in errors
 
 
 @pytest.mark.parametrize("command", ["calibrate", "evaluate", "fuse", "detplot", "compare"])
@@ -389,11 +390,11 @@ def test_only_matching_trials_are_learnt_from(capsys, network, scores, condition
 @pytest.mark.parametrize(
     ("where", "status", "message"),
     [
-        ("codec=mp3", 1, "no trial has it. There are: amr (67), gsm (67), opus (66)"),
-        ("room=big", 1, "no such column. There are: codec, language, speaker"),
+        ("codec=mp3", 1, "no trial matches. Values: amr (67), gsm (67), opus (66)"),
+        ("room=big", 1, "no such column. Known columns: codec, language, speaker"),
         ("codec", 2, "expected COLUMN=VALUE"),
         ("codec=", 2, "expected COLUMN=VALUE"),
-        ("codec=amr,codec=gsm", 2, "codec is named twice"),
+        ("codec=amr,codec=gsm", 2, "codec is given twice"),
     ],
 )
 def test_trials_that_are_not_there(capsys, network, scores, conditions, where, status, message):
@@ -412,8 +413,8 @@ def test_a_class_that_no_condition_leaves_is_refused(capsys, tmp_path, network, 
     protocol = write_protocol(tmp_path / "p.csv", rows)
     status, _, errors = run(capsys, network, scores, "--protocol", protocol, "--where", "codec=gsm")
     assert status == 1
-    assert "140 trials match, and none of them is bona fide" in errors
-    assert "codec of the bona fide trials: There are: amr (60)" in errors
+    assert "140 trials match, but none is bona fide" in errors
+    assert "codec of the bona fide trials: Values: amr (60)" in errors
 
 
 def test_a_set_that_chose_the_network_is_warned_of(capsys, tmp_path, scores):
@@ -452,8 +453,8 @@ def test_a_run_knows_by_which_set_it_chose(tmp_path):
 def test_the_state_of_the_training_that_stays_is_mentioned(capsys, tmp_path, scores):
     state = {"state": {}, "param_groups": []}
     path = write_small_network(tmp_path / "n.pt", optimiser_state=state)
-    assert "still has the state of its training" in run(capsys, path, scores)[1]
-    assert "state of its training" not in run(capsys, path, scores, "-o", tmp_path / "c.pt")[1]
+    assert "still contains its training state" in run(capsys, path, scores)[1]
+    assert "training state" not in run(capsys, path, scores, "-o", tmp_path / "c.pt")[1]
 
 
 def test_llrs_are_bounded_and_verdicts_are_not(capsys, tmp_path, recorded):

@@ -178,8 +178,8 @@ def test_what_it_is_not_learnt_from_is_said(capsys, folder, tmp_path):
     words = ("calibrate", "net.pt", tmp_path / "elsewhere.txt", "-o", tmp_path / "o.pt")
     status, out, _ = run(capsys, *words)
     assert status == 0
-    assert "unlike this set will not be recognised: recordings of " in out
-    assert "--folder says where they lie" in out
+    assert "unlike this set cannot be detected: recordings of " in out
+    assert "Give their folder with --folder" in out
 
 
 @pytest.mark.slow
@@ -228,8 +228,8 @@ def test_windows_of_few_or_broken_recordings_are_refused(capsys, folder, tmp_pat
         assert status == 1 and "needs at least 19" in errors
     (tmp_path / "few" / "broken.wav").write_bytes(b"no audio")
     status, _, errors = run(capsys, *words, "--windows", tmp_path / "few")
-    assert status == 1 and "broken.wav" in errors and "It is among the recordings" in errors
+    assert status == 1 and "broken.wav" in errors and "It is one of the recordings" in errors
     status, _, errors = run(capsys, *words, "--windows-rate", "0.1")
-    assert status == 2 and "--windows-rate is that of --windows" in errors
+    assert status == 2 and "--windows-rate needs --windows" in errors
     status, _, errors = run(capsys, *words, "--windows", "long", "--windows-rate", "2")
     assert status == 2 and "give a proportion" in errors

@@ -230,7 +230,7 @@ def test_without_a_calibration_nothing_is_said_of_likelihoods(capsys, recording,
 @pytest.mark.parametrize(
     ("words", "part"),
     [
-        ([], "say what to write"),
+        ([], "no output is given"),
         (["--json", "call.wav"], "overwrite"),
         (["-o", "c.html", "--validation", "none.txt"], "none.txt"),
     ],

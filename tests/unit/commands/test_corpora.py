@@ -173,12 +173,12 @@ def test_a_list_of_ones_own(
         (
             ["mlaad", "--durations"],
             2,
-            "error: say where the corpus is: python -m asdf corpora NAME FOLDER ...",
+            "error: the location of the corpus is missing. Use: python -m asdf corpora NAME FOLDER",
         ),
         (
             ["asvspoof5", ".", "--list", "x"],
             2,
-            "error: --list is for one subset: name one of asvspoof5:train, ",
+            "error: --list writes a single subset. Give one of asvspoof5:train, ",
         ),
         (["asvspoof5:train", "nowhere"], 1, "error: there is no folder nowhere"),
     ],

@@ -46,7 +46,7 @@ def test_systems_on_the_trials_of_a_protocol(scores, tmp_path, capsys):
         str(out),
     ]
     assert main(["detplot", *words]) == 0
-    assert "2 scored trials are left out, 2 evaluated" in capsys.readouterr().err
+    assert "2 scored trials ignored, 2 evaluated" in capsys.readouterr().err
     assert labels(out) == ["net: EER 0.00 %", "other: EER 100.00 %"]
 
 
@@ -121,7 +121,7 @@ def test_a_column_without_curves_is_refused(scores, tmp_path, capsys):
 def test_what_is_refused(scores, tmp_path, capsys):
     out = str(tmp_path / "det.pdf")
     assert main(["detplot", str(scores), "--by", "codec", "--output", out]) == 2
-    assert "--by codec: no such column. There is attack." in capsys.readouterr().err
+    assert "--by codec: there is no such column. Columns: attack." in capsys.readouterr().err
     assert main(["detplot", str(scores), str(scores), "--by", "attack", "--output", out]) == 2
     assert main(["detplot", str(scores), "--output", str(tmp_path / "det.doc")]) == 2
     assert "plots are written as pdf, png, svg" in capsys.readouterr().err

@@ -28,7 +28,7 @@ def test_a_finding_is_a_line_and_how_to_mend_it_another():
         "missing   torch: broken in",
         f"          {path}",
         "ok        cores: 2",
-        "3 looked at: 1 missing, 1 with a warning",
+        "3 checks: 1 missing, 1 with a warning",
     ]
 
 
@@ -51,9 +51,9 @@ def test_this_machine_is_examined_and_the_json_is_alone_on_the_screen(tmp_path, 
     assert statuses["torch"] == statuses["torchaudio"] == statuses["libsndfile"] == OK
     assert f"folder {tmp_path}" in statuses
     assert status == int(MISSING in statuses.values())
-    assert f"{len(record['findings'])} looked at: " in shown.err
+    assert f"{len(record['findings'])} checks: " in shown.err
 
 
 def test_no_time_to_wait_is_refused():
-    with pytest.raises(UsageError, match="--wait 0: more than 0 seconds are needed"):
+    with pytest.raises(UsageError, match="--wait 0: give a number of seconds above 0"):
         doctor.main(["--wait", "0"])

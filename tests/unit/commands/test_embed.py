@@ -255,12 +255,15 @@ def test_a_broken_recording_of_a_folder_is_reported_and_the_rest_go_on(folder, w
 def test_mistakes_in_the_command(folder, tmp_path, capsys):
     network = str(folder / "network.pt")
     for words, message in (
-        ([network], "name a network and a list"),
+        ([network], "give a network and a list"),
         ([network, "x.txt"], "--output OUT.npz"),
-        ([network, "x.txt", "--output", "x.txt"], "the file is an .npz file"),
+        ([network, "x.txt", "--output", "x.txt"], "the name must end in .npz"),
         ([network, "x.txt", "--output", str(tmp_path / "x.npz")], "there is no list, folder or"),
-        ([network, "asvspoof19-eval", "--output", str(tmp_path / "x.npz")], "--folder says where"),
-        (["e.npz"], "say what to write with --picture"),
+        (
+            [network, "asvspoof19-eval", "--output", str(tmp_path / "x.npz")],
+            "Give its folder with --folder",
+        ),
+        (["e.npz"], "give the plot to write with --picture"),
     ):
         assert main(["embed", *words]) == 2
         assert message in capsys.readouterr().err
@@ -420,9 +423,9 @@ def test_only_what_is_divided_is_computed(folder, whole, tmp_path, monkeypatch):
 def test_mistakes_of_divisions(folder, tmp_path, capsys):
     out, trials = tmp_path / "out.npz", folder / "trials.txt"
     assert embed(folder, out, trials, "--part", "1/2", "--picture", tmp_path / "p.svg") == 2
-    assert "--picture is of the whole file" in capsys.readouterr().err
+    assert "--picture needs the complete file" in capsys.readouterr().err
     assert embed(folder, out, trials, "--ray", "2", "--processes", "2") == 2
-    assert "leave --processes out" in capsys.readouterr().err
+    assert "Leave --processes out" in capsys.readouterr().err
     assert embed(folder, out, trials, "--slurm", "2", "--dry-run") == 0
     assert "-m asdf embed" in capsys.readouterr().out
 

@@ -120,7 +120,7 @@ def test_labels_and_conditions_of_the_protocol(capsys, tmp_path, scores, protoco
         "--set", "LA", "--json", tmp_path / "out.json", "--replicates", "50",
     )  # fmt: skip
     assert status == 0
-    assert err == f"{scores}: 30 scored trials are left out, 60 evaluated\n"
+    assert err == f"{scores}: 30 scored trials ignored, 60 evaluated\n"
     labels = np.array(LABELS[:60])
     expected = eer(VALUES[:60][labels == 1], VALUES[:60][labels == 0])[0]
     assert out.startswith("scores on LA\n")
@@ -171,7 +171,7 @@ def test_others_are_errors_unless_left_out(capsys, scores, protocol):
         capsys, scores, "--protocol", protocol, "--ignore-others", "--replicates", "0"
     )
     assert status == 0
-    assert f"{scores}: 1 scored trials are left out, 90 evaluated\n" in err
+    assert f"{scores}: 1 scored trials ignored, 90 evaluated\n" in err
     assert "90: 30 bona fide, 60 spoof" in out
 
 
@@ -238,25 +238,28 @@ def test_submission(capsys, tmp_path, scores, protocol):
         capsys, scores, "--protocol", protocol, "--subset", "eval", "--replicates", "0",
         "--submission", out, "--format", "asvspoof2021",
     )  # fmt: skip
-    assert f"warning: only subset eval is in {out}" in err
+    assert f"warning: {out} contains only subset eval" in err
     *_, err = run(
         capsys, scores, "--protocol", protocol, "--subset", "eval", "--replicates", "0",
         "--submission", "-", "--format", "asvspoof2021",
     )  # fmt: skip
-    assert "warning: only subset eval is in standard output; the packages" in err
+    assert "warning: standard output contains only subset eval, but the packages" in err
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--subset", "eval"], "give --protocol too"),
-        (["--ignore-others"], "give --protocol too"),
-        (["--submission", "x"], "--submission and --format go together"),
-        (["--format", "asvspoof5"], "--submission and --format go together"),
-        (["--replicates", "3"], "--replicates 3: 20 or more"),
-        (["--replicates", "-1"], "--replicates -1: 20 or more"),
-        (["--by", "codec"], "no column codec. There is only attack without --protocol"),
-        (["--json", "x", "--csv", "x"], "an output would overwrite another"),
+        (["--subset", "eval"], "Give --protocol P too"),
+        (["--ignore-others"], "Give --protocol P too"),
+        (["--submission", "x"], "--submission and --format must be given together"),
+        (["--format", "asvspoof5"], "--submission and --format must be given together"),
+        (["--replicates", "3"], "--replicates 3: a 95 % interval needs at least 20"),
+        (["--replicates", "-1"], "--replicates -1: a 95 % interval needs at least 20"),
+        (["--by", "codec"], "no column codec. Columns: only attack without --protocol"),
+        (
+            ["--json", "x", "--csv", "x"],
+            "an output has the same path as an input or another output",
+        ),
     ],
 )
 def test_mistakes_in_the_options(capsys, tmp_path, monkeypatch, scores, options, message):
@@ -299,14 +302,14 @@ def test_an_output_never_overwrites_the_scores(capsys, scores):
     before = scores.read_bytes()
     status, _, err = run(capsys, scores, "--json", scores)
     assert status == 2
-    assert "an output would overwrite" in err
+    assert "and would overwrite it" in err
     assert scores.read_bytes() == before
 
 
 def test_unknown_columns_and_subsets_name_those_there_are(capsys, scores, protocol):
     status, _, err = run(capsys, scores, "--protocol", protocol, "--by", "attack,codek")
     assert status == 2
-    assert "no column codek. There is attack, speaker, codec" in err
+    assert "no column codek. Columns: attack, speaker, codec" in err
     status, _, err = run(capsys, scores, "--protocol", protocol, "--subset", "evaluation")
     assert status == 2
     assert "eval, progress" in err
@@ -331,7 +334,7 @@ def test_systems_have_the_names_of_the_arguments(capsys, tmp_path):
     assert [result["system"] for result in json.loads(out.read_text())] == ["first", "second"]
     status, _, err = run(capsys, f"a={files[0]}", f"a={files[1]}")
     assert status == 2
-    assert "'a' is the name of several systems" in err
+    assert "'a' is empty or names several systems" in err
 
 
 def test_a_path_with_an_equals_sign_is_a_path(capsys, tmp_path, monkeypatch):
@@ -448,7 +451,7 @@ def test_likelihood_ratios_are_drawn_with_a_line_on_their_quality(capsys, llrs, 
     assert status == 0
     assert all(path.stat().st_size > 1000 for path in outputs)
     assert "Tippett plot" in out and "by discrimination and" in out
-    assert "no calibrated log-likelihood ratios" not in err
+    assert "not calibrated log-likelihood ratios" not in err
     before = [path.read_bytes() for path in outputs]
     run(capsys, llrs, "--replicates", "0", *words)
     assert [path.read_bytes() for path in outputs] == before
@@ -460,12 +463,12 @@ def test_scores_that_are_no_ratios_get_a_warning(capsys, tmp_path):
     path = tmp_path / "s.txt"
     path.write_text("".join(f"{name}.wav {label} {20 + value}\n" for name, label, value in rows))
     words = [path, "--replicates", "0", "--ece", tmp_path / "e.svg"]
-    assert "no calibrated log-likelihood ratios" in run(capsys, *words)[2]
+    assert "not calibrated log-likelihood ratios" in run(capsys, *words)[2]
 
 
 def test_decisions_have_no_plots_of_ratios(capsys, llrs, tmp_path):
     status, _, err = run(capsys, llrs, "--decisions", "--tippett", tmp_path / "t.svg")
-    assert status == 2 and "one point each" in err
+    assert status == 2 and "plots need scores" in err
 
 
 def test_a_calibrated_network_makes_ratios_of_its_scores(capsys, llrs, tmp_path):
@@ -479,7 +482,7 @@ def test_a_calibrated_network_makes_ratios_of_its_scores(capsys, llrs, tmp_path)
     values = np.clip(mapped, -3, 2.5)
     bounded = int((values != mapped).sum())
     assert 0 < bounded < len(VALUES)
-    assert f"{bounded} of {len(VALUES)} likelihood ratios are at the bounds" in err
+    assert f"{bounded} of {len(VALUES)} likelihood ratios are limited to the range" in err
     labels = np.array(LABELS)
     expected = cllr(values[labels == 1], values[labels == 0])
     [system] = json.loads(out.read_text())
@@ -487,7 +490,7 @@ def test_a_calibrated_network_makes_ratios_of_its_scores(capsys, llrs, tmp_path)
 
     write_how_scored(llrs, HowScored(WHOLE, network="0" * 64, trials=len(NAMES)))
     status, _, err = run(capsys, *words)
-    assert status == 1 and "are of another network than" in err
+    assert status == 1 and "are from another network than" in err
 
 
 def test_a_threshold_of_scores_decides_the_same_of_their_ratios(capsys, llrs, tmp_path):

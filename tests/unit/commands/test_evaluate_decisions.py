@@ -75,7 +75,7 @@ def test_a_stated_threshold_and_that_of_the_judged_trials(capsys, folder):
     assert value(out, "accuracy") == f"{100 * 5 / 7:.2f}"
     assert value(out, "recall bona fide") == "100.00"
     _, _, err = run(capsys, "eval.txt", "--threshold-from", "eval.txt", "--replicates", "0")
-    assert err.startswith("warning: 7 of the 7 trials that are judged are in eval.txt")
+    assert err.startswith("warning: 7 of the 7 evaluated trials are also in eval.txt")
 
 
 def test_the_threshold_of_a_calibrated_network(capsys, folder, network_file):
@@ -131,10 +131,10 @@ def test_several_systems_have_a_threshold_each(capsys, folder):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--threshold-by", "eer"], "give --threshold-from too"),
+        (["--threshold-by", "eer"], "Give --threshold-from DEV too"),
         (["--threshold-from", "dev.txt", "--threshold-subset", "dev"], "--threshold-protocol too"),
         (["--threshold", "nan"], "finite"),
-        (["--decisions"], "have no labels"),
+        (["--decisions"], "contain no labels"),
     ],
 )
 def test_options_that_do_not_go_together(capsys, folder, words, message):

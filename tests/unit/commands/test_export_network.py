@@ -225,7 +225,7 @@ def test_a_frame_level_head_is_exported_whole_or_not_at_all(make, run, tmp_path)
         expected = network.eval()(waveforms_BT).extras["frames"]
         assert torch.equal(again.eval()(waveforms_BT).extras["frames"], expected)
     status, output, _ = run("export", path, "--format", "torchscript", tmp_path / "out.ts")
-    assert status == 0 and "the scores of frames are not in it" in output
+    assert status == 0 and "utterance scores only, without the scores of frames" in output
     with torch.no_grad():
         graph = torch.jit.load(tmp_path / "out.ts")
         torch.testing.assert_close(
@@ -248,7 +248,7 @@ def test_a_network_that_traces_sources_has_no_published_layout_and_a_graph_witho
     write_network_file(tmp_path / "net.pt", NetworkFile.from_network(network, settings))
     words = ("--format", "onnx", tmp_path / "net.onnx", "--samples", CLIP)
     status, output, _ = run("export", tmp_path / "net.pt", *words)
-    assert status == 0 and "the values of 'sources' are not in it" in output
+    assert status == 0 and "utterance scores only, without the values of 'sources'" in output
     waveforms_BT = 0.1 * torch.randn(2, CLIP)
     session = runtime.InferenceSession(tmp_path / "net.onnx")
     (logits,) = session.run(["logits"], {"waveforms": waveforms_BT.numpy()})
@@ -380,7 +380,7 @@ def test_a_folder_of_another_program_and_damaged_metadata_are_reported(make, run
         "export", path, "--format", "hub", tmp_path / "card", "--samples", "800"
     )
     assert status == 2
-    assert "--samples is for onnx, torchscript, executorch, litert, triton; hub has" in errors
+    assert "--samples applies to onnx, torchscript, executorch, litert, triton; hub has" in errors
 
 
 KINDS = [
@@ -635,7 +635,7 @@ def test_int8_makes_large_matrices_small_and_changes_scores_a_little(
     assert 0 < difference < 0.05
     words = ["--format", "torchscript", tmp_path / "net.ts", "--int8"]
     status, _, errors = run("export", path, *words)
-    assert status == 2 and "--int8 is for onnx" in errors
+    assert status == 2 and "--int8 applies to onnx" in errors
 
 
 def test_int8_of_a_network_without_large_matrices_is_refused(run, tmp_path):

@@ -95,7 +95,7 @@ def test_folders_take_the_file_of_the_set(capsys, files):
     status, out, _ = run(capsys, "a", "b", "--on", "dev", "--replicates", 0)
     assert status == 0 and "\na " in out and "\nb " in out
     status, _, errors = run(capsys, "a", "b")
-    assert status == 2 and "a is a folder: --on SET says" in errors
+    assert status == 2 and "a is a folder. Select one of its score files with --on SET" in errors
 
 
 def test_unlabelled_scores_are_fused_too(capsys, files):
@@ -113,7 +113,7 @@ def test_unlabelled_scores_are_fused_too(capsys, files):
     status, _, errors = run(
         capsys, "a_dev.txt", "b_dev.txt", "--apply", "a_new.txt", "b_eval.txt", *words
     )
-    assert status == 2 and "some have labels, others none" in errors
+    assert status == 2 and "some have labels, others do not" in errors
 
 
 def edit(path, change):
@@ -161,13 +161,13 @@ def test_other_trials_are_refused(capsys, files, change, message):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["a_dev.txt"], "of two systems or more"),
-        (["a_dev.txt", "b_dev.txt", "--out", "x"], "--output goes with --apply"),
+        (["a_dev.txt"], "a fusion needs at least two systems"),
+        (["a_dev.txt", "b_dev.txt", "--out", "x"], "--output must be given together with --apply"),
         (
             ["a_dev.txt", "b_dev.txt", "--apply", "a_eval.txt", "--out", "x"],
-            "--apply has 1 and the fusion 2 systems",
+            "--apply has 1 values, but the fusion has 2 systems",
         ),
-        (["a_dev.txt", "b_dev.txt", "--folds", "1"], "--folds is 2 or more"),
+        (["a_dev.txt", "b_dev.txt", "--folds", "1"], "--folds must be at least 2"),
     ],
 )
 def test_mistakes_in_the_command(capsys, files, words, message):
@@ -234,12 +234,12 @@ def test_networks_in_another_order_than_their_scores_are_refused(capsys, two_net
     out = ("--out", "f.json")
     status, _, errors = run(capsys, *words, "b.pt", "a.pt", *out)
     assert status == 1
-    assert "a.txt was made with a.pt, and b.pt stands in its place" in errors
+    assert "a.txt was scored with a.pt, but it is paired with b.pt" in errors
     assert not (two_networks / "f.json").exists()
     for name in "ab":
         (two_networks / f"{name}.scored.json").unlink()
     status, _, errors = run(capsys, *words, "b.pt", "a.pt", *out)
-    assert status == 1 and "a.txt does not hold scores of b.pt: " in errors
+    assert status == 1 and "a.txt does not contain scores of b.pt: " in errors
     assert not (two_networks / "f.json").exists()
     status, _, errors = run(capsys, *words, "a.pt", "b.pt", *out)
     assert (status, errors) == (0, "")

@@ -48,13 +48,13 @@ def launch(recipe, capsys, *words):
         (("debug", "network.max_epochs=0"), "network.max_epochs"),
         (
             ("debug", "computing.gpu_ids=(1,)"),
-            "computing.gpu_ids is set by the launcher: use --gpus",
+            "computing.gpu_ids is set by the launcher and cannot be changed here. Use --gpus",
         ),
-        (("debug", "--slots", "0"), "at least one run at a time"),
-        (("network.max_epochs=1",), "no config named"),
+        (("debug", "--slots", "0"), "--slots 0: give at least 1"),
+        (("network.max_epochs=1",), "no config is given"),
         (
             ("debug", "--sweep", "computing.processes=1,2"),
-            "computing.processes is set by the launcher: use --processes-per-run",
+            "Use --processes-per-run",
         ),
         (("debug", "no?uch*"), "matches 'no?uch*'"),
         (
@@ -101,13 +101,11 @@ def test_a_dry_run_lists_the_points_and_what_is_done(recipe, capsys):
 
 def test_a_recipe_that_does_not_exist(recipe, capsys):
     assert main(["launch", str(recipe.folder), "debug"]) == 2
-    assert f"{recipe.folder / 'run.py'}?" in capsys.readouterr().err
+    assert f"{recipe.folder / 'run.py'}." in capsys.readouterr().err
 
 
 def test_a_run_wider_than_the_gpus_named(recipe, capsys):
-    with pytest.raises(
-        Exception, match="config debug runs in 3 processes, but there are only 2 GPUs"
-    ):
+    with pytest.raises(Exception, match="config debug runs in 3 processes, but only 2 GPUs"):
         jobs(recipe, ["debug"], GPUS, 3)
 
 
@@ -143,7 +141,7 @@ def test_without_gpus_a_config_that_needs_one_is_refused(recipe, capsys, monkeyp
     status, error = launch(recipe, capsys, "needy")
     assert status == 2
     assert "config needy: computing.use_gpu = 'required', but no NVIDIA GPU is here" in error
-    assert error.endswith("A launch computes on the CPU with --slots N.\n")
+    assert error.endswith("To launch runs on the CPU, use --slots N.\n")
     hidden = SeenGpus(0, 2, Build("2.14.1", "CUDA 13.0"), shown="")
     monkeypatch.setattr("asdf.launcher.commands.launch_jobs.look_without_torch", lambda: hidden)
     status, error = launch(recipe, capsys, "debug")
@@ -158,21 +156,21 @@ def test_one_launch_is_enough(recipe, capsys, monkeypatch):
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("MASTER_PORT", "29500")
     status, error = launch(recipe, capsys, "debug", "--slots", "1")
-    assert status == 2 and "mpiexec started 2 launches of the same configs: start a single" in error
+    assert status == 2 and "mpiexec started 2 launches of the same configs. Start a single" in error
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (("--slurm", "nosuch.sh"), "--slurm nosuch.sh: there is no such script. Those of"),
-        (("--slurm", ARRAY, "--slots", "1"), "--slots and --slurm: the job script says what"),
-        (("--slurm", ARRAY, "--gpus", "0"), "--gpus and --slurm: the job script says what"),
-        (("--slurm", ARRAY, "--max-running", "0"), "--max-running 0: at least one is needed"),
+        (("--slurm", ARRAY, "--slots", "1"), "--slots cannot be used with --slurm"),
+        (("--slurm", ARRAY, "--gpus", "0"), "--gpus cannot be used with --slurm"),
+        (("--slurm", ARRAY, "--max-running", "0"), "--max-running 0: give at least 1"),
         (("--slurm", ARRAY, "--", "--array=0-3"), "--array=0-3: the array follows from the runs"),
         (("--slurm", ARRAY, "--", "-a0-3"), "-a0-3: the array follows from the runs"),
         (("--slurm", ARRAY), "--slurm: there is no sbatch here. Submit from a login node"),
-        (("--max-running", "2"), "options of sbatch behind --, and --max-running, are for --slurm"),
-        (("--", "--time=1"), "options of sbatch behind --, and --max-running, are for --slurm"),
+        (("--max-running", "2"), "--max-running and sbatch options after -- need --slurm"),
+        (("--", "--time=1"), "--max-running and sbatch options after -- need --slurm"),
     ],
 )
 def test_what_cannot_be_submitted(recipe, capsys, monkeypatch, words, message):

@@ -56,7 +56,7 @@ def test_a_folder_is_divided_by_speakers(data, capsys):
 
 def test_without_speakers_it_warns(data, capsys):
     _, _, err = run(capsys, data, "--shares", "80,20,0")
-    assert "warning: no speaker is known" in err
+    assert "warning: the speakers are unknown" in err
     assert not (data / "eval_list.txt").exists()
 
 
@@ -70,7 +70,7 @@ def test_speakers_from_a_table(data, capsys, tmp_path):
     assert {name[:5] for name in trials.columns["speaker"]} == {"voice"}
     (tmp_path / "meta.csv").write_text("name;speaker_id\nS0_0;voice0\n")
     status, _, err = run(capsys, data, "--table", tmp_path / "meta.csv")
-    assert status != 0 and "has no row of 39 of the 40 recordings" in err
+    assert status != 0 and "has no row for 39 of the 40 recordings" in err
 
 
 def test_folders_of_splits_are_the_lists(tmp_path, capsys):
@@ -107,9 +107,9 @@ def test_a_table_of_any_header(data, capsys, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--shares", "50,50"], "three numbers whose sum is 100"),
-        (["--shares", "50,60,-10"], "three numbers whose sum is 100"),
-        (["--columns", "label=y"], "--columns are of a table, and this is a folder"),
+        (["--shares", "50,50"], "three percentages for train, dev and eval"),
+        (["--shares", "50,60,-10"], "three percentages for train, dev and eval"),
+        (["--columns", "label=y"], "--columns names the columns of a table"),
         (["--names", "{}"], "name what parts of a path are"),
     ],
 )

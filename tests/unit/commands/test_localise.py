@@ -39,7 +39,7 @@ def test_the_table_and_the_json_have_the_reference_values(folder, capsys):
     assert table[0] == "frames.txt: 30 recordings"
     assert table[2].split()[:3] == ["any", "(range)", "26.8310"]
     assert [line.split()[0] for line in table[3:5]] == ["0.02", "0.16"]
-    assert "chosen on these recordings themselves" in table[-2]
+    assert "at the EER of these recordings themselves" in table[-2]
     assert table[-1].startswith("95 % over 30 recordings: range EER 2")
     result = json.loads((folder / "out.json").read_text())
     with np.load(REFERENCE) as data:
@@ -69,7 +69,7 @@ def test_each_resolution_may_have_a_threshold(folder, capsys):
     assert result["threshold"] == 0.5
     assert [point["threshold"] for point in result["points"]] == [0.5, -0.25]
     assert main([*words, "--threshold", "0.5,1,2"]) == 2
-    assert "3 thresholds for 2 lengths of frames" in capsys.readouterr().err
+    assert "3 thresholds for 2 frame lengths" in capsys.readouterr().err
     assert main([*words, "--threshold", "1_0"]) == 2
     assert "expected numbers" in capsys.readouterr().err
 
@@ -79,16 +79,16 @@ def test_recordings_of_one_file_alone_are_an_error_or_left_out(folder, capsys):
     (folder / "fewer").write_text("".join(line for line in lines if " u29 " not in line))
     words = ["localise", "frames.txt", "fewer", "--hop", "0.02"]
     assert main(words) == 1
-    assert "frames.txt has 1 recordings that fewer does not: 'u29'" in capsys.readouterr().err
+    assert "frames.txt has 1 recordings that are not in fewer: 'u29'" in capsys.readouterr().err
     assert main([*words, "--ignore-others"]) == 0
     captured = capsys.readouterr()
-    assert "29 recordings" in captured.out and "left out: " in captured.err
+    assert "29 recordings" in captured.out and "ignored: " in captured.err
 
 
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (["--replicates", "7"], "20 or more are needed"),
+        (["--replicates", "7"], "needs at least 20 replicates"),
         (["--resolution", "x"], "expected seconds"),
         (["--resolution", "0.02,-1"], "expected seconds"),
         (["--resolution", "0.05"], "is not a multiple of the 0.02 s"),

@@ -108,7 +108,7 @@ def test_mistakes_are_reported(capsys):
     assert "Did you mean 'wav2vec2_base'?" in capsys.readouterr().err
     for seconds in ("0", "-1", "nan", "1e9"):
         assert main(["networks", f"--seconds={seconds}"]) == UsageError.exit_status
-        assert "a clip of more than 0 s" in capsys.readouterr().err
+        assert "must be above 0 s" in capsys.readouterr().err
 
 
 @pytest.mark.slow

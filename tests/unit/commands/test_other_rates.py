@@ -59,7 +59,7 @@ def test_layouts_that_state_no_rate_refuse_others(network, tmp_path, capsys, lay
 def test_graphs_of_several_channels_are_refused(stereo, tmp_path, capsys, layout) -> None:
     words = ("--format", layout, "--network-folder", tmp_path)
     message = refusal_of(capsys, "export", stereo, tmp_path / "out", *words)
-    assert f"takes all channels of a recording, and {layout} has waveforms" in message
+    assert f"uses all channels of a recording, but the input of {layout} is" in message
 
 
 @pytest.mark.slow

@@ -27,20 +27,20 @@ def test_two_outputs_on_stdout_are_refused():
     with pytest.raises(UsageError) as caught:
         text_stream([Path("-"), None, Path("/dev/stdout")])
     assert str(caught.value) == (
-        "2 outputs go to standard output (-, /dev/stdout) and would be mixed: write all but one to "
-        "a file."
+        "2 outputs go to standard output (-, /dev/stdout) and would be mixed. Write all but one of "
+        "them to files."
     )
 
 
 def test_stdin_is_read_once():
     check_inputs([Path("-"), None, Path("file")])
-    with pytest.raises(UsageError, match="two inputs are '-', and standard input can be read only"):
+    with pytest.raises(UsageError, match="two inputs are '-', but standard input can be read only"):
         check_inputs([Path("-"), None, Path("-")])
 
 
 def test_what_is_no_text_needs_a_file():
     check_file(Path("net.pt"))
-    with pytest.raises(UsageError, match="'-' is standard output, and this output is not text"):
+    with pytest.raises(UsageError, match="'-' is standard output, but this output is a binary"):
         check_file(Path("-"))
 
 

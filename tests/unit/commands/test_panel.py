@@ -157,7 +157,7 @@ def test_scores_that_are_there_are_taken(folder, capsys):
     (folder / "panel_scores").rename(folder / "new_scores")
     stamps = [path.stat().st_mtime_ns for path in sorted((folder / "new_scores").iterdir())]
     status, out, errors = run(capsys, *(f"{name}.pt" for name in ALL))
-    assert status == 0 and errors.count("are taken") == 4
+    assert status == 0 and errors.count("using the scores in") == 4
     assert [p.stat().st_mtime_ns for p in sorted((folder / "new_scores").iterdir())] == stamps
     assert (folder / "new.json").read_bytes() == (folder / "panel.json").read_bytes()
     assert "excluded" in out and "written to new.json" in out
@@ -169,7 +169,7 @@ def test_scores_of_another_network_are_computed_again(folder, capsys):
     shutil.copy(folder / "a.pt", folder / "other.pt")
     words = ("a.pt", "b.pt", "chance.pt")
     status, _, errors = run(capsys, *words)
-    assert "b: scoring 60 recordings" in errors and "a: the scores" in errors
+    assert "b: scoring 60 recordings" in errors and "a: using the scores" in errors
     # Of a alone there is no panel.
     assert status == 1 and "only a is better than chance on control.tsv" in errors
     assert not (folder / "new.json").exists()
@@ -192,11 +192,11 @@ def test_names_are_stated_or_those_of_files(folder, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("a.pt",), "two detectors or more"),
+        (("a.pt",), "at least two detectors"),
         (("a.pt", "again=a.pt"), "a.pt and a.pt are the same"),
         (("a.pt", "missing.pt"), "no network missing.pt"),
         (("a.pt", "b.pt", "--level", "2"), "--level 2"),
-        (("a.pt", "b.pt", "--folds", "1"), "--folds is 2 or more"),
+        (("a.pt", "b.pt", "--folds", "1"), "--folds must be at least 2"),
         (("a.pt", "b.pt", "--json", "control.tsv"), "would overwrite"),
     ],
 )
@@ -209,11 +209,11 @@ def test_mistakes_are_found_before_anything_is_scored(folder, capsys, words, mes
 def test_a_control_set_has_both_classes_with_labels(folder, capsys):
     (folder / "spoofs.txt").write_text("0.wav 0\n2.wav 0\n")
     status, _, errors = run(capsys, "a.pt", "b.pt", control="spoofs.txt")
-    assert status == 2 and "bona fide recordings and spoofs" in errors
+    assert status == 2 and "the control set has only one class" in errors
     (folder / "plain").mkdir()
     shutil.copy("0.wav", "plain/0.wav")
     status, _, errors = run(capsys, "a.pt", "b.pt", control="plain")
-    assert status == 2 and "give labels" in errors
+    assert status == 2 and "Add labels" in errors
 
 
 def test_folders_of_both_classes_are_a_control_set(folder, capsys):

@@ -36,7 +36,7 @@ def test_what_is_published_is_the_same_detector(hub, token, network_file, capsys
     assert repository.messages == ["Add net"]
     said = capsys.readouterr().out
     assert f"published: {hub.url}/org/net/commit/{commit}" in said
-    assert f'use it: asdf.Detector("hub:org/net"), or this commit: "hub:org/net@{commit}"' in said
+    assert f'usage: asdf.Detector("hub:org/net"), or this commit: "hub:org/net@{commit}"' in said
     assert "it states no licence" in said
 
     detector = asdf.Detector("hub:org/net")
@@ -118,7 +118,7 @@ def test_who_may_not_publish(
     ("name", "message"),
     [
         ("net", "'hub:net' is not a name of the hub"),
-        ("org/net@v2", "name the branch to push to with --revision v2"),
+        ("org/net@v2", "Give the branch to push to with --revision v2"),
     ],
 )
 def test_names_to_publish_under(name, message, network_file, capsys):

@@ -74,7 +74,7 @@ def test_parts_of_the_conditions_are_measured_as_of_one_process(
     assert [len(detector.heard) for detector in detectors[1:]] == [24, 2 * 24]
     capsys.readouterr()
     assert main([*words, "--merge"]) == 2
-    assert "2 of 5 conditions are not scored" in capsys.readouterr().err
+    assert "2 of 5 conditions have no scores" in capsys.readouterr().err
     assert not list((tmp_path / "out").glob("results.*"))
     assert main([*words, "--part", "2/3"]) == 0
     assert main([*words, "--merge"]) == 0
@@ -163,10 +163,10 @@ def test_the_catalogue_is_printed(capsys) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["net.pt"], "name one or several networks, then a list"),
-        (["net.pt", "list.txt"], "--output FOLDER is needed"),
+        (["net.pt"], "give one or more networks and a list"),
+        (["net.pt", "list.txt"], "the output folder is missing"),
         (["net.pt", "missing.txt", "--output", "o"], "there is no list, folder or corpus missing"),
-        (["net.pt", "l.txt", "--output", "o", "--workers", "-1"], "0 or more are needed"),
+        (["net.pt", "l.txt", "--output", "o", "--workers", "-1"], "give 0 or more"),
     ],
 )
 def test_mistakes_are_named(words, message, capsys) -> None:
@@ -242,7 +242,7 @@ def test_machines_that_share_no_disk_measure_into_a_store(
     # The other part by another network of the same name.
     assert machine("three", "--part", "2/2", network="longer") == 0
     assert machine("two", "--merge") == 2
-    assert "1 of 3 conditions are not scored by these networks" in capsys.readouterr().err
+    assert "1 of 3 conditions have no scores of these networks" in capsys.readouterr().err
     assert not [name for name in find_objects(machine.study) if name.startswith("results")]
     assert machine("three", "--part", "2/2") == 0
     assert len(heard) == 11 + 3 * 8
@@ -266,6 +266,6 @@ def test_a_recording_of_a_store_that_is_replaced_is_scored_again(
 def test_copies_are_not_kept_in_a_store(tmp_path, capsys) -> None:
     words = ["robustness", "net.pt", "list.txt", "--output"]
     assert main([*words, "s3://bucket/study", "--keep-audio"]) == 2
-    assert "s3://bucket/study: --keep-audio keeps copies on a disk" in capsys.readouterr().err
+    assert "--keep-audio needs a disk, but --output s3://bucket/study" in capsys.readouterr().err
     assert main([*words, "https://example.org/study"]) == 2
     assert "a web server takes no files" in capsys.readouterr().err

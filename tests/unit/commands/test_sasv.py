@@ -122,7 +122,7 @@ def test_costs_change_the_a_dcf(capsys, folder):
     )[1]  # fmt: skip
     assert value(other, "min a-DCF") != usual
     status, _, err = run(capsys, *words, "--p-target", "0.5")
-    assert (status, "sum to 1" in err) == (2, True)
+    assert (status, "with a sum of 1" in err) == (2, True)
 
 
 def test_several_systems(capsys, folder):
@@ -135,10 +135,10 @@ def test_several_systems(capsys, folder):
 @pytest.mark.parametrize(
     ("words", "status", "message"),
     [
-        ([], 2, "give score files, or --cm and --asv"),
-        (["eval.tsv"], 2, "give their keys"),
-        (["--cm", "eval_cm.txt", "--keys", "eval_keys.tsv"], 2, "give both"),
-        (["eval.tsv", "--output", "x.tsv"], 2, "give --fuse"),
+        ([], 2, "give either score files, or --cm and --asv"),
+        (["eval.tsv"], 2, "Give them with --keys"),
+        (["--cm", "eval_cm.txt", "--keys", "eval_keys.tsv"], 2, "must be given together"),
+        (["eval.tsv", "--output", "x.tsv"], 2, "Give --fuse"),
         (["eval.tsv", "--keys", "eval_keys.tsv", "--by", "codec"], 2, "no column codec"),
         (["eval.tsv", "--keys", "dev_keys.tsv"], 1, "have no score"),
         (["eval.tsv", "--keys", "eval_keys.tsv", "--fuse", "linear"], 2, "development set"),

@@ -234,10 +234,10 @@ def test_what_was_begun_in_another_precision_begins_anew(folder, score, monkeypa
         patched.setattr(asdf.Detector, "score_many", interrupted)
         assert score(*words, "bf16")[0] == 130
         errors = score(*words, "bf16")[2]
-        assert "2 of 5 recordings were scored before: going on from there" in errors
+        assert "2 of 5 recordings were scored before: resuming from there" in errors
     status, _, errors = score(*words, "fp32")
     assert status == 0
-    assert "another command with other scores was begun for s.csv: beginning anew" in errors
+    assert "results for s.csv from a different command were found: starting again" in errors
     rows = list(csv.DictReader((folder.parent / "s.csv").open()))
     assert [row["precision"] for row in rows] == ["fp32"] * 5
 
@@ -287,7 +287,7 @@ def test_csv_and_json_hold_the_very_numbers(folder, score, network):
                 (w.start_s, w.end_s, w.score) for w in windows
             ]
     assert sum("█" in line for line in lines) > 2
-    assert "pictures next to o/out.csv: 2" in errors
+    assert "plots next to o/out.csv: 2" in errors
     for name in ("a", "c"):
         root = ElementTree.parse(folder.parent / "o" / f"out - {name}.svg").getroot()
         paths = [path.get("class") for path in root.iter("{http://www.w3.org/2000/svg}path")]
@@ -391,7 +391,7 @@ def test_a_score_file_of_labelled_lists_holds_the_networks_own_scores(
     (folder / "b.flac").write_text("no sound")
     status, _, errors = score(folder / "list.txt", "--scores", "other.txt")
     assert status == 1
-    assert "other.txt is not written" in errors
+    assert "other.txt was not written" in errors
     assert not (folder.parent / "other.txt").exists()
 
 
@@ -421,7 +421,7 @@ def test_a_label_that_a_list_contradicts_is_refused(folder, score):
     path = next(folder.rglob("*.wav")).relative_to(folder.parent)
     (folder.parent / "list.txt").write_text(f"{path} 0\n")
     status, _, errors = score("list.txt", "--label", "bona-fide", "--scores", "out.txt")
-    assert status == 2 and f"a list says that {path} is of the other class" in errors
+    assert status == 2 and f"a list gives {path} the other class" in errors
     assert score("list.txt", "--label", "spoof", "--scores", "out.txt")[0] == 0
 
 
@@ -429,16 +429,16 @@ def test_a_label_that_a_list_contradicts_is_refused(folder, score):
     ("words", "message"),
     [
         (("missing.wav",), "there is no file or folder missing.wav"),
-        (("recordings", "--hop", "2"), "give --window too"),
+        (("recordings", "--hop", "2"), "--hop needs --window S"),
         (
             ("recordings", "--window", "1", "--hop", "2"),
             "parts of the recording would be in no window",
         ),
-        (("recordings", "--scores", "out.txt"), "--scores needs labels"),
+        (("recordings", "--scores", "out.txt"), "--scores needs the label of each recording"),
         (("recordings", "--csv", "a.csv", "--window", "0"), "must be positive"),
         (("recordings", "--csv", "a.csv", "--window", "2"), "hears the first 16,000 samples"),
-        (("recordings", "--threshold", "nan"), "every recording would get the same verdict"),
-        (("recordings", "--threshold=-inf"), "every recording would get the same verdict"),
+        (("recordings", "--threshold", "nan"), "would give every recording the same verdict"),
+        (("recordings", "--threshold=-inf"), "would give every recording the same verdict"),
         (("recordings", "--threads", "0"), "threads = 0"),
         (("recordings", "--network-folder", "nowhere"), "there is no folder nowhere"),
         (("recordings", "--csv", "-", "--json", "-"), "2 outputs go to standard output"),
@@ -454,7 +454,7 @@ def test_mistakes_end_with_2_before_any_work(folder, score, words, message):
 def test_the_network_comes_first(folder, score, network):
     status, lines, errors = score(network, network="recordings/a.wav")
     assert (status, lines) == (2, [])
-    assert "recordings/a.wav is a recording; the network comes first" in errors
+    assert "recordings/a.wav is a recording, but the network comes first" in errors
 
 
 @pytest.mark.parametrize(
@@ -486,7 +486,7 @@ def test_without_a_network_it_is_the_shipped_one(folder, words, network, recordi
 
 @pytest.mark.parametrize("name", ["net.pt", "small", "hub:org/name"])
 def test_a_network_without_recordings(folder, name):
-    with pytest.raises(UsageError, match=f"{name} is a network: name what to score behind it"):
+    with pytest.raises(UsageError, match=f"{name} is a network, and no recording is given"):
         name_network(COMMAND.read([name]))
 
 

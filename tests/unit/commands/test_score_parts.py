@@ -95,7 +95,7 @@ def test_a_part_goes_on_where_it_stopped(score, whole):
     path.write_bytes(b"".join(lines[:2]) + lines[2][:20])
     score("--part", "2/2")
     status, said = score("--merge")
-    assert status == 2 and "part 1/2 has results of 1 of its 3 recordings" in said
+    assert status == 2 and "part 1/2 is incomplete: it has results of 1 of its 3 recordings" in said
     status, said = score("--part", "1/2")
     assert status == 0 and "1 of 3 recordings were scored before" in said
     assert score("--merge")[0] == 0
@@ -125,7 +125,7 @@ def test_results_of_another_part_are_refused(score):
     with first.open("ab") as file:
         file.write(second.read_bytes().splitlines(keepends=True)[1])
     status, said = score("--merge")
-    assert status == 2 and "has results of other parts" in said
+    assert status == 2 and "contains results of other parts" in said
 
 
 def test_parts_of_another_network_are_refused(score):
@@ -134,7 +134,7 @@ def test_parts_of_another_network_are_refused(score):
     score("--part", "1/2")
     score("--part", "2/2", network="other.pt")
     status, said = score("--merge")
-    assert status == 2 and "part 2/2 is of another network, list or option" in said
+    assert status == 2 and "part 2/2 was scored with another network, list or options" in said
 
 
 def test_json_names_the_command_of_one_process(score):
@@ -163,8 +163,8 @@ def test_what_is_no_part_is_refused(text):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--part", "1/2", "--merge"), "name one of them"),
-        (("--part", "1/2", "--why", "why"), "leave --part and --merge out"),
+        (("--part", "1/2", "--merge"), "--part and --merge exclude each other"),
+        (("--part", "1/2", "--why", "why"), "not with --part or --merge"),
         (("--part", "3/2"), "give which of how many parts"),
     ],
 )
@@ -175,7 +175,7 @@ def test_contradicting_options_are_refused(score, words, said):
 
 def test_without_an_output_there_is_nowhere_to_keep_a_part(score, capsys):
     assert main(["score", "net.pt", "list.txt", "--part", "1/2", "--device", "cpu"]) == 2
-    assert "--part and --merge need an output" in capsys.readouterr().err
+    assert "no output file is given" in capsys.readouterr().err
 
 
 def test_an_output_that_is_being_written_is_not_merged(score):
@@ -208,7 +208,10 @@ def test_machines_that_share_no_disk_leave_their_parts_in_the_store(
         stores._file_system(str(saved)).pipe_file(str(saved), b"".join(lines[:2]))
         assert on("two", "--part", "2/2")[0] == 0
         status, said = on("three", "--merge")
-        assert status == 2 and "part 1/2 has results of 1 of its 3 recordings" in said
+        assert (
+            status == 2
+            and "part 1/2 is incomplete: it has results of 1 of its 3 recordings" in said
+        )
         status, said = on("two", "--part", "1/2")
         assert status == 0 and "1 of 3 recordings were scored before" in said
         assert on("three", "--merge")[0] == 0

@@ -103,7 +103,9 @@ def test_only_a_relative_path_is_said_to_be_relative(tree, monkeypatch):
 
 
 def test_an_address_is_not_taken_for_a_path():
-    with pytest.raises(UsageError, match=r"ftp://example\.org/a\.mp3 is an address.*curl -L"):
+    with pytest.raises(
+        UsageError, match=r"ftp://example\.org/a\.mp3: addresses of this kind.*curl -L"
+    ):
         find_recordings(["ftp://example.org/a.mp3"])
 
 
@@ -120,9 +122,9 @@ def test_mistakes_are_found_before_anything_is_scored(tree):
         "image.txt": "a NUL character",
         "table.csv": r"no column holds labels.*name \(a.wav\), sex \(f\).*write one path per line",
         "label.csv": "line 3: expected path,label, found 'b.wav,maybe'. Labels are bonafide, .*1",
-        "nothing": "no audio in the folder",
+        "nothing": "no audio files in the folder",
         "missing.wav": "there is no file or folder",
-        "x" * 300: "cannot look for .*x…xxx.*: File name too long. Check the path.",
+        "x" * 300: "cannot access .*x…xxx.*: File name too long. Check the path.",
     }.items():
         with pytest.raises(UsageError, match=message):
             find_recordings([str(tree / "a.mp3"), str(tree / name)])

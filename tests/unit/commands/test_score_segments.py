@@ -100,7 +100,7 @@ def test_all_outputs_have_the_same_parts(folder, score, network):
         "call.2.json",
         "call.2.rttm",
     ]
-    assert "and 2 pictures" in errors
+    assert "with 2 plots" in errors
 
 
 def test_what_it_writes_is_what_localise_reads(folder, score, network, capsys):
@@ -195,7 +195,7 @@ def test_results_without_frames_are_not_taken_for_some_with(folder, score, monke
         patch.setattr(Results, "finish", stop)
         assert score("recordings", "--csv", "table.csv")[0] == 130
     status, _, errors = score("recordings", "--csv", "table.csv", "--segments", "call")
-    assert status == 0 and "beginning anew" in errors
+    assert status == 0 and "starting again" in errors
     assert set(read_rttm("call.rttm")) == {"long", "short"}
 
 
@@ -210,8 +210,11 @@ def test_without_a_frame_level_head_it_says_what_to_do(folder, score, tmp_path):
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (["--segments", "-"], "not standard output"),
-        (["--segments", "call.rttm", "--json", "call.json"], "would be written twice"),
+        (["--segments", "-"], "cannot go to standard output"),
+        (
+            ["--segments", "call.rttm", "--json", "call.json"],
+            "--segments would also write call.json",
+        ),
         (["--segments", "call", "--segment-threshold", "nan"], "finite number"),
     ],
 )

@@ -100,7 +100,7 @@ def test_nothing_is_lost_however_it_ends(held, start):
     assert shown[0].startswith(b"in/00.wav\t")
     message = errors.splitlines()[-1]
     assert message == (
-        f"stopped by SIGTERM: 5 of {COUNT} recordings are done; the same command goes on from there"
+        f"stopped by SIGTERM: 5 of {COUNT} recordings are done; the same command resumes from there"
     )
     assert len(rows()) == 5
     written = json.loads(Path("out.json").read_text())
@@ -108,7 +108,7 @@ def test_nothing_is_lost_however_it_ends(held, start):
 
     process = start(*held, *outputs, hold_at=4)
     shown, _, errors = stop_after(process, 8, signal.SIGKILL)
-    assert f"5 of {COUNT} recordings were scored before: going on from there" in errors
+    assert f"5 of {COUNT} recordings were scored before: resuming from there" in errors
     assert len(rows()) >= 5
     assert json.loads(Path("out.json").read_text())["complete"] is False
     assert Path(".out.csv.progress").is_file()
@@ -149,7 +149,7 @@ def test_without_a_file_lines_come_at_once_and_ctrl_c_ends_it(held, start):
     message = errors.splitlines()[-1]
     assert message == (
         f"stopped by Ctrl-C: 2 of {COUNT} recordings are done; "
-        "with --csv or --json the same command would go on from there"
+        "with --csv or --json the same command could resume from there"
     )
 
 

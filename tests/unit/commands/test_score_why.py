@@ -103,7 +103,7 @@ def test_a_stopped_command_goes_on(folder, score, monkeypatch):
     monkeypatch.setattr(Explainer, "explain", stop_at_the_second)
     status, _, errors = score("recordings", "--why", "call")
     assert status == 130
-    assert "what was examined is saved next to call.json" in errors
+    assert "finished explanations are saved next to call.json" in errors
     assert not (folder / "call.json").exists()
     seen = []
 
@@ -121,7 +121,7 @@ def test_a_recording_that_cannot_be_read_leaves_the_rest(folder, score):
     (folder / "recordings" / "c.wav").write_bytes(b"no sound")
     status, _, errors = score("recordings", "--why", "call")
     assert status == 1
-    assert "recordings/c.wav: not examined:" in errors
+    assert "recordings/c.wav: not explained:" in errors
     assert len(json.loads((folder / "call.json").read_text())["recordings"]) == 2
 
 
@@ -129,9 +129,9 @@ def test_a_recording_that_cannot_be_read_leaves_the_rest(folder, score):
     ("words", "message"),
     [
         (("--why", "-"), "several files"),
-        (("--why-by", "both"), "for --why OUT"),
-        (("--why-start", "1"), "for --why OUT"),
-        (("--why", "x", "--json", "x.json"), "written twice"),
+        (("--why-by", "both"), "need --why OUT"),
+        (("--why-start", "1"), "need --why OUT"),
+        (("--why", "x", "--json", "x.json"), "--why would also write"),
         (("--why", "x", "--why-start", "-1"), "seconds from 0 on"),
     ],
 )

@@ -41,7 +41,7 @@ def serve(network_file, capsys, monkeypatch):
         (["--connections", "0"], "connections = 0: give 1 or more"),
         (["--client-connections", "0"], "client_connections = 0: give 1 or more"),
         (["--head-s", "inf"], "head_s = inf: give a positive number"),
-        (["--threshold", "inf"], "every recording would get the same verdict"),
+        (["--threshold", "inf"], "would give every recording the same verdict"),
         (["--port", "70000"], "there is no port 70000"),
         (["--host", "192.0.2.1", "--without-token"], "cannot serve at 192.0.2.1"),
     ],

@@ -34,7 +34,7 @@ def test_a_submission_is_written_and_checked(capsys, folder):
     text = "filename\tcm-score\nE_1\t-1.0\nE_2\t0.5\n"
     assert (folder / "score.tsv").read_text() == text
     status, out, _ = run(capsys, "--check", "score.tsv", *LIST, "--format", "asvspoof5")
-    assert (status, out) == (0, "score.tsv: 2 trials, as asvspoof5 wants them\n")
+    assert (status, out) == (0, "score.tsv: 2 trials, in the format asvspoof5\n")
     assert run(capsys, *words, "score.zip")[0] == 0
     with zipfile.ZipFile("score.zip") as archive:
         assert archive.read("score.tsv").decode() == text
@@ -45,17 +45,23 @@ def test_decisions_at_a_threshold(capsys, folder):
     assert run(capsys, *words, "--threshold", "0.5")[0] == 0
     assert (folder / "predict.csv").read_text() == "name,predict\nE_1,fake\nE_2,real\n"
     status, _, err = run(capsys, *words)
-    assert (status, "at-add is one of them" in err) == (2, True)
+    assert (status, "at-add is such a format: give it" in err) == (2, True)
 
 
 @pytest.mark.parametrize(
     ("trials", "words", "status", "message"),
     [
         ("E_1\nE_2\nE_3\n", [], 1, "1 have no score ('E_3')"),
+        (
+            "E_1\nE_2\n" + "".join(f"F_{n}\n" for n in range(9)),
+            [],
+            1,
+            "9 have no score ('F_0', 'F_1', 'F_2', 'F_3', 'F_4', ...)",
+        ),
         ("E_1\n", [], 1, "1 of 2 scored trials are not in the list"),
-        ("E_1\nE_1\nE_2\n", [], 1, "1 of them repeated"),
-        ("E_1\nE_2\n", ["--check", "scores.txt"], 2, "or with --check"),
-        ("E_1\nE_2\n", ["--threshold", "1"], 2, "ctrsvdd is none of them"),
+        ("E_1\nE_1\nE_2\n", [], 1, "of which 1 are repeated"),
+        ("E_1\nE_2\n", ["--check", "scores.txt"], 2, "or a file to check with --check"),
+        ("E_1\nE_2\n", ["--threshold", "1"], 2, "ctrsvdd is not: leave it out"),
         ("E_1\nE_2\n", ["--output", "trials.txt"], 2, "overwrite"),
     ],
 )

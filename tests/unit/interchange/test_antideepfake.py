@@ -111,7 +111,7 @@ def test_scores_are_the_published_ones_and_the_way_back_is_exact(kind, name, run
     out = tmp_path / f"out{file.suffix}"
     status, said, errors = run("export", tmp_path / "net.pt", "--format", "antideepfake", out)
     assert status == 0, errors
-    assert "layers of the front end's pretraining are not in it" in said
+    assert "layers used only in pretraining the front end are missing" in said
     written = load_file(out) if out.suffix == ".safetensors" else torch.load(out)
     state = case.state()
     assert set(written) == {
@@ -132,7 +132,9 @@ def test_the_one_class_variant_scores_by_its_cosine(kind, run, tmp_path):
     assert "network.score = 'bona_fide', as published\n" in said
     assert "network.loss = 'oc_softmax', as published\n" in said
     assert f"layers mapped: {len(case.state()) - 8}\n" in said
-    assert "put in as zeros, as scores do not depend on them: back_end.proj_fc.* (2)\n" in said
+    assert (
+        "filled with zeros, because scores do not depend on them: back_end.proj_fc.* (2)\n" in said
+    )
     network, described = read_network(tmp_path / "net.pt")
     assert described.loss == {
         "class": "asdf.training.losses.OCSoftmax",
@@ -422,7 +424,7 @@ def test_other_losses_that_give_scores_have_no_layer_there(run, tmp_path):
     write_network_file(tmp_path / "net.pt", file)
     words = ["export", tmp_path / "net.pt", "--format", "antideepfake", tmp_path / "out.ckpt"]
     status, _, errors = run(*words)
-    assert status == 2 and "was trained by AAMSoftmax" in errors
+    assert status == 2 and "was trained with AAMSoftmax" in errors
     with pytest.raises(AsdfError, match=r"has no layer for trained_loss\.weight_2E"):
         antideepfake_state(with_loss("AAMSoftmax"))
 

@@ -123,7 +123,7 @@ def test_it_goes_out_as_it_came(name, published, tmp_path, capsys):
     assert main(["import", *map(str, words)]) == 0
     words = [tmp_path / "net.pt", "--format", "df_arena", "-o", tmp_path / name]
     assert main(["export", *map(str, words)]) == 0
-    assert "config.json and code are not in it" in capsys.readouterr().out
+    assert "does not include DF-Arena's config.json and code" in capsys.readouterr().out
     if name.endswith(".pth"):
         back = torch.load(tmp_path / name, weights_only=True)
     else:

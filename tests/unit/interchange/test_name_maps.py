@@ -355,7 +355,7 @@ def test_it_is_given_back(name, tmp_path, capsys):
     assert main([*EXPORT, str(tmp_path / "back.pth"), str(tmp_path / "net.pt")]) == 0
     # Programs on s3prl have layers of pretraining, and ask for them if they load strictly.
     said = capsys.readouterr().out
-    assert ("load it with strict=False" in said) == bool(case.lost)
+    assert ("load with strict=False" in said) == bool(case.lost)
     back = torch.load(tmp_path / "back.pth", weights_only=True)
     # As DeepFense's program reads them.
     assert ("model_state" in back) == name.startswith("deepfense")

@@ -102,7 +102,7 @@ def test_commands_take_names_of_the_hub(file, hub, tmp_path, capsys):
     scores.write_text("a 1 2.0\nb 1 1.0\nc 0 1.5\nd 0 -1.0\n")
     words = ["calibrate", "hub:org/net", str(scores)]
     assert main(words) == 2
-    assert "hub:org/net is on the hub: name the file to write with --out" in capsys.readouterr().err
+    assert "hub:org/net is on the hub and cannot be overwritten" in capsys.readouterr().err
     assert main([*words, "--out", str(tmp_path / "calibrated.pt")]) == 0
     calibrated = read_network_file(tmp_path / "calibrated.pt")
     assert calibrated.others == {"source": name}

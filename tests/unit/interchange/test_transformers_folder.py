@@ -167,7 +167,7 @@ def settings() -> Sections:
 def test_asdf_reads_the_folder_as_the_network_it_was(tmp_path, settings, capsys):
     written(tmp_path, settings, calibration=CALIBRATION)
     folder = tmp_path / "folder"
-    assert "and no ASDF" in capsys.readouterr().out
+    assert "but not ASDF" in capsys.readouterr().out
     waveform = 0.1 * np.random.default_rng(0).standard_normal(11000).astype(np.float32)
     before = Detector(tmp_path / "net.pt", "cpu").score(waveform, 16000)
     after = Detector(folder, "cpu").score(waveform, 16000)

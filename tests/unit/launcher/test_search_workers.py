@@ -123,10 +123,10 @@ def test_no_more_workers_are_submitted_than_there_is_work_for(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--slurm", "run.sh"), "--slurm run.sh: of a --search it is the number of workers"),
-        (("--slurm", "0"), "--slurm 0: of a --search it is the number of workers"),
-        (("--slurm", "2", "--gpus", "0"), "--gpus and --slurm: the job script says what"),
-        (("--slu", "2"), "write --slurm, --max-running and --dry-run in full"),
+        (("--slurm", "run.sh"), "--slurm run.sh: with --search, give the number of workers"),
+        (("--slurm", "0"), "--slurm 0: with --search, give the number of workers"),
+        (("--slurm", "2", "--gpus", "0"), "--gpus cannot be used with --slurm"),
+        (("--slu", "2"), "Write --slurm, --max-running and --dry-run in full"),
         (("--slurm", "2", "--", "--array=1"), "the array follows from the workers"),
     ],
 )

@@ -278,7 +278,7 @@ def test_a_recording_that_is_broken_ends_it_or_is_left_out(
     stems = {Path(name).stem for name in packed.ids}
     assert (status, stems) == (1, {f"u{number}" for number in range(COUNT)} - {"u3", "u4"})
     error = capsys.readouterr().err
-    assert "2 recordings cannot be read and were left out" in error
+    assert "2 recordings could not be read and were skipped" in error
     assert "u3.wav" in error and "u4.flac" in error
     for index, name in enumerate(packed.ids):
         number = int(Path(name).stem[1:])

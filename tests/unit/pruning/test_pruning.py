@@ -192,4 +192,4 @@ def test_the_command_writes_a_network_and_says_what_changed(tmp_path, capsys):
     assert main(["prune", *words]) == 2
     assert "exists already" in capsys.readouterr().err
     assert main(["prune", *words[:2], "-o", str(tmp_path / "x.pt"), "--units", "0"]) == 2
-    assert "above 0 and up to 1" in capsys.readouterr().err
+    assert "0 is not a proportion" in capsys.readouterr().err

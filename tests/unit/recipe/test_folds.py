@@ -126,8 +126,8 @@ def test_a_recipe_is_asked_for_its_corpora_without_running(tmp_path):
     assert corpora_of(run) == {name: Corpus(f"{name}.txt") for name in "ab"}
     assert not (tmp_path / "ran").exists()
     run.write_text("print('hello')\n")
-    with pytest.raises(UsageError, match="opens no recipe"):
+    with pytest.raises(UsageError, match=r"does not call asdf\.recipe\.open_recipe"):
         corpora_of(run)
     run.write_text("import nosuchmodule\n")
-    with pytest.raises(AsdfError, match="cannot be asked for its corpora: ModuleNotFoundError"):
+    with pytest.raises(AsdfError, match="cannot be read: ModuleNotFoundError"):
         corpora_of(run)

@@ -66,7 +66,7 @@ def test_the_command_writes_a_row_per_configuration(folders, tmp_path, capsys):
     (sentence,) = seed_sentences(gathered.over_seeds)
     assert latex_text(sentence) in latex and "p = " in sentence and second.name in sentence
     assert main(["report", str(folders[0]), "--output", "a.html", "--latex", "./a.html"]) == 2
-    assert "name the same file" in capsys.readouterr().err
+    assert "are the same file" in capsys.readouterr().err
 
 
 def test_single_runs_have_their_intervals(folders):

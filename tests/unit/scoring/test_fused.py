@@ -265,8 +265,8 @@ def test_what_is_no_json_is_refused(moved):
 def test_mistakes_in_the_command(folder, capsys):
     a, b = folder / "a.pt", folder / "b.pt"
     assert fuse(folder, "--networks", a, b, "--out", folder / "x.pt") == 2
-    assert "a fused system is a .json file" in capsys.readouterr().err
+    assert "the name of a fused system must end in .json" in capsys.readouterr().err
     assert fuse(folder, "--networks", a, folder / "c.pt", "--out", folder / "x.json") == 2
     assert "c.pt" in capsys.readouterr().err
     assert fuse(folder, "--networks", a, "--out", folder / "x.json") == 2
-    assert "--networks has 1 and the fusion 2 systems" in capsys.readouterr().err
+    assert "--networks has 1 values, but the fusion has 2 systems" in capsys.readouterr().err

@@ -144,9 +144,9 @@ def test_text_tables_and_the_journal_have_a_row_per_speaker(call, tmp_path, caps
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--rttm", "call.rttm", "--window", "1"], "--window is of whole recordings"),
-        (["--rttm", "call.rttm", "--trial"], "--trial is of whole recordings"),
-        (["--rttm", "call.rttm", "--diarise", "x.rttm"], "name one of them"),
+        (["--rttm", "call.rttm", "--window", "1"], "--window works with whole recordings"),
+        (["--rttm", "call.rttm", "--trial"], "--trial works with whole recordings"),
+        (["--rttm", "call.rttm", "--diarise", "x.rttm"], "--rttm and --diarise exclude each other"),
         (["--rttm", "missing.rttm"], "missing.rttm"),
         (["--diarise", "x.rttm"], "pip install 'asdf-antispoofing[diarisation]'"),
     ],
@@ -161,7 +161,7 @@ def test_recordings_of_one_name_are_refused(call, tmp_path, capsys):
     (tmp_path / "b").mkdir()
     soundfile.write("b/call.wav", call, RATE)
     assert main(["score", "net.pt", "call.wav", "b/call.wav", "--rttm", "call.rttm"]) == 2
-    assert "two recordings are called call" in capsys.readouterr().err
+    assert "two recordings have the name call" in capsys.readouterr().err
 
 
 class _Annotation:

@@ -70,7 +70,7 @@ def test_the_first_broken_line_is_named(path, capsys, change, line, words):
     assert main(["audit-file", str(path)]) == 1
     err = capsys.readouterr().err
     assert f"line {line}: " in err and words in err
-    assert f"{line - 1} lines before are whole" in err
+    assert f"{line - 1} lines before it are intact" in err
 
 
 def test_a_line_in_another_encoding_is_broken_even_with_its_hash(tmp_path):

@@ -166,9 +166,7 @@ def test_calibrating_it_writes_another_file(empty, capsys):
     Path("scores.txt").write_text("a 1 2.0\nb 0 -1.0\n")
     before = NETWORK.read_bytes()
     assert main(["calibrate", "small", "scores.txt"]) == 2
-    assert "part of the installation: name the file to write with --output" in (
-        capsys.readouterr().err
-    )
+    assert "part of the installation and cannot be overwritten" in (capsys.readouterr().err)
     assert NETWORK.read_bytes() == before
 
 

@@ -225,10 +225,10 @@ def test_a_protocol_may_be_scored_in_several_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--cross-test", "attack"], "name two columns"),
-        (["--cross-test", "attack,nothing"], "no column nothing. There is attack, file; a label"),
-        (["--cross-test", "attack,file", "--by", "attack"], "leave --by out"),
-        (["--html", "a.html"], "--html is the page of --cross-test"),
+        (["--cross-test", "attack"], "expected two columns"),
+        (["--cross-test", "attack,nothing"], "no column nothing. Columns: attack, file; a label"),
+        (["--cross-test", "attack,file", "--by", "attack"], "Leave --by out"),
+        (["--html", "a.html"], "--html needs --cross-test"),
     ],
 )
 def test_mistakes_are_said(

@@ -107,7 +107,7 @@ def say_network(path: str, digest: str) -> None:
 def test_one_threshold_is_that_of_all_sets_of_a_network(files, capsys):
     words = ["calls.txt", "spoofs.txt", "--threshold-from", "dev.txt"]
     status, _, err = run(capsys, *words)
-    assert status == 2 and "sets of one network need one threshold" in err
+    assert status == 2 and "Different systems need different thresholds" in err
     for path in ("calls.txt", "spoofs.txt", "dev.txt"):
         say_network(path, "a" * 64)
     status, out, err = run(capsys, *words)
@@ -122,7 +122,7 @@ def test_a_threshold_of_another_network_is_warned_of(files, capsys):
     say_network("dev.txt", "b" * 64)
     status, _, err = run(capsys, "calls.txt", "--threshold-from", "dev.txt")
     assert status == 0
-    assert "dev.txt, whose scores are of another network file (SHA-256 bbbbbbbbbbbb...)" in err
+    assert "dev.txt, whose scores are from another network file (SHA-256 bbbbbbbbbbbb...)" in err
 
 
 def test_false_alarms_of_genuine_calls(files, capsys):
@@ -140,18 +140,20 @@ def test_a_column_of_the_protocol_has_durations(files, capsys):
     assert "speech            1 h" in out and "after 1 h of such speech" in out
     (files / "p.tsv").write_text("utterance\tlabel\tduration\na.wav\t1\t?\nb.wav\t1\t1800\n")
     _, out, err = run(capsys, "calls.txt", "--threshold", "0.5", "--protocol", "p.tsv")
-    assert "next false alarm" not in out and "duration has '?': durations are not used" in err
+    assert (
+        "next false alarm" not in out and "duration contains '?', so durations are not used" in err
+    )
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["spoofs.txt"], "none? one of the 4 trials is bona fide.*--threshold-from.*--threshold X"),
+        (["spoofs.txt"], "none of the 4 trials is bona fide.*--threshold-from.*--threshold X"),
         (
             ["calls.txt", "dev.txt", "--threshold", "0"],
             "dev has trials of both classes",
         ),
-        (["calls.txt", "--threshold", "0", "--plot", "x.png"], "--plot: these need trials of both"),
+        (["calls.txt", "--threshold", "0", "--plot", "x.png"], "--plot: trials of both"),
         (["calls.txt", "--threshold", "0", "--audio", "none"], "2 of 2 recordings cannot be read"),
     ],
 )

@@ -195,7 +195,7 @@ def test_settings_are_compared_before_there_are_scores(tmp_path, capsys):
     assert main(["compare", *map(str, folders)]) == 0
     text = capsys.readouterr().out
     assert f"B  {folders[1]}, no scores yet\n" in text and "    B  20    (command line)\n" in text
-    assert "no set was scored by both: A has dev; B has none" in text
+    assert "no set was scored by both runs: A has dev; B has none" in text
 
 
 def test_a_set_that_cannot_be_tested_does_not_hide_the_others(tmp_path, capsys):

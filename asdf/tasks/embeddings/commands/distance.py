@@ -1,12 +1,13 @@
-"""Say whether recordings are far from a network's training set, by their embeddings.
+"""Measure the distance of recordings from a network's training set, by their embeddings.
 
     python -m asdf embed network.pt train_list.txt --output train.npz
     python -m asdf embed network.pt recordings/ --output new.npz
     python -m asdf distance train.npz new.npz
 
-The distance is that of Frechet between the embeddings of both, with a 95 % interval over recordings
-(over speakers where both files name them), next to what held-out recordings of the training set
-give. A detector that is far from home may be wrong more often than its error rates say.
+The output is the Frechet distance between the embeddings of both files, with a 95 % interval over
+recordings, or over speakers if both files have them, and for comparison the distance of held-out
+recordings of the training set. On recordings far from its training set, a detector may be wrong
+more often than its error rates say.
 """
 
 from __future__ import annotations
@@ -45,21 +46,21 @@ class DistanceOptions:
         metavar="NEW.npz",
     )
     only: str | None = option(
-        "compare recordings of this class alone",
+        "compare only recordings of this class",
         choices=_CLASSES,
     )
     draws: int = option(
-        "halves drawn",
+        "number of random halves that are drawn",
         metavar="N",
         default=200,
     )
     seed: int = option(
-        "of the draws",
+        "seed of the draws",
         metavar="N",
         default=0,
     )
     json: Path | None = option(
-        "write the numbers too; - is standard output",
+        "also write the numbers as JSON; - is standard output",
         metavar="OUT",
     )
 
@@ -76,7 +77,7 @@ def main(arguments: list[str]) -> int:
     """
     args = COMMAND.read(arguments)
     if args.draws < _MIN_DRAWS or args.seed < 0:
-        raise UsageError(f"--draws is {_MIN_DRAWS} or more, and --seed not negative.")
+        raise UsageError(f"--draws must be at least {_MIN_DRAWS}, and --seed must not be negative.")
     from asdf.tasks.embeddings.home_distance import measure_distance
 
     training = _read(args.training, args.only)
@@ -85,7 +86,7 @@ def main(arguments: list[str]) -> int:
     for name in ("sha256", "scored", "sad", "precision"):
         if training.how.get(name) != new.how.get(name):
             raise AsdfError(
-                f"{args.training} and {args.new} were not computed alike: they differ in "
+                f"{args.training} and {args.new} were computed differently: they differ in "
                 f"{name!r}. Embed both lists with the same network and options."
             )
     distance = measure_distance(
@@ -119,7 +120,7 @@ def _read(path: Path, only: str | None) -> Embeddings:
     values = np.array(embeddings.values_of("label"))
     chosen = np.flatnonzero(values == _CLASSES[only])
     if not chosen.size:
-        raise AsdfError(f"{path}: no recording is {_CLASSES[only]}.")
+        raise AsdfError(f"{path}: no recording is {_CLASSES[only]}. Leave --only out.")
     return embeddings.select(chosen)
 
 

@@ -1,4 +1,4 @@
-"""Write the embeddings of a list's recordings: what the network hears of each.
+"""Write the embeddings of the recordings of a list.
 
     python -m asdf embed network.pt dev_list.txt --output dev.npz        # list or table of trials
     python -m asdf embed network.pt protocol.txt --folder LA --output e.npz
@@ -6,13 +6,13 @@
     python -m asdf embed network.pt recordings/ --output own.npz         # all audio in a folder
     python -m asdf embed network.pt dev_list.txt --output dev.npz --processes 4
     python -m asdf embed network.pt dev_list.txt --output dev.npz --slurm 40    # on a cluster
-    python -m asdf embed dev.npz --picture points.svg --by attack        # a picture of a file
+    python -m asdf embed dev.npz --picture points.svg --by attack        # a plot of a file
 
-The file (NumPy's npz) holds embeddings (N, E), scores, ids, labels, the columns of the list and how
-they were computed. Recordings count as far as trial scores hear them. Those that cannot be read are
-reported, and the others written; the exit status is then 1. Any number of processes (--processes,
-torchrun, srun) writes the same bytes; after Ctrl-C, SIGTERM, `kill -9` or a crash the same command
-goes on where it was.
+The file (NumPy's npz) contains embeddings (N, E), scores, ids, labels, the columns of the list and
+how they were computed. Embeddings use the same length of a recording as trial scores. Recordings
+that cannot be read are reported and left out, and the exit status is then 1. Any number of
+processes (--processes, torchrun, srun) writes the same bytes. After Ctrl-C, SIGTERM, `kill -9` or a
+crash, the same command resumes.
 """
 
 from __future__ import annotations

@@ -21,45 +21,50 @@ SUFFIX = ".npz"
 class EmbedOptions(PictureOptions, WeightsOptions, DividedOptions):
     """Options of the command."""
 
-    network: str = argument(f"{NETWORK_HELP}; or an .npz file, for a picture of it", "NETWORK")
+    network: str = argument(f"{NETWORK_HELP}; or an .npz file to plot", "NETWORK")
     list: str = argument(
-        "a list, a table of trials, a protocol, a folder of recordings, or a corpus by name",
+        "list, table of trials, protocol, folder of recordings, or name of a corpus",
         "LIST",
         default="",
     )
-    output: Path | None = option("the file to write (.npz)", "OUT", short="-o", needed=True)
+    output: Path | None = option("output file (.npz)", "OUT", short="-o", needed=True)
     folder: Path | None = option(
-        "what paths in the list are relative to (its folder); of a protocol or a corpus, where "
-        "the recordings are"
+        "folder that paths in the list are relative to (the folder of the list), or that contains "
+        "the recordings of a protocol or corpus"
     )
-    subset: str | None = option("only the trials of this subset of a protocol", "S")
-    processes: int = option("processes to start here", "N", default=1)
-    threads: int = option("CPU threads of each process", "N", default=1)
+    subset: str | None = option("use only this subset of a protocol", "S")
+    processes: int = option("number of processes on this machine", "N", default=1)
+    threads: int = option("number of CPU threads per process", "N", default=1)
     workers: int = option(
-        "processes that read recordings, for each process; 0: none", "N", default=2
+        "number of additional processes per process that read recordings", "N", default=2
     )
-    device: Literal["auto", "cpu", "cuda"] = option("what it computes on", default="auto")
-    precision: Precision = option("as of `score`", default="auto")
-    engine: Engine = option("as of `score`", default="packed")
+    device: Literal["auto", "cpu", "cuda"] = option("device", default="auto")
+    precision: Precision = option("number format, as in `score`", default="auto")
+    engine: Engine = option("fp32 engine on a CPU, as in `score`", default="packed")
 
 
 def check_options(args: EmbedOptions) -> None:
     """Raise a UsageError for contradictory options."""
     if not args.list:
         if Path(args.network).suffix != SUFFIX:
-            raise UsageError("name a network and a list, or an .npz file for a picture of it.")
+            raise UsageError("give a network and a list, or an .npz file to plot.")
         if not args.picture:
-            raise UsageError(f"{args.network}: say what to write with --picture OUT.svg.")
+            raise UsageError(f"{args.network}: give the plot to write with --picture OUT.svg.")
         return
     if args.output is None:
-        raise UsageError("--output OUT.npz says where the embeddings go.")
+        raise UsageError("the output file is missing. Give it with --output OUT.npz.")
     check_file(args.output)
     refuse_unwritable(args.output)
     if args.is_divided and args.picture:
-        raise UsageError("--picture is of the whole file: draw it when the parts are merged.")
+        raise UsageError(
+            "--picture needs the complete file, but the work is divided. Draw it from OUT.npz "
+            "after the parts are merged."
+        )
     if args.ray is not None and args.processes > 1:
-        raise UsageError("--ray starts processes itself: leave --processes out.")
+        raise UsageError("--ray starts the processes itself. Leave --processes out.")
     if args.output.suffix != SUFFIX:
-        raise UsageError(f"--output {args.output}: the file is an .npz file.")
+        raise UsageError(f"--output {args.output}: the name must end in {SUFFIX}.")
     if args.processes < 1 or args.threads < 1 or args.workers < 0:
-        raise UsageError("--processes and --threads are 1 or more, --workers 0 or more.")
+        raise UsageError(
+            "--processes and --threads must be at least 1, and --workers must not be negative."
+        )

@@ -21,20 +21,20 @@ _SUFFIXES = (".svg", ".png", ".pdf")
 
 def _check_suffix(path: Path) -> None:
     if path.suffix not in _SUFFIXES:
-        raise UsageError(f"--picture {path}: write {', '.join(_SUFFIXES)}.")
+        raise UsageError(f"--picture {path}: the name must end in one of {', '.join(_SUFFIXES)}.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class PictureOptions:
-    """A picture of the embeddings."""
+    """A plot of the embeddings."""
 
     picture: Path | None = option(
         "draw the embeddings: .svg, .png or .pdf", "OUT", check=_check_suffix
     )
-    by: str = option("the column that points differ by", "COLUMN", default="label")
+    by: str = option("column that determines colour and shape of points", "COLUMN", default="label")
     method: str = option(
-        "principal components (%(default)s), or t-SNE or UMAP (pip install "
-        "'asdf-antispoofing[embeddings]')",
+        "projection: principal components (%(default)s), or t-SNE or UMAP, which need pip install "
+        "'asdf-antispoofing[embeddings]'",
         default="pca",
         choices=METHODS,
     )

@@ -90,7 +90,11 @@ def _embed(
     listed = (known.trials, known.lengths, settings, world, stop, [EMBEDDING], rows)
     scored = score_with_extras(scorer, *listed, part=part, merges=args.merge)
     if part is not None:
-        LOG.info("part %s is done; once all are, the same with --merge writes the file", part)
+        LOG.info(
+            "part %s is done. When all parts are done, the same command with --merge instead of "
+            "--part writes the file",
+            part,
+        )
         return None
 
     def write() -> None:
@@ -174,7 +178,10 @@ def _find_usable(
         )
     usable = np.flatnonzero(lengths)
     if not usable.size:
-        raise AsdfError(f"{trials.name}: none of its recordings can be used.")
+        raise AsdfError(
+            f"{trials.name}: none of its {len(trials)} recordings can be used; the reasons are "
+            "above. Check --folder and the list."
+        )
     skipped = len(trials) - usable.size
     if skipped:
         return _Usable(trials.select(usable), lengths[usable], skipped)

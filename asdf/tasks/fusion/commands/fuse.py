@@ -1,20 +1,20 @@
-"""Fuse several systems into one: weights from their score files of a development set.
+"""Fuse several systems, with weights fitted to their score files on a development set.
 
-    python -m asdf fuse a_dev.txt b_dev.txt c_dev.txt --on dev  # is it worth it?
+    python -m asdf fuse a_dev.txt b_dev.txt c_dev.txt --on dev  # measure the gain
     python -m asdf fuse a_dev.txt b_dev.txt --apply a_eval.txt b_eval.txt --output fused_eval.txt
     python -m asdf fuse a_dev.txt b_dev.txt --networks a.pt b.pt --output fused.json
     python -m asdf score fused.json call.mp3
 
-All score files are of the same trials, one file per system. The first line above shows the error
-rates of each system, of the fusion, and a test of the difference. The fusion is measured by
-cross-validation there: no trial is scored with weights that were fitted to it or, with --protocol
-naming speakers, to another trial of its speaker. With --apply the weights of all trials make fused
-scores of other files of the same systems, in the same order. With --networks they and the networks
-become a system that scores recordings, for every command that takes a network.
+All score files have the same trials, one file per system. The first command above prints the error
+rates of each system and of the fusion, and a test of the difference. The fusion is measured by
+cross-validation: no trial is scored with weights that were fitted to it or, if --protocol has
+speakers, to another trial of its speaker. --apply fuses other score files of the same systems, in
+the same order, with weights fitted to all trials. --networks combines these weights with the
+networks into a fused system, which every command accepts as a network.
 
---method logistic (default): the weighted sum of the scores that is the best log-likelihood ratio;
-mean: the mean of the systems' scores, each calibrated by itself; rank: the mean of their ranks in
-the development set.
+--method logistic (default) is the weighted sum of scores that is the best log-likelihood ratio;
+mean is the mean of the systems' scores, each calibrated separately; rank is the mean of their ranks
+in the development set.
 """
 
 from __future__ import annotations
@@ -58,47 +58,47 @@ class FuseOptions(DevelopmentOptions):
     """Options of the command."""
 
     method: str = option(
-        "how scores are fused",
+        "fusion method",
         default="logistic",
         choices=METHODS,
     )
     apply: tuple[str, ...] = option(
-        "fuse these score files of another set too: one per system, in the same order",
+        "also fuse these score files of another set: one per system, in the same order",
         metavar="SCORES",
         default=(),
     )
     networks: tuple[str, ...] = option(
-        "the networks that made the score files, one per system, in the same order",
+        "networks that made the score files: one per system, in the same order",
         metavar="NETWORK",
         default=(),
     )
     folder: Path | None = option(
-        "folder that the trials' paths are relative to: two of them are scored, to check that "
-        "score files without a digest are of --networks",
+        "folder that the paths of trials are relative to; two trials are scored to check that "
+        "score files without a digest are from --networks",
         metavar="F",
     )
     output: Path | None = option(
-        "the fused score file of --apply (- is standard output), or the fused system of "
+        "output file: the fused scores of --apply (- is standard output), or the fused system of "
         "--networks (.json)",
         metavar="OUT",
         short="-o",
         aliases=("--out",),
     )
     folds: int = option(
-        "folds of the cross-validation",
+        "number of folds of the cross-validation",
         metavar="N",
         default=5,
     )
     seed: int = option(
-        "of folds and test",
+        "seed of folds and test",
         metavar="N",
         default=0,
     )
     replicates: int = replicates_option(
-        "replicates of the paired bootstrap (%(default)s); 0: no test"
+        "number of replicates of the paired bootstrap (%(default)s); 0: no test"
     )
     json: Path | None = option(
-        "write everything with all digits",
+        "write all results as JSON, with all digits",
         metavar="OUT",
     )
 
@@ -181,19 +181,20 @@ def fit_development(
 def check_folds(folds: int, seed: int) -> None:
     """Raise UsageError for invalid folds or an invalid seed."""
     if folds < MIN_FOLDS or seed < 0:
-        raise UsageError(f"--folds is {MIN_FOLDS} or more, and --seed not negative.")
+        raise UsageError(f"--folds must be at least {MIN_FOLDS}, and --seed must not be negative.")
 
 
 def _check(args: FuseOptions) -> None:
     """Raise UsageError for contradictory options."""
     if len(args.scores) < 2:
-        raise UsageError("a fusion is of two systems or more: name their score files.")
+        raise UsageError("a fusion needs at least two systems. Give a score file per system.")
     check_folds(args.folds, args.seed)
     if args.apply and args.networks:
-        raise UsageError("--apply and --networks write different files: use one at a time.")
+        raise UsageError("--apply and --networks write different files. Give one of them.")
     if bool(args.apply or args.networks) != (args.output is not None):
         raise UsageError(
-            "--output goes with --apply (the fused score file) or --networks (the fused system)."
+            "--output must be given together with --apply (fused scores) or --networks (fused "
+            "system)."
         )
     _check_count("--apply", args.apply, len(args.scores))
     _check_count("--networks", args.networks, len(args.scores))
@@ -207,6 +208,6 @@ def _check(args: FuseOptions) -> None:
 def _check_count(option: str, words: Sequence[str], systems: int) -> None:
     if words and len(words) != systems:
         raise UsageError(
-            f"{option} has {len(words)} and the fusion {systems} systems: name one for each, in "
-            "the same order."
+            f"{option} has {len(words)} values, but the fusion has {systems} systems. Give one per "
+            "system, in the same order."
         )

@@ -27,10 +27,10 @@ def check_networks(networks: Sequence[str], out: Path) -> None:
     """
     check_file(out)
     if out.suffix != ".json":
-        raise UsageError(f"--output {out}: a fused system is a .json file, by which it is known.")
+        raise UsageError(f"--output {out}: the name of a fused system must end in .json.")
     for network in networks:
         if parse_name(network) is None and not is_shipped(network) and not Path(network).exists():
-            raise UsageError(f"there is no network {network}.")
+            raise UsageError(f"there is no network {network}. Check the path.")
 
 
 def write_fused_system(

@@ -41,12 +41,12 @@ class DevelopmentOptions(ProtocolOptions):
     """The development set."""
 
     scores: tuple[str, ...] = argument(
-        "score files of the development set, one per system; or, with --on, folders of score "
-        "files such as a run's scores/epoch.4",
+        "score files of the development set, one per system; or, with --on, folders with score "
+        "files, such as scores/epoch.4 of a run",
         metavar="[NAME=]SCORES",
     )
     on: str = option(
-        "name of the development set; of folders the file SET.txt is taken",
+        "name of the development set; in folders the file SET.txt is used",
         metavar="SET",
         default="",
     )
@@ -120,7 +120,7 @@ def read_development(args: DevelopmentOptions) -> DevelopmentSet:
         path = Path(word.partition("=")[2] or word)
         is_folder = path.is_dir()
         if is_folder and not args.on:
-            raise UsageError(f"{path} is a folder: --on SET says which of its score files to take.")
+            raise UsageError(f"{path} is a folder. Select one of its score files with --on SET.")
         words.append(f"{word}/{args.on}.txt" if is_folder else word)
     systems = named_systems(words)
     protocol = read_protocol_option(args)
@@ -161,8 +161,8 @@ def read_applied(words: Sequence[str], development: DevelopmentSet, fusion: Fusi
         own = Scores(file.ids, labels, file.scores)
         if len(have_labels) > 1:
             raise UsageError(
-                f"{path} and the files before it: some have labels, others none. Give all with "
-                "labels, or all without."
+                f"{path} and the files before it differ: some have labels, others do not. Give "
+                "files that all have labels, or that all have none."
             )
         systems.append(_aligned(path, own, paths[0], systems))
     scores_NS: Floats = np.stack([system.scores for system in systems], axis=1)

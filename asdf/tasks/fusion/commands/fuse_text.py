@@ -114,7 +114,7 @@ def _remarks(measured: FusionGain) -> list[str]:
     for member in measured.members:
         if member.weight < 0:
             remarks.append(
-                f"{member.name} has a negative weight: it only corrects what it has in common with "
-                "the others. See how the fusion does without it."
+                f"{member.name} has a negative weight: it only corrects errors that it shares with "
+                "the others. Compare with a fusion without it."
             )
     return remarks
