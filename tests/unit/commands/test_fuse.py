@@ -194,7 +194,7 @@ def test_no_input_and_no_other_output_is_overwritten(capsys, files, words):
     (files / "dev.csv").write_text(f"path,label\n{rows}")
     before = {path.name: path.read_bytes() for path in files.iterdir() if path.is_file()}
     status, _, errors = run(capsys, *words)
-    assert status == 2 and "an output would overwrite another output or an input" in errors
+    assert status == 2 and "and would overwrite it" in errors
     assert {path.name: path.read_bytes() for path in files.iterdir() if path.is_file()} == before
 
 
