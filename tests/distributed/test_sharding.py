@@ -264,7 +264,9 @@ def spoil(parameter: torch.Tensor) -> None:
 
 def work_of(world: World, folder: Path) -> dict[str, Any]:
     results: dict[str, Any] = {}
-    for name, case in {**DRAWN_NOWHERE, **DRAWN}.items():
+    for name, case in DRAWN_NOWHERE.items():
+        results[name] = {"sharded": train(case, world, True)}
+    for name, case in DRAWN.items():
         results[name] = {way: train(case, world, way == "sharded") for way in ("whole", "sharded")}
     bf16 = {"computing.precision": "bf16", **BF16}
     results["bf16"] = {way: train(bf16, world, way == "sharded") for way in ("whole", "sharded")}
@@ -299,7 +301,8 @@ def results(start, tmp_path_factory) -> dict[int, dict[str, Any]]:
 
 @pytest.mark.parametrize("processes", [2, 3])
 def test_a_divided_network_learns_what_a_whole_one_does(results, processes: int) -> None:
-    for name in {**DRAWN_NOWHERE, **DRAWN}:
+    # Each process draws masks and dropout of its own, so one process is no measure of these.
+    for name in DRAWN:
         result = results[processes][name]
         assert_close(result["sharded"], result["whole"], name)
     for name, case in DRAWN_NOWHERE.items():
