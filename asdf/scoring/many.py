@@ -242,9 +242,6 @@ def explain_failure(name: str, error: Exception) -> str:
     if isinstance(error, AsdfError):
         return str(error)
     if isinstance(error, MemoryError):
-        return (
-            f"{name} does not fit into the memory that is free: its header likely claims a length "
-            "that it has not."
-        )
+        return f"{name} does not fit into free memory: its header probably states a wrong length."
     reason = getattr(error, "strerror", None) or error
     return f"{name} cannot be read: {reason}."

@@ -292,7 +292,7 @@ def test_recordings_that_cannot_be_attacked_are_left_out_and_named(trials, linea
 
 def test_networks_without_gradients_are_refused_by_name(trials, listener, tmp_path):
     detector = listener("CutOff", samples=HALF)
-    with pytest.raises(AsdfError, match="CutOff cuts gradients off"):
+    with pytest.raises(AsdfError, match="CutOff stops gradients"):
         run_attacks(plan_of(trials, tmp_path), Rival("cut", detector, "x"))
     assert not list(tmp_path.rglob("*.txt"))
 
