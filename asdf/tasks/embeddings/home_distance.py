@@ -190,11 +190,11 @@ def _check(training_NE: np.ndarray, new_ME: np.ndarray) -> None:
     if training_NE.shape[1] != new_ME.shape[1]:
         raise AsdfError(
             f"embeddings of {training_NE.shape[1]} and {new_ME.shape[1]} numbers are of different "
-            "networks: embed both lists with the same one."
+            "networks: embed both lists with the same network."
         )
     fewest = min(len(training_NE) // 2, len(new_ME))
     if fewest < MIN_RECORDINGS:
         raise AsdfError(
             f"{len(training_NE)} training and {len(new_ME)} new recordings are too few for a "
-            f"distance: it needs {2 * MIN_RECORDINGS} and {MIN_RECORDINGS}."
+            f"distance, which needs {2 * MIN_RECORDINGS} and {MIN_RECORDINGS}."
         )
