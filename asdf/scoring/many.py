@@ -104,7 +104,7 @@ class ManyRecordings:
             UsageError: one is nothing that can be scored, see `as_recording`.
         """
         numbered = iter(recordings)
-        # The first one stands for all: recordings may come from a generator without an end.
+        # The first one decides, since recordings may come from an endless generator.
         first = list(islice(numbered, 1))
         in_store = any(isinstance(value, _NAMED) and is_remote(value) for value in first)
         with threads(REMOTE_THREADS if in_store else _READERS) as pool:

@@ -151,7 +151,7 @@ class _Axes(NamedTuple):
     def of(cls, values_NE: Floats, size: int) -> _Axes:
         centre_E = values_NE.mean(axis=0)
         _, sizes, axes_RE = np.linalg.svd(values_NE - centre_E, full_matrices=False)
-        # Directions without any variance are no axes: the distance from the axes covers them.
+        # Directions without any variance are not axes: the distance from the axes covers them.
         count = min(_MAX_AXES, max(1, size // _PER_AXIS), int((sizes > 0).sum()))
         return cls(centre_E, axes_RE[:count])
 

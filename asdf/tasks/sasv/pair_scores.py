@@ -65,7 +65,7 @@ def read_pair_scores(path: Path, trials_path: Path) -> SasvScores:
     kinds = _kinds(trials, trials_path)
     columns = {}
     for name, values in trials.columns.items():
-        # These two become speaker and kind of the trials, and are no conditions.
+        # These two become speaker and kind of the trials, not conditions.
         if name not in (REFERENCE, KIND):
             columns[name] = values
     speakers = trials.columns[REFERENCE]

@@ -65,7 +65,7 @@ _LAYOUTS: Mapping[tuple[int, int], tuple[str, ...]] = {
     (4, 3): ("spk", "filename", "attack", "asv-label"),
     (5, 4): ("spk", "filename", "gender", "attack", "asv-label"),
 }
-# Columns that name a trial or its key, and are no conditions to break results down by.
+# Columns that name a trial or its key: results are not broken down by them.
 _NOT_COLUMNS = {"spk", "filename", "asv-label", "cm-label", "track_2_tag"}
 _SHOWN = 5
 _FilePath = AnyPath

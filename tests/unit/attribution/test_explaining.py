@@ -183,7 +183,7 @@ def test_what_cannot_be_is_refused(listener):
     with pytest.raises(AsdfError, match="not a finite number"):
         explain(listener("LogEnergy"), noise(), RATE, options())
     for wrong, message in (
-        ({"methods": []}, "name some of occlusion, gradients"),
+        ({"methods": []}, "choose from occlusion, gradients"),
         ({"filler": "music"}, "noise or silence"),
         ({"stretch_s": 0.01}, "0.05 s is the shortest"),
         ({"stretch_s": float("nan")}, "0.05 s is the shortest"),

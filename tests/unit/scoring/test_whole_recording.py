@@ -277,5 +277,5 @@ def test_a_file_that_asks_for_too_much_memory_costs_no_other_its_score(
 
     monkeypatch.setattr("asdf.audio.speech.read_audio", read)
     results = {result.path.name: result for result in detector.score_many(recordings.iterdir())}
-    assert "does not fit into the memory" in results["c.WAV"].error
+    assert "does not fit into free memory" in results["c.WAV"].error
     assert sum(result.score is not None for result in results.values()) == 4
