@@ -197,7 +197,7 @@ def test_pictures(folder, whole, tmp_path, capsys):
     assert main(["embed", str(whole), "--picture", str(tmp_path / "p.png")]) == 0
     assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
     assert main(["embed", str(whole), "--picture", str(tmp_path / "p.svg"), "--by", "codec"]) == 1
-    assert "There is label, speaker, attack" in capsys.readouterr().err
+    assert "They have label, speaker, attack" in capsys.readouterr().err
 
 
 def write_drawn(path: Path, count: int, shift: float, seed: int, **how) -> None:

@@ -186,7 +186,7 @@ def test_full_length(tmp_path, network_file, long, recordings):
     fixed = small_settings(network_class="asdf.networks.SSL_SLS")
     fixed.back_end.sls_samples = 7000
     path = write_small_network(tmp_path / "sls.pt", fixed)
-    with pytest.raises(UsageError, match="SSL_SLS takes recordings of 7,000 samples"):
+    with pytest.raises(UsageError, match="SSL_SLS only takes recordings of 7,000 samples"):
         asdf.Detector(path, "cpu", full_length=True)
     whole = asdf.Detector(path, "cpu").score_whole(long)
     assert whole.windows == 3
