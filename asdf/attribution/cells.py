@@ -94,7 +94,7 @@ def check_cells(stretch_s: float, bands_hz: Sequence[float]) -> None:
     if not is_whole or not (widths >= 2 * _FADE_HZ).all():
         edges = ", ".join(f"{edge:g}" for edge in bands_hz)
         raise UsageError(
-            f"bands with the edges {edges} Hz: name edges that ascend from 0 to {_NYQUIST_HZ:g}, "
+            f"bands with the edges {edges} Hz: give edges that ascend from 0 to {_NYQUIST_HZ:g}, "
             f"{2 * _FADE_HZ:g} Hz or more apart."
         )
 

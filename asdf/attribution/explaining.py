@@ -92,7 +92,7 @@ class Explainer:
         if not np.isfinite([score, filler_score]).all():
             raise AsdfError(
                 f"{named.name}: the score of the recording or of the filler alone is not a finite "
-                f"number ({score:g}, {filler_score:g}). Take the other filler."
+                f"number ({score:g}, {filler_score:g}). Use the other filler."
             )
         detector = self._detector
         judged = score
@@ -145,7 +145,7 @@ class Explainer:
         else:
             waveform_T = _read_part(named.read_in_blocks(length), start, length)
         if len(waveform_T) == 0:
-            raise UsageError(f"{named.name} ends before {start_s:g} s: name an earlier window.")
+            raise UsageError(f"{named.name} ends before {start_s:g} s: choose an earlier window.")
         return start, np.asarray(waveform_T, np.float32)
 
     def _checked_maps(

@@ -59,12 +59,12 @@ def check_options(options: Options) -> None:
         UsageError: a value is not valid, or gradients are requested and captum is missing.
     """
     if not options.methods or not set(options.methods) <= METHODS.keys():
-        raise UsageError(f"methods {options.methods!r}: name some of {', '.join(METHODS)}.")
+        raise UsageError(f"methods {options.methods!r}: choose from {', '.join(METHODS)}.")
     if options.filler not in FILLERS:
         raise UsageError(f"filler {options.filler!r}: choose {' or '.join(FILLERS)}.")
     check_cells(options.stretch_s, options.bands_hz)
     if not 0 < options.marked < 1:
-        raise UsageError(f"marked = {options.marked:g}: give a share of the cells, as 0.1.")
+        raise UsageError(f"marked = {options.marked:g}: give a share of the cells, such as 0.1.")
     if options.draws < 2 or options.steps < 2 or options.shuffles < 0:
         raise UsageError("draws and steps must be at least 2, shuffles at least 0.")
     start_s = options.start_s

@@ -25,7 +25,7 @@ def check_installed() -> None:
     if find_spec("captum") is None:
         raise UsageError(
             "integrated gradients need captum: pip install 'asdf-antispoofing[why]'. Occlusion "
-            "needs nothing more: --why-by occlusion."
+            "needs no other package: --why-by occlusion."
         )
 
 
@@ -58,7 +58,7 @@ def integrate(scorer: WaveformScorer, cells: Cells, steps: int) -> Floats:
     gradient_T = gradient_1T[0].detach().double().cpu().numpy()
     if not np.isfinite(gradient_T).all():
         raise AsdfError(
-            "the gradient of the score is not a finite number somewhere between the filler and the "
-            "recording. Take the filler 'noise', or occlusion."
+            "the gradient of the score is not a finite number somewhere between the filler and "
+            "the recording. Use the filler 'noise', or occlusion."
         )
     return cells.project(gradient_T)

@@ -43,7 +43,7 @@ _JOINT = Feature(
     "all",
     "all that a network hears",
     "time",
-    "Record, level and code both classes alike: features tell them apart together.",
+    "Record, level and code both classes alike: together, features distinguish them.",
 )
 
 PUBLISHED = {

@@ -128,7 +128,7 @@ FEATURES = {
         Feature("bits", "bits in use", "file", _RECODE, is_word=True),
         Feature("byte_rate", "bytes per second", "file", _RECODE, "", "B/s"),
         Feature(
-            "tags", "tags of the file", "name", "Write the files anew without tags.", is_word=True
+            "tags", "tags of the file", "name", "Write the files again without tags.", is_word=True
         ),
         Feature("folder", "folder", "name", _RENAME, is_word=True, by_recording=True),
         Feature("pattern", "pattern of the name", "name", _RENAME, is_word=True, by_recording=True),

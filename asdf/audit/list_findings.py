@@ -30,10 +30,10 @@ def bad_files(rows: Sequence[Row]) -> list[Group]:
             kind.append(f"{row.id}: {row.measured.problem}")
     groups = []
     if damaged:
-        advice = "Make them again, or take them off the list."
+        advice = "Make them again, or remove them from the list."
         groups.append(Group("recordings that cannot be read", advice, damaged))
     if poor:
-        advice = "Take them off the list: nobody can judge them."
+        advice = "Remove them from the list: nobody can judge them."
         groups.append(Group("recordings that are silent or very short", advice, poor))
     return groups
 
@@ -44,10 +44,10 @@ _COPIES = {
         "the two in one split."
     ),
     "pairs of one recording in two splits": (
-        "Take them out of one of the splits: a test on training recordings is none."
+        "Remove them from one of the splits: a test on training recordings is not a test."
     ),
     "pairs of one recording under two names": (
-        "Take the copies off the list: they count several times."
+        "Remove the copies from the list: they count several times."
     ),
 }
 
@@ -95,9 +95,9 @@ def shared_by_splits(lists: Sequence[TrialList]) -> list[Group]:
         if shared:
             members = [f"{value}: {', '.join(names)}" for value, names in sorted(shared.items())]
             advice = (
-                f"Give each {column} to one split: else a test says less of other {column}s. "
-                + ("recipe.leave_out_speakers does." if column == "speaker" else "")
-            )
+                f"Give each {column} to one split: otherwise a test says less about other "
+                f"{column}s. "
+            ) + ("recipe.leave_out_speakers does." if column == "speaker" else "")
             groups.append(Group(f"{column}s in more than one split", advice.strip(), members))
     return groups
 
@@ -146,5 +146,5 @@ def contradicted_labels(
         )
     if not members:
         return []
-    advice = "Listen to them: labels may be wrong, or they come from elsewhere."
+    advice = "Listen to them: labels may be wrong, or they come from another source."
     return [Group("labels that most shortcuts contradict", advice, members)]

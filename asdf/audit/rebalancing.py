@@ -110,9 +110,9 @@ def rebalance(
     # A shortcut that was not matched does not stop the lists; it is named with them.
     if result is None or set(_keys(result.after)).intersection(result.features):
         raise AsdfError(
-            f"no lists of {_FEWEST} recordings of a class or more in which both classes have the "
-            f"same {', '.join(features)}: the classes hardly overlap. Trim, level or code the "
-            "recordings themselves alike, or record others; nothing is written."
+            f"no lists with {_FEWEST} or more recordings per class have the same "
+            f"{', '.join(features)} in both classes: the classes hardly overlap. Trim, level or "
+            "code the recordings of both classes alike, or record others; nothing was written."
         )
     return result
 
@@ -293,9 +293,9 @@ def rebalanced_sentences(result: Rebalanced) -> list[str]:
     ]
     still = ", ".join(each(result.after.shortcuts, "feature.name"))
     if still:
-        sentences.append(f"Audited again, a shortcut is left: {still}. Change the recordings.")
+        sentences.append(f"A new audit still finds a shortcut: {still}. Change the recordings.")
     else:
-        sentences.append("Audited again, no shortcut is left.")
+        sentences.append("A new audit finds no shortcut.")
     return sentences
 
 

@@ -50,7 +50,7 @@ def audit_text(audit: Audit) -> str:
             names.append(f"{result.feature.name} ({_percent(result)})")
     if names:
         known = ", ".join(names)
-        lines += ["", f"names tell the classes apart, which no network hears: {known}"]
+        lines += ["", f"names, which no network hears, distinguish the classes: {known}"]
     for group in audit.groups:
         members = lines_and_more(group.members, _SHOWN, indent="    ")
         lines += ["", f"{len(group.members)} {group.title}:{members}", f"  -> {group.advice}"]
@@ -134,10 +134,9 @@ def _chance_sentence(audit: Audit) -> str:
         units = "speakers"
         permuted = "speakers permuted as blocks"
     return (
-        f"EER in %, cross-validated by {units}; "
-        f"scores that know nothing reach {100 * audit.chance.low:.1f} to "
-        f"{100 * audit.chance.high:.1f}. A shortcut is below {100 * audit.limit:g}, with p < 0.05 "
-        f"for all of them together ({permuted}; Holm)."
+        f"EER in %, cross-validated by {units}; uninformative scores reach "
+        f"{100 * audit.chance.low:.1f} to {100 * audit.chance.high:.1f}. A shortcut is below "
+        f"{100 * audit.limit:g}, with p < 0.05 for all of them together ({permuted}; Holm)."
     )
 
 
@@ -228,8 +227,8 @@ def _shortcut_section(audit: Audit) -> Section:
     figure = Figure(
         "features",
         "Features",
-        "Share of each class in per cent, the feature that tells most first; the outermost bars "
-        "hold all values beyond them.",
+        "Share of each class in per cent, the most telling feature first; the outermost bars hold "
+        "all values beyond them.",
         panels,
         legends=[Legend("", classes)],
     )
@@ -237,7 +236,7 @@ def _shortcut_section(audit: Audit) -> Section:
     return Section(
         "shortcuts",
         "Shortcuts",
-        ["A detector of each feature alone, without a look at speech:"],
+        ["A detector of each feature alone, without the speech itself:"],
         [as_page(_table(audit.results, audit), "Detectors of one feature")],
         [figure] if panels else [],
         code="\n".join(settings),

@@ -126,7 +126,7 @@ def _score_numbers(values: Values, labels: Flags, train: Flags) -> Floats:
         # Interpolated between the centres of bins, so that scores follow the numbers with few ties.
         scores = np.interp(np.nan_to_num(tested), centres, ratios)
     missing = (~is_known).astype(np.intp)
-    # That a value is missing may tell the classes apart as well.
+    # A missing value may distinguish the classes, too.
     absent = _ratios(missing[train], labels[train], 2)[1]
     scores[~np.isfinite(tested)] = absent
     return scores
@@ -191,7 +191,7 @@ def score_all_together(columns: Mapping[str, Values], labels: Flags, folds: Indi
         cv=LeaveOneGroupOut(),
         method="predict_proba",
     )
-    # Trees may be sure of a class, and the logarithm of 0 is no score.
+    # Trees may give a class a probability of 0, whose logarithm is not finite.
     probabilities = np.clip(shares[:, 1], 1e-6, 1 - 1e-6)
     scores: Floats = np.log(probabilities) - np.log1p(-probabilities)
     return scores

@@ -153,7 +153,7 @@ def _watermark_table(one: Examined, case: Case) -> PageTable:
     """Return the result of each package, and why others were not used."""
     rows = {}
     for mark in one.watermarks:
-        words = {True: "found", False: "none found", None: f"could not be asked: {mark.error}"}
+        words = {True: "found", False: "none found", None: f"search failed: {mark.error}"}
         details = [words[mark.found]]
         if mark.strength is not None:
             details.append(f"strength {mark.strength:.2f}")
@@ -163,7 +163,7 @@ def _watermark_table(one: Examined, case: Case) -> PageTable:
             details.append(f"{mark.start_s:.1f} to {mark.end_s:.1f} s")
         rows[mark.detector] = ", ".join(details)
     for name, reason in (case.heading.watermarks or {}).get("not_asked", {}).items():
-        rows[name] = f"not asked: {reason}"
+        rows[name] = f"not searched for: {reason}"
     return _pairs("Watermarks, apart from the score", rows)
 
 
@@ -207,8 +207,8 @@ def _time_figures(one: Examined, case: Case) -> Iterator[Figure]:
         "windows",
         "Over time",
         f"The waveform, and the {kind} of windows of {window_s:.4g} s every {hop_s:.4g} s, each "
-        "scored as a recording by itself and drawn over its own time. A window is shorter than the "
-        "recording, and errs more often.",
+        "scored as a recording by itself and drawn over its own time. A window is shorter than "
+        "the recording and makes errors more often.",
         [_waveform_panel(one, end_s, scores), scores],
         css="canvas",
     )
@@ -289,7 +289,7 @@ def _time_axis(end_s: float, label: str) -> Axis:
 def _calibration_section(case: Case) -> Section:
     calibration = case.calibration
     if calibration is None:
-        sentence = "The network is not calibrated: its scores are no likelihood ratios."
+        sentence = "The network is not calibrated: its scores are not likelihood ratios."
         return Section("calibration", "Calibration", [sentence])
     rows = {}
     for name, value in calibration.content().items():

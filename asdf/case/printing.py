@@ -47,8 +47,8 @@ def find_browser() -> str:
         if path is not None:
             return path
     raise UsageError(
-        "a PDF is printed by Chromium or Chrome, and neither is on PATH: install one, or print the "
-        "page of --output from any browser."
+        "a PDF is printed by Chromium or Chrome, but neither is on PATH: install one, or print "
+        "the page of --output from any browser."
     )
 
 
@@ -81,7 +81,7 @@ def print_page(page: str, path: Path, date: str = "") -> None:
         except (OSError, subprocess.TimeoutExpired) as error:
             raise AsdfError(f"{browser} cannot print the page: {error}.") from None
         if not printed.is_file():
-            last = (ended.stderr.strip().splitlines() or ["no reason is given"])[-1]
+            last = (ended.stderr.strip().splitlines() or ["it gave no reason"])[-1]
             raise AsdfError(f"{browser} did not print the page: {last}.")
         content = printed.read_bytes()
     # Replaces the dates that the browser wrote.

@@ -115,7 +115,7 @@ def validate(
     """
     if stated_network is not None and network is not None and stated_network != network:
         raise AsdfError(
-            f"the scores of {name} are another network's (SHA-256 {stated_network[:12]}..., not "
+            f"the scores of {name} are of another network (SHA-256 {stated_network[:12]}..., not "
             f"{network[:12]}...): score the set with the network of the case."
         )
     values = scores.scores if calibration is None else calibration.llr(scores.scores)

@@ -21,27 +21,28 @@ _WHOLE = 10
 
 _ALWAYS = (
     "Unknown methods: a detector recognises traces of the methods that it was trained on. A newer "
-    "method may leave none that it knows, and bona fide is the absence of known traces.",
+    "method may leave no trace that it knows, and bona fide is the absence of known traces.",
     "Other channels: compression, noise, music, messengers and telephones erase such traces, or "
     "look like them.",
     "Who speaks: bona fide means that a human being spoke, not which one; an impersonator is bona "
     "fide.",
-    "The words: a cut in the right place is no synthesis. Scores of windows show where a score "
+    "The words: a cut in the right place is not synthesis. Scores of windows show where a score "
     "falls; they do not prove where a recording was edited.",
-    "The probability that a recording is a spoof: for that, a ratio has to be combined with what "
-    "was known before it was heard, which a network cannot know.",
+    "The probability that a recording is a spoof: for that, the ratio has to be combined with "
+    "what was known before the analysis, which a network cannot know.",
 )
 
 
 _PANEL_LIMIT = (
-    "Detectors that agree are not so many witnesses: those that learnt from the same data err "
-    "together. What they say together is the ratio of the panel, which is calibrated as a whole."
+    "Detectors that agree are not independent witnesses: those trained on the same data err "
+    "together. Their joint evidence is the ratio of the panel, which is calibrated as a whole."
 )
 
 _WATERMARK_LIMIT = (
-    "A watermark that was found says that a program which marks what it makes has made or changed "
-    "the recording; packages that look for one err, too. None that was found says nothing: most "
-    "voices have none, and a mark can be removed. It is in no score and in no ratio."
+    "A watermark that was found indicates that a program which marks its output has made or "
+    "changed the recording; the packages that search for one can err, too. Finding none means "
+    "nothing: most voices have none, and a mark can be removed. Watermarks enter no score and no "
+    "ratio."
 )
 
 
@@ -51,14 +52,14 @@ def propositions(calibration: Calibration | None) -> dict[str, str]:
     h2 = "H2: the recording is a spoof: what is heard was synthesised, converted or replayed."
     if calibration is None:
         population = (
-            "Relevant population: none. The network is not calibrated, so that its scores rank "
-            "recordings and are no likelihood ratios."
+            "Relevant population: none. The network is not calibrated, so its scores rank "
+            "recordings but are not likelihood ratios."
         )
     else:
         origin = calibration.describe_origin()
         known = origin or "a set that its file does not name"
         population = (
-            "Relevant population: recordings as those that the network was calibrated on, under "
+            "Relevant population: recordings like those that the network was calibrated on, under "
             f"both propositions ({known.removeprefix('calibrated on ')})."
         )
     return {"h1": h1, "h2": h2, "population": population}
@@ -82,11 +83,11 @@ def statements(one: Examined, case: Case, *, is_brief: bool = False) -> list[str
     if result.unlike:
         sentences.append(_sentence(result.remark))
     if not result.judged:
-        sentences.append(f"{_sentence(result.remark)} Its score says nothing.")
+        sentences.append(f"{_sentence(result.remark)} Its score is not meaningful.")
     elif result.llr is None:
         sentences.append(
-            f"The score is {score:.4f}; higher is more bona fide. It is no likelihood ratio: the "
-            "network is not calibrated."
+            f"The score is {score:.4f}; higher is more bona fide. It is not a likelihood ratio: "
+            "the network is not calibrated."
         )
     else:
         ratio = _ratio_sentences(entry, result.llr)
@@ -140,8 +141,8 @@ def _part_sentences(result: Scored) -> list[str]:
         sentences = [f"Parts sound spoofed by themselves: {', '.join(times)}."]
     if result.verdict == MIXED:
         sentences.append(
-            "The score and what follows from it are of the whole recording, and do not say that "
-            "these parts are genuine."
+            "The score and what follows from it are for the whole recording, and do not imply "
+            "that these parts are genuine."
         )
     # Each examined window is another chance of an error.
     return [*sentences, _sentence(searched.describe())]
@@ -171,8 +172,8 @@ def limits(case: Case) -> list[str]:
     validation = case.validation
     if validation is None:
         special.append(
-            "No validation set was named (--validation): how often this network errs on recordings "
-            "as these is not shown."
+            "No validation set was named (--validation): how often this network errs on "
+            "recordings like these is not shown."
         )
     else:
         if validation.is_calibration_set:
@@ -182,13 +183,13 @@ def limits(case: Case) -> list[str]:
             )
         if not validation.is_checked:
             special.append(
-                "The scores of the validation set do not state their network: that they are this "
-                "network's was not checked."
+                "The scores of the validation set do not state their network, so it was not "
+                "checked that they are from this network."
             )
         if min(validation.curve.bona_fide.size, validation.curve.spoof.size) < _FEW:
             special.append(
                 f"The validation set has fewer than {_FEW} recordings of a class: its error rates "
-                "are known roughly, as the intervals show."
+                "are known only roughly, as the intervals show."
             )
     return [*special, *_ALWAYS]
 

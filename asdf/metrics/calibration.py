@@ -274,7 +274,7 @@ def read_calibration(entry: Any, path: object) -> Calibration | None:
         return None
     if not isinstance(entry, Mapping) or not is_sound(entry):
         raise AsdfError(
-            f"the calibration in {path} cannot be used: it was changed or damaged, or written by a "
+            f"the calibration in {path} cannot be used: it was changed, damaged, or written by a "
             "newer ASDF. Calibrate again."
         )
     entries = dict(entry)

@@ -43,7 +43,9 @@ class DetectionCost:
     def __post_init__(self) -> None:
         is_prior = 0 < self.spoof_prior < 1
         if not is_prior or self.miss <= 0 or self.false_alarm <= 0:
-            raise ValueError(f"a prior lies between 0 and 1, costs are positive: {self}")
+            raise ValueError(
+                f"a prior must lie between 0 and 1, and costs must be positive: {self}"
+            )
 
     @property
     def miss_weight(self) -> float:

@@ -156,9 +156,9 @@ def find_turned(decisions: Decisions) -> list[Finding]:
     if accuracy >= _TURNED:
         return []
     message = (
-        f"the balanced accuracy is {100 * accuracy:.2f} %, and {100 - 100 * accuracy:.2f} % "
-        "with all decisions turned round: are the two classes exchanged in one of the files? "
-        "1 means bona fide."
+        f"the balanced accuracy is {100 * accuracy:.2f} %, and {100 - 100 * accuracy:.2f} % with "
+        "all decisions inverted: are the two classes swapped in one of the files? 1 means bona "
+        "fide."
     )
     return [Finding("warning", message)]
 

@@ -56,7 +56,9 @@ class Ranks:
         """
         values, counts = np.unique(scores_N, return_counts=True)
         if values.size < 2:
-            raise AsdfError("all scores are alike: they have no ranks. Did the training diverge?")
+            raise AsdfError(
+                "all scores are equal, so they have no ranks. Did the training diverge?"
+            )
         ranks = (np.cumsum(counts) - counts / 2) / scores_N.size
         if values.size > _MOST_KNOTS:
             chosen = np.linspace(0, values.size - 1, _MOST_KNOTS).round().astype(int)
@@ -144,7 +146,7 @@ def fit_fusion(
     if method == "logistic":
         for name, spread in zip(names, scores_NS.std(axis=0).tolist(), strict=True):
             if spread == 0:
-                raise AsdfError(f"{name}: all scores are alike: there is nothing to fuse.")
+                raise AsdfError(f"{name}: all scores are equal, so there is nothing to fuse.")
         weights, offset = fit_weights(scores_NS[labels == 1], scores_NS[labels == 0])
         return Fusion(method, tuple(weights), offset)
     parts = []

@@ -111,8 +111,8 @@ class Home:
         expected = self.clusters[0].mean.size
         if row.size != expected:
             raise AsdfError(
-                f"the network gives embeddings of {row.size:,} values, and its calibration was "
-                f"learnt from ones of {expected:,}: calibrate it again."
+                f"the network gives embeddings of {row.size:,} values, but its calibration was "
+                f"learnt from embeddings of {expected:,}: calibrate it again."
             )
         return float(_nearest(self.clusters, row)[0]) / self.limit
 
@@ -124,7 +124,7 @@ class Home:
         return (
             "unlike the recordings that the calibration was learnt from (distance "
             f"{distance:.2f}, where 1 is the limit; {self.describe_rate()}): its likelihood ratio "
-            "does not stand for it"
+            "is not valid for it"
         )
 
     def describe_rate(self) -> str:
@@ -132,7 +132,7 @@ class Home:
         low, high = exact_bounds(self.bona_fide_beyond, self.bona_fide)
         share = 100 * self.bona_fide_beyond / self.bona_fide
         return (
-            f"of their genuine ones {share:.1f} % are called so, 95 % interval {100 * low:.1f} to "
+            f"{share:.1f} % of their genuine ones are called so, 95 % interval {100 * low:.1f} to "
             f"{100 * high:.1f} %"
         )
 
@@ -141,9 +141,9 @@ class Home:
         bona_fide = _count(self.bona_fide_beyond, self.bona_fide)
         spoof = _count(self.spoof_beyond, self.spoof)
         return (
-            "recordings unlike these are recognised by their embedding: of the set's own, held out "
-            f"by {self.folds_of}, {bona_fide} genuine and {spoof} spoofed ones are called unlike "
-            "the others"
+            "recordings unlike these are recognised by their embedding: of the set's own "
+            f"recordings, held out by {self.folds_of}, {bona_fide} genuine and {spoof} spoofed "
+            "ones are called unlike the others"
         )
 
     def content(self) -> dict[str, Any]:
@@ -185,7 +185,7 @@ def check_enough(genuine: int, rate: float) -> None:
     if genuine < needed:
         raise AsdfError(
             f"{genuine} genuine recordings are too few: a limit that {100 * rate:g} % of them "
-            f"exceed takes {needed}."
+            f"exceed needs {needed}."
         )
 
 
@@ -258,7 +258,9 @@ def _nearest(clusters: Sequence[Cluster], embeddings: Floats) -> Floats:
 def _fit(embeddings: Floats, genuine: np.ndarray) -> tuple[Cluster, Cluster]:
     classes = (embeddings[genuine], embeddings[~genuine])
     if min(map(len, classes)) < 2:
-        raise AsdfError("without one of its folds the set has no two recordings of a class.")
+        raise AsdfError(
+            "without one of its folds the set has fewer than two recordings of a class."
+        )
     return fit_cluster(classes[0]), fit_cluster(classes[1])
 
 

@@ -115,8 +115,8 @@ def fit_affine(
     (scale,), offset = fit_weights(bona_fide[:, None], spoof[:, None], prior, pseudo)
     if scale <= 0:
         raise AsdfError(
-            "higher scores do not mean bona fide in these scores: they cannot be calibrated. Check "
-            "the labels, and that the scores are of this network's bona fide logit."
+            "higher scores do not mean bona fide here, so they cannot be calibrated. Check the "
+            "labels, and that the scores are this network's bona fide logit."
         )
     return scale, offset
 

@@ -64,7 +64,7 @@ def fit_weights(
         spread = float(contiguous.std())
         if spread == 0 or not math.isfinite(spread):
             raise AsdfError(
-                "all scores are alike: there is nothing to calibrate. Did the training diverge?"
+                "all scores are equal, so there is nothing to calibrate. Did the training diverge?"
             )
         columns.append((column - centre) / spread)
         scales.append((centre, spread))

@@ -72,7 +72,7 @@ def find_errors(
 ) -> list[Finding]:
     """Look for errors that leave the metrics undefined; arguments as in `check_scores`."""
     if not scores.size:
-        return [Finding("error", "there is no trial. Was the scoring interrupted?")]
+        return [Finding("error", "there are no trials. Was the scoring interrupted?")]
     errors = []
     missing = missing_class(labels)
     if missing:
@@ -126,9 +126,9 @@ def _turned_round(curve: DetCurve) -> str:
     if p_value >= _CHANCE:
         return ""
     return (
-        f"the scores look turned round: their EER is {100 * measured:.2f} %, that of the negated "
-        f"scores {100 * negated:.2f} %, which is not chance (rank test, p = {p_value:.2g}). "
-        "A higher score must mean bona fide; check which column of the network's output is bona "
+        f"the scores look inverted: their EER is {100 * measured:.2f} %, that of the negated "
+        f"scores {100 * negated:.2f} %, which is not chance (rank test, p = {p_value:.2g}). A "
+        "higher score must mean bona fide; check which column of the network's output is bona "
         "fide, and the labels."
     )
 
@@ -219,7 +219,6 @@ def another_subset(trials: int, subsets: Sequence[str] = ()) -> list[Finding]:
 def _warning(what: str, whose: str, published: int) -> Finding:
     return Finding(
         "warning",
-        f"these are {what}; published numbers are those of subset {SUBSET} of {whose} "
-        f"({published:,} trials), and may lie far from these. --protocol P --subset {SUBSET} takes "
-        "those.",
+        f"these are {what}; published numbers are for subset {SUBSET} of {whose} ({published:,} "
+        f"trials), and may differ widely. Use --protocol P --subset {SUBSET} for those trials.",
     )

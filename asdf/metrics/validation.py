@@ -137,7 +137,7 @@ class TaskMetric(ValidationMetric):
     def value(self, bona_fide: Floats, spoof: Floats) -> float:
         """Raise an error, since detection scores are not those of the task."""
         raise UsageError(
-            f"{SETTING} is of the task {self.task!r}, which this network does not have: "
+            f"{SETTING} belongs to the task {self.task!r}, which this network does not have: "
             f"{self.advice}."
         )
 
@@ -216,8 +216,8 @@ class ChosenMetric:
             number = float(self._value(bona_fide, spoof))
         if not math.isfinite(number):
             raise AsdfError(
-                f"{SETTING} = {self.name!r} is {number} on {set_name}; networks are chosen by a "
-                "finite number. Fix it, or choose another."
+                f"{SETTING} = {self.name!r} is {number} on {set_name}, but networks are chosen by "
+                "a finite number. Fix it, or choose another."
             )
         return number
 

@@ -64,7 +64,7 @@ def describe_llr(llr: float) -> str:
     'no support for one proposition over the other'
     """
     if math.isnan(llr):
-        raise ValueError("a likelihood ratio that is not a number has no words")
+        raise ValueError("a likelihood ratio that is not a number has no verbal equivalent")
     propositions = "bona fide rather than spoof" if llr > 0 else "spoof rather than bona fide"
     for lowest_ratio, strength in _STRENGTHS:
         if abs(llr) >= math.log(lowest_ratio) - _ROUNDING:

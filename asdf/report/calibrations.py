@@ -65,7 +65,8 @@ def llr_section(gathered: Gathered, set_name: str) -> LlrSection | None:
         sentences.append(f"{name} on {set_name}: {quality.describe()}.")
         if calibration.set == set_name:
             sentences.append(
-                f"{name} was calibrated on this very set: on others its ratios are worth less."
+                f"{name} was calibrated on this very set: its ratios are less reliable on "
+                "other sets."
             )
     if not curves:
         return None

@@ -91,7 +91,7 @@ def different_environments(first: RunFolder, second: RunFolder) -> list[Differen
     for name in dict.fromkeys((*first_record, *second_record)):
         a = first_record.get(name, _NO_VALUE)
         b = second_record.get(name, _NO_VALUE)
-        # An entry in only one of the records is a difference: '-' stands for the other.
+        # An entry in only one of the records is a difference: '-' marks the missing one.
         if name not in _TIMES and not _is_same(name, a, b):
             differences.append(Difference(name, a, b))
     return differences

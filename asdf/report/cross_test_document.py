@@ -21,15 +21,15 @@ def cross_test_page(name: str, result: CrossTest, facts: Sequence[str]) -> str:
     overall = result.overall
     lead = [
         f"{len(result.spoofs)} sets of spoofs against {len(result.genuine)} sets of genuine "
-        f"speech: {RATE.format(overall.mean.value)} % EER in the mean, "
+        f"speech: {RATE.format(overall.mean.value)} % EER on average, "
         f"{RATE.format(overall.highest.value)} % at most ({worst.spoof.name} against "
         f"{worst.genuine.name})."
     ]
     notes = [
-        "Each pair has an EER and a threshold of its own, so that no set counts more because it is "
-        "larger. The highest EER of a row says against which genuine speech these spoofs pass; "
-        "that of a column, which spoofs pass as this genuine speech. In the corner: the highest of "
-        "all, the mean over columns of their highest, and the mean of all."
+        "Each pair has an EER and a threshold of its own, so larger sets do not count more. The "
+        "highest EER of a row says against which genuine speech these spoofs pass; that of a "
+        "column, which spoofs pass as this genuine speech. In the corner are the highest of all, "
+        "the mean over columns of their highest, and the mean of all."
     ]
     if result.over:
         notes.append(

@@ -213,8 +213,8 @@ def _ranks_table(effects: Effects) -> PageTable:
         values = [_rank_value(effects, index, set_name) for index in indices]
         columns.append((Column(set_name, set_name), values))
     caption = (
-        "How the mean EER goes with each setting: rank correlation of numbers (Spearman; above 0, "
-        "higher values have higher EERs), means in % of other values"
+        "How the mean EER changes with each setting: rank correlation of numbers (Spearman; above "
+        "0, higher values have higher EERs), means in % of other values"
     )
     return as_page(Table(effects.settings, columns, "Setting"), caption, "effects")
 

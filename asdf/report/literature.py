@@ -70,7 +70,7 @@ def published_results(set_name: str, measured: Sequence[Measurement]) -> Literat
         )
     others = ""
     if left_out:
-        others = f"{len(left_out)} more are of other lengths ({other_lengths})."
+        others = f"{len(left_out)} more were scored from other lengths ({other_lengths})."
     return Literature(_published_table(known, shown), others)
 
 

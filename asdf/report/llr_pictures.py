@@ -72,7 +72,7 @@ def tippett_panel(systems: Mapping[str, DetCurve]) -> Drawn:
         css="tippett",
         description=f"Tippett plot. {'; '.join(words)}",
         lines=lines,
-        uprights=[Upright(0.0, "1 : 1", "ratio that says nothing")],
+        uprights=[Upright(0.0, "1 : 1", "uninformative ratio")],
     )
     return Drawn(panel, legend)
 
@@ -183,16 +183,17 @@ def llr_figures(systems: Mapping[str, DetCurve]) -> list[Figure]:
             ece_panel(systems),
             "ece",
             "Empirical cross-entropy",
-            "Information that is still missing after the ratio, by the odds before it; lower is "
-            "better. Above the line of no information ratios do harm; the gap to the curve after "
-            "PAV is what a better calibration would save.",
+            "Information still missing once the ratio is known, by prior odds; lower is better. "
+            "Above the line of no information, ratios do harm; the gap to the curve after PAV is "
+            "what a better calibration would save.",
         ),
         _figure(
             reliability_panel(systems),
             "reliability",
             "Reliability",
-            "Ratios with the odds of this set as the prior, against what was true; upright lines "
-            f"are 95 % intervals. Recordings per mark from left to right: {'; '.join(parts)}.",
+            "Ratios with the odds of this set as the prior, against the true classes; upright "
+            "lines are 95 % intervals. Recordings per mark from left to right: "
+            f"{'; '.join(parts)}.",
         ),
     ]
 

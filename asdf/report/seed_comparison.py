@@ -118,9 +118,9 @@ def two_sides(runs: Sequence[RunFolder], networks: tuple[str | None, str | None]
     if len(members) != 2:
         described = [f"{name} ({len(indices)})" for name, indices, _ in members]
         raise UsageError(
-            f"compare compares two configurations, and these {len(runs)} runs are of "
-            f"{len(members)}: {and_more(described, _SHOWN)}. Runs are of one configuration if they "
-            "recorded the same settings but for recipe.seed, each seed once."
+            f"compare needs two configurations, but these {len(runs)} runs are of {len(members)}: "
+            f"{and_more(described, _SHOWN)}. Runs are of one configuration if they recorded the "
+            "same settings but for recipe.seed, each seed once."
         )
     members.sort(key=lambda member: min(member[1]))
     sides = []

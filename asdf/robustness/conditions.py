@@ -100,8 +100,8 @@ BENCHMARKS = {
         },
         (
             "Opus at 1, 2 and 4 kbit/s is left out: libsndfile codes from 6 kbit/s on.",
-            "EnCodec is left out, and whichever of the 16 corruptions the authors' published code "
-            "does not have.",
+            "EnCodec is left out, and those of the 16 corruptions that the authors' published "
+            "code lacks.",
             "Background noise is one recording there; here it is those of --noise FOLDER.",
             "Time stretching keeps its length here; there it is cut or padded to the original one.",
         ),
@@ -189,7 +189,7 @@ def _grade(name: str, prefix: str) -> float:
         grade = math.nan
     # float() also reads 'nan', which stands for a degradation without grades, and 'inf'.
     if not math.isfinite(grade):
-        raise UsageError(f"{name}: a number is needed behind {prefix}, as in {prefix}10.")
+        raise UsageError(f"{name}: a number is needed after {prefix}, as in {prefix}10.")
     return grade
 
 
@@ -214,7 +214,9 @@ def parse_grades(texts: Sequence[str]) -> dict[str, tuple[float, ...]]:
     for text in texts:
         name, equals, numbers = text.partition("=")
         if not equals or name not in DEGRADATIONS or not DEGRADATIONS[name].grades:
-            raise UsageError(f"--grades {text}: a degradation with grades, as in mp3=16,8.")
+            raise UsageError(
+                f"--grades {text}: name a degradation with its grades, as in mp3=16,8."
+            )
         values = [_grade(f"{name}_{number}", f"{name}_") for number in numbers.split(",")]
         grades[name] = tuple(values)
     return grades

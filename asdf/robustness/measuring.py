@@ -263,7 +263,7 @@ class _Means:
         # (2 quantities, trials)
         values = np.stack([costs, errors.astype(np.float64)])
         of_classes = (values[:, is_bona_fide], values[:, ~is_bona_fide])
-        # Seeded anew for each condition: the same draws everywhere make differences paired ones.
+        # The same seed for each condition: equal draws make the differences paired.
         rng = np.random.default_rng(drawing.seed)
         groups = None
         if drawing.speakers is None:

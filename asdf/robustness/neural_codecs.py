@@ -35,7 +35,7 @@ def encodec_missing(folder: str) -> str:
         return f"there is no {path}: name a folder of transformers' EncodecModel"
     kind = read_json(path).get("model_type")
     if kind != _KIND:
-        return f"{path} is of the model_type {kind!r}, and not {_KIND!r}"
+        return f"{path} has the model_type {kind!r}, not {_KIND!r}"
     return ""
 
 
@@ -56,7 +56,7 @@ def code_and_decode(waveform: Floats, folder: str, kbps: float) -> Floats:
     rates = model.config.target_bandwidths
     if kbps not in rates:
         known = ", ".join(f"{rate:g}" for rate in rates)
-        raise AsdfError(f"encodec={kbps:g}: the model in {folder} has {known} kbit/s.")
+        raise AsdfError(f"encodec={kbps:g}: the model in {folder} only has {known} kbit/s.")
     samples = torch.from_numpy(waveform)
     with torch.inference_mode():
         higher = resample(samples, SAMPLE_RATE, model.config.sampling_rate)

@@ -274,8 +274,8 @@ def judging_sentence(network: str, judging: Judging) -> str:
 def notes(study: Study, left_out: Mapping[str, str]) -> list[str]:
     """Return the sentences that are needed to read the numbers."""
     lines = [
-        f"Intervals of 95 %, bootstrap over {_over(study)}; changes are to clean speech on the "
-        "same recordings (paired), with p-values for all conditions together (Holm)."
+        f"Intervals of 95 %, bootstrap over {_over(study)}; changes are relative to clean speech "
+        "on the same recordings (paired), with p-values for all conditions together (Holm)."
     ]
     if any(judging.calibration is not None for judging in study.judging.values()):
         lines.append(
@@ -298,8 +298,8 @@ def left_out_notes(left_out: Mapping[str, str]) -> list[str]:
         return []
     reasons = _reasons(left_out)
     return [
-        f"{len(reasons):,} recordings are in no result, since one condition lacks them:"
-        f"{lines_and_more(reasons, _SHOWN)}"
+        f"{len(reasons):,} recordings are excluded from all results, since a condition lacks "
+        f"them:{lines_and_more(reasons, _SHOWN)}"
     ]
 
 

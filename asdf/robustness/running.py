@@ -273,7 +273,7 @@ def _score(
         for result in tracked:
             if result.score is None:
                 utterance = trials.ids[result.index]
-                # The network would say no more than that there is no copy.
+                # The network's error would only say that the copy is missing.
                 left_out[utterance] = copies.problems.get(utterance, result.error)
             else:
                 scores[result.index] = result.score

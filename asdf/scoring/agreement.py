@@ -96,7 +96,7 @@ def describe_scoring(settings: ScoringSettings, world: World) -> list[str]:
     if requested == AUTO and precision.name != "fp32":
         lines.append(
             f"{precision.describe()}, as computing.scoring_precision = 'auto' is on this GPU: "
-            "'fp32' has all digits and takes several times as long"
+            "'fp32' is more exact and takes several times as long"
         )
     elif requested not in (AUTO, "fp32"):
         lines.append(precision.describe())
@@ -106,6 +106,6 @@ def describe_scoring(settings: ScoringSettings, world: World) -> list[str]:
         factor = samples / settings.network.minibatch_size / settings.network.train_clip_size
         lines.append(
             f"scoring in batches of up to {samples:,} samples: network.eval_minibatch_size_factor "
-            f"= 'auto' stands for {factor:.3g} on a GPU of {gpu / 1e9:.0f} GB"
+            f"= 'auto' is {factor:.3g} on a GPU of {gpu / 1e9:.0f} GB"
         )
     return lines

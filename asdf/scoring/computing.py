@@ -79,7 +79,7 @@ def set_threads(threads: int | None) -> int:
     if _first_process() != os.getpid() and count > 1:
         LOG.warning(
             "this process was forked after its parent had made a detector: it computes with 1 "
-            "thread instead of %d. Start it by 'spawn' or 'forkserver' to use more.",
+            "thread instead of %d. Start it with 'spawn' or 'forkserver' to use more.",
             count,
         )
         count = 1
@@ -110,10 +110,9 @@ def check_process(made_in: int) -> None:
     if made_in != os.getpid():
         raise UsageError(
             f"this detector was made in process {made_in}, of which this process ({os.getpid()}) "
-            "is a fork: torch would wait here without end for threads that a fork does not take "
-            "along. Make the detector in this process, or start processes by 'spawn' or "
-            "'forkserver' (multiprocessing.get_context('spawn')), and pass it to them: it can be "
-            "pickled."
+            "is a fork: torch would wait forever for threads that a fork does not copy. Make the "
+            "detector in this process, or start processes with 'spawn' or 'forkserver' "
+            "(multiprocessing.get_context('spawn')), and pass it to them: it can be pickled."
         )
 
 
@@ -129,13 +128,13 @@ def find_device(wanted: str | torch.device) -> torch.device:
         device = torch.device(wanted)
     except RuntimeError:
         raise UsageError(
-            f"there is no device {wanted!r}: write 'auto', 'cpu', 'cuda' or 'cuda:1'."
+            f"there is no device {wanted!r}: use 'auto', 'cpu', 'cuda' or 'cuda:1'."
         ) from None
     # Private, but torch has no other way to ask before the GPU's first use, which would fail.
     if device.type == "cuda" and torch.cuda._is_in_bad_fork():
         raise UsageError(
-            f"{device} cannot be used in a process that was forked from one that uses a GPU. Start "
-            "it by 'spawn' or 'forkserver'."
+            f"{device} cannot be used in a process that was forked from one that uses a GPU. "
+            "Start it with 'spawn' or 'forkserver'."
         )
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise UsageError(
@@ -150,13 +149,13 @@ def find_device(wanted: str | torch.device) -> torch.device:
             can_compute = False
         if not can_compute:
             raise UsageError(
-                f"torch {torch.__version__} cannot compute on {str(device)!r} on this machine: "
-                "such a device is not here, or torch was built without it. Use 'auto', 'cpu', "
-                "'cuda' or 'cuda:1'."
+                f"torch {torch.__version__} cannot compute on {str(device)!r} on this machine: it "
+                "has no such device, or torch was built without support for it. Use 'auto', "
+                "'cpu', 'cuda' or 'cuda:1'."
             )
         LOG.warning(
-            "%s: ASDF is tested on CPUs and NVIDIA's GPUs alone. Score some recordings with "
-            "device 'cpu' as well, and compare.",
+            "%s: ASDF is tested only on CPUs and NVIDIA GPUs. Score some recordings with device "
+            "'cpu' too, and compare.",
             device,
         )
     return device
@@ -208,9 +207,7 @@ def choose_scoring_precision(requested: str, device: torch.device) -> ScoringPre
         UsageError: bf16 on a GPU that has none, or no such precision.
     """
     if requested not in PRECISIONS:
-        raise UsageError(
-            f"precision {requested!r}: scores are computed in {', '.join(PRECISIONS)}."
-        )
+        raise UsageError(f"precision {requested!r} is not known: use {', '.join(PRECISIONS)}.")
     if requested == AUTO:
         # What torch reports as the compute capability of an AMD GPU says nothing about TF32.
         is_nvidia = device.type == "cuda" and torch.version.hip is None
@@ -244,7 +241,7 @@ def choose_engine(requested: str, precision: ScoringPrecision) -> str:
         UsageError: no such engine.
     """
     if requested not in ENGINES:
-        raise UsageError(f"engine {requested!r}: scores are computed by {' or '.join(ENGINES)}.")
+        raise UsageError(f"engine {requested!r} is not known: use {' or '.join(ENGINES)}.")
     if precision.device.type != "cpu" or not is_available():
         return PLAIN
     if precision.name == "bf16" and not multiplies_bfloat16():

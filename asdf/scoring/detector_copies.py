@@ -41,8 +41,8 @@ class Origin:
         """
         if read_state(self.path, *self.networks) != self.state:
             raise AsdfError(
-                f"this detector cannot be copied: {self.path} is gone, or was written again since "
-                "it was made. Make another detector of the file that is there."
+                f"this detector cannot be copied: {self.path} was deleted or rewritten after it "
+                "was made. Make another detector from the current file."
             )
         return Pickled(str(self.path), digest_of(self.path), self.options)
 
@@ -66,12 +66,12 @@ def restore(make: Callable[..., Any], pickled: Pickled) -> Any:
     if not path.exists():
         raise AsdfError(
             f"a copy of a detector needs its network, but there is no {path}. A pickle names the "
-            "file and holds no weights: bring the file there, or make the detector from it."
+            "file and holds no weights: copy the file there, or make the detector from it."
         )
     if digest_of(path) != pickled.digest:
         raise AsdfError(
-            f"{path} is not the file that this copy of a detector was made of: it was written "
-            "again since. Make the detector from the file."
+            f"{path} is not the file that this copy of a detector was made from: it was rewritten "
+            "later. Make the detector from the file."
         )
     return make(pickled.path, **pickled.options)
 

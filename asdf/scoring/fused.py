@@ -38,9 +38,9 @@ class FusedScorer(WaveformScorer):
 
     name = "a fused system"
     absent: ClassVar[Mapping[str, str]] = {
-        "embedding": "has no embedding of its own: take those of one of its networks.",
-        "frames": "scores no frames, unless just one of its networks does: score them with one of "
-        "its networks that does.",
+        "embedding": "has no embedding of its own: use those of one of its networks.",
+        "frames": "scores no frames unless exactly one of its networks does: use one of those "
+        "networks by itself.",
     }
 
     def __init__(
@@ -54,8 +54,8 @@ class FusedScorer(WaveformScorer):
         comparing = [scorer.name for scorer in scorers if scorer.takes_references]
         if comparing:
             raise UsageError(
-                f"{comparing[0]} compares recordings with references, which a fused system has no "
-                "place for: fuse score files instead, `python -m asdf fuse`."
+                f"{comparing[0]} compares recordings with references, which a fused system does "
+                "not support: fuse score files instead, with `python -m asdf fuse`."
             )
         self._scorers = list(scorers)
         self._fusion = fusion

@@ -40,7 +40,7 @@ def timed_keys(scorer: Scorer, wanted: Collection[str], part: Part | None) -> li
     keys = [key for key in wanted if scorer.extras[key].hop is not None]
     if keys and part is not None:
         raise UsageError(
-            f"--part: {', '.join(keys)} follow time, and lists with them have no parts."
+            f"--part: {', '.join(keys)} follow time, and lists with them cannot be scored in parts."
         )
     return keys
 
@@ -73,9 +73,9 @@ def rows_of_parts(output: Path | None, work: Work, what: str) -> list[str]:
             others.append(str(part.number))
     if others:
         raise UsageError(
-            "parts of another network, list, option or kind of device than this command's: "
-            f"{and_more(others, _SHOWN)} of {len(marks)}. Do them again with the same "
-            f"(--part K/{len(marks)})."
+            "parts scored with another network, list, option or kind of device than this "
+            f"command's: {and_more(others, _SHOWN)} of {len(marks)}. Score them again with the "
+            f"same ones (--part K/{len(marks)})."
         )
     return list(map(rows_name, marks))
 

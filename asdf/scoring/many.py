@@ -104,7 +104,7 @@ class ManyRecordings:
             UsageError: one is nothing that can be scored, see `as_recording`.
         """
         numbered = iter(recordings)
-        # The first one stands for all: recordings may come from a generator without an end.
+        # The first one decides, since recordings may come from an endless generator.
         first = list(islice(numbered, 1))
         in_store = any(isinstance(value, _NAMED) and is_remote(value) for value in first)
         with threads(REMOTE_THREADS if in_store else _READERS) as pool:
@@ -242,9 +242,6 @@ def explain_failure(name: str, error: Exception) -> str:
     if isinstance(error, AsdfError):
         return str(error)
     if isinstance(error, MemoryError):
-        return (
-            f"{name} does not fit into the memory that is free: its header likely claims a length "
-            "that it has not."
-        )
+        return f"{name} does not fit into free memory: its header probably states a wrong length."
     reason = getattr(error, "strerror", None) or error
     return f"{name} cannot be read: {reason}."

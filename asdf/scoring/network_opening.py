@@ -202,17 +202,16 @@ def _open_fused(path: Path, options: Options, precision: ScoringPrecision) -> _O
     first = all_settings[0]
     if any(settings.sad != first.sad for settings in all_settings):
         raise AsdfError(
-            f"the networks of {path} cut silence in different ways (their settings 'sad'), so they "
-            "do not hear the same of a recording: they cannot be scored together. Fuse their score "
-            "files instead: python -m asdf fuse ... --apply ... --output OUT"
+            f"the networks of {path} cut silence in different ways (their settings 'sad'), so "
+            "they do not hear the same parts of a recording and cannot be scored together. Fuse "
+            "their score files instead: python -m asdf fuse ... --apply ... --output OUT"
         )
     if any(settings.audio != first.audio for settings in all_settings):
         heard = dict.fromkeys(settings.audio.describe() for settings in all_settings)
         raise AsdfError(
-            f"the networks of {path} do not hear the same of a recording: {'; '.join(heard)}. "
-            "They cannot be "
-            "scored together. Fuse their score files instead: python -m asdf fuse ... --apply ... "
-            "--output OUT"
+            f"the networks of {path} do not hear the same parts of a recording: "
+            f"{'; '.join(heard)}. They cannot be scored together. Fuse their score files instead: "
+            "python -m asdf fuse ... --apply ... --output OUT"
         )
     LOG.info("%s: %s fusion of %d networks", path, system.fusion.method, len(scorers))
     fused = FusedScorer(scorers, system.fusion, system.panel)
@@ -278,8 +277,8 @@ def _adapt_rules(
     fixed = fixed_samples(network)
     if fixed is not None:
         raise UsageError(
-            f"{type(network).__name__} takes recordings of {fixed:,} samples and no others: it "
-            "cannot score at full length. Leave that out; a longer recording is then scored in "
+            f"{type(network).__name__} only takes recordings of {fixed:,} samples, so it cannot "
+            "score at full length. Leave that option out; longer recordings are then scored in "
             "windows."
         )
     defaults = Network()

@@ -61,8 +61,8 @@ class OverTime:
         assert hop is not None  # only such extras come here
         if self.max_samples < hop:
             raise UsageError(
-                f"the network hears the first {self.max_samples} samples of a recording, less than "
-                f"one of its frames of {hop}: raise "
+                f"the network hears the first {self.max_samples} samples of a recording, less "
+                f"than one of its frames ({hop} samples): raise "
                 "network.max_evaluation_utterance_length_in_samples."
             )
         window = self.max_samples - self.max_samples % hop
@@ -127,6 +127,6 @@ def check_whole_time(key: str, sad: SpeechActivity) -> None:
     """
     if needs_whole_recording(sad):
         raise UsageError(
-            f"{key} are scored of whole recordings, and sad.mode = {sad.mode!r} leaves parts of "
+            f"{key} are scored on whole recordings, but sad.mode = {sad.mode!r} leaves parts of "
             f"them out. Train the network with sad.mode = 'off' to score {key} with it."
         )

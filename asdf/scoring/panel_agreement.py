@@ -104,7 +104,9 @@ class Members(Extra):
         Raises:
             UsageError: always.
         """
-        raise UsageError("no network gives the scores of a panel's members: a fused system does.")
+        raise UsageError(
+            "a single network has no scores of a panel's members: only a fused system does."
+        )
 
     def rows(self, columns: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Return the row of each recording, (members,), from the scores of each member."""

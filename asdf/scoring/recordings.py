@@ -137,7 +137,7 @@ class FileRecording(Recording):
         if path is not None and not is_there and file_size(path) is None:
             if is_address(self.name) and not is_remote(self.name):
                 raise AsdfError(
-                    f"{self.name} is an address that is not read: give one that begins with "
+                    f"{self.name} is not a supported address: give one that begins with "
                     f"{', '.join(f'{scheme}://' for scheme in SHOWN_SCHEMES)}, or the path or the "
                     "content of a file."
                 )
@@ -266,7 +266,9 @@ def _refuse_rate(sample_rate: Any, name: str) -> None:
 def _read_to_end(file: Any, name: str, limits: Limits) -> bytes:
     """Read a file object from its position to its end."""
     if isinstance(file, io.TextIOBase):
-        raise UsageError(f"{name} is open for text: open it for bytes, as open(path, 'rb').")
+        raise UsageError(
+            f"{name} is open in text mode: open it in binary mode, as open(path, 'rb')."
+        )
     largest = _MAX_CONTENT if limits.memory is None else min(limits.memory, _MAX_CONTENT)
     content = io.BytesIO()
     while part := _read_part(file, name):
@@ -288,7 +290,7 @@ def _read_part(file: Any, name: str) -> bytes:
     if not isinstance(part, bytes | bytearray):
         kind = type(part).__name__
         raise UsageError(
-            f"{name} gives {kind} where a file object gives bytes. Open it for bytes; of one that "
-            "is asynchronous or does not block, read the bytes and give these."
+            f"{name} returns {kind} instead of bytes. Open it in binary mode; if it is "
+            "asynchronous or non-blocking, read the bytes and pass them."
         )
     return bytes(part)

@@ -202,7 +202,7 @@ class _Progress:
         for batch in remaining:
             known[batch.trials] = False
         self.rows.leave_out(~known)
-        LOG.info("%s goes on: %d of %d trials were scored before", what, known.sum(), count)
+        LOG.info("%s resumes: %d of %d trials are scored already", what, known.sum(), count)
         return remaining
 
     def add(

@@ -43,7 +43,7 @@ from asdf.settings.sections import USUAL_AUDIO, Audio, Network
 from asdf.trials.how_scored import HowScored, ScoredLength
 from asdf.trials.trial_list import TrialList
 
-_CPU_ADVICE = "on a GPU that other programs use as well, free its memory or compute on the CPU"
+_CPU_ADVICE = "if other programs use the GPU too, free its memory or compute on the CPU"
 
 
 def scored_length_of(
@@ -319,7 +319,9 @@ class Scorer(WaveformScorer):
 
     def score_with_gradients(self, waveforms_BT: Tensor) -> Tensor:
         if self._packed is not None:
-            raise UsageError("packed weights give no gradients: open the network with 'plain'.")
+            raise UsageError(
+                "packed weights have no gradients: open the network with engine 'plain'."
+            )
         given = waveforms_BT.shape[-1]
         samples = self.scored_samples(given)
         repetitions = -(-samples // given)
@@ -338,8 +340,8 @@ class Scorer(WaveformScorer):
             scores_B = self._score_of(outputs.logits_B2.float())
         if waveforms_BT.requires_grad and not scores_B.requires_grad:
             raise AsdfError(
-                f"{type(self._network).__name__} cuts gradients off between the waveform and "
-                "the score (as torch.no_grad does): only its scores can be examined."
+                f"{type(self._network).__name__} stops gradients between the waveform and the "
+                "score (as torch.no_grad does): only its scores can be examined."
             )
         return scores_B
 
@@ -375,14 +377,14 @@ class Scorer(WaveformScorer):
         settings = self._settings
         if count == 1:
             advice = (
-                "A batch cannot hold less: score less of long recordings, "
-                "network.max_evaluation_utterance_length_in_samples "
-                f"(now {self.length.max_samples:,})"
+                "The batch is a single recording: score less of it by a lower "
+                "network.max_evaluation_utterance_length_in_samples (now "
+                f"{self.length.max_samples:,})"
             )
         else:
             factor = count * samples / settings.minibatch_size / settings.train_clip_size
             advice = (
-                f"Set network.eval_minibatch_size_factor below {factor:.3g}, which is that of this "
+                f"Set network.eval_minibatch_size_factor below {factor:.3g}, the factor of this "
                 f"batch (now {settings.eval_minibatch_size_factor!r})"
             )
         recordings = f"{count} recording{'s' * (count > 1)} of {samples:,} samples"

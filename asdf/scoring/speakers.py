@@ -92,8 +92,8 @@ class SpeakerRecording(Recording):
         end_s = samples / self.audio.sample_rate
         if self.speaker.end_s > end_s + _TOLERANCE_S:
             raise AsdfError(
-                f"{self.name}: a turn ends at {self.speaker.end_s:.2f} s, and the recording at "
-                f"{end_s:.2f} s. Are the turns of another recording?"
+                f"{self.name}: a turn ends at {self.speaker.end_s:.2f} s, but the recording at "
+                f"{end_s:.2f} s. Do the turns belong to another recording?"
             )
         spans = sample_spans(self.speaker, samples, self.audio.sample_rate)
         if not spans:
@@ -172,7 +172,7 @@ def choose_speakers(
     name = "_".join(bare_name(os.fspath(recording)).split())
     if name not in known:
         raise AsdfError(
-            f"{turns} has no turns of {name!r}, but of {names}: column 2 is the recording's name "
+            f"{turns} has no turns of {name!r}, only of {names}: column 2 is the recording's name "
             "without folder and suffix."
         )
     return known[name]
@@ -202,8 +202,8 @@ def conclude_speaker(result: Scored, speaker: Speaker) -> Scored:
         [known["lowest"]] = _on_conversation((result.lowest,), speaker)
     if result.judged and (result.seconds or 0.0) < MIN_SPEAKER_S:
         problem = (
-            f"not judged: {result.seconds or 0:.2f} s in which this speaker alone speaks are too "
-            f"few (under {MIN_SPEAKER_S:g} s)"
+            f"not judged: this speaker speaks alone for only {result.seconds or 0:.2f} s (under "
+            f"{MIN_SPEAKER_S:g} s)"
         )
         remark = "; ".join(filter(None, [problem, result.remark]))
         known |= {"judged": False, "verdict": None, "remark": remark}

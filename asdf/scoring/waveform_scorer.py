@@ -164,7 +164,7 @@ class WaveformScorer(ABC):
         """
         for key in wanted:
             if key not in self.extras:
-                advice = self.absent.get(key, f"gives no {key}: request scores alone.")
+                advice = self.absent.get(key, f"gives no {key}: request only scores.")
                 raise UsageError(f"{self.name} {advice}")
 
     @abstractmethod

@@ -66,8 +66,8 @@ class WindowThreshold:
         windows = f"{most}" if fewest == most else f"{fewest} to {most}"
         return (
             f"windows are compared with {self.threshold:.4g}: at most {100 * self.rate:g} % of "
-            f"genuine recordings like the {len(self.counts):,} that it was learnt from, of "
-            f"{windows} windows, have one below it"
+            f"genuine recordings of {windows} windows, like the {len(self.counts):,} that it was "
+            "learnt from, have one below it"
         )
 
     def content(self) -> dict[str, Any]:
@@ -94,10 +94,13 @@ class FalseAlarms:
         """Return the rate in words, with its bound."""
         bound = f"at most {100 * self.at_most:.2g} %"
         if self.rate is None:
-            return f"of genuine recordings as long {bound} (95 % bound from shorter ones) have one"
+            return (
+                f"of genuine recordings of this length, {bound} (95 % bound from shorter ones) "
+                "have one"
+            )
         return (
-            f"of {self.recordings:,} genuine recordings as long {100 * self.rate:.2g} % have one "
-            f"(95 % bound: {bound})"
+            f"of {self.recordings:,} genuine recordings of this length, {100 * self.rate:.2g} % "
+            f"have one (95 % bound: {bound})"
         )
 
     def entry(self) -> dict[str, Any]:
@@ -132,9 +135,9 @@ def learn_window_threshold(
     if rank < 1:
         needed = math.ceil(1 / rate) - 1
         raise AsdfError(
-            f"{len(searched)} genuine recordings have windows of {window / sample_rate:.3g} s with "
-            f"speech in them: a threshold that {100 * rate:g} % of them fall below needs at least "
-            f"{needed}. Name more recordings, longer than two windows, or a higher rate."
+            f"only {len(searched)} genuine recordings have windows of {window / sample_rate:.3g} "
+            f"s with speech: a threshold that {100 * rate:g} % of them fall below needs at least "
+            f"{needed}. Name more recordings that are longer than two windows, or a higher rate."
         )
     lowest = sorted(min(row) for row in searched)
     threshold = min(lowest[rank - 1], highest)

@@ -49,8 +49,8 @@ def in_samples(
     if max_samples is not None and window > max_samples:
         raise UsageError(
             f"windows of {window_s:g} s: this network hears the first {max_samples:,} samples "
-            f"({max_samples / rate:.4g} s) of each, and the rest would count for nothing. "
-            "Take windows of that length or less."
+            f"({max_samples / rate:.4g} s) of each, and the rest would be ignored. Take windows "
+            "of that length or less."
         )
     return window, hop
 

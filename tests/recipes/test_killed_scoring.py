@@ -70,7 +70,7 @@ def test_a_run_killed_in_stage_2_goes_on_to_the_same_bytes(recipe, capsys):
     recipe.python = warm
     again = recipe.run(*options)
     assert again.status == 0, again.output
-    assert "scoring demo-eval goes on: 2 of 8 trials were scored before" in again.output
+    assert "scoring demo-eval resumes: 2 of 8 trials are scored already" in again.output
     whole = recipe.system("whole") / "scores" / "epoch.1" / "demo-eval.txt"
     assert (scores / "demo-eval.txt").read_bytes() == whole.read_bytes()
     assert len(whole.read_text().splitlines()) == 8

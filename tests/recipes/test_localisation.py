@@ -168,7 +168,8 @@ def test_a_killed_run_ends_as_one_never_killed(located, capsys):
         (("network.max_cut_proportion=0.1",), "cuts the last frames of recordings off"),
         (
             ("localisation.enabled=False", "network.validation_metric='frame_eer'"),
-            "network.validation_metric is of the task 'frames', which this network does not have",
+            "network.validation_metric belongs to the task 'frames', which this network does not "
+            "have",
         ),
     ],
 )

@@ -199,14 +199,14 @@ def _check_sets(
 ) -> None:
     if not spoofs:
         raise AsdfError(
-            f"no spoof has a value of '{by[0]}', which is to tell the sets of spoofs apart."
+            f"no spoof has a value in '{by[0]}', the column that separates the sets of spoofs."
         )
     if len(genuine) < 2:
         known = f"one, '{genuine[0].name}'" if genuine else "none"
         raise AsdfError(
-            f"'{by[1]}' is to tell several sets of genuine speech apart, but there is {known}. "
-            "Name a column with several values among bona fide trials, or `file` and several score "
-            "files."
+            f"'{by[1]}' has to separate several sets of genuine speech, but there is {known}. "
+            "Name a column with several values among bona fide trials, or `file` and several "
+            "score files."
         )
 
 

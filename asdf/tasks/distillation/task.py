@@ -71,9 +71,10 @@ class Distillation(Task):
         theirs = file.to_sections(folder=self.folder).audio
         if theirs != self.settings.audio:
             raise UsageError(
-                f"distillation.teacher = {options.teacher!r} hears recordings {theirs.describe()}, "
-                f"and this training {self.settings.audio.describe()}: both get the same clips. "
-                "Set audio.sample_rate and audio.channels as the teacher's, or name another."
+                f"distillation.teacher = {options.teacher!r} hears recordings "
+                f"{theirs.describe()}, but this training {self.settings.audio.describe()}; both "
+                "get the same clips. Set audio.sample_rate and audio.channels to the teacher's, "
+                "or name another teacher."
             )
         teacher.requires_grad_(False)
         teacher.to(next(network.parameters()).device)
@@ -128,8 +129,8 @@ def _targets(teacher: nn.Module, waveforms_BT: Tensor, with_embeddings: bool) ->
         embeddings = outputs.embeddings
         if not isinstance(embeddings, Tensor) or embeddings.dim() != 2:
             raise UsageError(
-                "distillation.embedding_weight: the teacher's embeddings are not (batch, numbers). "
-                "Set it to 0 and learn its scores alone."
+                "distillation.embedding_weight: the teacher's embeddings are not (batch, "
+                "numbers). Set it to 0 to learn only its scores."
             )
         targets.append(embeddings.float())
     return torch.cat(targets, dim=1)

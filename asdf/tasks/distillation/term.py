@@ -65,7 +65,7 @@ class TeacherTerm(Term):
             if not isinstance(outputs.embeddings, Tensor) or outputs.embeddings.dim() != 2:
                 raise UsageError(
                     "distillation.embedding_weight: this network's embeddings are not (batch, "
-                    "numbers). Set it to 0 and learn the teacher's scores alone."
+                    "numbers). Set it to 0 to learn only the teacher's scores."
                 )
             aims_BS = projected(of_teacher[:, 1:], outputs.embeddings.shape[1])
             cosines_B = F.cosine_similarity(outputs.embeddings.float(), aims_BS, dim=1)

@@ -55,7 +55,7 @@ class Embeddings:
             return [_CLASSES.get(label, "") for label in self.trials.labels.tolist()]
         if column not in self.trials.columns:
             known = ", ".join(["label", *self.trials.columns])
-            raise AsdfError(f"these embeddings have no column {column!r}. There is {known}.")
+            raise AsdfError(f"these embeddings have no column {column!r}. They have {known}.")
         return list(self.trials.columns[column])
 
     def select(self, indices: AnyIntegers) -> Embeddings:
@@ -118,7 +118,7 @@ def read_embeddings(path: Path) -> Embeddings:
         ) from None
     is_table = embeddings_NE.ndim == 2 and scores_N.shape == (len(trials),)
     if not is_table or len(embeddings_NE) != len(trials) or embeddings_NE.dtype.kind != "f":
-        raise AsdfError(f"{path}: its arrays do not belong together. Write it again.")
+        raise AsdfError(f"{path}: its arrays do not match each other. Write it again.")
     if not np.isfinite(embeddings_NE).all():
         raise AsdfError(f"{path}: embeddings are NaN or infinite. Has the network diverged?")
     return Embeddings(trials, embeddings_NE, scores_N, how if isinstance(how, dict) else {})

@@ -151,7 +151,7 @@ class _Axes(NamedTuple):
     def of(cls, values_NE: Floats, size: int) -> _Axes:
         centre_E = values_NE.mean(axis=0)
         _, sizes, axes_RE = np.linalg.svd(values_NE - centre_E, full_matrices=False)
-        # Directions without any variance are no axes: the distance from the axes covers them.
+        # Directions without any variance are not axes: the distance from the axes covers them.
         count = min(_MAX_AXES, max(1, size // _PER_AXIS), int((sizes > 0).sum()))
         return cls(centre_E, axes_RE[:count])
 
@@ -190,11 +190,11 @@ def _check(training_NE: np.ndarray, new_ME: np.ndarray) -> None:
     if training_NE.shape[1] != new_ME.shape[1]:
         raise AsdfError(
             f"embeddings of {training_NE.shape[1]} and {new_ME.shape[1]} numbers are of different "
-            "networks: embed both lists with the same one."
+            "networks: embed both lists with the same network."
         )
     fewest = min(len(training_NE) // 2, len(new_ME))
     if fewest < MIN_RECORDINGS:
         raise AsdfError(
             f"{len(training_NE)} training and {len(new_ME)} new recordings are too few for a "
-            f"distance: it needs {2 * MIN_RECORDINGS} and {MIN_RECORDINGS}."
+            f"distance, which needs {2 * MIN_RECORDINGS} and {MIN_RECORDINGS}."
         )

@@ -106,5 +106,5 @@ def _umap(values_NE: Points) -> Points:
 def _missing(package: str) -> UsageError:
     return UsageError(
         f"this needs {package}, which is not installed: pip install "
-        "'asdf-antispoofing[embeddings]'. --method pca needs nothing."
+        "'asdf-antispoofing[embeddings]'. --method pca needs no other package."
     )

@@ -71,8 +71,8 @@ def localisation_intervals(
     # Draws without one of the classes have no EER; if most lack one, the rest are a biased sample.
     if len(rates) < replicates / 2 or count < 2:
         raise AsdfError(
-            f"of {count} recordings or speakers that are drawn, too few are spoofed or bona fide "
-            "for intervals: leave them out with --replicates 0."
+            f"of the {count} recordings or speakers to draw from, too few are spoofed or bona "
+            "fide for intervals: leave them out with --replicates 0."
         )
     # Recordings are groups too, since stretches of one recording are dependent.
     interval = partial(rate_interval, trials=count, groups=count, level=level)

@@ -219,7 +219,7 @@ def pooled_stretches(recordings: Sequence[LocatedRecording]) -> Stretches:
         if len(recording.scores):
             parts.append(_stretches_of(recording, index))
     if not parts:
-        raise AsdfError("there are no frames with scores. Is the file of frame scores whole?")
+        raise AsdfError("there are no frames with scores. Is the file of frame scores complete?")
     return Stretches(
         np.concatenate([part.scores for part in parts]),
         np.concatenate([part.is_bona_fide for part in parts]),
@@ -320,13 +320,15 @@ def _frames_of(recording: LocatedRecording, hop_s: float) -> tuple[Floats, Label
     times = round(hop_s / recording.hop_s)
     if not 1 <= times <= _MAX_TIMES or abs(times * recording.hop_s - hop_s) > _MAX_GAP_S:
         raise AsdfError(
-            f"a resolution of {hop_s:g} s is not a multiple of the {recording.hop_s:g} s that "
-            "frames of the scores have. Name one, such as "
-            f"{recording.hop_s:g}, {2 * recording.hop_s:g} or {8 * recording.hop_s:g}."
+            f"a resolution of {hop_s:g} s is not a multiple of {recording.hop_s:g} s, the length "
+            f"of the scores' frames. Name one, such as {recording.hop_s:g}, "
+            f"{2 * recording.hop_s:g} or {8 * recording.hop_s:g}."
         )
     hop_samples = round(hop_s * SAMPLE_RATE)
     if abs(hop_samples / SAMPLE_RATE - hop_s) > _MAX_GAP_S or hop_samples < 1:
-        raise AsdfError(f"frames of {hop_s:g} s are not of whole samples at {SAMPLE_RATE} Hz.")
+        raise AsdfError(
+            f"frames of {hop_s:g} s are not a whole number of samples at {SAMPLE_RATE} Hz."
+        )
     samples = round(recording.duration_s * SAMPLE_RATE)
     labels = frame_labels(recording.spoofed, samples, hop_samples)
     # Networks may score one frame less than the recording has, or one that begins after its end.

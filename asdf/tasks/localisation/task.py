@@ -158,7 +158,7 @@ class Localisation(Task):
             return None
         if list(table.ids) != list(trials.ids):
             raise AsdfError(
-                f"{self.scores_file(entry.score_file)} is of other trials than the list of the "
+                f"{self.scores_file(entry.score_file)} contains other trials than the list of the "
                 "run: run stage 2 again (recipe.start_stage=2)."
             )
         speakers = list(trials.columns.get("speaker", []))

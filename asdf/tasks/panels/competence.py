@@ -52,7 +52,7 @@ class Competence:
         if self.is_member:
             return "competent"
         if self.is_turned:
-            return "turned round: excluded"
+            return "inverted: excluded"
         return "not better than chance: excluded"
 
 

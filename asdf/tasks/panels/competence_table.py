@@ -21,7 +21,7 @@ def competence_lines(
     Args:
         speakers: Number of speakers that intervals and test are over; None: they are over trials.
     """
-    # The table states verdicts, and the lowest EER is none.
+    # The table states verdicts, so the lowest EER is not marked.
     rates = replace(EER, marked=False).with_values([one.eer.value for one in known])
     bounds = [EER.format_bounds(one.eer, " .. ") for one in known]
     columns = [

@@ -64,8 +64,8 @@ class Rationales(Task):
         """
         if not isinstance(network, AudioLanguageModel):
             raise UsageError(
-                f"language_model.text_column: {self.settings.network.network_class} is no audio "
-                "language model and learns no texts. Set network.network_class = "
+                f"language_model.text_column: {self.settings.network.network_class} is not an "
+                "audio language model and cannot learn texts. Set network.network_class = "
                 "'asdf.networks.AudioLanguageModel', or leave language_model.text_column at None."
             )
 

@@ -124,7 +124,7 @@ def fit_fusion(
             "the fusion 'sum', which fits nothing."
         )
     if spoof_share is not None and not 0 <= spoof_share <= 1:
-        raise UsageError(f"a share of spoofs lies between 0 and 1, and is not {spoof_share}.")
+        raise UsageError(f"a share of spoofs must lie between 0 and 1, but is {spoof_share}.")
     if development.asv is None or development.cm is None:
         raise AsdfError(
             "the development set has no scores of both systems: columns cm-score and asv-score."

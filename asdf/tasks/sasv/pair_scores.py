@@ -57,15 +57,15 @@ def read_pair_scores(path: Path, trials_path: Path) -> SasvScores:
     missing = [name for name in trials.ids if name not in positions]
     if missing or len(positions) != len(trials):
         raise AsdfError(
-            f"{path} has {len(positions)} scores, and {trials_path} {len(trials)} trials, of which "
-            f"{len(missing)} have no score{': ' if missing else ''}"
-            f"{quoted_and_more(missing, _SHOWN)}. They must be of one list."
+            f"{path} has {len(positions)} scores, and {trials_path} {len(trials)} trials, of "
+            f"which {len(missing)} have no score{': ' if missing else ''}"
+            f"{quoted_and_more(missing, _SHOWN)}. They must belong to the same list."
         )
     order = np.array([positions[name] for name in trials.ids], np.intp)
     kinds = _kinds(trials, trials_path)
     columns = {}
     for name, values in trials.columns.items():
-        # These two become speaker and kind of the trials, and are no conditions.
+        # These two become speaker and kind of the trials, not conditions.
         if name not in (REFERENCE, KIND):
             columns[name] = values
     speakers = trials.columns[REFERENCE]

@@ -65,7 +65,7 @@ _LAYOUTS: Mapping[tuple[int, int], tuple[str, ...]] = {
     (4, 3): ("spk", "filename", "attack", "asv-label"),
     (5, 4): ("spk", "filename", "gender", "attack", "asv-label"),
 }
-# Columns that name a trial or its key, and are no conditions to break results down by.
+# Columns that name a trial or its key: results are not broken down by them.
 _NOT_COLUMNS = {"spk", "filename", "asv-label", "cm-label", "track_2_tag"}
 _SHOWN = 5
 _FilePath = AnyPath
@@ -139,16 +139,15 @@ def read_sasv_keys(path: _FilePath) -> SasvTrials:
     rows = _read_rows(path)
     if "asv-label" not in rows.columns:
         raise AsdfError(
-            f"{path}: no column of keys target, nontarget and spoof. Give the keys of the trials, "
-            "such as ASVspoof5.eval.track_2.trial.tsv."
+            f"{path}: no column has the keys target, nontarget and spoof. Give the keys of the "
+            "trials, such as ASVspoof5.eval.track_2.trial.tsv."
         )
     trials = rows.trials()
     stated = set() if trials.kinds is None else set(trials.kinds.tolist())
     for number, kind in enumerate(KINDS):
         if number not in stated:
             raise AsdfError(
-                f"{path}: no {kind} trial in it. The metrics need target, nontarget and spoof "
-                "trials."
+                f"{path} has no {kind} trials. The metrics need target, nontarget and spoof trials."
             )
     return trials
 
@@ -166,7 +165,7 @@ def read_sasv_scores(path: _FilePath) -> SasvScores:
         scores[system] = _scores_of(path, rows, f"{system}-score")
     if not any(values is not None for values in scores.values()):
         raise AsdfError(
-            f"{path}: no scores in it. Its columns are {', '.join(rows.columns)}; scores are "
+            f"{path} has no scores. Its columns are {', '.join(rows.columns)}; scores are "
             f"{', '.join(_HEADER[2:])}, or 'SPK UTT SCORE' without a header."
         )
     return SasvScores(rows.trials(), **scores)
@@ -246,7 +245,7 @@ def write_sasv_scores(path: _FilePath, scores: SasvScores) -> None:
             torn.append(name)
     if torn:
         raise AsdfError(
-            f"cannot write {path}: {len(torn)} names are torn apart by white space: "
+            f"cannot write {path}: {len(torn)} names would be split by their white space: "
             f"{quoted_and_more(torn, _SHOWN)}. Rename them."
         )
     columns: list[Sequence[str]] = [trials.speakers, trials.utterances]
@@ -308,8 +307,8 @@ class _Rows:
             pair = (name[0], name[1])
             if pair in lines:
                 raise AsdfError(
-                    f"{self.path}, line {line}: the trial of '{pair[0]}' and '{pair[1]}' already "
-                    f"stands in line {lines[pair]}. Write each trial once."
+                    f"{self.path}, line {line}: the trial of '{pair[0]}' and '{pair[1]}' is "
+                    f"already in line {lines[pair]}. Write each trial once."
                 )
             lines[pair] = line
 

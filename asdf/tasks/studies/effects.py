@@ -169,7 +169,7 @@ def _group_settings(
     for name in names:
         texts = [settings.get(name, "-") for settings in recorded]
         for index, group in enumerate(groups):
-            # The first of a group stands for all, since all of them changed together.
+            # The first of a group suffices, since all of them changed together.
             others = [settings.get(group[0], "-") for settings in recorded]
             if _changed_together(texts, others):
                 groups[index] = (*group, name)

@@ -202,7 +202,7 @@ class _Table:
                 pooled = []
                 for parts in zip(*scores, strict=True):
                     pooled.append(pool(dict(zip(set_names, parts, strict=True))))
-                # The first set stands for all, since all have the same seeds here.
+                # The first set suffices, since all have the same seeds here.
                 pools[known.name] = self._draw(self._seeds_on(known, set_names[0]), pooled)
         by_set: dict[str, Result] = {}
         for (_, name), measured in self._by_key.items():

@@ -113,7 +113,7 @@ def _sentence(system: LeftOutSystem) -> str:
     missing = [seed for seed in system.seeds if seed not in system.whole_seeds]
     if missing:
         sentence += (
-            f" Seeds {', '.join(missing)} lack folds, and have no part in mean and deviation."
+            f" Seeds {', '.join(missing)} lack folds and are excluded from mean and deviation."
         )
     return sentence
 

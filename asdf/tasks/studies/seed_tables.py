@@ -184,6 +184,6 @@ def difference_sentence(tested: SeedDifference, first: str, second: str) -> str:
     if tested.eer_welch_p is None:
         few = min(tested.seeds)
         if few == 1:
-            return f"{sentence}; with one seed, nothing is known of how far seeds lie apart."
+            return f"{sentence}; with one seed, the spread over seeds is unknown."
         return f"{sentence}; with {few} seeds, only large differences are seen."
     return f"{sentence}; over seeds alone, p {p_value_text(tested.eer_welch_p)} (Welch's test)."

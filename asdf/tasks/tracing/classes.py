@@ -73,15 +73,15 @@ def classes_of_list(trials: TrialList, source: Source) -> SourceClasses:
     missing = [name for name in names if name not in existing]
     if missing:
         raise UsageError(
-            f"source.classes names {missing[0]!r}, and no trial of the training list is of it by "
+            f"source.classes names {missing[0]!r}, but no trial of the training list has it in "
             f"the column {column}, which has {and_more(existing, _SHOWN)}."
             f"{did_you_mean(missing[0], existing)}"
         )
     if len(names) < 2:
         raise UsageError(
-            f"source.column = {column!r}: the training list has {len(names)} class of it "
-            f"({', '.join(names) or 'none'}), and two are needed. Choose another column, or set "
-            "source.bona_fide = 'class' to tell spoofs from bona fide trials by it as well."
+            f"source.column = {column!r}: the training list has {len(names)} class in it "
+            f"({', '.join(names) or 'none'}), but two are needed. Choose another column, or set "
+            "source.bona_fide = 'class' to make bona fide trials a class too."
         )
     return SourceClasses(column, tuple(names), source.bona_fide)
 

@@ -389,8 +389,8 @@ def _draw_all_kinds(draw: _Draw, is_known: Flags, rng: np.random.Generator) -> F
         if weights[is_known].any() and (is_known.all() or weights[~is_known].any()):
             return weights
     raise AsdfError(
-        "hardly any draw of speakers has trials of known and of unknown sources: there are too few "
-        "speakers for intervals over them."
+        "hardly any draw of speakers has trials of both known and unknown sources: there are too "
+        "few speakers for intervals over them."
     )
 
 

@@ -150,7 +150,7 @@ def read_source_scores(path: AnyPath) -> SourceScores:
     # In one spelling, since 'a//b' and 'a/b' are one recording.
     repeats = find_repeats([same_recording(utterance) for utterance in ids])
     if repeats is not None:
-        raise AsdfError(f"{path}: {ids[repeats.indices[0]]!r} stands in it twice.")
+        raise AsdfError(f"{path}: {ids[repeats.indices[0]]!r} is in it twice.")
     numbers = np.array(rows, np.float64)
     classes = tuple(header[_BEFORE_CLASSES:])
     return SourceScores(ids, header[1], classes, truths, numbers[:, 0], numbers[:, 1:])
@@ -172,8 +172,8 @@ def _parse_row(cells: Sequence[str], columns: int, where: str) -> Floats:
     total = float(np.exp(log_probabilities).sum())
     if log_probabilities.max() > _ROUNDING or abs(total - 1) > _SUM_TOLERANCE:
         raise AsdfError(
-            f"{where}: from the fourth column on stand logarithms of probabilities, which are not "
-            f"above 0 and whose probabilities sum to 1; here the highest is "
+            f"{where}: the columns from the fourth on hold logarithms of probabilities, which are "
+            "at most 0 and whose probabilities sum to 1; here the highest is "
             f"{log_probabilities.max():.6g}, and the sum {total:.6g}. Was the line cut or edited? "
             "Score the set again."
         )

@@ -185,7 +185,7 @@ def _dimension_of(embeddings: Any, settings: TracingSettings) -> int:
     raise UsageError(
         f"source.column = {settings.source.column!r}: sources are traced by embeddings (batch, "
         f"numbers), which {settings.network.network_class} does not return. Set source.column = "
-        "None, or change what its forward returns first."
+        "None, or make its forward return embeddings first."
     )
 
 
@@ -200,9 +200,10 @@ def _check_logits(
     shape = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
     if shape != (len(embeddings_BE), classes) or not logits.isfinite().all():
         raise AsdfError(
-            f"{HEAD}: {settings.source.head} gives {shape} as the logits of {len(embeddings_BE)} "
-            f"utterances, or numbers that are not finite. It has to give (batch, {classes}). This "
-            "was seen on noise, before the first step; nothing was written."
+            f"{HEAD}: {settings.source.head} returns {shape} as the logits of "
+            f"{len(embeddings_BE)} utterances, or numbers that are not finite. It has to return "
+            f"(batch, {classes}). This was seen on noise, before the first step; nothing was "
+            "written."
         )
 
 

@@ -287,12 +287,12 @@ def test_recordings_that_cannot_be_attacked_are_left_out_and_named(trials, linea
     assert set(study.left_out) == {"r3.wav", "r4.wav"}
     assert sum(study.counts) == len(trials) - 2
     text = attacks_text(study)
-    assert "digital silence" in text and "2 recordings are in no result" in text
+    assert "digital silence" in text and "2 recordings are excluded from all results" in text
 
 
 def test_networks_without_gradients_are_refused_by_name(trials, listener, tmp_path):
     detector = listener("CutOff", samples=HALF)
-    with pytest.raises(AsdfError, match="CutOff cuts gradients off"):
+    with pytest.raises(AsdfError, match="CutOff stops gradients"):
         run_attacks(plan_of(trials, tmp_path), Rival("cut", detector, "x"))
     assert not list(tmp_path.rglob("*.txt"))
 

@@ -163,7 +163,7 @@ def test_the_command_writes_lists_that_are_read_again(
     words += ["--rebalance", str(out), "-o", str(page), "-o", str(record)]
     assert main(words) == 1
     shown = capsys.readouterr().out
-    assert "Audited again, no shortcut is left." in shown
+    assert "A new audit finds no shortcut." in shown
     assert "Rebalanced lists" in page.read_text(encoding="utf-8")
     known = json.loads(record.read_text(encoding="utf-8"))["rebalanced"]
     trials = read_list(out / "list.tsv", out, "list")

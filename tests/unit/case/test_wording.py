@@ -20,4 +20,4 @@ def test_the_population_is_the_calibration_set():
     calibration = Calibration(1.0, 0.0, 0.0, set="calls", bona_fide=80, spoof=90)
     assert "calls: 80 bona fide and 90 spoofed" in propositions(calibration)["population"]
     assert "does not name" in propositions(Calibration(1.0, 0.0, 0.0))["population"]
-    assert "no likelihood ratios" in propositions(None)["population"]
+    assert "not likelihood ratios" in propositions(None)["population"]

@@ -44,7 +44,7 @@ def test_all_outputs_are_written(words, tmp_path, capsys):
 def test_a_recording_that_is_left_out_ends_with_1(words, trials, capsys):  # noqa: F811
     trials.path(3).write_bytes(b"no audio")
     assert main([*words, "--snr", "30", "--attacks", "fgsm"]) == 1
-    assert "1 recordings are in no result" in capsys.readouterr().out
+    assert "1 recordings are excluded from all results" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

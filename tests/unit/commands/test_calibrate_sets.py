@@ -143,7 +143,7 @@ def test_score_says_what_is_unlike_the_set(capsys, folder):
     words = "unlike the recordings that the calibration was learnt from (distance "
     first, second = out.splitlines()[:2]
     assert words in first and words not in second
-    assert "): its likelihood ratio does not stand for it" in first
+    assert "): its likelihood ratio is not valid for it" in first
     rows = list(csv.DictReader(io.StringIO((folder / "out.csv").read_text())))
     assert [row["unlike"] for row in rows] == ["true", "false"]
     document = json.loads((folder / "out.json").read_text())
@@ -169,7 +169,7 @@ def test_what_it_is_not_learnt_from_is_said(capsys, folder, tmp_path):
     assert asdf.Detector(tmp_path / "o.pt", "cpu").calibration.home is None
     options = ("calibrate", "net.pt", "scores.txt", "-o", tmp_path / "o.pt", "--unlike-rate")
     status, _, errors = run(capsys, *options, "0.01")
-    assert status == 1 and "25 genuine recordings are too few" in errors and "takes 99" in errors
+    assert status == 1 and "25 genuine recordings are too few" in errors and "needs 99" in errors
     status, _, errors = run(capsys, *options, "1")
     assert status == 2 and "--unlike-rate 1" in errors
     # Scores alone are calibrated, and what cannot be told is said.

@@ -128,7 +128,7 @@ def test_scores_of_another_network_are_refused(capsys, network, recording, valid
     write_how_scored(validation, HowScored(ScoredLength(1, 1), "fp32", network="f" * 64))
     status, _, err = run(capsys, network, recording, "--validation", validation, "-o", "c.html")
     assert status == 1
-    assert "are another network's" in err and len(err.splitlines()) == 1
+    assert "are of another network" in err and len(err.splitlines()) == 1
     assert not Path("c.html").exists()
 
 
@@ -224,7 +224,7 @@ def test_without_a_calibration_nothing_is_said_of_likelihoods(capsys, recording,
     record = json.loads(Path("c.json").read_text())
     assert "times as likely" not in " ".join(record["recordings"][0]["statements"])
     assert "llr" not in record["recordings"][0] and record["calibration"] is None
-    assert "no likelihood ratio" in Path("c.html").read_text()
+    assert "not a likelihood ratio" in Path("c.html").read_text()
 
 
 @pytest.mark.parametrize(
@@ -288,7 +288,7 @@ def test_watermarks_stand_apart_from_the_score(capsys, network, tmp_path, monkey
     sentence = case["recordings"][0]["statements"].pop()
     assert sentence == "Apart from the score: watermark found: loud 0.90, message 2a."
     [limit] = [text for text in case["limits"] if text not in plain["limits"]]
-    assert limit.startswith("A watermark that was found says")
+    assert limit.startswith("A watermark that was found indicates")
     case["limits"].remove(limit)
     case["made_by"].pop("command")
     plain["made_by"].pop("command")
@@ -296,7 +296,7 @@ def test_watermarks_stand_apart_from_the_score(capsys, network, tmp_path, monkey
     page = Path("case.html").read_text()
     assert "Watermarks, apart from the score" in page and sentence in page
     assert "found, strength 0.90, message 2a, 0.0 to 4.4 s" in page
-    assert "not asked: not installed: pip install missing-marks" in page
+    assert "not searched for: not installed: pip install missing-marks" in page
 
 
 def test_a_recording_without_a_mark_says_none_found(capsys, network, recording, monkeypatch):

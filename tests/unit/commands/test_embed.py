@@ -197,7 +197,7 @@ def test_pictures(folder, whole, tmp_path, capsys):
     assert main(["embed", str(whole), "--picture", str(tmp_path / "p.png")]) == 0
     assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
     assert main(["embed", str(whole), "--picture", str(tmp_path / "p.svg"), "--by", "codec"]) == 1
-    assert "There is label, speaker, attack" in capsys.readouterr().err
+    assert "They have label, speaker, attack" in capsys.readouterr().err
 
 
 def write_drawn(path: Path, count: int, shift: float, seed: int, **how) -> None:
@@ -321,7 +321,7 @@ def test_parts_that_do_not_make_a_whole_are_refused_and_stay(folder, tmp_path, c
     capsys.readouterr()
     assert embed(folder, out, trials, "--merge", "--threads", "2") == 2
     said = capsys.readouterr().err
-    assert "parts of another network, list, option or kind of device" in said
+    assert "parts scored with another network, list, option or kind of device" in said
     assert "1, 2, 3 of 3" in said and not out.exists()
     assert set(saved) <= set((tmp_path / ".out.npz.progress").iterdir())
 
@@ -500,8 +500,8 @@ def test_parts_of_another_network_in_a_store_are_refused_and_stay(store, machine
     saved = find_objects(f"{store}/out")
     assert machine("one", "--merge") == 2
     said = capfd.readouterr().err
-    assert "parts of another network, list, option or kind of device" in said
-    assert "2 of 2. Do them again" in said
+    assert "parts scored with another network, list, option or kind of device" in said
+    assert "2 of 2. Score them again" in said
     assert find_objects(f"{store}/out") == saved and "e.npz" not in saved
 
 

@@ -158,7 +158,7 @@ def test_scores_turned_round_are_warned_of(capsys, tmp_path):
     path.write_bytes(gzip.compress("".join(lines).encode()))
     status, _, err = run(capsys, path, "--replicates", "0")
     assert status == 0
-    assert err.startswith("warning: s: the scores look turned round")
+    assert err.startswith("warning: s: the scores look inverted")
 
 
 def test_others_are_errors_unless_left_out(capsys, scores, protocol):
@@ -409,7 +409,7 @@ def test_scores_of_chance_are_not_called_turned_round(capsys, tmp_path, sign):
     rng = np.random.default_rng(3)
     rows = [f"u{i} {i % 2} {sign * rng.normal()}\n" for i in range(80)]
     (tmp_path / "s").write_text("".join(rows))
-    assert "turned round" not in run(capsys, tmp_path / "s", "--replicates", "0")[2]
+    assert "inverted" not in run(capsys, tmp_path / "s", "--replicates", "0")[2]
 
 
 @pytest.mark.parametrize("command", ["evaluate", "detplot"])

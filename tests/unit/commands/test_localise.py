@@ -91,7 +91,7 @@ def test_recordings_of_one_file_alone_are_an_error_or_left_out(folder, capsys):
         (["--replicates", "7"], "needs at least 20 replicates"),
         (["--resolution", "x"], "expected seconds"),
         (["--resolution", "0.02,-1"], "expected seconds"),
-        (["--resolution", "0.05"], "is not a multiple of the 0.02 s"),
+        (["--resolution", "0.05"], "is not a multiple of 0.02 s"),
     ],
 )
 def test_mistakes_are_named(folder, capsys, words, reason):

@@ -150,7 +150,7 @@ def test_the_service_and_a_case_have_it(folder):
     record = json.loads((folder / "case.json").read_text())
     said = " ".join(record["recordings"][0]["statements"])
     assert "By themselves, 1 of 2 detectors says bona fide" in said
-    assert any("not so many witnesses" in limit for limit in record["limits"])
+    assert any("not independent witnesses" in limit for limit in record["limits"])
 
 
 def test_scores_that_are_there_are_taken(folder, capsys):

@@ -150,7 +150,7 @@ def test_a_recording_that_is_left_out_ends_with_1(trials, tmp_path, capsys, dete
         assert main(words) == 1
     finally:
         LevelDetector.level = original
-    assert "1 recordings are in no result" in capsys.readouterr().out
+    assert "1 recordings are excluded from all results" in capsys.readouterr().out
 
 
 def test_the_catalogue_is_printed(capsys) -> None:

@@ -99,7 +99,7 @@ def test_what_cannot_be_calibrated():
         fit_llr(spoof, bona_fide)
     with pytest.raises(AsdfError, match="do not mean bona fide"):
         fit_llr([0, 1], [2, 3])
-    with pytest.raises(AsdfError, match="all scores are alike"):
+    with pytest.raises(AsdfError, match="all scores are equal"):
         fit_llr([1, 1], [1])
     with pytest.raises(AsdfError, match="no spoof trial"):
         fit_llr([1, 2], [])

@@ -97,7 +97,7 @@ def test_systems_that_cannot_be_fused_are_named():
     constant = SCORES.copy()
     constant[:, 1] = 3
     for method in METHODS:
-        with pytest.raises(AsdfError, match="b: all scores are alike"):
+        with pytest.raises(AsdfError, match="b: all scores are equal"):
             fit_fusion(method, constant, LABELS, ["a", "b", "c"])
     turned = SCORES * (1, 1, -1)
     with pytest.raises(AsdfError, match="c: higher scores do not mean bona fide"):

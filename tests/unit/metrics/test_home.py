@@ -61,9 +61,9 @@ def test_the_limit_is_a_rank_of_held_out_genuine_recordings():
         rank = min(int(np.ceil(0.95 * (len(others) + 1))), len(others))
         beyond += (held_out[mine] > others[rank - 1]).sum()
     assert home.bona_fide_beyond == beyond
-    with pytest.raises(AsdfError, match=r"18 genuine recordings are too few.* takes 19"):
+    with pytest.raises(AsdfError, match=r"18 genuine recordings are too few.* needs 19"):
         learn_home(*make_set(np.random.default_rng(2), 18), 0.05, "trials")
-    with pytest.raises(AsdfError, match="takes 99"):
+    with pytest.raises(AsdfError, match="needs 99"):
         learn_home(values, labels, folds, 0.01, "trials")
 
 
@@ -89,8 +89,8 @@ def test_spoofs_of_the_set_are_at_home_and_others_are_not():
     assert between > 2
     words = home.describe_unlike(between)
     assert words.startswith("unlike the recordings that the calibration was learnt from (distance ")
-    assert words.endswith("): its likelihood ratio does not stand for it")
-    assert f"{100 * home.bona_fide_beyond / 80:.1f} % are called so" in words
+    assert words.endswith("): its likelihood ratio is not valid for it")
+    assert f"{100 * home.bona_fide_beyond / 80:.1f} % of their genuine ones are called so" in words
     assert home.describe_unlike(1.0) == ""
     # What is no number is like nothing.
     assert home.describe_unlike(float("nan"))

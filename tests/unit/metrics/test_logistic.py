@@ -70,5 +70,5 @@ def test_classes_that_only_both_systems_separate_claim_no_certainty():
 
 
 def test_a_constant_system_is_refused():
-    with pytest.raises(AsdfError, match="all scores are alike"):
+    with pytest.raises(AsdfError, match="all scores are equal"):
         fit_weights(np.ones((3, 2)), np.ones((3, 2)))

@@ -61,7 +61,7 @@ def test_both_errors_and_no_trial():
     assert [finding.level for finding in check_scores([1, 1], [1, np.nan])] == ["error", "error"]
     assert _only(check_scores([], [])) == (
         "error",
-        "there is no trial. Was the scoring interrupted?",
+        "there are no trials. Was the scoring interrupted?",
     )
 
 

@@ -180,7 +180,7 @@ def test_scores_turned_round_are_a_finding():
     turned = Scores(SCORES.ids, LABELS, -SCORES.scores)
     findings = summarise("s", "", turned, replicates=0).findings
     assert [finding.level for finding in findings] == ["warning"]
-    assert findings[0].message.startswith("the scores look turned round")
+    assert findings[0].message.startswith("the scores look inverted")
 
 
 def test_trials_of_several_subsets_are_a_finding():
@@ -191,8 +191,7 @@ def test_trials_of_several_subsets_are_a_finding():
     assert len(findings) == 1
     assert "240 trials of all subsets (eval 100, hidden 60, progress 80)" in findings[0].message
     assert (
-        "published numbers are those of subset eval of its protocol (100 trials)"
-        in findings[0].message
+        "published numbers are for subset eval of its protocol (100 trials)" in findings[0].message
     )
     for subset in ("eval", "progress"):
         alone = TrialList(SCORES.ids, LABELS, columns={"subset": [subset] * COUNT})

@@ -449,7 +449,7 @@ def test_the_task_of_texts_refuses_what_it_cannot_learn():
     with pytest.raises(UsageError, match="no utterance of the training list has a text"):
         empty = TrialList(ids, labels, columns={"why": ["", "", ""]}, name="train")
         Rationales(settings).build_term(network, empty, None)
-    with pytest.raises(UsageError, match="is no audio language model and learns no texts"):
+    with pytest.raises(UsageError, match="is not an audio language model and cannot learn texts"):
         Rationales(settings).build_term(nn.Linear(2, 2), listed, None)
     assert not Rationales(settings_of()).is_requested
 

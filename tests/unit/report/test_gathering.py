@@ -116,7 +116,7 @@ def test_a_malformed_score_file_is_a_finding(tmp_path):
 def test_scores_turned_round_are_a_finding(tmp_path):
     gathered = gather(runs_in([make_run(tmp_path / "net", shift=-3, sets=("dev",))]), replicates=0)
     assert [finding.level for finding in gathered.findings] == ["warning"]
-    assert "turned round" in gathered.findings[0].message
+    assert "inverted" in gathered.findings[0].message
 
 
 def test_systems_of_different_trials_are_a_finding(tmp_path):

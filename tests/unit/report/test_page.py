@@ -183,7 +183,7 @@ def test_training_is_in_the_data(page):
 
 def test_findings_are_at_the_top(tmp_path):
     page = report_page(gather(runs_in([make_run(tmp_path / "net", shift=-4)]), replicates=0))
-    assert "the scores look turned round" in page[: page.index("<main>")]
+    assert "the scores look inverted" in page[: page.index("<main>")]
     assert "Settings in which the runs differ" not in page
     assert "Several networks of one run" not in page
 
@@ -201,11 +201,11 @@ def test_equal_warnings_are_one_with_the_numbers_below(tmp_path, capsys):
     page = report_page(gather(runs_in(runs), replicates=0))
     top = page[page.index('class="findings"') : page.index("<main>")]
     assert top.count("<summary>") == 1
-    assert '<span class="where">6 results</span>: the scores look turned round</summary>' in top
+    assert '<span class="where">6 results</span>: the scores look inverted</summary>' in top
     assert top.count("<li>r") == 6
     output = ["--output", str(tmp_path / "r.html")]
     assert main(["report", *map(str, runs), *output, "--replicates", "0"]) == 0
-    err = [line for line in capsys.readouterr().err.splitlines() if "turned round" in line]
+    err = [line for line in capsys.readouterr().err.splitlines() if "inverted" in line]
     assert len(err) == 1
     assert err[0].startswith(
         "warning: r0 on dev, r0 on eval, r1 on dev and 3 more: the scores look"
@@ -405,7 +405,7 @@ def test_published_results_are_next_to_ours_only_where_the_length_agrees():
     assert "XLS-R + AASIST" in shown and "Nes2Net-X" in shown
     assert "XLSR-Mamba" not in shown
     assert shown.count("first 64,600 samples") == 3
-    assert "2 more are of other lengths (first 66,800 samples)." in shown
+    assert "2 more were scored from other lengths (first 66,800 samples)." in shown
     other = published_next_to(ScoredLength(16000, 1_000_000))
     assert "Nes2Net-X" not in other
     assert (
@@ -459,7 +459,7 @@ def test_the_command_writes_the_page(tmp_path, runs, capsys):
 def test_the_command_reports_what_looks_wrong(tmp_path, capsys):
     folder = make_run(tmp_path / "net", shift=-2, epochs=(2,), sets=("dev",))
     assert main(["report", str(folder), "--replicates", "0"]) == 0
-    assert "warning: net on dev: the scores look turned round" in capsys.readouterr().err
+    assert "warning: net on dev: the scores look inverted" in capsys.readouterr().err
 
 
 def test_the_command_asks_where_to_write_of_several_runs(runs, capsys):

@@ -54,7 +54,7 @@ def test_benchmarks_have_their_grades() -> None:
     ("only", "message"),
     [
         (["whit"], "there is no degradation whit. Did you mean 'white'?"),
-        (["white_loud"], "a number is needed behind white_"),
+        (["white_loud"], "a number is needed after white_"),
         (["amr-wb"], "amr-wb is not offered"),
         (["encodec"], "no degradation is left to measure. encodec: --encodec FOLDER"),
         (["recorded-room"], "no degradation is left to measure. recorded-room: --rooms FOLDER"),
@@ -68,7 +68,7 @@ def test_mistakes_are_refused(only, message) -> None:
 
 def test_grades_that_cannot_be_are_refused() -> None:
     for text in ("mp3", "landline=3", "mp4=3"):
-        with pytest.raises(UsageError, match="a degradation with grades, as in mp3=16,8"):
+        with pytest.raises(UsageError, match="a degradation with its grades, as in mp3=16,8"):
             parse_grades([text])
     with pytest.raises(UsageError, match="there is no benchmark x"):
         choose_conditions(MATERIAL, benchmark="x")

@@ -64,7 +64,7 @@ def test_what_a_model_cannot_do_is_said(tmp_path) -> None:
     assert encodec_missing("").startswith("--encodec FOLDER names the model")
     assert encodec_missing(str(tmp_path)).startswith(f"there is no {tmp_path / 'config.json'}")
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "dac"}))
-    assert "is of the model_type 'dac', and not 'encodec'" in encodec_missing(str(tmp_path))
+    assert "has the model_type 'dac', not 'encodec'" in encodec_missing(str(tmp_path))
     make_model(tmp_path / "mono")
     with pytest.raises(AsdfError, match=r"encodec=5: the model in .* has 1\.5, 3 kbit/s"):
         code_and_decode(tone(), str(tmp_path / "mono"), 5.0)

@@ -170,7 +170,7 @@ def test_what_just_one_of_the_networks_gives_is_the_systems(folder, tmp_path):
     assert fuse(folder, "--networks", headed, headed, "--out", tmp_path / "two.json") == 0
     both = asdf.Detector(tmp_path / "two.json", "cpu")
     assert both.score(speech, 16000).sources is None
-    with pytest.raises(UsageError, match="a fused system scores no frames, unless just one"):
+    with pytest.raises(UsageError, match="a fused system scores no frames unless exactly one"):
         both.score(speech, 16000, frames=True)
 
 

@@ -126,7 +126,7 @@ def test_what_was_scored_is_not_scored_again(utterances, tmp_path, monkeypatch, 
     work(utterances, None, wanted=wanted)
     # The frames of a batch reach the host, and its part, when the next one is at work.
     assert len(total) <= len(batches) + len(again) <= len(total) + len(wanted)
-    assert f"goes on: {sum(batches) - len(wanted)} of 7 trials were scored before" in log.text
+    assert f"resumes: {sum(batches) - len(wanted)} of 7 trials are scored already" in log.text
     assert "is not used: it is damaged" in log.text
     remove_parts(output)
     assert not saved(tmp_path)
@@ -149,7 +149,7 @@ def test_parts_of_other_work_are_not_used(utterances, tmp_path, log, change, dif
         work(utterances, None, wanted=(), **change),
     )
     assert f"what an earlier start had saved is not used: it is of {differs}" in log.text
-    assert "goes on" not in log.text
+    assert "resumes" not in log.text
 
 
 def test_parts_of_another_list_are_not_used(utterances, tmp_path, log):
@@ -180,7 +180,7 @@ def test_a_requested_stop_saves_what_was_scored(utterances, tmp_path, monkeypatc
             arguments = (scorer, utterances, np.array(LENGTHS), settings, World(), stop)
             score_with_extras(*arguments, (), output)
     assert_same(work(utterances, output, wanted=()), work(utterances, None, wanted=()))
-    assert "goes on: 1 of 7 trials were scored before" in log.text
+    assert "resumes: 1 of 7 trials are scored already" in log.text
 
 
 def bytes_of_frames(scored: ScoredList) -> bytes:

@@ -21,8 +21,8 @@ def test_a_mac_s_gpu_is_refused_in_one_message_where_there_is_none(
     places = {"NETWORK": str(network_file), "RECORDING": str(path)}
     assert main([*(places.get(word, word) for word in words), "--device", "mps"]) == 2
     assert capsys.readouterr().err.splitlines() == [
-        f"error: torch {torch.__version__} cannot compute on 'mps' on this machine: such a device "
-        "is not here, or torch was built without it. Use 'auto', 'cpu', 'cuda' or 'cuda:1'."
+        f"error: torch {torch.__version__} cannot compute on 'mps' on this machine: it has no such "
+        "device, or torch was built without support for it. Use 'auto', 'cpu', 'cuda' or 'cuda:1'."
     ]
 
 
@@ -32,8 +32,8 @@ def test_a_mac_s_gpu_is_used_with_a_warning_and_in_fp32(monkeypatch, caplog):
     found = find_device("mps")
     assert found == torch.device("mps")
     assert caplog.messages == [
-        "mps: ASDF is tested on CPUs and NVIDIA's GPUs alone. Score some recordings with device "
-        "'cpu' as well, and compare."
+        "mps: ASDF is tested only on CPUs and NVIDIA GPUs. Score some recordings with device "
+        "'cpu' too, and compare."
     ]
     assert choose_scoring_precision("auto", found).describe() == "scoring in fp32"
     assert choose_scoring_precision("bf16", found).name == "fp32"

@@ -68,8 +68,8 @@ def test_the_log_names_the_precision_of_auto_where_it_is_tf32(monkeypatch):
     monkeypatch.setattr(resources, "gpu_memory", lambda device: 0)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
     assert describe_scoring(settings, gpu) == [
-        "scoring in tf32, as computing.scoring_precision = 'auto' is on this GPU: 'fp32' has all "
-        "digits and takes several times as long"
+        "scoring in tf32, as computing.scoring_precision = 'auto' is on this GPU: 'fp32' is more "
+        "exact and takes several times as long"
     ]
     assert describe_scoring(settings, world_of()) == []
     settings.computing.scoring_precision = "tf32"
@@ -91,7 +91,7 @@ def test_emulated_bf16_and_what_is_no_precision_are_refused(monkeypatch):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (7, 5))
     with pytest.raises(UsageError, match=r"in bf16: cuda:0 has compute capability 7\.5, bf16 nee"):
         choose_scoring_precision("bf16", GPU)
-    with pytest.raises(UsageError, match=r"precision 'fp16': scores are computed in auto, fp32, "):
+    with pytest.raises(UsageError, match=r"precision 'fp16' is not known: use auto, fp32, "):
         choose_scoring_precision("fp16", CPU)
 
 
@@ -196,11 +196,11 @@ def test_a_batch_that_does_not_fit_is_one_message_that_names_the_setting():
     assert refuse(torch.OutOfMemoryError(on_a_gpu)).startswith(
         "cpu has not enough memory to score 6 recordings of 1,000 samples at once: CUDA out "
         "of memory. Tried to allocate 2 GiB. Set network.eval_minibatch_size_factor below 3, "
-        "which is that of this batch (now 'auto'); "
+        "the factor of this batch (now 'auto'); "
     )
     on_the_host = RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried")
     assert "factor below 3" in refuse(on_the_host)
     alone = refuse(torch.OutOfMemoryError("CUDA out of memory."), count=1)
-    assert "score less of long recordings" in alone
+    assert "The batch is a single recording: score less of it" in alone
     assert "max_evaluation_utterance_length_in_samples (now 1,000,000)" in alone
     assert refuse(RuntimeError("another one")) == "another one"

@@ -141,7 +141,10 @@ def test_all_kinds_together(detector: asdf.Detector, recordings: Path) -> None:
         ((np.zeros(9000), "fast"), r"recording 1 \(ndarray\) needs its sample_rate in Hz"),
         ((np.zeros(9000), 1), r"recording 1 \(ndarray\): a sample_rate of 1 Hz is outside"),
         ((b"RIFF", 16000), r"recording 1 \(bytes\): sample_rate is for samples"),
-        (io.StringIO("RIFF"), r"recording 1 \(StringIO\) is open for text: open it for bytes"),
+        (
+            io.StringIO("RIFF"),
+            r"recording 1 \(StringIO\) is open in text mode: open it in binary mode",
+        ),
     ],
 )
 def test_what_is_no_recording_is_one_error_with_index_and_type(
@@ -172,7 +175,7 @@ def test_file_objects_that_give_no_bytes(detector: asdf.Detector, recordings: Pa
             return None
 
     for file, kind in ((Text(), "str"), (Asynchronous(), "NoneType")):
-        with pytest.raises(UsageError, match=f"gives {kind} where a file object gives bytes"):
+        with pytest.raises(UsageError, match=f"returns {kind} instead of bytes"):
             detector.score(file)
     closed = io.BytesIO(b"RIFF")
     closed.close()

@@ -66,7 +66,7 @@ def test_a_speaker_is_scored_as_the_stretches_joined(call):
 def test_less_than_two_seconds_have_no_verdict(call):
     *_, cy = detector(threshold=0.0).score_speakers("call.wav", "call.rttm")
     assert cy.result.verdict is None and not cy.result.judged
-    assert "0.50 s in which this speaker alone speaks are too few" in cy.result.remark
+    assert "this speaker speaks alone for only 0.50 s" in cy.result.remark
     assert cy.result.score is not None
 
 
@@ -113,9 +113,9 @@ def test_a_speaker_who_is_never_alone(call):
 def test_turns_of_another_recording_are_refused(call, tmp_path):
     turns = speakers_alone({"ann": [Segment(0.0, 9.0)]})
     [ann] = detector().score_speakers("call.wav", turns)
-    assert "a turn ends at 9.00 s, and the recording at 7.00 s" in ann.result.error
+    assert "a turn ends at 9.00 s, but the recording at 7.00 s" in ann.result.error
     soundfile.write("other.wav", call, RATE)
-    with pytest.raises(AsdfError, match="no turns of 'other', but of 'call'"):
+    with pytest.raises(AsdfError, match="no turns of 'other', only of 'call'"):
         detector().score_speakers("other.wav", "call.rttm")
 
 

@@ -186,7 +186,7 @@ def test_full_length(tmp_path, network_file, long, recordings):
     fixed = small_settings(network_class="asdf.networks.SSL_SLS")
     fixed.back_end.sls_samples = 7000
     path = write_small_network(tmp_path / "sls.pt", fixed)
-    with pytest.raises(UsageError, match="SSL_SLS takes recordings of 7,000 samples"):
+    with pytest.raises(UsageError, match="SSL_SLS only takes recordings of 7,000 samples"):
         asdf.Detector(path, "cpu", full_length=True)
     whole = asdf.Detector(path, "cpu").score_whole(long)
     assert whole.windows == 3
@@ -277,5 +277,5 @@ def test_a_file_that_asks_for_too_much_memory_costs_no_other_its_score(
 
     monkeypatch.setattr("asdf.audio.speech.read_audio", read)
     results = {result.path.name: result for result in detector.score_many(recordings.iterdir())}
-    assert "does not fit into the memory" in results["c.WAV"].error
+    assert "does not fit into free memory" in results["c.WAV"].error
     assert sum(result.score is not None for result in results.values()) == 4

@@ -93,16 +93,16 @@ def test_words_say_the_rate_and_its_bound():
     # 2 of 39: Clopper and Pearson's one-sided bound, by scipy.
     learnt = learn([[float(i), 100.0, 100.0] for i in range(39)])
     assert learnt.describe() == (
-        "windows are compared with 1: at most 5 % of genuine recordings like the 39 that it was "
-        "learnt from, of 3 windows, have one below it"
+        "windows are compared with 1: at most 5 % of genuine recordings of 3 windows, like the "
+        "39 that it was learnt from, have one below it"
     )
     highest = binomtest(1, 39, alternative="less").proportion_ci(0.95).high
     assert learnt.false_alarms(3).describe() == (
-        "of 39 genuine recordings as long 2.6 % have one "
+        "of 39 genuine recordings of this length, 2.6 % have one "
         f"(95 % bound: at most {100 * highest:.2g} %)"
     )
     longer = learnt.false_alarms(6).describe()
-    assert longer.startswith(f"of genuine recordings as long at most {200 * highest:.2g} %")
+    assert longer.startswith(f"of genuine recordings of this length, at most {200 * highest:.2g} %")
     searched = PartSearch(WINDOW, HOP, 1.0, learnt).searched(3)
     assert searched.describe().startswith("3 windows of 4 s were compared with 1: of 39 genuine")
     alone = PartSearch(WINDOW, HOP, 1.0).searched(3).describe()

@@ -107,7 +107,7 @@ def test_the_false_alarms_of_the_test_are_below_its_level():
 def test_text_and_values_say_the_same():
     known = measure_competence(draw(), list(DISTANCES), replicates=50)
     text = "\n".join(competence_lines(known, 0.05, 9))
-    assert "turned round: excluded" in text and "over 9 speakers" in text
+    assert "inverted: excluded" in text and "over 9 speakers" in text
     assert "not better than chance: excluded" in text and "corrected for 4 detectors" in text
     record = competence_record(known)
     assert [row["name"] for row in record] == list(DISTANCES)

@@ -115,7 +115,7 @@ def test_a_seed_that_lacks_a_fold_has_no_part_in_the_mean(tmp_path):
     assert system.eer("A01") == pytest.approx(0.125)
     text = left_out_text([system])
     assert "18.75  50.00 (A03)" in text
-    assert "Seeds 1 lack folds, and have no part in mean and deviation." in text
+    assert "Seeds 1 lack folds and are excluded from mean and deviation." in text
     assert "with the best epoch by the rest of the validation sets." in text
 
 

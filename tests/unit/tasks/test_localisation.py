@@ -163,8 +163,8 @@ def test_nothing_marked_is_no_precision():
         ([located([], WHOLE, 0.04)], (), "no frames with scores"),
         ([], (), "no frames with scores"),
         ([located([1, np.nan], (Segment(0, 0.02),), 0.04)], (), "NaN or infinite"),
-        ([located([1, 2], (Segment(0, 0.02),), 0.04)], (0.03,), "is not a multiple of the 0.02 s"),
-        ([located([1, 2], (Segment(0, 0.02),), 0.04)], (0.01,), "is not a multiple of the 0.02 s"),
+        ([located([1, 2], (Segment(0, 0.02),), 0.04)], (0.03,), "is not a multiple of 0.02 s"),
+        ([located([1, 2], (Segment(0, 0.02),), 0.04)], (0.01,), "is not a multiple of 0.02 s"),
     ],
 )
 def test_what_cannot_be_computed_is_an_error(recordings, resolutions, reason):

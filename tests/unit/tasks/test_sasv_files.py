@@ -120,8 +120,8 @@ def test_two_systems_in_files_of_their_own(write):
         ("D_1 D_01 target\nD_2 D_02 nontarget\n", "no spoof trial"),
         ("D_1 D_01 target\nD_2 D_02 impostor\n", "line 2: the key 'impostor' is not one of"),
         ("D_1 D_01 target\nD_2 D_02\n", "line 2: expected 3 columns"),
-        ("D_1 D_01 target\nD_1 D_01.flac spoof\n", "line 2: .* already stands in line 1"),
-        ("spk\tfilename\tcm-score\nD_1\tD_01\t1\n", "no column of keys"),
+        ("D_1 D_01 target\nD_1 D_01.flac spoof\n", "line 2: .* is already in line 1"),
+        ("spk\tfilename\tcm-score\nD_1\tD_01\t1\n", "no column has the keys"),
     ],
 )
 def test_keys_that_are_refused(write, text, message):
@@ -136,7 +136,7 @@ def test_keys_that_are_refused(write, text, message):
         (("0.25", "nan"), "line 3: the sasv-score 'nan' is not finite"),
         (("0.25", "x"), "line 3: the score 'x' is not a number"),
         (("\t0.25", ""), "line 3: expected 5 columns"),
-        (("D_2\tD_02", "D_1\tD_01"), "line 3: .* already stands in line 2"),
+        (("D_2\tD_02", "D_1\tD_01"), "line 3: .* is already in line 2"),
     ],
 )
 def test_scores_that_are_refused(write, change, message):

@@ -44,8 +44,8 @@ def test_bona_fide_trials_are_a_class_or_of_one() -> None:
     [
         (Source(column="vocoder"), "needs the column 'vocoder' of mine, which has attack, lang"),
         (Source(column="attack", classes=("A01", "A1O")), "names 'A1O'.*Did you mean 'A01'"),
-        (Source(column="attack", classes=("A01",)), r"has 1 class of it \(A01\), and two"),
-        (Source(column="codec"), r"has 0 class of it \(none\)"),
+        (Source(column="attack", classes=("A01",)), r"has 1 class in it \(A01\), but two"),
+        (Source(column="codec"), r"has 0 class in it \(none\)"),
     ],
 )
 def test_what_cannot_be_traced_is_refused(source: Source, message: str) -> None:
