@@ -61,7 +61,7 @@ def read_parts(
     """
     recordings = parse_text(tree.lines(label_file), tree.path(label_file))
     if not recordings:
-        raise AsdfError(f"{tree.path(label_file)}: no trial in it. Was it copied whole?")
+        raise AsdfError(f"{tree.path(label_file)}: no trials found. Was it copied completely?")
     names = list(recordings)
     labels = [int(not timed.spoofed) for timed in recordings.values()]
     trials = TrialList(names, np.array(labels, np.int8), columns=columns_of(names))

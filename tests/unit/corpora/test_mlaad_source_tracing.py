@@ -60,7 +60,7 @@ def test_protocols_and_recordings_may_lie_next_to_each_other(lay: Lay, read: Rea
         (HEADER + "x.wav,de,mms,x\n", "line 2: expected a path fake/"),
         (HEADER + f"{FIRST}/a.wav,de,,x\n", "line 2: expected a path fake/"),
         (HEADER + f"{FIRST}/a.wav,de,mms\n", "line 2: expected 4 values .* found 3"),
-        (HEADER, "no trial in it"),
+        (HEADER, "no trials found"),
         (
             HEADER + f'{FIRST}/a.wav,de,mms,"x\n' + ("y" * 99 + "\n") * 1400,
             r"dev\.csv: up to line \d+ there is a value without an end .*Is a quote missing above",
