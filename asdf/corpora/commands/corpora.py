@@ -67,8 +67,8 @@ class CorporaOptions:
     name: str | None = argument("a corpus, or corpus:subset, or a list file", "NAME", default=None)
     folder: Path | None = argument("where it is", "FOLDER", default=None)
     download: bool = flag(
-        "download it into FOLDER first, from Zenodo or the hub, if it is public; what is there is "
-        "not fetched again"
+        "download it into FOLDER first, from Zenodo or the hub, if it is public; files already "
+        "there are not fetched again"
     )
     durations: bool = flag("hours of speech, from the headers of all recordings")
     list: Path | None = option(

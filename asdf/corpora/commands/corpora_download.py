@@ -37,7 +37,9 @@ def download_corpus(
         AsdfError: it cannot be downloaded or unpacked.
     """
     if folder is None:
-        raise UsageError(f"say where it is to be: python -m asdf corpora {name} FOLDER --download")
+        raise UsageError(
+            f"name the folder to download into: python -m asdf corpora {name} FOLDER --download"
+        )
     corpus = KNOWN.get(name) or choose(name).corpus
     records = records_of(corpus)
     dataset = hub_of(corpus)
@@ -54,7 +56,7 @@ def download_corpus(
             f"licence {licence}; into {target}"
         )
         for archive in download_record(record, target):
-            show_error(f"{archive} is unpacked, and may be removed")
+            show_error(f"{archive} is unpacked and can be removed")
     if dataset:
         licence = corpus.licence
         show_error(f"{corpus.title}: hub:{dataset}, licence {licence}; into {target}")
@@ -65,7 +67,7 @@ def download_corpus(
 
 def _by_hand(corpus: KnownCorpus) -> str:
     """Return how to get a corpus whose address is not for programs."""
-    why = "its makers give it to those who ask for it"
+    why = "its authors provide it on request"
     if not needs_request(corpus):
         why = "no public files are known at its address"
     return (

@@ -110,7 +110,7 @@ def test_a_table_of_any_header(data, capsys, tmp_path):
         (["--shares", "50,50"], "three numbers whose sum is 100"),
         (["--shares", "50,60,-10"], "three numbers whose sum is 100"),
         (["--columns", "label=y"], "--columns are of a table, and this is a folder"),
-        (["--names", "{}"], "name what parts of a path are"),
+        (["--names", "{}"], "name the parts of a path"),
     ],
 )
 def test_mistakes(data, capsys, options, message):
