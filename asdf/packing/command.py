@@ -87,8 +87,7 @@ def main(arguments: list[str]) -> int:
     check_files([trials])
     if args.name is not None and _UNSAFE.search(args.name):
         raise UsageError(
-            f"--name {args.name}: names of files begin with it: give letters, digits, '.', '_' "
-            "and '-'."
+            f"--name {args.name}: file names begin with it: use letters, digits, '.', '_' and '-'."
         )
     options = PackOptions(
         name=args.name or _name_of(trials),
