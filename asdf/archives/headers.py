@@ -212,8 +212,8 @@ def _refuse_compressed(path: Path, start: bytes) -> None:
         if start.startswith(magic):
             renamed = path.stem + suffix
             raise AsdfError(
-                f"{path} is compressed: a recording cannot be read out of the middle of it. Make "
-                f"it a plain tar, which is then read in place: `mv {path.name} {renamed}; "
+                f"{path} is compressed: a recording cannot be read from the middle of it. "
+                f"Decompress it to a plain tar, which is read in place: `mv {path.name} {renamed}; "
                 f"{COMPRESSED[suffix]} {renamed}`."
             )
 

@@ -180,8 +180,8 @@ def save_index(path: Path, index: Index, state: ArchiveState) -> None:
         except AsdfError as error:
             problems.append(str(error.__cause__ or error))
     LOG.warning(
-        "the index of %s cannot be saved (%s): every process reads the archive's headers anew. "
-        "Set XDG_CACHE_HOME to a folder that you may write.",
+        "the index of %s cannot be saved (%s): every process reads the archive's headers again. "
+        "Set XDG_CACHE_HOME to a folder that you can write to.",
         path,
         "; ".join(problems),
     )
@@ -280,7 +280,7 @@ def _read_arrays(file: BinaryIO, size: int) -> tuple[_Facts, list[np.ndarray]]:
     """
     count = len(_Facts._fields)
     if file.read(len(_MAGIC)) != _MAGIC:
-        raise ValueError("no index of this version")
+        raise ValueError("not an index of this version")
     facts = _Facts(*np.frombuffer(file.read(8 * count), "<i8", count).tolist())
     counts = [facts.members] * (len(_TYPES) - 1) + [facts.letters]
     if min(counts) < 0:

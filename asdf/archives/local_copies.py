@@ -103,8 +103,8 @@ def local_file(path: Path) -> Path:
     copy = local_copy(address, state)
     if copy is None:
         raise AsdfError(
-            f"there is no room for {address} ({state.size / GB:.2f} GB) in "
-            f"{_chosen_folder()}. Give {SIZE_VARIABLE} more, or {FOLDER_VARIABLE} another disk."
+            f"there is no room for {address} ({state.size / GB:.2f} GB) in {_chosen_folder()}. "
+            f"Raise {SIZE_VARIABLE}, or set {FOLDER_VARIABLE} to a folder on another disk."
         )
     return copy
 
@@ -137,7 +137,7 @@ def local_copy(address: str, state: ObjectState) -> Path | None:
             _download(address, state, part, copy)
     except OSError as error:
         LOG.warning(
-            "%s cannot be kept in %s (%s): it is read by ranges", address, folder, error.strerror
+            "%s cannot be cached in %s (%s): it is read by ranges", address, folder, error.strerror
         )
         return None
     return copy
@@ -171,7 +171,7 @@ def _limit() -> float:
         gigabytes = -1.0
     # Not `gigabytes <= 0`, which is False for NaN, too.
     if not gigabytes > 0:
-        raise UsageError(f"{SIZE_VARIABLE} = {text!r} is no number of gigabytes.")
+        raise UsageError(f"{SIZE_VARIABLE} = {text!r} is not a number of gigabytes.")
     return gigabytes * GB
 
 
@@ -196,8 +196,8 @@ def _download(address: str, state: ObjectState, part: Path, copy: Path) -> None:
     if object_state(address, refresh=True) != state or part.stat().st_size != state.size:
         part.unlink(missing_ok=True)
         raise AsdfError(
-            f"{address} was changed while it was downloaded. Start the same command again once "
-            "nobody writes it any more."
+            f"{address} was changed while it was downloaded. Start the same command again once it "
+            "is no longer being written."
         )
     with part.open("rb") as file:
         # Flush to disk before renaming: a power cut leaves a part or the whole.

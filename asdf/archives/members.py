@@ -89,7 +89,7 @@ class TarArchive(Archive):
         _forget(self)
         return AsdfError(
             f"the archive {self.path} is not the one that was opened: it was likely replaced while "
-            "it was being read. Start the same command again: the archive is then indexed anew."
+            "it was being read. Start the same command again: the archive is then indexed again."
         )
 
     def _open_again(self) -> OpenFile:

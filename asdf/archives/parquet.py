@@ -193,10 +193,10 @@ class ParquetTable:
             if size > _MAX_GROUP or is_inflated:
                 raise AsdfError(
                     f"{self.path}: column {path} of group of rows {group} states {size:,} bytes, "
-                    f"packed into {column.total_compressed_size:,}, and is not read. If it is "
+                    f"compressed to {column.total_compressed_size:,}, and is not read. If it is "
                     "from a trusted source, write it again in smaller groups, "
-                    "pyarrow.parquet.write_table(table, PATH, row_group_size=100); else leave the "
-                    "file out."
+                    "pyarrow.parquet.write_table(table, PATH, row_group_size=100); otherwise leave "
+                    "the file out."
                 )
 
     def descriptions(self) -> Mapping[str, Any]:
@@ -244,9 +244,8 @@ class ParquetTable:
             raise _unreadable(self.path, error) from None
         except MemoryError:
             raise AsdfError(
-                f"{self.path} needs more memory than there is to read a group of its rows. Write "
-                "it again in smaller ones: pyarrow.parquet.write_table(table, PATH, "
-                "row_group_size=100)."
+                f"{self.path} has a group of rows that does not fit in memory. Write it again in "
+                "smaller ones: pyarrow.parquet.write_table(table, PATH, row_group_size=100)."
             ) from None
         except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
             reason = str(error).split("\n")[0].rstrip(".")

@@ -106,7 +106,7 @@ def _refuse_compressed(folder: Path) -> None:
             compressed = folder.with_name(folder.name + suffix)
         if compressed.is_file():
             raise AsdfError(
-                f"{compressed} is compressed: a recording cannot be read out of the middle of it. "
+                f"{compressed} is compressed: a recording cannot be read from the middle of it. "
                 f"`{program} {compressed}` makes a plain tar of it, which is read in place."
             )
 

@@ -55,10 +55,10 @@ def missing_end(file: BinaryIO) -> str:
     """
     last = _read_last_page(file)
     if last is None:
-        return "no page of it is whole"
+        return "none of its pages is complete"
     # Another page begins, possibly truncated in its first bytes; otherwise the data was appended.
     if last.rest and (last.rest.startswith(_MAGIC) or _MAGIC.startswith(last.rest)):
-        return "its last page is torn"
+        return "its last page is incomplete"
     if not last.page[_FLAGS] & _END_OF_STREAM:
         return "the page that ends the stream is missing"
     return ""

@@ -137,7 +137,7 @@ def _decode_container(
 ) -> Decoded:
     """Decode the first sound track of an open container, which lies in `file`."""
     if not container.streams.audio:
-        raise NotDecoded("it holds no sound")
+        raise NotDecoded("it contains no audio")
     stream = container.streams.audio[0]
     limits = limits_of(path)
     blocks = _Blocks(max_bytes)
@@ -149,9 +149,9 @@ def _decode_container(
         # The decoded sound may differ from the header.
         limits.check_seconds(path, blocks.frames / frame.sample_rate)
     if not blocks.held:
-        raise NotDecoded("nothing in it decodes")
+        raise NotDecoded("nothing in it can be decoded")
     if len(formats) > 1:
-        raise NotDecoded("its sampling rate or its number of channels changes on the way")
+        raise NotDecoded("its sampling rate or its number of channels changes within it")
     rate, _ = formats.pop()
     stated_s = None
     if container.format.name.startswith(_STATES_DURATION) and stream.duration is not None:
@@ -284,7 +284,7 @@ class LongTrack:
             block = next(self._blocks, None)
         except NotDecoded as error:
             raise AsdfError(
-                f"{self._source} was decoded a moment ago, and now it is not ({error}). It was "
+                f"{self._source} was decoded a moment ago, but can no longer be ({error}). It was "
                 "likely changed meanwhile: score it again."
             ) from None
         if block is None:

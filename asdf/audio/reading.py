@@ -80,14 +80,14 @@ def read_audio(
             `start` is beyond its end.
     """
     if start < 0 or (samples is not None and samples < 1):
-        raise ValueError(f"start {start} and samples {samples} name no part of a recording")
+        raise ValueError(f"start {start} and samples {samples} are not a part of a recording")
     to = audio.sample_rate
     with open_recording(path) as file:
         rate = file.samplerate
         length = resampled_length(file.frames, rate, to)
         if start >= length:
             raise AsdfError(
-                f"{path} has {length} samples at {to / 1000:g} kHz, and a part from sample {start} "
+                f"{path} has {length} samples at {to / 1000:g} kHz, but a part from sample {start} "
                 "on was requested. It was likely replaced after its length was measured: measure "
                 "the utterances again."
             )
@@ -150,7 +150,7 @@ def check_channel(name: object, count: int, channels: int | str) -> None:
     if isinstance(channels, int) and channels >= count:
         has = "one channel, 0" if count == 1 else f"{count} channels, 0 to {count - 1}"
         raise AsdfError(
-            f"{name} has {has}, and audio.channels = {channels}. Choose another channel, or take "
+            f"{name} has {has}, but audio.channels = {channels}. Choose another channel, or take "
             "it off the list."
         )
 
@@ -164,7 +164,7 @@ def check_count(waveform: np.ndarray, channels: int | None, name: object) -> Non
     if channels is not None and waveform.shape[1:] != (channels,):
         count = waveform.shape[1] if waveform.ndim == 2 else 1
         raise AsdfError(
-            f"{name} has {count} channel{'s' * (count > 1)}, and the network takes {channels} "
+            f"{name} has {count} channel{'s' * (count > 1)}, but the network takes {channels} "
             "(audio.channels = 'all'). Add channels to it, or take it off the list."
         )
 

@@ -54,9 +54,9 @@ _MAX_HELD = 2**27
 # Copies of samples in memory: blocks, joined, as float32, as a file, and read from it.
 _COPIES = 5
 
-_ESTIMATED = "it counts the tag of an MP3 that states no length as sound"
+_ESTIMATED = "it counts the tag of an MP3 without a stated length as audio"
 _UNSTATED = "its header, likely written to a pipe, states no samples"
-_CHAINED = "it reads only the first of the streams that follow one another in it"
+_CHAINED = "it reads only the first of several consecutive streams"
 _OGG_ADVICE = (
     " If it was recorded from a stream that never ended, "
     "`ffmpeg -i OLD.ogg -c copy NEW.ogg` ends it."
@@ -228,8 +228,8 @@ def _find_problem(file: soundfile.SoundFile | LongTrack) -> str:
         )
     if file.frames == _UNKNOWN_FRAMES:
         return (
-            "does not say in its header how long it is. It was likely written to a pipe: "
-            "write it again to a file (flac or ffmpeg do), or take it off the list."
+            "does not state its length in its header. It was likely written to a pipe: write it "
+            "again to a file (flac or ffmpeg do), or take it off the list."
         )
     if not _LOWEST_RATE <= file.samplerate <= _HIGHEST_RATE:
         return (
@@ -259,8 +259,8 @@ def _heard_in_part(detail: str) -> str:
     """Return the message, without the path, for a recording with sound after its stated end."""
     return (
         f"would be heard in part only ({detail}). Its header was likely damaged or changed, or "
-        "several files were joined to one. Decode it with a program that plays all of it and write "
-        "that to a new file, or take it off the list."
+        "several files were joined into one. Decode it with a program that plays all of it and "
+        "write the result to a new file, or take it off the list."
     )
 
 
@@ -287,21 +287,21 @@ def _why_not_opened(path: Path, error: OSError | ValueError) -> str:
         )
     if isinstance(error, PermissionError):
         return (
-            f"{path} may not be read by this user. Its permissions are likely wrong: "
-            "`chmod a+r` it."
+            f"{path} is not readable by this user. Its permissions are likely wrong: `chmod a+r` "
+            "it."
         )
     if error.errno == errno.ENXIO:
         return not_ordinary(path)
     reason = error.strerror or error
-    return f"{path} cannot be opened: {reason}. Is its disk or file server at work?"
+    return f"{path} cannot be opened: {reason}. Is its disk or file server available?"
 
 
 def _why_not_decoded(path: AnySource, reason: str, by_ffmpeg: pyav.NotDecoded) -> str:
     if by_ffmpeg.missing:
         return (
             f"{path} is not audio that libsndfile can read ({reason}). If other programs play it "
-            "(mp4, m4a, aac, webm), `pip install av`: ASDF then decodes it with FFmpeg. Else it is "
-            "likely damaged: leave it out."
+            "(mp4, m4a, aac, webm), `pip install av`: ASDF then decodes it with FFmpeg. Otherwise "
+            "it is likely damaged: leave it out."
         )
     return (
         f"{path} is not audio that libsndfile can read ({reason}), nor FFmpeg ({by_ffmpeg}). "

@@ -54,8 +54,8 @@ class RecordingPart:
         if not self.frames or (part.stop is not None and float(part.stop) > seconds + _LATE_S):
             whole.close()
             raise AsdfError(
-                f"{source} is no part of its recording, which is {seconds:.3f} s long. The list "
-                "was likely made of other recordings: make it again, or take it off the list."
+                f"{source} is not part of its recording, which is {seconds:.3f} s long. The list "
+                "was likely made for other recordings: make it again, or take it off the list."
             )
         if part.channel is not None and part.channel >= whole.channels:
             whole.close()

@@ -38,9 +38,8 @@ def check_sendable(part: object, name: str, method: str) -> None:
     except Exception as error:
         raise UsageError(
             f"{name} cannot be sent to the loader's processes: {type(error).__name__}: {error}. "
-            "Its attributes must be what pickle can copy, such as numbers, texts and arrays, but "
-            f"no open files and no lambdas. Make what else it needs in `{method}`, when it is "
-            "first needed."
+            "Its attributes must be picklable, such as numbers, strings and arrays; open files and "
+            f"lambdas are not. Create whatever else it needs in `{method}`, on first use."
         ) from error
 
 

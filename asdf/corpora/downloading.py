@@ -101,8 +101,8 @@ def look_up_record(number: str) -> Record:
         files = [_file_of(entry) for entry in content["files"]]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise AsdfError(
-            f"{address}: this is no record of files ({error!r}). If its files are restricted, ask "
-            f"for them on {ZENODO}/records/{number}."
+            f"{address}: this is not a record of files ({error!r}). If its files are restricted, "
+            f"request them on {ZENODO}/records/{number}."
         ) from None
     licence = metadata.get("license") or {}
     known = licence.get("id", "") if isinstance(licence, dict) else ""
@@ -118,7 +118,7 @@ def _file_of(entry: dict[str, Any]) -> RecordFile:
     if not is_plain or "\\" in name:
         raise ValueError(f"a file is named {shorten(name)!r}")
     if kind != "md5" or urlsplit(address).netloc != urlsplit(ZENODO).netloc:
-        raise ValueError(f"the checksum or the address of {name} is of another kind")
+        raise ValueError(f"the checksum or the address of {name} is of an unknown kind")
     return RecordFile(name, int(entry["size"]), digest, address)
 
 
@@ -142,7 +142,7 @@ def download_record(
         path = folder / file.name
         # Before the download: the user may have removed the archive after it was unpacked.
         if _was_unpacked(path, file.md5):
-            LOG.info("%s: unpacked before", file.name)
+            LOG.info("%s: already unpacked", file.name)
             continue
         _fetch(file, path)
         if unpack_archive(path, file.md5):
@@ -189,7 +189,7 @@ def _fetch(
     # Two processes would append to the same partial file.
     with one_at_a_time(path):
         if path.is_file() and path.stat().st_size == file.size and _md5(path) == file.md5:
-            LOG.info("%s: there already", file.name)
+            LOG.info("%s: already downloaded", file.name)
             return
         part = path.with_name(f"{path.name}.part")
         _receive(file, part)
@@ -197,9 +197,9 @@ def _fetch(
             # A complete part is not fetched again, so a damaged one would stay damaged.
             part.unlink()
             raise AsdfError(
-                f"{file.address} arrived damaged: its MD5 is not {file.md5}, which the record "
-                "announces. It was removed. Run the command again; if that does not help, a proxy "
-                "on the way changes it."
+                f"{file.address} arrived damaged: its MD5 is not {file.md5}, the one that the "
+                "record states. It was removed. Run the command again; if that does not help, a "
+                "proxy likely changes it."
             )
         part.replace(path)
 
@@ -220,8 +220,8 @@ def _receive(
         if shutil.disk_usage(part.parent).free < file.size - arrived:
             raise AsdfError(
                 f"{part.parent}: the disk has no room for {file.name}, "
-                f"{(file.size - arrived) / _MEGABYTE:,.0f} MB. Free some, or name another folder; "
-                "what has arrived is used when the command runs again."
+                f"{(file.size - arrived) / _MEGABYTE:,.0f} MB. Free some space, or name another "
+                "folder; what was downloaded is used when the command runs again."
             )
         LOG.info("fetching %s, %s MB", file.name, f"{(file.size - arrived) / _MEGABYTE:,.1f}")
         with _explained(file.address):
@@ -229,7 +229,7 @@ def _receive(
         if part.stat().st_size == arrived < file.size:
             raise AsdfError(
                 f"{file.address}: the connection ended after {arrived:,} of {file.size:,} bytes. "
-                "Run the command again: it goes on there."
+                "Run the command again: it continues from there."
             )
 
 
@@ -257,7 +257,7 @@ def _pieces(answer: IO[bytes]) -> Iterator[bytes]:
             piece = answer.read(_PIECE)
         except (OSError, ValueError, HTTPException) as error:
             # Not an error yet: what arrived is kept, and the next request continues it.
-            LOG.warning("the connection broke: %s", error)
+            LOG.warning("the connection was lost: %s", error)
             return
         if not piece:
             return
@@ -293,7 +293,9 @@ def _unpack(
                 _refuse_outside(path, entry.name)
                 # A link could lead outside of the folder, and so could members behind it.
                 if not (entry.isfile() or entry.isdir()):
-                    raise AsdfError(f"{path}: {printable(entry.name)} is no file: not unpacked.")
+                    raise AsdfError(
+                        f"{path}: {printable(entry.name)} is not a regular file: not unpacked."
+                    )
                 # The filter also drops owners and special permission bits.
                 tar.extract(entry, folder, filter="data")
     except (zipfile.BadZipFile, tarfile.TarError, EOFError, NotImplementedError) as error:
@@ -308,7 +310,9 @@ def _refuse_outside(
 ) -> None:
     pure = PurePosixPath(name)
     if pure.is_absolute() or ".." in pure.parts or "\\" in name:
-        raise AsdfError(f"{path}: a member is named {shorten(name)!r}: nothing of it is trusted.")
+        raise AsdfError(
+            f"{path}: a member has the unsafe name {shorten(name)!r}: the archive is refused."
+        )
 
 
 @contextmanager
@@ -318,12 +322,12 @@ def _explained(address: str) -> Iterator[None]:
     # Before URLError, of which it is a subclass.
     except urllib.error.HTTPError as error:
         raise AsdfError(
-            f"{address}: the server refuses it ({error.code} {error.reason}). See the page in a "
-            "browser: its files may be restricted, or have moved."
+            f"{address}: the server refuses the request ({error.code} {error.reason}). See the "
+            "page in a browser: its files may be restricted, or have moved."
         ) from None
     except (urllib.error.URLError, TimeoutError, ConnectionError, HTTPException) as error:
         reason = getattr(error, "reason", error)
         raise AsdfError(
-            f"{address} cannot be reached: {reason}. Compute nodes often have no way out: run the "
-            "same command where there is a network; it goes on where it ended."
+            f"{address} cannot be reached: {reason}. Compute nodes often have no internet access: "
+            "run the same command where there is; it continues where it stopped."
         ) from None

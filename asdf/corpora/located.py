@@ -57,8 +57,8 @@ def parse_located(name: str) -> Located | None:
     if not where or ":" in split:
         shape = f"{kind}:PATH" if kind in _WHOLE else f"{kind}:PATH or {kind}:PATH:SPLIT"
         if kind == "hub":
-            shape = "hub:ORG/NAME or hub:ORG/NAME:SPLIT, with @REVISION behind NAME"
-        raise UsageError(f"{name!r}: write {shape}, and behind it, if needed, ?label=COLUMN.")
+            shape = "hub:ORG/NAME or hub:ORG/NAME:SPLIT, with @REVISION after NAME"
+        raise UsageError(f"{name!r}: write {shape}, followed, if needed, by ?label=COLUMN.")
     columns = _read_query(name, query)
     return Located(cast(Kind, kind), where.rstrip("/") or "/", split, columns)
 
@@ -77,8 +77,8 @@ def _read_query(
         ours, _, theirs = word.partition("=")
         if not ours or not theirs:
             raise UsageError(
-                f"{name!r}: behind the '?' stands what columns are called, and the value that is "
-                "bona fide: ?label=COLUMN,speaker=COLUMN,bona_fide=VALUE."
+                f"{name!r}: after the '?', name the columns and the value that is bona fide: "
+                "?label=COLUMN,speaker=COLUMN,bona_fide=VALUE."
             )
         names[ours] = theirs
     return Columns({k: v for k, v in names.items() if k != "bona_fide"}, names.get("bona_fide", ""))

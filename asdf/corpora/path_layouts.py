@@ -95,15 +95,15 @@ class Layout:
             what = f"of subset {subset!r} " if subset else ""
             example = f", such as {elsewhere[0]}" if elsewhere else ""
             raise AsdfError(
-                f"{tree.root}: no recordings {what}are where the corpus has them; recordings "
-                f"elsewhere: {len(elsewhere)}{example}. Was it unpacked whole, without moving its "
-                "folders?"
+                f"{tree.root}: no recordings {what}found in the corpus's layout; recordings "
+                f"elsewhere: {len(elsewhere)}{example}. Was it unpacked completely, without moving "
+                "its folders?"
             )
         notes = []
         if unmatched:
             notes.append(
-                f"recordings that the corpus does not have there, left out: {len(unmatched)}, "
-                f"such as {unmatched[0]}"
+                f"recordings outside the corpus's layout, left out: {len(unmatched)}, such as "
+                f"{unmatched[0]}"
             )
         # They have their note, and the check of the disk does not report them again.
         others += unmatched

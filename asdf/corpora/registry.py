@@ -115,15 +115,15 @@ def choose(name: str) -> Chosen:
     # It is the name of a folder, and part of file names.
     if subset.startswith(".") or "/" in subset:
         raise UsageError(
-            f"{name!r}: a {corpus.subset_of} is the name of one folder, without '/' or a '.' "
-            "before it."
+            f"{name!r}: a {corpus.subset_of} must be the name of one folder, without '/' or a "
+            "leading '.'."
         )
     return Chosen(key, subset)
 
 
 def _describe_wrong_subset(name: str, key: str, subset: str) -> str:
     corpus = KNOWN[key]
-    problem = f"{key} has subsets, and {name!r} names none"
+    problem = f"{key} has subsets, but {name!r} names none"
     if subset:
         problem = f"{key} has no subset {subset!r}"
     near = get_close_matches(subset, corpus.subsets, n=1)
@@ -195,7 +195,7 @@ def read_known(chosen: Chosen, tree: Tree, name: str = "") -> tuple[TrialList, R
 def as_list(trials: TrialList, tree: Tree, name: str) -> TrialList:
     """Return trials whose ids are names in `tree` as a list of recordings."""
     if not len(trials):
-        raise AsdfError(f"{tree.root}: {name} has no trials. Was the corpus unpacked whole?")
+        raise AsdfError(f"{tree.root}: {name} has no trials. Was the corpus unpacked completely?")
     return replace(trials, name=name, folder=tree.root)
 
 

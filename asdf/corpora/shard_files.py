@@ -71,7 +71,7 @@ def find_shards(pattern: str, folder: Path, of_folder: Callable[[Path], list[str
         else:
             names += sorted(found.relative_to(root).as_posix() for found in root.glob(name))
     if not names:
-        raise AsdfError(f"{root}: nothing is called {pattern}. Check the path.")
+        raise AsdfError(f"{root}: nothing matches {pattern}. Check the path.")
     # Patterns such as {a*,ab*} overlap, and a shard that is read twice would repeat its trials.
     return Shards(root, _existing(root, list(dict.fromkeys(names))))
 
@@ -80,7 +80,7 @@ def _existing(root: Path, names: list[str]) -> list[str]:
     missing = [name for name in names if not (root / name).exists()]
     if missing:
         raise AsdfError(
-            f"{root}: {len(missing)} of the {len(names)} shards that are named do not exist: "
+            f"{root}: {len(missing)} of the {len(names)} named shards do not exist: "
             f"{quoted_and_more(missing, _SHOWN)}. Check the path, or leave them out of the name."
         )
     return names
@@ -102,7 +102,7 @@ def _words(inside: str, pattern: str) -> list[str]:
     if limits is None:
         if "," not in inside:
             raise UsageError(
-                f"{pattern!r}: braces hold a range or words, such as {{000000..000999}} or "
+                f"{pattern!r}: braces must hold a range or words, such as {{000000..000999}} or "
                 "{de,en}."
             )
         return inside.split(",")

@@ -82,8 +82,8 @@ class ShardRows:
                     self.problems.append(f"{name}: it has no {label}")
             self._refuse_problems(count)
             advice = (
-                "Say which values are bona fide behind the name, ?bona_fide=VALUE; all others are "
-                f"spoofs then. To score recordings without labels: ?label={NO_LABEL}"
+                "After the name, specify the values that are bona fide, ?bona_fide=VALUE; all "
+                f"others are then spoofs. To score recordings without labels: ?label={NO_LABEL}"
             )
             bona_fide = columns.bona_fide_values
             labels = labels_of_values(label, words, str(self.path), bona_fide, advice)
@@ -111,8 +111,8 @@ class ShardRows:
         if self.problems:
             raise AsdfError(
                 f"{self.path}: {len(self.problems)} problems with its recordings, of which "
-                f"{count:,} were read:{lines_and_more(self.problems, _SHOWN)}\nFix what wrote "
-                "them, or leave them out."
+                f"{count:,} were read:{lines_and_more(self.problems, _SHOWN)}\nFix the program "
+                "that wrote them, or leave them out."
             )
 
     def _label_column(self, columns: Columns) -> str:
@@ -144,9 +144,8 @@ class ShardRows:
                 problem = f"several fields may be the label ({named})"
         raise AsdfError(
             f"{self.path}: {problem}. Fields and the first value of each: {self._describe()}. "
-            "Name the one that is meant behind the name: ?label=FIELD, and which value is bona "
-            f"fide: ?label=FIELD,bona_fide=VALUE. To score recordings without labels: "
-            f"?label={NO_LABEL}."
+            "After the name, choose the right one: ?label=FIELD, and the value that is bona fide: "
+            f"?label=FIELD,bona_fide=VALUE. To score recordings without labels: ?label={NO_LABEL}."
         )
 
     def _describe(self) -> str:

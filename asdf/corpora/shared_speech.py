@@ -47,7 +47,7 @@ def describe_origin(key: str) -> str:
     origin = KNOWN[key].origin
     if origin is None:
         return ""
-    return f"{', '.join(origin.speech)} (says {origin.source})"
+    return f"{', '.join(origin.speech)} (according to {origin.source})"
 
 
 def sharing(key: str) -> list[str]:
@@ -76,13 +76,13 @@ def _describe_pair(training: Chosen, evaluation: Chosen) -> Iterator[str]:
     beginning = f"{evaluation.name} shares speech with the training set {training.name}"
     taken = _taken(one, other) or _taken(other, one)
     if taken:
-        yield f"{beginning}: {taken.reason} (says {taken.source})"
+        yield f"{beginning}: {taken.reason} (according to {taken.source})"
         return
     speech = _shared_speech(one.key, other.key)
     if speech:
         origin = KNOWN[other.key].origin
         assert origin is not None  # it has speech of it
-        yield f"{beginning}: both have that of {', '.join(speech)} (says {origin.source})"
+        yield f"{beginning}: both have speech of {', '.join(speech)} (according to {origin.source})"
 
 
 def _resolved(chosen: Chosen) -> Chosen:

@@ -106,7 +106,7 @@ def split_trials(
         if not part.indices:
             raise AsdfError(
                 f"{trials.name}: {len(groups)} speakers or recordings are too few for "
-                f"{len(shares)} lists; nothing is left for {part.name}. Give fewer lists shares."
+                f"{len(shares)} lists; nothing is left for {part.name}. Request fewer lists."
             )
         chosen[part.name] = np.array(sorted(part.indices))
     return chosen
@@ -152,8 +152,8 @@ def columns_from_names(
             values.append(fields.get(name, ""))
     if unmatched:
         raise AsdfError(
-            f"--names {' '.join(patterns)}: {len(unmatched)} of {len(ids)} paths do not fit, such "
-            f"as {quoted_and_more(unmatched, _SHOWN)}. A pattern is the end of a path without "
+            f"--names {' '.join(patterns)}: {len(unmatched)} of {len(ids)} paths do not match, "
+            f"such as {quoted_and_more(unmatched, _SHOWN)}. A pattern is the end of a path without "
             "suffix, such as '{speaker}_{}'; give another --names for the others."
         )
     return columns
@@ -189,7 +189,7 @@ def _compile(pattern: str) -> re.Pattern[str]:
     is_taken = {"utterance", "label"}.intersection(named)
     if not named or not are_names or is_repeated or is_taken:
         raise UsageError(
-            f"--names {pattern}: name what parts of a path are, each once: '{{speaker}}_{{}}' or "
-            "'{speaker}/{}/{text}'; {} is anything."
+            f"--names {pattern}: name the parts of a path, each once: '{{speaker}}_{{}}' or "
+            "'{speaker}/{}/{text}'; {} matches anything."
         )
     return re.compile(expression)

@@ -45,7 +45,7 @@ class StatedPart:
         """
         if self.amount > len(trials):
             raise UsageError(
-                f"{trials.name}: {self.amount:g} trials are to be taken of {len(trials):,}."
+                f"{trials.name}: {self.amount:g} trials were requested of {len(trials):,}."
             )
         share = self.amount if self.amount < 1 else self.amount / len(trials)
         attacks = trials.columns.get("attack") or [""] * len(trials)
@@ -84,8 +84,8 @@ def parse_part(name: str) -> tuple[str, StatedPart | None]:
     is_whole = amount == int(amount)
     if match is None or not whole or amount == 0 or (amount >= 1 and not is_whole):
         raise UsageError(
-            f"{name!r}: behind '~' stands how much of the corpus is taken, a share such as 0.1 or "
-            "a number of trials such as 2000, and after another '~' the seed, as in "
+            f"{name!r}: after '~', state how much of the corpus to take: a share such as 0.1 or a "
+            "number of trials such as 2000, and after another '~' the seed, as in "
             "'asvspoof19~0.1~3'."
         )
     return whole, StatedPart(amount, int(match.group(2) or 0))

@@ -106,7 +106,7 @@ class FeatureCache:
         if self.bytes - taken <= free:
             return
         raise AsdfError(
-            f"the features of {self.shape[0]:,} clips take {in_bytes(self.bytes)}, and "
+            f"the features of {self.shape[0]:,} clips take {in_bytes(self.bytes)}, but "
             f"{self.folder} has {in_bytes(free)} left. Free some space (each folder there holds "
             "the features of one front end and training list, and can be deleted: they are "
             "computed again when needed), choose another paths.output_folder, a shorter "

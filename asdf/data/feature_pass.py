@@ -134,7 +134,7 @@ class FeaturePass:
             waited = True
             self.world.stop_together(self.stop, "while another run computed the features")
             time.sleep(POLL_S)
-        LOG.info("%s: %s", size, "computed already" if state == "whole" else "computing them once")
+        LOG.info("%s: %s", size, "already computed" if state == "whole" else "computing them once")
         return state == "ours"
 
     def _compute(self, cache: FeatureCache) -> None:
@@ -191,7 +191,7 @@ class FeaturePass:
             is_as_large = cache.unfinished.stat().st_size == cache.bytes
             if left["batch_size"] == self.batch_size and is_as_large:
                 count = self._count_batches()
-                LOG.info("going on after %d of %d batches of features", len(batches), count)
+                LOG.info("continuing after %d of %d batches of features", len(batches), count)
                 return batches
         except (OSError, ValueError, KeyError):
             # The remains cannot be used, so the pass restarts.
@@ -245,7 +245,7 @@ def _finish_batch(computing: _ComputingBatch, utterances: TrialList) -> np.ndarr
         name = utterances.ids[computing.part[wrong]]
         largest = float(computing.features[wrong].abs().max())
         raise AsdfError(
-            f"features of {name} are beyond what {block.numpy().dtype} holds: the largest is "
+            f"features of {name} exceed the range of {block.numpy().dtype}: the largest is "
             f"{largest:.3g}. Set front_end.cache_features = False, or another front_end.layer."
         )
     return block.numpy()

@@ -175,7 +175,7 @@ class _Files:
         if note is None or note.table == self.table.name:
             return None
         if not check and not note.agrees_with(utterances):
-            LOG.info("recordings of %s were replaced: all are measured anew", utterances.name)
+            LOG.info("recordings of %s were replaced: all are measured again", utterances.name)
             return None
         rows = read_earlier_rows(self.table.with_name(note.table), utterances)
         if rows is None:
@@ -334,7 +334,7 @@ def _with_parts(
     for part in parts:
         known[part[_TRIALS]] = part[_TABLE]
     measured = sum(len(part[_TRIALS]) for part in parts)
-    LOG.info("%s goes on: %d of %d recordings were done before", what, measured, count)
+    LOG.info("%s continues: %d of %d recordings were already done", what, measured, count)
     return known
 
 
@@ -353,8 +353,8 @@ def _is_as_checked(saved: np.ndarray, utterances: TrialList) -> bool:
 
 def _log_looking_up(utterances: TrialList, seconds: float) -> None:
     LOG.info(
-        "compared the size and time of change of the %d recordings of %s with those of their check "
-        "in %.1f s (recipe.check_recordings='once' compares %d of them)",
+        "compared the size and modification time of the %d recordings of %s with those of their "
+        "check in %.1f s (recipe.check_recordings='once' compares %d of them)",
         len(utterances),
         utterances.name,
         seconds,

@@ -144,7 +144,7 @@ class BatchLoader:
             waited_s += _POLL_S
             if waited_s == _REMARK_S:
                 LOG.warning(
-                    "%s has been read for %g s: does its disk or file server answer?",
+                    "%s has been read for %g s: is its disk or file server responding?",
                     self._name_of_read(),
                     _REMARK_S,
                 )
@@ -155,15 +155,15 @@ class BatchLoader:
                 raise Stopped(
                     self._stop.reason,
                     f"while {self._name_of_read()} could not be read (its disk or file server does "
-                    "not answer), and nothing since the last checkpoint is saved",
+                    "not respond), and nothing since the last checkpoint is saved",
                 )
             if waited_s >= self._limit_s:
                 self._end_workers()
                 raise AsdfError(
                     f"{self._name_of_read()} could not be read within {waited_s:g} s: its disk or "
-                    "file server does not answer (see df and mount). Once it does, the same "
-                    "command goes on from what is saved. If it is only slow, give "
-                    "computing.timeout_s more seconds, of which a read may take nine tenths."
+                    "file server does not respond (see df and mount). Once it does, the same "
+                    "command continues from what is saved. If it is only slow, raise "
+                    "computing.timeout_s, of which a read may take nine tenths."
                 )
 
     def _name_of_read(self) -> str:
@@ -237,9 +237,9 @@ def _shared_memory_errors_as_messages() -> Iterator[None]:
         if "</torch_" not in str(error):
             raise
         raise AsdfError(
-            "the loader's processes hand batches over in shared memory (/dev/shm), and there is "
-            "too little of it. In a container, give it more (docker run --shm-size=8g, or "
-            "--ipc=host); or lower computing.network_dataloader_workers."
+            "the loader's processes hand batches over in shared memory (/dev/shm), which is too "
+            "small. In a container, enlarge it (docker run --shm-size=8g, or --ipc=host); or lower "
+            "computing.network_dataloader_workers."
         ) from error
 
 

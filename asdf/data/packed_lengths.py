@@ -83,7 +83,7 @@ def read_packed_lengths(tar: Path, tar_size: int | None = None) -> list[PackedLe
     except FileNotFoundError:
         return None
     except (OSError, ValueError, AsdfError) as error:
-        LOG.warning("%s is passed over, and recordings are measured anew: %s", path, error)
+        LOG.warning("%s is ignored, and recordings are measured again: %s", path, error)
         return None
 
 
@@ -103,13 +103,15 @@ def _parse(content: bytes, tar_size: int | None) -> Iterator[PackedLength]:
     if title != _FIRST:
         raise ValueError("it is of another version")
     if tar_size not in (None, int(size)):
-        raise ValueError(f"it is of a tar of {int(size):,} bytes, and this one has {tar_size:,}")
+        raise ValueError(
+            f"it belongs to a tar of {int(size):,} bytes, but this one has {tar_size:,}"
+        )
     for line in lines:
         # From the right, since the name of a member may hold a TAB.
         name, *numbers = line.rsplit("\t", 3)
         length = PackedLength(name, *map(int, numbers))
         if not (0 < length.frames < _MOST and 0 < length.rate < _MOST and 0 <= length.size < _MOST):
-            raise ValueError(f"the numbers of {name!r} are those of no recording")
+            raise ValueError(f"the numbers of {name!r} cannot be those of a recording")
         yield length
 
 

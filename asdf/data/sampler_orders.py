@@ -66,9 +66,9 @@ class Orders:
         order = self._request(epoch)
         if len(order) != self.size:
             raise AsdfError(
-                f"{self._name}.order({epoch}) has {len(order)} turns, and order(1) has "
-                f"{self.size}. All epochs must have the same number: schedules and the progress "
-                "of a run count on it."
+                f"{self._name}.order({epoch}) has {len(order)} turns, but order(1) has "
+                f"{self.size}. All epochs must have the same number: schedules and the progress of "
+                "a run rely on it."
             )
         self._epoch = epoch
         self._order = order
@@ -116,7 +116,7 @@ class Orders:
         outside = order[(order < 0) | (order >= count)]
         if len(outside):
             raise AsdfError(
-                f"{called} has the index {outside[0]}, and the training list has the utterances 0 "
+                f"{called} has the index {outside[0]}, but the training list has the utterances 0 "
                 f"to {count - 1}."
             )
         # A copy, since a sampler may change its array later.

@@ -268,9 +268,9 @@ def weighted_corpora(settings: DataSections, utterances: TrialList, sampler: str
     weight_of = dict(zip(recipe.training_sets, weights, strict=True))
     if set(by_corpus) != set(weight_of):
         raise UsageError(
-            f"{SETTING} = {sampler!r}: the training list has utterances of "
-            f"{', '.join(by_corpus)}, and recipe.training_sets names "
-            f"{', '.join(weight_of)}. Take off what has none, with its weight."
+            f"{SETTING} = {sampler!r}: the training list has utterances of {', '.join(by_corpus)}, "
+            f"and recipe.training_sets names {', '.join(weight_of)}. Remove the sets without "
+            "utterances, and their weights."
         )
     return [Group(name, by_corpus[name], weight) for name, weight in weight_of.items()]
 
@@ -292,7 +292,7 @@ def _check_groups(groups: Sequence[Group], sampler: str) -> None:
         if not group.weight > 0:
             raise UsageError(
                 f"{SETTING}: the group {group.name!r} of {sampler} has the weight {group.weight}; "
-                "weights are positive."
+                "weights must be positive."
             )
 
 

@@ -84,7 +84,7 @@ def read_table(path: Path, utterances: TrialList, audio: Audio = USUAL_AUDIO) ->
     except FileNotFoundError:
         return None
     except (OSError, ValueError, OverflowError, AsdfError) as error:
-        LOG.warning("%s is passed over, and %s measured anew: %s", path, utterances.name, error)
+        LOG.warning("%s is ignored, and %s measured again: %s", path, utterances.name, error)
         return None
 
 
@@ -178,7 +178,7 @@ def read_earlier_rows(path: Path, utterances: TrialList) -> np.ndarray | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, OverflowError) as error:
-        LOG.warning("%s is passed over: %s", path, error)
+        LOG.warning("%s is ignored: %s", path, error)
         return None
 
 

@@ -150,9 +150,9 @@ def describe_shards(orders: Orders, minibatch: int, cache_gb: float | None = Non
         needed = sampler.largest_together(sizes[path] for path in sizes if is_remote(path))
         if cache_gb is not None and needed > cache_gb * _GB:
             lines.append(
-                f"warning: computing.cache_gb = {cache_gb:g} does not hold the "
-                f"{_describe_bytes(needed)} of shards that may be open at a time: what has no room "
-                f"is read by ranges. Set computing.cache_gb = {math.ceil(needed / _GB)}, or "
+                f"warning: computing.cache_gb = {cache_gb:g} is too small for the "
+                f"{_describe_bytes(needed)} of shards that may be open at a time: what does not "
+                f"fit is read by ranges. Set computing.cache_gb = {math.ceil(needed / _GB)}, or "
                 f"{WINDOW} to fewer than {sampler.window}"
             )
     order = orders.of(1)

@@ -42,7 +42,7 @@ class Shuffling:
         if not self.variance_expected:
             return text
         ratio = self.variance / self.variance_expected
-        return f"{text}; bona fide per minibatch vary {ratio:.2f} times as in one"
+        return f"{text}; bona fide per minibatch vary {ratio:.2f} times as much as in one"
 
 
 def measure_shuffling(

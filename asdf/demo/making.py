@@ -99,6 +99,6 @@ def _is_made(folder: Path, mark: str, making: Making) -> bool:
 def _advice(folder: Path, error: Exception, making: Making) -> str:
     reason = getattr(error, "strerror", None) or error
     return (
-        f"cannot make {making.name} in {folder}: {reason}. Nothing half-made is left there. "
-        "It needs about 20 MB: free some space or name a folder that can be written."
+        f"cannot make {making.name} in {folder}: {reason}. Nothing incomplete is left there. It "
+        "needs about 20 MB: free some space or name a folder that can be written."
     )

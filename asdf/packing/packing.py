@@ -143,7 +143,9 @@ def pack_list(trials: TrialList, folder: Path, options: PackOptions) -> Pack:
         before = packing.read_state()
         shards = list(before)
         if shards:
-            LOG.info("%d shards of %s are whole: it goes on behind them", len(shards), options.name)
+            LOG.info(
+                "%d shards of %s are complete: continuing after them", len(shards), options.name
+            )
         first = shards[-1].stop if shards else 0
         for shard in packing.write_shards(first, len(shards)):
             shards.append(shard)
@@ -206,9 +208,9 @@ class _Packing:
                 changed.append(f"{key} {state.get(key)} there, {value} now")
         if changed:
             raise UsageError(
-                f"{self._folder} has a pack {self._options.name!r} that is another one "
-                f"({'; '.join(changed)}). Give the options that it was begun with, another --name "
-                f"or another folder; or remove {self._state.name} to write over it."
+                f"{self._folder} has a different pack {self._options.name!r} "
+                f"({'; '.join(changed)}). Give the options that it was started with, another "
+                f"--name or another folder; or remove {self._state.name} to overwrite it."
             )
         return shards
 
@@ -274,8 +276,9 @@ class _Packing:
                 broken[str(index)] = recording
             else:
                 raise AsdfError(
-                    f"{recording}\nThe shards before it are whole, and the same command goes on "
-                    "behind them. --skip-broken leaves out what cannot be read, and counts it."
+                    f"{recording}\nThe shards before it are complete, and the same command "
+                    "continues after them. --skip-broken leaves out what cannot be read, and "
+                    "counts it."
                 )
 
     def _facts_of(self, index: int) -> dict[str, str | int]:
@@ -309,8 +312,8 @@ class _Packing:
         indices = np.array([index for index in self._order.tolist() if index not in left_out])
         if len(indices) != len(ids):
             raise AsdfError(
-                f"{self._folder}: {len(ids):,} recordings are in the shards, and {len(indices):,} "
-                f"were to be. Remove {self._state.name} to pack everything again."
+                f"{self._folder}: {len(ids):,} recordings are in the shards, but {len(indices):,} "
+                f"were expected. Remove {self._state.name} to pack everything again."
             )
         packed = replace(self._trials.select(indices), ids=ids, folder=self._folder)
         # A table of trials has no row without a label.
@@ -372,6 +375,6 @@ def _encode_all(paths: Sequence[str], options: PackOptions) -> Iterable[Encoded 
                 yield from pool.map(encode_one, part, chunksize=_AHEAD)
         except BrokenProcessPool:
             raise AsdfError(
-                "a process that encodes recordings was killed, likely because memory ran out. The "
-                "shards that are whole stay; start the same command again, with fewer --processes."
+                "a process that encodes recordings was killed, likely because memory ran out. "
+                "Complete shards are kept; start the same command again, with fewer --processes."
             ) from None

@@ -52,6 +52,6 @@ def refuse_unwritable(path: AnyPath) -> None:
     """
     if scheme_of(os.fspath(path)) in _SERVERS:
         raise UsageError(
-            f"{path} cannot be written: a web server takes no files. Write to a disk, or to an "
-            "object store (s3://, gs://, az://, hf://)."
+            f"{path} cannot be written: a web server does not accept files. Write to a disk, or to "
+            "an object store (s3://, gs://, az://, hf://)."
         )

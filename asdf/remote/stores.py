@@ -193,8 +193,8 @@ def read_whole(address: str, most: int) -> bytes:
                 content += part
                 if len(content) > most:
                     raise AsdfError(
-                        f"{address} has more than {most:,} bytes, as no file of its kind has. Is "
-                        "it the right address?"
+                        f"{address} has more than {most:,} bytes, too many for a file of its kind. "
+                        "Is it the right address?"
                     )
         return bytes(content)
 
@@ -311,11 +311,11 @@ def _read_range(wanted: Range) -> bytes:
     content: bytes = system.cat_file(address, start=start, end=start + size, **_exact(address))
     if len(content) > size:
         raise AsdfError(
-            f"the server of {address} sends the whole file where a part of it is requested, so a "
+            f"the server of {address} sends the whole file when a part of it is requested, so a "
             "tar cannot be read there in place. Download it, and name the file."
         )
     if len(content) < size:
-        raise OSError(f"{len(content):,} of {size:,} bytes from {start:,} on came")
+        raise OSError(f"{len(content):,} of {size:,} bytes from {start:,} on were received")
     return content
 
 
@@ -394,9 +394,9 @@ def _attempt(address: str, function: Callable[[], Result], done: str = "read") -
     cause = last.__cause__
     reason = _describe(cause if isinstance(cause, Exception) else last)
     raise AsdfError(
-        f"{address} could not be {done}, also at the {_ATTEMPTS}th attempt ({reason}). Its store "
-        "or the network does not answer as it should: once it does, the same command goes on from "
-        "what is saved."
+        f"{address} could not be {done}, even at the {_ATTEMPTS}th attempt ({reason}). Its store "
+        "or the network does not respond as it should: once it does, the same command continues "
+        "from what is saved."
     ) from last
 
 
@@ -419,10 +419,10 @@ def _meaning_of(address: str, error: Exception, done: str) -> Exception | None:
         return AsdfError(
             f"{address} may not be {done} ({_describe(shown)}). Credentials are those that "
             f"{PACKAGES[scheme_of(address)]} finds: environment variables or the files of the "
-            "store's own program. A bucket that anybody may read needs FSSPEC_S3_ANON=true."
+            "store's own program. A public bucket needs FSSPEC_S3_ANON=true."
         )
     if isinstance(error, IsADirectoryError):
-        return AsdfError(f"{address} is a folder, and a file is needed. Check the address.")
+        return AsdfError(f"{address} is a folder, not a file. Check the address.")
     if isinstance(status, int) and 400 <= status < 500 and status not in (_TIMEOUT, _TOO_MANY):
         return AsdfError(f"{address} could not be {done}: {_describe(shown)}. Check the address.")
     if isinstance(error, OSError) or _is_of_network(error):

@@ -48,8 +48,8 @@ def read_label_arrays(path: AnyPath, hop_s: float | None = None) -> dict[str, Ti
         match = _HOP_IN_NAME.search(path.name)
         if match is None or float(match[1]) <= 0:
             raise UsageError(
-                f"{path}: the length of a frame is not in the name, as in dev_seglab_0.16.npy. "
-                "State it."
+                f"{path}: the name does not state the length of a frame, as dev_seglab_0.16.npy "
+                "does. Specify it."
             )
         hop_s = float(match[1])
     content = _read_bytes(path)
@@ -79,7 +79,7 @@ def _read_bytes(path: Path) -> bytes:
         ) from None
     if len(content) > MOST_BYTES:
         raise AsdfError(
-            f"{path}: it has more than {MOST_BYTES:,} bytes, as no file of segment labels has."
+            f"{path}: it has more than {MOST_BYTES:,} bytes, too many for a file of segment labels."
         )
     return content
 
@@ -111,7 +111,7 @@ def _labels_of(content: bytes) -> dict[str, Labels]:
         # An array that is referenced repeatedly would be converted each time.
         remaining -= len(labels)
         if remaining < 0:
-            raise UnpicklingError("it has the same labels over and over")
+            raise UnpicklingError("it repeats the same labels")
         result[name] = _as_labels(name, labels)
     return result
 

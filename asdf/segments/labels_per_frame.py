@@ -41,7 +41,7 @@ def frame_labels(spoofed: Iterable[Segment], samples: int, hop_samples: int) -> 
         hop_samples: Length of a frame in samples, 320 for 20 ms.
     """
     if hop_samples < 1:
-        raise ValueError(f"a frame must have a sample at least, not {hop_samples}")
+        raise ValueError(f"a frame must have at least one sample, not {hop_samples}")
     labels = np.ones(frame_count(samples, hop_samples), np.int8)
     for start, end in _sample_ranges(spoofed, samples):
         labels[start // hop_samples : frame_count(end, hop_samples)] = 0

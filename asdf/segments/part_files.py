@@ -79,7 +79,8 @@ class TimedCollector:
         if is_spoofed is None:
             raise AsdfError(
                 f"{self._path}, line {line}: {shorten(label)!r} is not a label of a part: known "
-                "are bonafide, spoof, nonspeech, the attacks of ASVspoof 2019 such as A07, T and F."
+                "labels are bonafide, spoof, nonspeech, the attacks of ASVspoof 2019 such as A07, "
+                "T and F."
             )
         if not 0 <= segment.start_s <= segment.end_s < float("inf"):
             raise AsdfError(
@@ -145,8 +146,8 @@ def parse_text(lines: NumberedLines, path: Path) -> dict[str, Timed]:
             )
         if name in stated:
             raise AsdfError(
-                f"{path}, line {number}: {name!r} stands in it before. Every recording has one "
-                "line: remove the repeated ones."
+                f"{path}, line {number}: {name!r} is repeated. Every recording has one line: "
+                "remove the repeated ones."
             )
         stated[name] = (number, is_spoof)
         for part in parts:
@@ -157,7 +158,7 @@ def parse_text(lines: NumberedLines, path: Path) -> dict[str, Timed]:
     recordings = collector.timed()
     for name, (number, is_spoof) in stated.items():
         if is_spoof != bool(recordings[name].spoofed):
-            label = "spoof, and none" if is_spoof else "bona fide, and one"
+            label = "spoof, but none" if is_spoof else "bona fide, but one"
             raise AsdfError(
                 f"{path}, line {number}: {name!r} is labelled {label} of its parts is spoofed. Is "
                 "the file damaged?"

@@ -62,7 +62,7 @@ class _LabelFollower(PickleFollower):
     def check_name(self, name: Name) -> None:
         """Refuse all names except those of numpy's arrays."""
         if name not in _NAMES:
-            raise UnpicklingError(f"it asks for {shorten(repr(name))}, which no labels need")
+            raise UnpicklingError(f"it requests {shorten(repr(name))}, which labels do not need")
 
     def other(self, instruction: pickletools.OpcodeInfo, argument: Any) -> None:
         """Add a text, a number or bytes."""
@@ -70,7 +70,7 @@ class _LabelFollower(PickleFollower):
             self.stack.append(argument)
         elif instruction.name not in ("PROTO", "FRAME"):
             raise UnpicklingError(
-                f"its pickle has the instruction {instruction.name}, which no labels need"
+                f"its pickle has the instruction {instruction.name}, which labels do not need"
             )
 
     def call(self, called: Any, arguments: Any, copied: int) -> Any:
@@ -88,7 +88,7 @@ class _LabelFollower(PickleFollower):
                 return Described("dtype", np.dtype(name))
             case (Name(), _) if called in _ARRAYS:
                 return Described("array")
-        raise UnpicklingError("it calls what cannot be called")
+        raise UnpicklingError("it calls an object that cannot be called")
 
     def build(self, target: Any, state: Any) -> None:
         """Set the byte order of a type, or the content of an array."""
@@ -105,11 +105,11 @@ class _LabelFollower(PickleFollower):
                     target.value = np.frombuffer(content, described.value)
                     if shape != (len(target.value),):
                         raise UnpicklingError(
-                            "it has an array of another shape than labels in a row"
+                            "it has an array of another shape than a row of labels"
                         )
                 elif isinstance(content, Items):
                     target.objects = content.values
                 else:
                     raise UnpicklingError("it has an array of objects without objects")
             case _:
-                raise UnpicklingError("it describes what is not an array")
+                raise UnpicklingError("it describes something other than an array")

@@ -55,7 +55,7 @@ def read_reference(path: AnyPath) -> Reference:
 
 def _of_recordings(recordings: dict[str, Timed], path: Path) -> Reference:
     if not recordings:
-        raise AsdfError(f"{path}: no recording in it. Was it copied whole?")
+        raise AsdfError(f"{path}: no recordings found. Was it copied completely?")
     labels = []
     values = []
     durations_s = {}

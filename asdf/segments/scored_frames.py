@@ -147,7 +147,7 @@ def _check_shapes(table: FrameTable) -> None:
         and table.durations_s.shape == (trials,)
     )
     if not fits:
-        raise ValueError("the arrays do not fit each other")
+        raise ValueError("the arrays do not match")
     if not np.isfinite(table.scores).all() or not 0 < table.hop_s < float("inf"):
         raise ValueError("a score or the length of a frame is not a finite number")
 
@@ -193,10 +193,10 @@ def read_frame_scores(path: AnyPath, hop_s: float | None = None) -> list[ScoredF
         return _read_json(path)
     if hop_s is None:
         raise UsageError(
-            f"{path}: text does not state how long a frame is: give --hop, in seconds."
+            f"{path}: a text file does not state the length of a frame: give --hop, in seconds."
         )
     if not 0 < hop_s < float("inf"):
-        raise UsageError(f"--hop {hop_s:g}: a frame has a length of more than 0 s.")
+        raise UsageError(f"--hop {hop_s:g}: a frame must be longer than 0 s.")
     return _read_text(numbered_lines(path), path, hop_s)
 
 
@@ -227,14 +227,14 @@ def _read_entry(entry: dict[str, Any]) -> ScoredFrames:
     if scores.ndim != 1 or not are_numbers or not np.isfinite(scores).all():
         raise ValueError(f"the scores of {entry['name']!r} are not a row of finite numbers")
     if not 0 < hop_s < float("inf") or not 0 <= duration_s < float("inf"):
-        raise ValueError(f"the times of {entry['name']!r} are none")
+        raise ValueError(f"the times of {entry['name']!r} are not valid")
     return ScoredFrames(str(entry["name"]), scores.astype(np.float64), hop_s, duration_s)
 
 
 def _read_text(lines: NumberedLines, path: Path, hop_s: float) -> list[ScoredFrames]:
     first, lines = peek(lines)
     if not first:
-        raise AsdfError(f"{path}: no frame in it. Was it copied whole?")
+        raise AsdfError(f"{path}: no frames found. Was it copied completely?")
     scores_of: dict[str, array[float]] = {}
     for number, line in lines:
         cells = line.split()
@@ -251,8 +251,8 @@ def _read_text(lines: NumberedLines, path: Path, hop_s: float) -> list[ScoredFra
         scores = scores_of.setdefault(name, array("d"))
         if frame != len(scores) or not np.isfinite(score):
             raise AsdfError(
-                f"{path}, line {number}: frame {len(scores)} of {name!r} with a finite score "
-                f"should come here, found {line.strip()[:120]!r}. Frames are in order, each once."
+                f"{path}, line {number}: expected frame {len(scores)} of {name!r} with a finite "
+                f"score, found {line.strip()[:120]!r}. Frames are in order, each once."
             )
         scores.append(score)
     recordings = []
@@ -265,4 +265,4 @@ def _check_names(names: Sequence[str], path: Path) -> None:
     repeats = find_repeats(names)
     if repeats is not None:
         repeated = names[repeats.indices[0]]
-        raise AsdfError(f"{path}: {repeated!r} is in it twice. Every recording counts once.")
+        raise AsdfError(f"{path}: {repeated!r} is repeated. Every recording counts once.")

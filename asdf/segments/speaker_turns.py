@@ -65,14 +65,14 @@ def parse_speakers(lines: NumberedLines, path: Path) -> dict[str, list[Speaker]]
     for number, name, turn, speaker in rttm_turns(lines, path):
         if not 0 <= turn.start_s < turn.end_s < float("inf"):
             raise AsdfError(
-                f"{path}, line {number}: a turn from {turn.start_s:g} s to {turn.end_s:g} s is no "
-                "time in which somebody speaks: column 4 is the start, column 5 the duration."
+                f"{path}, line {number}: a turn from {turn.start_s:g} s to {turn.end_s:g} s is not "
+                "a valid interval: column 4 is the start, column 5 the duration."
             )
         if speaker == _NOBODY:
             raise AsdfError(f"{path}, line {number}: column 8, the speaker's name, is {_NOBODY}.")
         recordings.setdefault(name, {}).setdefault(speaker, []).append(turn)
     if not recordings:
-        raise AsdfError(f"{path}: there is no turn of a speaker in it.")
+        raise AsdfError(f"{path}: no speaker turns found.")
     return {name: speakers_alone(turns) for name, turns in recordings.items()}
 
 

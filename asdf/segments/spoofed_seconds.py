@@ -88,7 +88,7 @@ def parse_spoofed(text: str) -> tuple[Segment, ...]:
     if text == NO_PART:
         return ()
     if text == UNKNOWN:
-        raise ValueError("the corpus's file of segments was not there, or says nothing of it")
+        raise ValueError("the corpus's file of segments was missing, or does not list it")
     segments = []
     for part in text.split(" "):
         match = _PART.fullmatch(part)

@@ -198,14 +198,14 @@ def _read(
         cells = _cells(line, delimiter) if delimiter else [line.strip()]
         if rows and len(cells) != len(rows[0]):
             raise AsdfError(
-                f"{path}, line {number}: it has {len(cells)} cells and the first line "
+                f"{path}, line {number}: it has {len(cells)} cells, but the first line has "
                 f"{len(rows[0])}: {shorten(line.strip(), 120)!r}. A cell that holds {delimiter!r} "
                 "needs double quotes around it."
             )
         numbers.append(number)
         rows.append(cells)
     if not rows:
-        raise AsdfError(f"{path}: no trial in it. Was it copied whole?")
+        raise AsdfError(f"{path}: no trials found. Was it copied completely?")
     header = rows[0]
     if _is_header(header):
         return _Table(path, header, rows[1:], numbers[1:])
@@ -248,7 +248,7 @@ def _find_paths(
     problem = "several columns hold recordings" if holding else "no column holds recordings"
     raise AsdfError(
         f"{table.path}: {problem}. Columns and the first value of each: {table.describe()}. Name "
-        "the one that is meant: python -m asdf lists FILE --columns path=NAME, or Corpus(..., "
+        "the right one: python -m asdf lists FILE --columns path=NAME, or Corpus(..., "
         "columns={'path': 'NAME'}) in run.py."
     )
 
@@ -271,7 +271,7 @@ def _find_labels(
         problem = f"several columns may be the label ({names})"
     raise AsdfError(
         f"{table.path}: {problem}. Columns and the first value of each: {table.describe()}. Name "
-        "the one that is meant: python -m asdf lists FILE --columns label=NAME, or Corpus(..., "
+        "the right one: python -m asdf lists FILE --columns label=NAME, or Corpus(..., "
         "columns={'label': 'NAME'}) in run.py; --bona-fide VALUE says which value is bona fide."
     )
 

@@ -71,7 +71,7 @@ def read_asv_scores(
     # Read everything before joining keys, since a missing or extra line would shift all keys.
     lines = list(numbered_lines(path))
     stated: Sequence[_Key] | None = None
-    hint = " Scores without keys, as those of ASVspoof 2021, need --asv-keys."
+    hint = " Scores without keys, such as those of ASVspoof 2021, need --asv-keys."
     if keys is not None:
         hint = ""
         stated = _read_keys(keys, path, len(lines))
@@ -97,7 +97,7 @@ def read_asv_scores(
     for name, values in scores.items():
         if not values:
             raise AsdfError(
-                f"{path}: no {name} trial{part} in it. Tandem metrics need target, nontarget and "
+                f"{path}: no {name} trials{part} found. Tandem metrics need target, nontarget and "
                 "spoof trials."
             )
     return AsvScores(
@@ -120,7 +120,7 @@ def _read_keys(path: _FilePath, scores: _FilePath, count: int) -> list[_Key]:
         keys.append(_Key(key=cells[5], subset=cells[7]))
     if len(keys) != count:
         raise AsdfError(
-            f"{scores} has {count} scores, {path} {len(keys)} keys: they must be of the same "
-            "trials, line by line."
+            f"{scores} has {count} scores, but {path} has {len(keys)} keys: both must list the "
+            "same trials, line by line."
         )
     return keys

@@ -53,7 +53,7 @@ class TrialCollector:
             AsdfError: there is none, or one is repeated, maybe in another spelling of its path.
         """
         if not self._ids:
-            raise AsdfError(f"{self._path}: no trial in it. Was it copied whole?")
+            raise AsdfError(f"{self._path}: no trials found. Was it copied completely?")
         # Paths that differ only in spelling are the same recording, which would count twice.
         recordings = [same_recording(utterance) for utterance in self._ids]
         repeats = find_repeats(recordings)
@@ -95,9 +95,9 @@ class TrialCollector:
         contradiction = ""
         pairs = zip(repeats.indices, repeats.earlier, strict=True)
         if any(self._labels[index] != self._labels[earlier] for index, earlier in pairs):
-            contradiction = " Some of them have both labels, of which one is wrong."
+            contradiction = " Some of them have both labels, one of which is wrong."
         return (
-            f"{self._path}, line {self._lines[index]}: {self._ids[index]!r} stands already in line "
+            f"{self._path}, line {self._lines[index]}: {self._ids[index]!r} is already in line "
             f"{self._lines[earlier]}{spelling} ({count}). Every trial counts once: remove the "
             f"repeated lines.{contradiction}"
         )

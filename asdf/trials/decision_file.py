@@ -54,7 +54,7 @@ def read_decisions(path: AnyPath, is_trial: Callable[[str], bool] | None = None)
         if len(cells) != 2 or word not in CLASSES:
             raise AsdfError(
                 f"{path}, line {number}: expected an utterance and a class, one of "
-                f"{', '.join(CLASSES)}, found '{line[:120]}'. Scores are evaluated without "
+                f"{', '.join(CLASSES)}, found '{line[:120]}'. To evaluate scores, leave out "
                 "--decisions."
             )
         collector.add(number, cells[0].strip().strip('"'), str(CLASSES[word]))

@@ -45,8 +45,8 @@ class ScoreFile:
         if self.labels is None:
             _, first = next(numbered_lines(path))
             raise AsdfError(
-                f"{path}, line 1: there is no label in '{first}'. Give the protocol of the set "
-                "too, or a file of lines 'relative/path.flac 1 <score>'."
+                f"{path}, line 1: '{first}' has no label. Give the protocol of the set too, or a "
+                "file of lines 'relative/path.flac 1 <score>'."
             )
         if both_classes:
             refuse_one_class(path, self.labels)
@@ -63,7 +63,7 @@ def refuse_one_class(path: AnyPath, labels: Labels) -> None:
     missing = missing_class(labels)
     if missing:
         raise AsdfError(
-            f"{path}: not one of the {labels.size} trials is {missing}. Error rates need both "
+            f"{path}: none of the {labels.size} trials is {missing}. Error rates need both "
             "classes: check the labels of the list that was scored, or the protocol."
         )
 

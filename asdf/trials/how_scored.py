@@ -141,14 +141,14 @@ class SetRole:
             part = "this set was"
             if self.trained_on < self.trials:
                 part = f"{self.trained_on:,} of the {self.trials:,} recordings of this set were"
-            sentences.append(f"{part} trained on: the numbers are no test.")
+            sentences.append(f"{part} trained on: the results are not a test.")
         if self.chose_network:
             part = "this set"
             if self.chose_network < self.trials:
                 part = f"{self.chose_network:,} of the {self.trials:,} recordings of this set"
             sentences.append(
-                f"the network was chosen by its result on {part}: on "
-                "new speech it is worse than here."
+                f"the network was chosen by its result on {part}: expect worse results on new "
+                "speech."
             )
         return sentences
 
@@ -324,11 +324,11 @@ def check_trials(score_file: AnyPath, trials: int) -> None:
     stated = stated_trials(read_entry(score_file))
     if stated is None or stated == trials:
         return
-    change = "was it cut by a copy or an editor?"
+    change = "was it truncated by a copy or an editor?"
     if trials > stated:
         change = "was another file appended?"
     raise AsdfError(
-        f"{score_file}: it has {trials:,} trials, and by {entry_path(score_file).name} next to it "
-        f"{stated:,} were scored; {change} Copy it again or score the set again. If it was changed "
-        f"on purpose, give it another name, or remove {entry_path(score_file)}."
+        f"{score_file}: it has {trials:,} trials, but according to {entry_path(score_file).name} "
+        f"next to it {stated:,} were scored; {change} Copy it again or score the set again. If it "
+        f"was changed on purpose, give it another name, or remove {entry_path(score_file)}."
     )

@@ -70,7 +70,7 @@ def parse_protocol(
     """
     first, lines = peek(lines)
     if not first:
-        raise AsdfError(f"{path}: no trial in it. Was it copied whole?")
+        raise AsdfError(f"{path}: no trials found. Was it copied completely?")
     if layout is not None:
         trials = _read_columns(lines, path, layout, advice=f" It should be {_shape(layout)}.")
     else:

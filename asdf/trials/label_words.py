@@ -100,8 +100,8 @@ def labels_of_values(
         absent = set(bona_fide) - set(counts)
         if absent:
             raise AsdfError(
-                f"{where}: no {column} is {', '.join(sorted(absent))}, which is to mean bona fide. "
-                f"There are {_seen(counts)}."
+                f"{where}: {column} has no value {', '.join(sorted(absent))}, which was given as "
+                f"bona fide. It has {_seen(counts)}."
             )
         return [int(value in bona_fide) for value in plain]
     meanings = {value: meaning_of(column, value) for value in counts}
@@ -116,8 +116,8 @@ def labels_of_values(
                 "half spoof"
             )
         advice = advice or (
-            "Say which values are bona fide; all others are spoofs then: python -m asdf lists FILE "
-            f"--bona-fide {example}, or Corpus(..., bona_fide={example!r}) in run.py"
+            "Specify the values that are bona fide; all others are then spoofs: python -m asdf "
+            f"lists FILE --bona-fide {example}, or Corpus(..., bona_fide={example!r}) in run.py"
         )
         raise AsdfError(
             f"{where}: {column} = {', '.join(map(repr, sorted(unknown)[:_SHOWN]))} {reason}. The "

@@ -158,9 +158,11 @@ def check_files(lists: Iterable[TrialList]) -> None:
         raise AsdfError(
             "missing recordings:\n  "
             + "\n  ".join(problems)
-            + "\nCheck paths.database_folder and the corpus's entry in the recipe: recordings are "
-            "looked for below paths.database_folder, those of a list with an absolute path too, "
-            "and folder= moves both; nothing has been started."
+            + (
+                "\nCheck paths.database_folder and the corpus's entry in the recipe: recordings "
+                "are searched for below paths.database_folder, including those of a list with an "
+                "absolute path; folder= changes both. Nothing has been started."
+            )
         )
 
 

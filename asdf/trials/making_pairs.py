@@ -57,8 +57,8 @@ def make_pairs(trials: TrialList, how: str) -> MadePairs:
     made = _KINDS[kind](trials, column, draws)
     if not len(made):
         raise AsdfError(
-            f"pairs = {how!r}: no recording of {trials.name or 'the list'} has another one to be "
-            f"paired with: look at the values of {column!r}."
+            f"pairs = {how!r}: no recording of {trials.name or 'the list'} has a partner: check "
+            f"the values of {column!r}."
         )
     return MadePairs(made, len(trials) - len(set(made.recordings())))
 

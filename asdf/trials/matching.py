@@ -190,7 +190,7 @@ def align_scores(name: str, scores: Scores, first_name: str, first: Scores) -> S
         if trials:
             raise AsdfError(
                 f"{name} does not have the trials of {first_name}: {len(trials)} are {problem}: "
-                f"{quoted_and_more(trials, _SHOWN)}. Every system needs a score of every trial; "
+                f"{quoted_and_more(trials, _SHOWN)}. Every system needs a score for every trial; "
                 "--protocol with --ignore-others selects those of one set."
             )
     _refuse_repeated(name, scores.ids, indices, first, first_name)
@@ -281,6 +281,6 @@ def _compare_labels(
     if different.size == len(ids):
         hint = " All of them: does 1 mean spoof in one of the two?"
     raise AsdfError(
-        f"{name}: {different.size} of {len(ids)} trials are labelled otherwise in {protocol}: "
-        f"{quoted_and_more(names, _SHOWN)}.{hint} Are both of the same set?"
+        f"{name}: {different.size} of {len(ids)} trials are labelled differently in {protocol}: "
+        f"{quoted_and_more(names, _SHOWN)}.{hint} Do both belong to the same set?"
     )

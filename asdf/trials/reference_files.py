@@ -118,8 +118,8 @@ def _problems_of(utterances: TrialList) -> list[str]:
         problems.append(f"{count} have no reference:{_lines(without)}")
     if missing:
         problems.append(
-            f"{len(missing)} references of {utterances.name} are not in {utterances.folder}, and "
-            f"are no recording or model of the list:{_lines(missing)}"
+            f"{len(missing)} references of {utterances.name} are not in {utterances.folder}, nor "
+            f"are they a recording or model of the list:{_lines(missing)}"
         )
     return problems
 

@@ -123,12 +123,12 @@ def read_models(path: AnyPath) -> dict[str, str]:
             )
         if model in models:
             raise AsdfError(
-                f"{path}, line {number}: the model {model!r} has an earlier line. Write all "
-                "recordings of a model into one line."
+                f"{path}, line {number}: the model {model!r} already has a line. Write all "
+                "recordings of a model on one line."
             )
         models[model] = BETWEEN.join(recordings)
     if not models:
-        raise AsdfError(f"{Path(path)}: no model in it. Was it copied whole?")
+        raise AsdfError(f"{Path(path)}: no models found. Was it copied completely?")
     return models
 
 

@@ -156,7 +156,7 @@ class ScoreCollector:
         """
         if not self._ids:
             raise AsdfError(
-                f"{self._path}: no trial in it. Was the scoring interrupted? Score the set again."
+                f"{self._path}: no trials found. Was the scoring interrupted? Score the set again."
             )
         check_trials(self._path, len(self._ids))
         values = np.array(self._scores)
@@ -166,8 +166,8 @@ class ScoreCollector:
         missing = missing_class(labels)
         if both_classes and missing:
             raise AsdfError(
-                f"{self._path}: not one of the {len(self._ids)} trials is {missing}. Error rates "
-                "need both classes: check the labels of the list that was scored."
+                f"{self._path}: none of the {len(self._ids)} trials is {missing}. Error rates need "
+                "both classes: check the labels of the list that was scored."
             )
         columns = {"attack": self._attacks} if self._attacks else {}
         return Scores(self._ids, labels, values, columns=columns)
@@ -272,8 +272,7 @@ def _check_writable(path: AnyPath, ids: Sequence[str], values: Floats) -> None:
     """Refuse trials that could not be read back as a complete, valid set."""
     if not len(ids):
         raise AsdfError(
-            f"cannot write {Path(path)}: not one utterance was scored. Is the list of the set "
-            "empty?"
+            f"cannot write {Path(path)}: no utterance was scored. Is the list of the set empty?"
         )
     not_finite = values_at(ids, np.flatnonzero(~np.isfinite(values)))
     advice = "Score in fp32, with a network that did not diverge"
@@ -282,7 +281,7 @@ def _check_writable(path: AnyPath, ids: Sequence[str], values: Floats) -> None:
     advice = "Check the list for repeated lines"
     _refuse(path, repeated, len(ids), "were scored more than once", advice)
     unwritable = [utterance for utterance in ids if not _fits_line(utterance)]
-    what = "have a name that cannot stand in a line of text"
+    what = "have a name that cannot be written on one line"
     _refuse(path, unwritable, len(ids), what, "Rename the files")
 
 

@@ -71,7 +71,7 @@ def write_submission(
         ids = [name if index is None else trials.ids[index] for name, index in pairs]
     names = [_name_in_file(utterance, layout) for utterance in ids]
     repeated = [name for name, count in Counter(names).items() if count > 1]
-    _refuse(path, repeated, "names stand for several trials without their folders")
+    _refuse(path, repeated, "names refer to several trials without their folders")
     signs = {layout.separator, "\n", "\r", '"'}
     torn = []
     for name in names:
@@ -82,7 +82,7 @@ def write_submission(
             is_whole = bool(name) and signs.isdisjoint(name)
         if not is_whole:
             torn.append(name)
-    _refuse(path, torn, f"names cannot stand in a file of {kind}")
+    _refuse(path, torn, f"names cannot be written to a file of {kind}")
     lines = _format_lines(kind, layout, names, scores, threshold)
     if layout.header:
         lines.insert(0, f"{layout.header}\n")
@@ -105,8 +105,8 @@ def write_text_or_zip(path: _FilePath, lines: Iterable[str], member: str, kind: 
         return
     if not member:
         raise AsdfError(
-            f"cannot write {path}: what a zip of {kind} must hold is not known. Write the file "
-            "without .zip, and zip it as the challenge says."
+            f"cannot write {path}: the contents of a zip of {kind} are not known. Write the file "
+            "without .zip, and zip it as the challenge requires."
         )
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -157,7 +157,7 @@ def check_submission(path: _FilePath, kind: str, trials: Sequence[str]) -> int:
                 f"found {line[:120]!r}."
             )
         if name in seen:
-            raise AsdfError(f"{path}, line {number}: {name!r} stands there for the second time.")
+            raise AsdfError(f"{path}, line {number}: {name!r} is repeated.")
         seen.add(name)
     missing = sorted(wanted - seen)
     others = sorted(seen - wanted)
@@ -181,8 +181,8 @@ def _format_lines(
     if layout.decides:
         if threshold is None:
             raise AsdfError(
-                f"the format {kind} wants decisions: name the threshold from which on a trial is "
-                "real."
+                f"the format {kind} needs decisions: name the threshold at and above which a trial "
+                "is real."
             )
         is_real = (scores.scores >= threshold).tolist()
         values = ["real" if real else "fake" for real in is_real]

@@ -47,16 +47,15 @@ def parse_table(lines: NumberedLines, path: Path) -> TrialList:
     names = header.split("\t")
     if not is_trials_file(header) or len(set(names)) < len(names):
         raise AsdfError(
-            f"{path}, line {number}: a table of trials begins with the names of its columns, with "
-            "TABs between them: utterance, label, and others, none of them twice; found "
-            f"'{header[:120]}'."
+            f"{path}, line {number}: a table of trials begins with the names of its columns, "
+            f"separated by TABs: utterance, label, and others, each once; found '{header[:120]}'."
         )
     collector = TrialCollector(path, names[2:])
     for number, line in lines:
         values = line.split("\t")
         if len(values) != len(names) or values[1] not in ("0", "1"):
             raise AsdfError(
-                f"{path}, line {number}: expected {len(names)} values with TABs between them, the "
+                f"{path}, line {number}: expected {len(names)} values separated by TABs, the "
                 f"second one 1 (bona fide) or 0 (spoof), found '{line[:120]}'."
             )
         collector.add(number, values[0], int(values[1]), values[2:])
@@ -77,5 +76,5 @@ def write_trials(path: AnyPath, trials: TrialList) -> None:
         for values in rows:
             for value in values:
                 if "\t" in value or "\n" in value or "\r" in value:
-                    raise ValueError(f"a value of {values} holds a TAB or a line break")
+                    raise ValueError(f"a value of {values} contains a TAB or a line break")
             file.write("\t".join(values) + "\n")

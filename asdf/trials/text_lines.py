@@ -164,18 +164,18 @@ def _bounded_lines(
         characters += len(line)
         if len(line) > longest:
             raise AsdfError(
-                f"{path}, line {number}: the line has more than {longest:,} characters, as no "
-                "list, protocol or score file has. Is it the right file?"
+                f"{path}, line {number}: the line has more than {longest:,} characters, too many "
+                "for a list, protocol or score file. Is it the right file?"
             )
         if "\0" in line:
             raise AsdfError(
-                f"{path}, line {number}: a NUL character stands in it, as in no text. It was "
-                "likely damaged by a copy: copy or write it again."
+                f"{path}, line {number}: it contains a NUL character. The file was likely damaged "
+                "by a copy: copy or write it again."
             )
         if characters > most:
             raise AsdfError(
-                f"{path}, line {number}: it has more than {most:,} characters up to "
-                "here, as no list, protocol or score file has. Is it the right file?"
+                f"{path}, line {number}: it has more than {most:,} characters up to here, too many "
+                "for a list, protocol or score file. Is it the right file?"
             )
         yield number, line
 
@@ -202,7 +202,7 @@ def _read_stream(source: Path | int) -> bytes:
             if len(content) > MOST_CHARACTERS:
                 name = stream_name(source) if isinstance(source, int) else source
                 raise AsdfError(
-                    f"{name}: more than {MOST_CHARACTERS:,} bytes came, as no list, protocol or "
-                    "score file has."
+                    f"{name}: more than {MOST_CHARACTERS:,} bytes were received, too many for a "
+                    "list, protocol or score file."
                 )
     return bytes(content)

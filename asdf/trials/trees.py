@@ -60,7 +60,7 @@ class Tree:
         """
         advice = (
             "The corpus is read as it is distributed: check paths.database_folder and that the "
-            "archive was unpacked whole."
+            "archive was unpacked completely."
         )
         return file_lines(self.path(name), kind="file", advice=advice)
 
@@ -104,7 +104,7 @@ def open_tree(folder: Path) -> Tree:
         return TarTree(root, location.archive, location.name)
     tar = "" if folder.suffix == ".tar" else f", nor {folder.name}.tar"
     raise AsdfError(
-        f"there is no folder {folder}{tar}. Check paths.database_folder, and that the corpus lies "
+        f"there is no folder {folder}{tar}. Check paths.database_folder, and that the corpus is "
         "there as it is distributed."
     )
 

@@ -49,7 +49,7 @@ def test_runs_on_cached_features_go_on_exactly_and_are_those_of_the_frozen_front
     assert recipe.call(capsys, *resumed, "network.max_steps=3").status == 0
     outcome = recipe.call(capsys, *resumed)
     assert (
-        "computed already" in outcome.output and "going on from epoch.1.step.3.pt" in outcome.output
+        "already computed" in outcome.output and "going on from epoch.1.step.3.pt" in outcome.output
     )
     torch.testing.assert_close(
         networks(recipe, "resumed"), networks(recipe, "system1"), rtol=0, atol=0
@@ -145,7 +145,7 @@ def test_a_killed_pass_leaves_no_cache_and_a_stopped_one_goes_on(recipe, capsys)
     [part] = features.glob("*/stopped.json")
     assert caches(features) == [] and json.loads(part.read_text())["batches"] == [0, 1, 2, 3]
     last = recipe.call(capsys, *options)
-    assert last.status == 0 and "going on after 4 of 26 batches of features" in last.output, (
+    assert last.status == 0 and "continuing after 4 of 26 batches of features" in last.output, (
         last.output
     )
     assert len(caches(features)) == 1 and not part.exists()
@@ -197,4 +197,4 @@ def test_features_of_another_precision_are_cached_apart(recipe, capsys):
     words = ("front_end.cache_precision=tf32", "paths.system_folder=again")
     outcome = recipe.call(capsys, *once, *words)
     assert "features are computed in fp32: tf32 not used: it needs a GPU" in outcome.output
-    assert "computed already" in outcome.output
+    assert "already computed" in outcome.output

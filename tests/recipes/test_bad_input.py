@@ -71,7 +71,7 @@ def test_missing_recordings_are_all_counted_before_anything_starts(own):
     message = own.refusal()
     assert "12 of the 26 files of demo-train are not in" in message and "... and 2 more" in message
     assert "1 of the 8 files of demo-eval are not in" in message and gone[-1].name in message
-    assert "Check paths.database_folder" in message and "nothing has been started" in message
+    assert "Check paths.database_folder" in message and "Nothing has been started" in message
     assert not (own.recipe.output / "sad").exists()
 
 
@@ -89,11 +89,11 @@ def test_missing_lists_are_all_named(own):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda lines: [], "train_list.txt: no trial in it. Was it copied whole?"),
+        (lambda lines: [], "train_list.txt: no trials found. Was it copied completely?"),
         (lambda lines: [*lines[:4], lines[4][:-1] + "2"], "train_list.txt, line 5: 'LA/"),
         (
             lambda lines: [*lines, lines[1]],
-            "stands already in line 2 (1 line repeats an utterance)",
+            "is already in line 2 (1 line repeats an utterance)",
         ),
         (
             lambda lines: [line for line in lines if line.endswith("0")],

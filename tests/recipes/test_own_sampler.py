@@ -97,7 +97,7 @@ def test_a_dry_run_counts_its_turns(recipe, capsys):
 
 def test_what_is_wrong_with_it_is_said_before_anything_is_measured(recipe, capsys):
     for name, message in (
-        ("Outside", "Outside.order(1) has the index 26, and the training list has the utterances"),
+        ("Outside", "Outside.order(1) has the index 26, but the training list has the utterances"),
         ("Broken", "Broken(settings, utterances) failed: KeyError: 'no such column'"),
         ("Haft", "has no class 'Haft'. Did you mean 'Half'?"),
         ("Other", "does not fit: a class derived from asdf.data.samplers.Sampler is needed"),
@@ -114,7 +114,7 @@ def test_what_is_wrong_with_it_is_said_before_anything_is_measured(recipe, capsy
 def test_epochs_of_different_sizes_end_the_run_with_what_was_trained(recipe, capsys):
     outcome = own(recipe, capsys, "recipe.sampler=my_sampler.Growing")
     assert outcome.status == 1 and "Traceback" not in outcome.output
-    assert "Growing.order(2) has 6 turns, and order(1) has 5." in outcome.output
+    assert "Growing.order(2) has 6 turns, but order(1) has 5." in outcome.output
     assert (recipe.system() / "networks" / "epoch.1.pt").exists()
 
 

@@ -130,9 +130,9 @@ def test_a_killed_run_ends_as_one_never_killed(shown, kill, processes):
         ("localisation.enabled=True", "is made for 16 kHz and contradicts audio.sample_rate"),
         (
             "augmentation.chain=('codec',) augmentation.codecs=('mp3',)",
-            "names 'mp3', which codes at 16 kHz here",
+            "names 'mp3', which runs at 16 kHz here",
         ),
-        ("audio.channels=1", "has one channel, 0, and audio.channels = 1"),
+        ("audio.channels=1", "has one channel, 0, but audio.channels = 1"),
         ("audio.sample_rate=1000", "audio.sample_rate"),
     ],
 )
@@ -149,7 +149,7 @@ def test_recordings_of_another_number_of_channels_are_named(shown, capsys):
     soundfile.write(path, samples[:, 0], rate)
     outcome = shown.call(capsys, "shown")
     assert outcome.status == 1
-    assert f"{path.name} has 1 channel, and the network takes 2" in outcome.output, outcome.output
+    assert f"{path.name} has 1 channel, but the network takes 2" in outcome.output, outcome.output
 
 
 @pytest.mark.parametrize("shown", ["my_singing"], indirect=True)

@@ -10,8 +10,8 @@ from asdf.__main__ import main
 
 BEST = ("debug", "network.max_epochs=3", "recipe.selected_epochs=('best',)")
 WORDS = (*BEST, "recipe.evaluation_sets=('demo-train', 'demo-dev', 'demo-eval')")
-TRAINED = "this set was trained on: the numbers are no test."
-CHOSE = "the network was chosen by its result on this set: on new speech it is worse than here."
+TRAINED = "this set was trained on: the results are not a test."
+CHOSE = "the network was chosen by its result on this set: expect worse results on new speech."
 
 
 @pytest.fixture

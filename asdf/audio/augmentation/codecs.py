@@ -102,10 +102,9 @@ def check_codecs(names: Sequence[str], rate: int = SAMPLE_RATE) -> None:
         if rate != SAMPLE_RATE and CODECS[name].rate != _TELEPHONE_RATE:
             telephone = [each for each, codec in CODECS.items() if codec.rate == _TELEPHONE_RATE]
             raise UsageError(
-                f"augmentation.codecs names '{name}', which codes at 16 kHz here, and "
-                f"audio.sample_rate = {rate}: it would change the band of all that it codes. "
-                f"Choose among those of telephones ({', '.join(telephone)}), or write a part of "
-                "your own."
+                f"augmentation.codecs names '{name}', which runs at 16 kHz here, but "
+                f"audio.sample_rate = {rate}: it would change the bandwidth of every clip. Choose "
+                f"a telephone codec ({', '.join(telephone)}), or write a part of your own."
             )
         kind = CODECS[name].kind
         if kind is None and not ffmpeg_codecs.is_available(name):

@@ -41,13 +41,13 @@ def find_material(part: str, folders: Iterable[str], base: Path) -> tuple[str, .
         where = f"augmentation.{part}_folders names {folder}, "
         if is_remote(folder):
             raise UsageError(
-                f"{where}and noise and impulse responses are read from a disk: every clip draws "
-                "one. Copy the folder, and write its absolute path."
+                f"{where}but noise and impulse responses are read from a local disk for every "
+                "clip. Copy the folder, and write its absolute path."
             )
         if not folder.is_dir():
             raise UsageError(
-                f"{where}and there is no such folder. Unpack the corpus there, or correct the "
-                "name: it is relative to paths.database_folder."
+                f"{where}which does not exist. Unpack the corpus there, or correct the path: it is "
+                "relative to paths.database_folder."
             )
         paths = sorted(
             _find_recordings(folder, part), key=lambda path: path.relative_to(folder).as_posix()

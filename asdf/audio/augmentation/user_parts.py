@@ -89,12 +89,12 @@ def try_part(part: Part, rate: int) -> None:
 def _find_problem(result: object, samples: int, shortens: bool) -> str:
     """Return what is wrong with the result of a part, with a fix; '' if it is correct."""
     if not isinstance(result, np.ndarray):
-        return f"no numpy array but {type(result).__name__}: {result!r:.60}. Return the clip."
+        return f"{type(result).__name__}, not a numpy array: {result!r:.60}. Return the clip."
     length = len(result) if result.ndim == 1 else 0
     fits = 1 <= length <= samples if shortens else length == samples
     if not fits:
         wanted = f"1 to {samples:,}" if shortens else f"{samples:,}"
-        return f"an array of the shape {result.shape}, and a clip has {wanted} samples: (T,)."
+        return f"an array of shape {result.shape}, but a clip has {wanted} samples: (T,)."
     if result.dtype != np.float32:
         return f"samples of {result.dtype}. End it with `.astype(np.float32)`."
     broken = np.count_nonzero(~np.isfinite(result))

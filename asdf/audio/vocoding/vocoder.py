@@ -155,7 +155,7 @@ def try_vocoders(settings: VocoderSettings, folder: Path | None) -> None:
 def _check_copy(copy: object, samples: int, where: str) -> None:
     """Refuse a copy that is not a valid training example, before it affects a network."""
     if not isinstance(copy, np.ndarray):
-        problem = f"returned {type(copy).__name__}, not an array of numpy"
+        problem = f"returned {type(copy).__name__}, not a numpy array"
     elif copy.shape != (samples,):
         problem = f"returned samples of shape {copy.shape} for speech of shape ({samples},)"
     elif copy.dtype.kind != "f":
@@ -164,7 +164,9 @@ def _check_copy(copy: object, samples: int, where: str) -> None:
         problem = "returned samples that are not finite"
     else:
         return
-    raise AsdfError(f"{where} {problem}. A copy has the samples of its speech: (T,) floats.")
+    raise AsdfError(
+        f"{where} {problem}. A copy must have as many samples as its speech: (T,) floats."
+    )
 
 
 def _measure_power(samples: np.ndarray) -> float:

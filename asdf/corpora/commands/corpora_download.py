@@ -57,7 +57,7 @@ def download_corpus(
             f"licence {licence}; into {target}"
         )
         for archive in download_record(record, target):
-            show_error(f"{archive} is unpacked, and may be removed")
+            show_error(f"{archive} is unpacked and can be removed")
     if dataset:
         licence = corpus.licence
         show_error(f"{corpus.title}: hub:{dataset}, licence {licence}; into {target}")
@@ -68,7 +68,7 @@ def download_corpus(
 
 def _by_hand(corpus: KnownCorpus) -> str:
     """Return how to get a corpus whose address is not for programs."""
-    why = "its makers give it to those who ask for it"
+    why = "its authors provide it on request"
     if not needs_request(corpus):
         why = "no public files are known at its address"
     return (

@@ -43,8 +43,10 @@ XMAD = KnownCorpus(
         bona_fide={"real"},
     ).read,
     published={"": Published(414_858, 207_429)},
-    source="the Arena's plan of the set; 46,773 of the genuine recordings were not distributed, "
-    "says the same",
+    source=(
+        "the Arena's plan of the set; 46,773 of the genuine recordings were not distributed, "
+        "according to the same"
+    ),
 )
 
 CVOICEFAKE = KnownCorpus(

@@ -56,9 +56,9 @@ def _find_keys(tree: Tree, track: str) -> tuple[str, TrialList]:
             if _COLUMN_OF_TRACK[track] in trials.columns:
                 return name, trials
     raise AsdfError(
-        f"{tree.root}: the keys of ASVspoof 2021 {track} are not there. They are an archive of "
-        f"their own, {track}-keys-full.tar.gz of www.asvspoof.org: unpack it next to the folder "
-        f"ASVspoof2021_{track}_eval, so that there is keys/{track}/CM/trial_metadata.txt."
+        f"{tree.root}: the keys of ASVspoof 2021 {track} are missing. They come in a separate "
+        f"archive, {track}-keys-full.tar.gz of www.asvspoof.org: unpack it next to the folder "
+        f"ASVspoof2021_{track}_eval, so that keys/{track}/CM/trial_metadata.txt exists."
     )
 
 
@@ -78,7 +78,7 @@ def _read(track: str, tree: Tree, subset: str) -> Reading:
     if subset == "all":
         note = (
             "these are all trials, of eval, progress and hidden; published numbers are of subset "
-            "eval alone"
+            "eval only"
         )
         return Reading(trials, audio, notes=[note])
     chosen = choose_subset(trials, subset, tree.path(name))

@@ -84,7 +84,7 @@ DECRO = KnownCorpus(
     read=Lists(
         Format(("speaker", "utterance", "", "attack", "key"), suffix=".wav"),
         {subset: _decro_files(subset) for subset in _DECRO_SUBSETS},
-        "It lies next to the folder of its recordings.",
+        "It is next to the folder of its recordings.",
     ).read,
     subsets=_DECRO_SUBSETS,
     usual="en_eval",
@@ -206,7 +206,7 @@ DEEPFAKE_EVAL_2024 = KnownCorpus(
             subset: SubsetFiles(("audio-metadata-publish.csv",), ("audio-data",))
             for subset in ("train", "test", "all")
         },
-        "It lies next to the folder audio-data.",
+        "It is next to the folder audio-data.",
     ).read,
     subsets=("train", "test", "all"),
     usual="test",

@@ -77,8 +77,9 @@ def read_class_folders(
     if split and wanted not in splits:
         named = ", ".join(sorted(splits - {""})) or "none"
         raise AsdfError(
-            f"{tree.root}: no folder is of a split {split!r}; found: {named}. Folders of splits "
-            f"are called {', '.join(SPLITS)}; or write lists: python -m asdf lists {tree.root}"
+            f"{tree.root}: no folder belongs to a split {split!r}; found: {named}. Folders of "
+            f"splits are called {', '.join(SPLITS)}; or write lists: python -m asdf lists "
+            f"{tree.root}"
         )
     labelled = [way for way in ways if way.label is not None]
     if not labelled:
@@ -90,7 +91,7 @@ def read_class_folders(
     notes = []
     if unknown:
         notes.append(
-            f"recordings below no folder that says a class, left out: {len(unknown)}, such as "
+            f"recordings not below a folder named after a class, left out: {len(unknown)}, such as "
             f"{unknown[0]}"
         )
     others = [way.name for way in labelled if split and way.split != wanted]
@@ -160,8 +161,8 @@ def _way(
         if len({labels[index] for index in indices}) > 1:
             named = ", ".join(f"{parts[i]} ({_CLASS_NAMES[labels[i] or 0]})" for i in indices)
             raise AsdfError(
-                f"{tree.path(folder)}: its folders say both classes: {named}. Rename one of them, "
-                "or state the folder of genuine speech: --bona-fide NAME."
+                f"{tree.path(folder)}: its folders name both classes: {named}. Rename one of them, "
+                "or name the folder of genuine speech: --bona-fide NAME."
             )
         if not indices:
             return _Way(folder, None, split, "")
@@ -202,15 +203,15 @@ def _describe_unknown(
     ways: Sequence[_Way],
 ) -> str:
     if not ways:
-        return f"{tree.root}: there is no recording in it. Check the path."
+        return f"{tree.root}: no recordings found. Check the path."
     seen = Counter(part for way in ways for part in way.name.split("/")[:-1])
     names = [name for name, _ in seen.most_common()]
     folders = quoted_and_more(names, _SHOWN) if names else "none"
     return (
-        f"{tree.root}: no folder says which recordings are bona fide and which are spoofs. Folders "
-        f"in it: {folders}. Names that are known: real, bonafide, genuine, human, original; fake, "
-        "spoof, deepfake, synthetic, generated, ai, tts, cloned. State the others: python -m asdf "
-        "lists FOLDER --bona-fide NAME, or write a csv with path,label."
+        f"{tree.root}: no folder name says which recordings are bona fide and which are spoofs. "
+        f"Folders in it: {folders}. Known names: real, bonafide, genuine, human, original; fake, "
+        "spoof, deepfake, synthetic, generated, ai, tts, cloned. Specify the others: python -m "
+        "asdf lists FOLDER --bona-fide NAME, or write a csv with path,label."
     )
 
 

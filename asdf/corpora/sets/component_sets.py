@@ -32,7 +32,7 @@ def _at_add(
     reader = Lists(
         Format(columns),
         files,
-        f"Labels lie in {track}/label: train.csv and dev.csv, of eval where they are published.",
+        f"Labels are in {track}/label: train.csv and dev.csv, and eval.csv where it is published.",
     )
     return KnownCorpus(
         name=f"at-add-track{number}",
@@ -102,7 +102,7 @@ def read_esdd2(
             continue
         if label not in _COMPONENTS or not utterance:
             known = ", ".join(_COMPONENTS)
-            raise AsdfError(f"{path}, line {number}: the label {label!r} is none of {known}.")
+            raise AsdfError(f"{path}, line {number}: the label {label!r} is not one of {known}.")
         value, speech, environment = _COMPONENTS[label]
         collector.add(number, utterance, value, [label, speech, environment])
     notes = []

@@ -103,8 +103,8 @@ def _manifests_in(folder: Path) -> list[str]:
             names.append(path.name)
     if not names:
         raise AsdfError(
-            f"{folder}: there is no manifest of cuts (*cuts*.jsonl.gz) in it. Of recordings and "
-            "supervisions: lhotse cut simple -r recordings.jsonl.gz -s supervisions.jsonl.gz "
+            f"{folder}: no manifest of cuts (*cuts*.jsonl.gz) found. To make one from recordings "
+            "and supervisions: lhotse cut simple -r recordings.jsonl.gz -s supervisions.jsonl.gz "
             "cuts.jsonl.gz"
         )
     return sorted(names)
@@ -118,8 +118,8 @@ def _root_of(source: str, candidates: list[Path]) -> Path:
             return root
     tried = ", ".join(str(root) for root in dict.fromkeys(candidates))
     raise AsdfError(
-        f"the recording {source!r} is in none of {tried}. Name the folder that paths in the "
-        f"manifest are relative to behind its name: ?{ROOT}=FOLDER"
+        f"the recording {source!r} is in none of {tried}. After the manifest's name, give the "
+        f"folder that its paths are relative to: ?{ROOT}=FOLDER"
     )
 
 
@@ -129,11 +129,11 @@ def _entries(path: Path, rows: ShardRows, name: str) -> Iterator[tuple[int, dict
         try:
             entry = json.loads(line)
         except (ValueError, RecursionError) as error:
-            reason = "brackets within brackets" if isinstance(error, RecursionError) else error
+            reason = "nested too deeply" if isinstance(error, RecursionError) else error
             rows.problems.append(f"{name}, line {number}: it is not JSON ({reason})")
             continue
         if not isinstance(entry, dict):
-            rows.problems.append(f"{name}, line {number}: it is JSON, but no object {{...}}")
+            rows.problems.append(f"{name}, line {number}: it is JSON, but not an object {{...}}")
             continue
         yield number, entry
 
@@ -148,7 +148,7 @@ def _cuts(path: Path, rows: ShardRows, name: str) -> Iterator[tuple[int, _Cut]]:
             rows.problems.append(f"{name}, line {number}: {error}")
             continue
         if cut.name in known:
-            rows.problems.append(f"{name}, line {number}: cut {cut.name!r} comes twice")
+            rows.problems.append(f"{name}, line {number}: cut {cut.name!r} is repeated")
             continue
         known.add(cut.name)
         yield number, cut
@@ -169,7 +169,7 @@ def _cut_of(entry: Mapping[str, Any]) -> _Cut:
                 f"a manifest of {kind} has no cuts: lhotse cut simple -r recordings.jsonl.gz -s "
                 "supervisions.jsonl.gz cuts.jsonl.gz"
             )
-        reason = _MIXED if kind == "MixedCut" else f"{kind!r} is no cut of a recording"
+        reason = _MIXED if kind == "MixedCut" else f"{kind!r} is not a cut of a recording"
         raise AsdfError(f"cut {name!r}: {reason}")
     recording = entry.get("recording")
     if not isinstance(recording, dict):
@@ -214,15 +214,17 @@ def _source_of(entry: Mapping[str, Any], recording: Mapping[str, Any]) -> tuple[
             continue
         channel = None if wanted == of_file else of_file.index(wanted[0])
         if channel is not None and len(wanted) > 1:
-            raise ValueError(f"channels {wanted} of {of_file}; one or all of a file can be read")
+            raise ValueError(
+                f"channels {wanted} of {of_file}: only one or all of a file can be read"
+            )
         kind, path = source["type"], str(source["source"])
         # The writer of Shar moves the bytes into a tar, and leaves an empty source.
         if kind == "shar" or (kind == "memory" and not path):
             return "", channel
         if (kind != "file" or is_address(path)) and not is_remote(path):
             raise ValueError(
-                f"its source is {kind} {path[:60]!r}; files are read: CutSet.save_audios writes "
-                "them"
+                f"its source is {kind} {path[:60]!r}; only files are read: CutSet.save_audios "
+                "writes them"
             )
         return path, channel
     raise ValueError(f"no file of its recording has the channels {wanted}")
@@ -258,8 +260,8 @@ def read_shar(pattern: str, folder: Path, columns: Columns) -> tuple[Reading, Tr
         indices = [match.group(1) for path in files if (match := _CUTS.fullmatch(path.name))]
         if not indices:
             raise AsdfError(
-                f"{found.folder / name}: there is no cuts.000000.jsonl.gz in it, as SharWriter "
-                "writes it. Name the folder of the shards; cuts without tars are "
+                f"{found.folder / name}: cuts.000000.jsonl.gz, as written by SharWriter, is "
+                "missing. Name the folder of the shards; for cuts without tars, write "
                 "lhotse:CUTS.jsonl.gz."
             )
         shards += [(name, index) for index in sorted(indices)]
@@ -283,7 +285,7 @@ def _members_by_key(tar: Path) -> dict[str, str]:
     """Return the names of the recordings in a tar by the names of their cuts."""
     location = find_folder(tar)
     if location is None:
-        raise AsdfError(f"{tar} does not exist: of each cuts.N.jsonl.gz there is a recording.N.tar")
+        raise AsdfError(f"{tar} does not exist: each cuts.N.jsonl.gz needs a recording.N.tar")
     members = {}
     for name in location.archive.names():
         if is_recording(name):

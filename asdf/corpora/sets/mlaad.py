@@ -50,7 +50,9 @@ def _read(tree: Tree, subset: str) -> Reading:
         what = "fake/<language>/<system>/*.wav"
         if subset:
             what = f"of a language {subset!r}, fake/{subset}/<system>/*.wav"
-        raise AsdfError(f"{tree.root}: no recordings {what}. Is it MLAAD's folder, unpacked whole?")
+        raise AsdfError(
+            f"{tree.root}: no recordings {what}. Is it MLAAD's folder, unpacked completely?"
+        )
     notes: list[str] = []
     columns: dict[str, list[str]] = {"attack": [], "language": []}
     for column in _META.values():
@@ -124,7 +126,7 @@ def _describe_differences(path: str, named: Collection[str], existing: set[str])
     unnamed = existing.difference(named)
     if unnamed:
         notes.append(
-            f"{path} says nothing of recordings that are there: {len(unnamed)}, such as "
+            f"{path} does not name recordings that are there: {len(unnamed)}, such as "
             f"{min(unnamed)}"
         )
     return notes

@@ -82,7 +82,7 @@ def _rows(tree: Tree, protocol: str) -> Iterator[tuple[int, dict[str, str]]]:
         yield from _named(tree.path(protocol), reader)
     except csv.Error as error:
         raise AsdfError(
-            f"{tree.path(protocol)}: up to line {reader.line_num} there is a value without an end "
+            f"{tree.path(protocol)}: a quoted value is not closed by line {reader.line_num} "
             f"({error}). Is a quote missing above? Unpack the protocols again."
         ) from None
 
@@ -93,12 +93,14 @@ def _named(path: Path, reader: Any) -> Iterator[tuple[int, dict[str, str]]]:
     names = [name.strip() for name in header]
     missing = [name for name in ("path", "model_name") if name not in names]
     if missing:
-        raise AsdfError(f"{path}: no column {missing[0]!r}, but {', '.join(names) or 'nothing'}.")
+        raise AsdfError(
+            f"{path}: no column {missing[0]!r}; it has {', '.join(names) or 'nothing'}."
+        )
     for row in reader:
         if len(row) != len(names):
             raise AsdfError(
-                f"{path}, line {reader.line_num}: expected {len(names)} values with commas between "
-                f"them, found {len(row)}."
+                f"{path}, line {reader.line_num}: expected {len(names)} values separated by "
+                f"commas, found {len(row)}."
             )
         yield reader.line_num, dict(zip(names, row, strict=True))
 

@@ -81,8 +81,8 @@ def read_shards(tree: Tree, shards: Sequence[str], columns: Columns | None = Non
             notes.append(f"{shard} has no recordings: it is left out")
     if not parts:
         raise AsdfError(
-            f"{tree.root}: none of the {len(shards)} parquet files holds or names "
-            "recordings. Is it the folder of the data set, downloaded whole?"
+            f"{tree.root}: none of the {len(shards)} parquet files holds or names recordings. Is "
+            "it the folder of the data set, downloaded completely?"
         )
     trials = _collect(tree.root, parts)
     audio = [part.name if part.holds_audio else part.folder for part in parts]
@@ -98,8 +98,8 @@ def read_datasets(tree: Tree, split: str, columns: Columns) -> Reading:
     arrow = [name for name in tree.files() if name.endswith(".arrow")]
     if arrow and not any(name.endswith(_SUFFIX) for name in tree.files()):
         raise AsdfError(
-            f"{tree.root} holds {arrow[0]}, as Dataset.save_to_disk writes it, which is a cache "
-            "for the library alone. Write parquet: datasets.load_from_disk(FOLDER).to_parquet("
+            f"{tree.root} holds {arrow[0]}, as Dataset.save_to_disk writes it, which only that "
+            "library reads. Write parquet: datasets.load_from_disk(FOLDER).to_parquet("
             f"'FOLDER/{split or 'train'}-00000-of-00001.parquet')."
         )
     return read_parquet(tree, split, columns)
@@ -127,14 +127,14 @@ def _find_shards(tree: Tree, split: str, under: str) -> list[str]:
             shards[locate_shard(name).split].append(name)
     if not shards:
         raise AsdfError(
-            f"{tree.path(under)}: there is no parquet file. Is it the folder of the data "
-            "set, as the hub has it?"
+            f"{tree.path(under)}: no parquet files found. Is it the folder of the data set, laid "
+            "out as on the hub?"
         )
     if not split:
         return sorted(name for names in shards.values() for name in names)
     if split not in shards:
         raise AsdfError(
-            f"{tree.path(under)}: no parquet file is of a split {split!r}. There are "
+            f"{tree.path(under)}: no parquet file belongs to a split {split!r}. There are "
             f"{', '.join(sorted(shards))}."
         )
     return shards[split]
@@ -207,8 +207,8 @@ class _Shard:
         for row, path in enumerate(self.table.read([path_leaf])[path_leaf]):
             if not path:
                 raise AsdfError(
-                    f"{self.table.path}: row {row} holds no recording and no path of one. Leave it "
-                    "out, or write the data set again with its recordings."
+                    f"{self.table.path}: row {row} has neither a recording nor a path of one. "
+                    "Leave it out, or write the data set again with its recordings."
                 )
             paths.append(path if path.startswith("/") else join_name(self.folder, path))
         return paths
@@ -240,9 +240,8 @@ class _Shard:
             if isinstance(value, list | dict):
                 raise AsdfError(
                     f"{self.table.path}, row {row}: {self._label} = {shorten(repr(value))} is not "
-                    "one value, as the label of a recording is. Declare the column of labels in "
-                    "run.py, columns={'label': '...'}: there are "
-                    f"{', '.join(self.table.columns)}."
+                    "a single value, as a label must be. Declare the column of labels in run.py, "
+                    f"columns={{'label': '...'}}; the columns are {', '.join(self.table.columns)}."
                 )
             if value not in known:
                 known[value] = self._label_of(value, row)
@@ -255,10 +254,10 @@ class _Shard:
         label = meaning_of(self._label, word)
         if label is None:
             raise AsdfError(
-                f"{self.table.path}, row {row}: what does {self._label} = {value!r} mean? Neither "
-                "its name nor a description of the classes says so. Declare the value that is "
-                "bona fide in run.py: Corpus(reader='parquet', folder=..., bona_fide='...'), or "
-                "Corpus(reader='hub:ORG/NAME:SPLIT', bona_fide='...')."
+                f"{self.table.path}, row {row}: the meaning of {self._label} = {value!r} is not "
+                "known: neither its name nor a description of the classes states it. Declare the "
+                "value that is bona fide in run.py: Corpus(reader='parquet', folder=..., "
+                "bona_fide='...'), or Corpus(reader='hub:ORG/NAME:SPLIT', bona_fide='...')."
             )
         return label
 
@@ -375,7 +374,7 @@ def _read_labels(tree: Tree, name: str, under: str) -> Reading:
             raise AsdfError(f"{table.path}, row {row}: the label {number!r} is neither 0 nor 1.")
         collector.add(row, utterance, int(number == _CLASSES.index("bonafide")), [utterance])
     trials = with_files(collector.trials(), tree, (under,), ".wav")
-    note = "the set has labels alone: its recordings come from the corpus's own distribution"
+    note = "the set has only labels: its recordings come from the corpus's own distribution"
     return Reading(trials, audio=(under,), notes=[note])
 
 

@@ -61,7 +61,7 @@ def read_parts(
     """
     recordings = parse_text(tree.lines(label_file), tree.path(label_file))
     if not recordings:
-        raise AsdfError(f"{tree.path(label_file)}: no trial in it. Was it copied whole?")
+        raise AsdfError(f"{tree.path(label_file)}: no trials found. Was it copied completely?")
     names = list(recordings)
     labels = [int(not timed.spoofed) for timed in recordings.values()]
     trials = TrialList(names, np.array(labels, np.int8), columns=columns_of(names))
@@ -104,13 +104,13 @@ def with_parts(
     notes = []
     if unknown:
         notes.append(
-            f"{source} says nothing of {len(unknown):,} spoofs, such as {unknown[0]}: they cannot "
-            "be used for localisation"
+            f"{source} does not list {len(unknown):,} spoofs, such as {unknown[0]}: they cannot be "
+            "used for localisation"
         )
     if contradicting:
         notes.append(
             f"{source} contradicts the labels of {len(contradicting):,} trials, such as "
-            f"{contradicting[0]}: the labels count"
+            f"{contradicting[0]}: the labels are used"
         )
     return replace(trials, columns={**trials.columns, COLUMN: values}), notes
 
@@ -211,7 +211,7 @@ _SPOOF = re.compile(
 def _read_llama(tree: Tree, subset: str) -> Reading:
     part = "R01TTS.0.b" if subset == "b" else "R01TTS.0.a"
     file = f"label_{part}.txt"
-    advice = f"It lies next to the archive {part}.tgz: put it next to the folder {part}."
+    advice = f"It is next to the archive {part}.tgz: put it next to the folder {part}."
     label_file = find_labels(tree, [home + file for home in _LLAMA_HOMES], advice)
     trials, notes = read_parts(tree, label_file, _columns_of)
     audio = (label_file.removesuffix(file) + part,)

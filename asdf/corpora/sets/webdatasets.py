@@ -81,14 +81,14 @@ def read_webdataset(pattern: str, folder: Path, columns: Columns) -> tuple[Readi
 def _tars_in(folder: Path) -> list[str]:
     names = sorted(path.name for path in folder.iterdir() if path.suffix == ".tar")
     if not names:
-        raise AsdfError(f"{folder}: there is no shard (*.tar) in it. Check the path.")
+        raise AsdfError(f"{folder}: no shards (*.tar) found. Check the path.")
     return names
 
 
 def _open(path: Path) -> Archive:
     location = find_folder(path)
     if location is None:
-        raise AsdfError(f"{path} is not a tar. Name shards, or the folder that they lie in.")
+        raise AsdfError(f"{path} is not a tar. Name shards, or the folder that holds them.")
     return location.archive
 
 
@@ -122,10 +122,10 @@ def _recording_of(sample: _Sample, stated: str) -> str:
             return wanted
         raise AsdfError(f"there is no .{wanted}")
     if not ends:
-        raise AsdfError(f"no recording, but {', '.join('.' + end for end in sample.members)}")
+        raise AsdfError(f"no recording, only {', '.join('.' + end for end in sample.members)}")
     if len(ends) > 1:
         raise AsdfError(
-            f"several recordings ({', '.join(ends)}): name one behind the name, ?{AUDIO}={ends[0]}"
+            f"several recordings ({', '.join(ends)}): choose one after the name, ?{AUDIO}={ends[0]}"
         )
     return ends[0]
 
@@ -144,18 +144,20 @@ def _fields_of(archive: Archive, end: str, position: int, columns: Columns) -> d
         return {}
     member = archive.member(position)
     if member.size > _MOST_BYTES:
-        raise AsdfError(f"{member.size:,} bytes are more than a description has ({_SHOWN_BYTES})")
+        raise AsdfError(
+            f"{member.size:,} bytes are more than a description may have ({_SHOWN_BYTES})"
+        )
     with member.open() as file:
         content = file.read()
     try:
         if is_json:
             entries = json.loads(content)
             if not isinstance(entries, dict):
-                raise AsdfError("it is JSON, but no object {...}")
+                raise AsdfError("it is JSON, but not an object {...}")
             return plain_fields(entries)
         return plain_fields({name: content.decode("utf-8")})
     except (ValueError, RecursionError) as error:
-        reason = "brackets within brackets" if isinstance(error, RecursionError) else error
+        reason = "nested too deeply" if isinstance(error, RecursionError) else error
         raise AsdfError(f"it cannot be read ({reason})") from None
 
 

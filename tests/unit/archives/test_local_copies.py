@@ -211,5 +211,5 @@ def test_copies_are_kept_for_a_block_alone(tmp_path: Path, monkeypatch: pytest.M
         assert copies_folder() == tmp_path
     assert copies_folder() is None and "ASDF_CACHE_GB" not in os.environ
     monkeypatch.setenv("ASDF_CACHE_GB", "much")
-    with pytest.raises(UsageError, match="'much' is no number"):
+    with pytest.raises(UsageError, match="'much' is not a number"):
         local_copies._limit()

@@ -70,8 +70,8 @@ def test_the_message_says_what_is_missing_and_what_to_do(tmp_path: Path) -> None
 def test_a_damaged_last_page_is_torn(codec: str) -> None:
     content = bytearray(encoded(codec))
     content[-20] ^= 1
-    assert missing_end(io.BytesIO(content)) == "its last page is torn"
-    assert missing_end(io.BytesIO(b"OggS" + bytes(100))) == "no page of it is whole"
+    assert missing_end(io.BytesIO(content)) == "its last page is incomplete"
+    assert missing_end(io.BytesIO(b"OggS" + bytes(100))) == "none of its pages is complete"
 
 
 @pytest.mark.parametrize("behind", [b"TAG" + bytes(125), bytes(300_000), b"OGG is not OggS"])
@@ -96,7 +96,7 @@ def test_of_chained_streams_all_are_read(tmp_path: Path, codec: str) -> None:
     assert 80_000 <= length < 80_600 and length == len(read_audio(path))
     assert fallbacks.take() == {str(path)}
     path.write_bytes(first + second[:-1])
-    with pytest.raises(AsdfError, match=r"the page that ends the stream is missing|is torn"):
+    with pytest.raises(AsdfError, match=r"the page that ends the stream is missing|is incomplete"):
         audio_length(path)
 
 
@@ -109,7 +109,7 @@ def test_in_a_tar(tmp_path: Path, codec: str) -> None:
             member.size = size
             tar.addfile(member, io.BytesIO(content[:size]))
     assert audio_length(tmp_path / "set" / "whole.ogg") == 160_000
-    with pytest.raises(AsdfError, match="its last page is torn"):
+    with pytest.raises(AsdfError, match="its last page is incomplete"):
         audio_length(tmp_path / "set" / "cut.ogg")
 
 

@@ -87,7 +87,7 @@ def test_a_chosen_channel_all_of_them_and_their_mean(tmp_path: Path) -> None:
 def test_a_missing_channel_is_refused_by_name(tmp_path: Path) -> None:
     path = written(tmp_path / "mono.wav", sweep(16_000), 16_000)
     assert np.array_equal(read_audio(path, audio=Audio(channels=0)), sweep(16_000))
-    reason = r"mono.wav has one channel, 0, and audio.channels = 1"
+    reason = r"mono.wav has one channel, 0, but audio.channels = 1"
     for read in (read_audio, audio_length, decoded_length):
         with pytest.raises(AsdfError, match=reason):
             read(path, audio=Audio(channels=1))
@@ -151,7 +151,7 @@ def test_codecs_of_wide_bands_are_refused_at_other_rates(tmp_path: Path) -> None
     settings.audio.sample_rate = 44_100
     settings.augmentation.chain = ("codec",)
     settings.augmentation.codecs = ("mp3",)
-    with pytest.raises(UsageError, match="'mp3', which codes at 16 kHz here"):
+    with pytest.raises(UsageError, match="'mp3', which runs at 16 kHz here"):
         open_chain(settings, tmp_path)
     settings.augmentation.codecs = ("a-law",)
     settings.audio.sample_rate = 8000

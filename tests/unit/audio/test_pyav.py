@@ -152,7 +152,7 @@ def test_a_video_without_sound(tmp_path: Path) -> None:
         ):
             for packet in stream.encode(part):
                 container.mux(packet)
-    with pytest.raises(AsdfError, match="it holds no sound"):
+    with pytest.raises(AsdfError, match="it contains no audio"):
         read_audio(tmp_path / "a.mp4")
 
 

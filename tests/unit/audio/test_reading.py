@@ -204,7 +204,7 @@ def test_flac_of_unknown_length(tmp_path: Path) -> None:
     content[21] &= 0xF0
     content[22:26] = bytes(4)
     path.write_bytes(content)
-    assert "does not say in its header how long it is" in message_of(path)
+    assert "does not state its length in its header" in message_of(path)
 
 
 NOT_ORDINARY = (
@@ -326,7 +326,7 @@ def test_start_beyond_the_end(tmp_path: Path) -> None:
     path = write(tmp_path / "a.wav", noise(100))
     assert "has 100 samples at 16 kHz" in message_of(path, start=100)
     for part in ({"start": -1}, {"samples": 0}):
-        with pytest.raises(ValueError, match="name no part"):
+        with pytest.raises(ValueError, match="are not a part"):
             read_audio(path, **part)
 
 

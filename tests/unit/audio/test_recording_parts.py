@@ -85,7 +85,7 @@ def test_a_part_of_a_member_of_a_tar(tmp_path: Path) -> None:
 def test_a_part_that_is_not_in_its_recording_is_refused(tmp_path: Path, times: str) -> None:
     path = tmp_path / "a.wav"
     write(path)
-    with pytest.raises(AsdfError, match=r"is no part of its recording, which is 2.000 s long"):
+    with pytest.raises(AsdfError, match=r"is not part of its recording, which is 2.000 s long"):
         read_audio(f"{path}#t={times}")
 
 

@@ -96,7 +96,7 @@ def test_labels_may_come_from_a_protocol(capsys, tmp_path, network, scores):
     unlabelled = tmp_path / "two_columns.txt"
     unlabelled.write_text("".join(f"{name} {score}\n" for name, _, score in lines) + "other 9\n")
     status, _, errors = run(capsys, network, unlabelled)
-    assert status == 1 and "there is no label in '0.wav" in errors
+    assert status == 1 and "line 1: '0.wav" in errors and "has no label" in errors
     options = ("--protocol", protocol)
     status, _, errors = run(capsys, network, unlabelled, *options)
     assert status == 1 and "1 of 201 scored trials are not in the protocol: 'other'" in errors
@@ -315,8 +315,11 @@ def test_a_score_file_that_was_cut_is_refused(capsys, recorded, command):
     }[command]
     assert main([command, *words]) == 1
     errors = capsys.readouterr().err
-    assert "scores.txt: it has 9 trials, and by scores.scored.json next to it 12 were" in errors
-    assert "was it cut" in errors
+    assert (
+        "scores.txt: it has 9 trials, but according to scores.scored.json next to it 12 were"
+        in errors
+    )
+    assert "was it truncated" in errors
 
 
 def write_protocol(path, rows):

@@ -534,4 +534,4 @@ def test_one_process_embeds_a_folder_of_a_store_into_the_store(folder, store, ma
 def test_a_web_server_takes_no_parts(folder, tmp_path, capfd):
     out = "https://example.org/e.npz"
     assert embed(folder, out, folder / "trials.txt", "--part", "1/2") == 2
-    assert f"{out} cannot be written: a web server takes no files" in capfd.readouterr().err
+    assert f"{out} cannot be written: a web server does not accept files" in capfd.readouterr().err

@@ -318,7 +318,7 @@ def test_unknown_columns_and_subsets_name_those_there_are(capsys, scores, protoc
 def test_without_labels_the_protocol_is_requested(capsys, scores):
     status, _, err = run(capsys, scores)
     assert status == 1
-    assert "there is no label in 'E_000" in err
+    assert "line 1: 'E_000" in err and "has no label" in err
 
 
 def test_systems_have_the_names_of_the_arguments(capsys, tmp_path):

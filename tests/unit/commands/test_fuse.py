@@ -149,7 +149,7 @@ def relabel(lines):
         (rename, "b_dev.txt does not have the trials of a_dev.txt: 1 are not in it: 'dev/other"),
         (repeat, "'dev/0.wav' was already scored in line 1"),
         (repeat_bare, "1 trials of a_dev.txt are scored more than once"),
-        (relabel, "1 of 150 trials are labelled otherwise in a_dev.txt: 'dev/0.wav'"),
+        (relabel, "1 of 150 trials are labelled differently in a_dev.txt: 'dev/0.wav'"),
     ],
 )
 def test_other_trials_are_refused(capsys, files, change, message):

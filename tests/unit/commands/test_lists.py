@@ -110,7 +110,7 @@ def test_a_table_of_any_header(data, capsys, tmp_path):
         (["--shares", "50,50"], "three percentages for train, dev and eval"),
         (["--shares", "50,60,-10"], "three percentages for train, dev and eval"),
         (["--columns", "label=y"], "--columns names the columns of a table"),
-        (["--names", "{}"], "name what parts of a path are"),
+        (["--names", "{}"], "name the parts of a path"),
     ],
 )
 def test_mistakes(data, capsys, options, message):

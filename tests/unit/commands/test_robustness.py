@@ -268,4 +268,4 @@ def test_copies_are_not_kept_in_a_store(tmp_path, capsys) -> None:
     assert main([*words, "s3://bucket/study", "--keep-audio"]) == 2
     assert "--keep-audio needs a disk, but --output s3://bucket/study" in capsys.readouterr().err
     assert main([*words, "https://example.org/study"]) == 2
-    assert "a web server takes no files" in capsys.readouterr().err
+    assert "a web server does not accept files" in capsys.readouterr().err

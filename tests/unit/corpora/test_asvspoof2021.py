@@ -40,15 +40,15 @@ def test_the_keys_of_2021_are_found_where_they_were_unpacked(
         "hidden",
     ] and everything.labels.tolist() == [0, 1, 1]
     assert list(reading.notes) == [
-        "these are all trials, of eval, progress and hidden; published numbers are of subset "
-        "eval alone"
+        "these are all trials, of eval, progress and hidden; published numbers are of subset eval "
+        "only"
     ]
 
 
 def test_keys_of_the_other_track_are_not_taken_for_its_own(lay: Lay, read: Read) -> None:
     root = lay({"keys/CM/trial_metadata.txt": DF21}, "ASVspoof2021_LA_eval/flac/LA_E_1.flac")
     with pytest.raises(
-        AsdfError, match=r"the keys of ASVspoof 2021 LA are not there.*LA-keys-full\.tar\.gz"
+        AsdfError, match=r"the keys of ASVspoof 2021 LA are missing.*LA-keys-full\.tar\.gz"
     ):
         read("asvspoof21-la:eval", root)
     lay({"trial_metadata.txt": LA21})

@@ -150,7 +150,7 @@ def test_what_does_not_fit_is_left_out_with_a_note(lay: Lay, read: Read) -> None
     utterances, reading = read("librisevoc", root)
     assert len(utterances) == 2
     assert list(reading.notes) == [
-        "recordings that the corpus does not have there, left out: 1, such as "
+        "recordings outside the corpus's layout, left out: 1, such as "
         "LibriSeVoc/hifigan/27_1_2_3.wav"
     ]
 
@@ -160,7 +160,7 @@ def test_no_recording_where_the_corpus_has_them(lay: Lay, read: Read) -> None:
     with pytest.raises(AsdfError) as caught:
         read("cfad:clean-dev", root)
     assert str(caught.value) == (
-        f"{root}: no recordings of subset 'clean-dev' are where the corpus has them; "
-        "recordings elsewhere: 1, such as CFAD/clean_version/train_clean/x.wav. Was it unpacked "
-        "whole, without moving its folders?"
+        f"{root}: no recordings of subset 'clean-dev' found in the corpus's layout; recordings "
+        "elsewhere: 1, such as CFAD/clean_version/train_clean/x.wav. Was it unpacked completely, "
+        "without moving its folders?"
     )

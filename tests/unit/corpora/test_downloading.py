@@ -184,12 +184,15 @@ def test_archives_stay_in_their_folder(zenodo, tmp_path):
     link = tarfile.TarInfo("link")
     link.type = tarfile.SYMTYPE
     link.linkname = "/etc/passwd"
-    for member, message in ((outside, "nothing of it is trusted"), (link, "link is no file")):
+    for member, message in (
+        (outside, "the archive is refused"),
+        (link, "link is not a regular file"),
+    ):
         zenodo.files = {"x.tar.gz": tarred(member)}
         with pytest.raises(AsdfError, match=message):
             download_record(look_up_record("1"), tmp_path / "in")
     zenodo.files = {"x.zip": zipped(**{"../../evil.txt": b"x"})}
-    with pytest.raises(AsdfError, match="nothing of it is trusted"):
+    with pytest.raises(AsdfError, match="the archive is refused"):
         download_record(look_up_record("1"), tmp_path / "in")
     assert not list(tmp_path.rglob("evil.txt")) and not (tmp_path / "in/link").exists()
     zenodo.files = {"x.zip": b"no zip at all"}
@@ -200,12 +203,12 @@ def test_archives_stay_in_their_folder(zenodo, tmp_path):
 @pytest.mark.parametrize("name", ["../x.zip", "a/b.zip", ".hidden", "a\\b"])
 def test_files_of_names_that_lead_elsewhere_are_refused(zenodo, tmp_path, name):
     zenodo.names = {"odss.zip": name}
-    with pytest.raises(AsdfError, match="this is no record of files"):
+    with pytest.raises(AsdfError, match="this is not a record of files"):
         look_up_record("1")
 
 
 def test_what_is_not_public_is_explained(zenodo, tmp_path, capsys):
-    for name, reason in (("fakeavceleb", "to those who ask"), ("sonar", "no public files")):
+    for name, reason in (("fakeavceleb", "provide it on request"), ("sonar", "no public files")):
         assert main(["corpora", name, str(tmp_path), "--download"]) == 2
         err = capsys.readouterr().err
         assert reason in err and f"python -m asdf corpora {name} FOLDER" in err

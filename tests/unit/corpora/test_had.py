@@ -37,5 +37,5 @@ def test_had(lay: Lay, read: Read, home: str, inner: str) -> None:
 
 
 def test_an_empty_label_file_is_an_error(lay: Lay, read: Read) -> None:
-    with pytest.raises(AsdfError, match="no trial in it"):
+    with pytest.raises(AsdfError, match="no trials found"):
         read("had:dev", lay({"HAD_dev/HAD_dev_label.txt": ""}))

@@ -49,7 +49,7 @@ def test_paths_in_the_folder_and_outside_of_it(lay: Lay, read: Read, tmp_path: P
         ("a x\na y\n", "a spoof\n", "wav.scp, line 2: a is in the file twice: remove one"),
         ("a x\n", "b spoof\n", "utt2lab: b is not in wav.scp."),
         ("a x\n", "a A07\n", "the label 'A07' of a means neither bona fide nor spoof."),
-        ("a x\nb ./x\n", "a spoof\nb spoof\n", "line 2: './x' stands already in line 1"),
+        ("a x\nb ./x\n", "a spoof\nb spoof\n", "line 2: './x' is already in line 1"),
     ],
 )
 def test_what_does_not_fit(lay: Lay, read: Read, scp: str, labels: str, message: str) -> None:

@@ -48,7 +48,7 @@ def test_mlaad_is_what_lies_on_disk_with_what_its_tables_say(lay: Lay, read: Rea
     }
     assert list(reading.notes) == [
         f"{first}/meta.csv names recordings that are not there: 1, such as gone.wav",
-        f"{first}/meta.csv says nothing of recordings that are there: 1, such as b.WAV",
+        f"{first}/meta.csv does not name recordings that are there: 1, such as b.WAV",
         f"{second} has no meta.csv, so no columns from it; recordings: 1",
     ]
     english, reading = read("mlaad:en", root)

@@ -56,14 +56,14 @@ def test_protocols_and_recordings_may_lie_next_to_each_other(lay: Lay, read: Rea
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("path,model\nx,y\n", "no column 'model_name', but path, model"),
+        ("path,model\nx,y\n", "no column 'model_name'; it has path, model"),
         (HEADER + "x.wav,de,mms,x\n", "line 2: expected a path fake/"),
         (HEADER + f"{FIRST}/a.wav,de,,x\n", "line 2: expected a path fake/"),
         (HEADER + f"{FIRST}/a.wav,de,mms\n", "line 2: expected 4 values .* found 3"),
-        (HEADER, "no trial in it"),
+        (HEADER, "no trials found"),
         (
             HEADER + f'{FIRST}/a.wav,de,mms,"x\n' + ("y" * 99 + "\n") * 1400,
-            r"dev\.csv: up to line \d+ there is a value without an end .*Is a quote missing above",
+            r"dev\.csv: a quoted value is not closed by line \d+ .*Is a quote missing above",
         ),
     ],
 )

@@ -83,7 +83,7 @@ def test_at_add(tmp_path):
     assert (trials.ids, trials.labels.tolist()) == (["T1/train/a.wav", "T1/train/b.wav"], [1, 0])
     trials = read(tmp_path, "at-add-track2:train")
     assert trials.columns == {"type": ["music", "music"]}
-    with pytest.raises(AsdfError, match=r"no T1/label/eval.csv.*where they are published"):
+    with pytest.raises(AsdfError, match=r"no T1/label/eval.csv.*where it is published"):
         read(tmp_path, "at-add-track1:eval")
 
 
@@ -98,7 +98,7 @@ def test_esdd2_has_the_labels_of_components_as_columns(tmp_path):
     assert trials.columns["speech"] == ["bonafide", "bonafide", "bonafide", "spoof", "spoof"]
     assert trials.columns["environment"] == ["bonafide", "bonafide", "spoof", "bonafide", "spoof"]
     path.write_text(ESDD2.replace("original", "mixed"))
-    with pytest.raises(AsdfError, match="line 2: the label 'mixed' is none of original"):
+    with pytest.raises(AsdfError, match="line 2: the label 'mixed' is not one of original"):
         read(tmp_path, "esdd2:train")
     path.write_text("path,class\na.wav,original\n")
     with pytest.raises(AsdfError, match="line 1: it has no column audio_path, label"):

@@ -117,15 +117,17 @@ def test_splits(tmp_path: Path) -> None:
     # A number with a fraction is no condition.
     assert test.trials.columns == {"system": ["vits", "vits"]}
     assert len(read_parquet(tree, "train").trials) == 2 and len(read_parquet(tree, "").trials) == 4
-    with pytest.raises(AsdfError, match=r"no parquet file is of a split 'dev'\. There are te"):
+    with pytest.raises(AsdfError, match=r"no parquet file belongs to a split 'dev'\. There are te"):
         read_parquet(tree, "dev")
-    with pytest.raises(AsdfError, match="there is no parquet file"):
+    with pytest.raises(AsdfError, match="no parquet files found"):
         read_parquet(open_tree(tmp_path / "data"), "", under="none")
 
 
 def test_labels_are_not_guessed(tmp_path: Path) -> None:
     write_shard(tmp_path / "a.parquet", [0, 1])
-    with pytest.raises(AsdfError, match=r"a\.parquet, row 0: what does label = 0 mean\?"):
+    with pytest.raises(
+        AsdfError, match=r"a\.parquet, row 0: the meaning of label = 0 is not known"
+    ):
         read_parquet(open_tree(tmp_path), "")
     zero = read_parquet(open_tree(tmp_path), "", Columns(bona_fide="0"))
     one = read_parquet(open_tree(tmp_path), "", Columns(bona_fide="1"))
@@ -142,8 +144,8 @@ def test_a_column_of_several_values_is_no_column_of_labels(tmp_path: Path, value
     write_shard(tmp_path / "train.parquet", [value], kind=["fake"])
     with pytest.raises(AsdfError) as error:
         read_parquet(open_tree(tmp_path), "")
-    assert f"train.parquet, row 0: label = {value!r} is not one value" in str(error.value)
-    assert str(error.value).endswith("there are path, audio, label, kind.")
+    assert f"train.parquet, row 0: label = {value!r} is not a single value" in str(error.value)
+    assert str(error.value).endswith("the columns are path, audio, label, kind.")
     columns = Columns(names={"label": "kind"})
     assert read_parquet(open_tree(tmp_path), "", columns).trials.labels.tolist() == [0]
 
@@ -227,7 +229,7 @@ def test_a_set_of_labels_alone(tmp_path: Path, itself: bool) -> None:
     names = [f"{home}track3test/ADD_E3_{number}.wav" for number in (1, 2)]
     assert trials.ids == names and trials.labels.tolist() == [1, 0]
     assert trials.columns == {"utterance_id": ["ADD_E3_1", "ADD_E3_2"]}
-    assert next(iter(reading.notes)).startswith("the set has labels alone")
+    assert next(iter(reading.notes)).startswith("the set has only labels")
     check_files([trials])
     assert compare_with_disk(reading, tree) == OnDisk([], [])
     (folder / "track3test/ADD_E3_2.wav").unlink()

@@ -154,7 +154,7 @@ def test_one_subset(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "no trial in it"),
+        ("", "no trials found"),
         (
             "LA_E_1\nLA_E_2\n",
             "line 1: expected 'UTTERANCE KEY', KEY being bonafide or spoof, found 'LA_E_1'. It "
@@ -175,7 +175,7 @@ def test_one_subset(tmp_path: Path) -> None:
         ),
         (
             LA21 + "\n" + LA21.split("\n")[1],
-            "line 5: 'LA_E_2' stands already in line 2 (1 line repeats an utterance).",
+            "line 5: 'LA_E_2' is already in line 2 (1 line repeats an utterance).",
         ),
         ("a.flac 1\nb.flac 2\n", "line 2: expected 'UTTERANCE KEY'"),
         (

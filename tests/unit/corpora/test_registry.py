@@ -45,7 +45,7 @@ def test_every_name_that_is_hinted_at_is_one() -> None:
     [
         (
             "asvspoof21-la",
-            "asvspoof21-la has subsets, and 'asvspoof21-la' names none. There are "
+            "asvspoof21-la has subsets, but 'asvspoof21-la' names none. There are "
             "asvspoof21-la:eval, asvspoof21-la:progress, asvspoof21-la:hidden, "
             "asvspoof21-la:all; published numbers are of asvspoof21-la:eval.",
         ),
@@ -57,17 +57,18 @@ def test_every_name_that_is_hinted_at_is_one() -> None:
         ),
         (
             "for-2sec",
-            "for-2sec has subsets, and 'for-2sec' names none. There are for-2sec:training, "
+            "for-2sec has subsets, but 'for-2sec' names none. There are for-2sec:training, "
             "for-2sec:validation, for-2sec:testing; published numbers are of for-2sec:testing.",
         ),
         ("in-the-wild:eval", "in-the-wild has no subsets: name it without ':eval'."),
         (
             "mlaad:de/x",
-            "'mlaad:de/x': a language is the name of one folder, without '/' or a '.' before it.",
+            "'mlaad:de/x': a language must be the name of one folder, without '/' or a leading "
+            "'.'.",
         ),
         (
             "wavefake:..",
-            "'wavefake:..': a system is the name of one folder, without '/' or a '.' before it.",
+            "'wavefake:..': a system must be the name of one folder, without '/' or a leading '.'.",
         ),
         ("itv", "there is no corpus 'itv'. Did you mean 'itw'?"),
         (

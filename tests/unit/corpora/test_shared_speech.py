@@ -16,13 +16,17 @@ def overlaps(trained: str, scored: str) -> list[str]:
     [
         ("asvspoof19:eval", "asvspoof21-la:eval", "the attacks of 2019 LA eval (A07 to A19)"),
         ("asvspoof19-eval", "arena:ASVspoof2021_DF", "the part 'asvspoof' of 2021 DF is from 2019"),
-        ("asvspoof19", "dfadd:test", "both have that of VCTK (says the table of sources in nii-"),
-        ("codecfake-xie:train", "librisevoc", "both have that of LibriSpeech"),
-        ("librisevoc", "diffssd:test", "both have that of LibriSpeech"),
-        ("wavefake", "for-2sec:testing", "both have that of LJSpeech"),
+        (
+            "asvspoof19",
+            "dfadd:test",
+            "both have speech of VCTK (according to the table of sources in nii-",
+        ),
+        ("codecfake-xie:train", "librisevoc", "both have speech of LibriSpeech"),
+        ("librisevoc", "diffssd:test", "both have speech of LibriSpeech"),
+        ("wavefake", "for-2sec:testing", "both have speech of LJSpeech"),
         ("wavefake", "decro:en_eval", "DECRO has spoofs of WaveFake"),
-        ("m-ailabs", "mlaad:de", "both have that of M-AILABS"),
-        ("cfad:clean-train", "add23:test-r2", "both have that of AISHELL-3"),
+        ("m-ailabs", "mlaad:de", "both have speech of M-AILABS"),
+        ("cfad:clean-train", "add23:test-r2", "both have speech of AISHELL-3"),
         ("asvspoof19", "partial-spoof:train", "PartialSpoof is made of the recordings of ASVsp"),
         ("asvspoof5:eval", "arena:ASVspoof5", "is trained on as asvspoof5:eval: its results are"),
         ("asvspoof19:eval", "asvspoof19-eval", "is trained on as asvspoof19:eval"),
@@ -52,7 +56,7 @@ def test_what_is_apart_or_not_known(trained: str, scored: str) -> None:
 
 
 def test_a_corpus_and_those_that_share_its_speech() -> None:
-    assert describe_origin("for-rerec") == "LJSpeech (says the corpus's paper)"
+    assert describe_origin("for-rerec") == "LJSpeech (according to the corpus's paper)"
     assert describe_origin("sonar") == ""
     assert sharing("m-ailabs") == ["mlaad"]
     assert sharing("wavefake") == [

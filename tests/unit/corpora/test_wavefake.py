@@ -42,7 +42,7 @@ def test_wavefake(lay: Lay, read: Read, home: str) -> None:
     assert melgan.ids == [f"{home}jsut_multi_band_melgan/gen 1.wav"] and melgan.columns[
         "language"
     ] == ["ja"]
-    with pytest.raises(AsdfError, match="no recordings of subset 'jsut' are"):
+    with pytest.raises(AsdfError, match="no recordings of subset 'jsut' found"):
         read("wavefake:jsut", root)
     # What the vocoders were trained on is no spoof.
     lay(empty=f"{home}LJSpeech-1.1/wavs/LJ001.wav\n{home}jsut_ver1.1/basic5000/wav/B.wav")

@@ -330,7 +330,7 @@ def test_features_that_do_not_fit_on_the_disk_are_refused_before_any_is_computed
     with pytest.raises(AsdfError) as caught:
         keep(front_end)
     said = (
-        f"the features of 7 clips take 5.6 kB, and {tmp_path / 'features'} has 5.6 kB left. "
+        f"the features of 7 clips take 5.6 kB, but {tmp_path / 'features'} has 5.6 kB left. "
         "Free some space"
     )
     assert str(caught.value).startswith(said) and "front_end.cache_features = False" in str(
@@ -382,7 +382,7 @@ def test_features_beyond_the_format_are_an_error_that_names_the_recording(keep, 
     scale = 65530 / np.abs(read_audio(utterances.path(peak))[:SAMPLES]).max()
     with pytest.raises(
         AsdfError,
-        match=rf"features of {peak}\.wav are beyond what float16 holds: the largest is 6.5",
+        match=rf"features of {peak}\.wav exceed the range of float16: the largest is 6.5",
     ):
         keep(Counting(scale))
     assert len(keep(Counting(scale), dtype="float32")[0]) == SIZE

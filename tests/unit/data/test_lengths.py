@@ -208,7 +208,7 @@ def test_a_damaged_file_is_passed_over_and_made_anew(utterances, tmp_path, log, 
     edited(path, change)
     log.clear()
     assert measure_lengths(utterances, OFF, tmp_path, World()).tolist() == lengths.tolist()
-    assert f"{path} is passed over, and mine measured anew: " in log.text and why in log.text
+    assert f"{path} is ignored, and mine measured again: " in log.text and why in log.text
     assert path.read_bytes() == whole
 
 
@@ -223,7 +223,7 @@ def test_an_absurd_length_in_a_file_of_the_first_version(utterances, tmp_path, l
     path = lengths_file(tmp_path, utterances, OFF)
     path.write_text("a.wav\t5000\nb.wav\t99999999999\nc.wav\t32000\n")
     assert measure_lengths(utterances, OFF, tmp_path, World()).tolist() == [5000, 10000, 32000]
-    assert "mine measured anew: b.wav is shorter than 99999999999 samples" in log.text
+    assert "mine measured again: b.wav is shorter than 99999999999 samples" in log.text
 
 
 def damaged(path: Path) -> None:
@@ -425,7 +425,7 @@ def test_a_requested_stop_loses_nothing_that_was_decoded(tmp_path, monkeypatch, 
     assert lengths.tolist() == [5000] * 80
     # A thread of the first start may have been at work on one that is decoded again.
     again = len(set(names))
-    assert f"goes on: {80 - again} of 80 recordings were done before" in log.text
+    assert f"continues: {80 - again} of 80 recordings were already done" in log.text
     assert again < 80
 
 
@@ -446,7 +446,7 @@ def test_once_looks_up_a_sample_of_the_files_and_true_all(tmp_path, monkeypatch,
     looked_up.clear()
     measure_lengths(*arguments, True)
     assert len(looked_up) == 200
-    assert "compared the size and time of change of the 200 recordings of" in log.text
+    assert "compared the size and modification time of the 200 recordings of" in log.text
     # One of the sample was written again, of the same size: all are compared.
     status = (tmp_path / "0.wav").stat()
     for name in ("0.wav", "1.wav"):
@@ -510,7 +510,7 @@ def test_recordings_that_were_replaced_meanwhile_are_measured_again(
         changed = grown(tmp_path, "a.wav 1\nb.wav 0\nc.wav 0\n")
         lengths = measure_lengths(changed, OFF, folder, World(), check=check)
         assert lengths.tolist() == [7000, 10000, 32000]
-    assert "recordings of mine were replaced: all are measured anew" in log.text
+    assert "recordings of mine were replaced: all are measured again" in log.text
 
 
 @pytest.mark.parametrize(
@@ -528,7 +528,7 @@ def test_a_damaged_table_of_an_earlier_list_is_not_used(utterances, tmp_path, lo
     edited(path, damage)
     changed = grown(tmp_path, "c.wav 1\nb.wav 0\n")
     assert measure_lengths(changed, OFF, tmp_path / "sad", World()).tolist() == [32000, 10000]
-    assert f"{path} is passed over: " in log.text
+    assert f"{path} is ignored: " in log.text
 
 
 @pytest.mark.parametrize("note", ["{", "[]", '{"table": "../x.tsv", "sizes": {}}', '{"table": 1}'])

@@ -204,7 +204,7 @@ def test_a_worker_that_does_not_come_back_does_not_hold_a_run_that_is_requested_
         next(batches)
     assert str(caught.value) == (
         "stopped by a test while a recording could not be read (its disk or file server does not "
-        "answer), and nothing since the last checkpoint is saved; the same command goes on from "
+        "respond), and nothing since the last checkpoint is saved; the same command goes on from "
         "there"
     )
     [worker] = loader._processes
@@ -249,7 +249,7 @@ def test_too_little_shared_memory_is_one_message(warm):
     command = [warm(), "-c", LITTLE_SHARED_MEMORY]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.stdout.startswith(
-        "the loader's processes hand batches over in shared memory (/dev/shm), and there is"
+        "the loader's processes hand batches over in shared memory (/dev/shm), which is too"
     )
     assert done.stdout.rstrip().endswith("lower computing.network_dataloader_workers.")
     assert not done.stderr
@@ -312,9 +312,9 @@ def test_a_read_that_hangs_ends_the_run_after_its_timeout(utterances, workers):
         next(batches)
     name = "a recording" if workers else utterances.path(1)
     assert str(caught.value) == (
-        f"{name} could not be read within 2 s: its disk or file server does not answer (see df "
-        "and mount). Once it does, the same command goes on from what is saved. If it is only "
-        "slow, give computing.timeout_s more seconds, of which a read may take nine tenths."
+        f"{name} could not be read within 2 s: its disk or file server does not respond (see df "
+        "and mount). Once it does, the same command continues from what is saved. If it is only "
+        "slow, raise computing.timeout_s, of which a read may take nine tenths."
     )
     for process in loader._processes:
         process.join(PATIENCE_S)

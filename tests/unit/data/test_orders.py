@@ -62,7 +62,7 @@ def fail():
 @pytest.mark.parametrize(
     ("order", "part"),
     [
-        ([0, 6], "has the index 6, and the training list has the utterances 0 to 5"),
+        ([0, 6], "has the index 6, but the training list has the utterances 0 to 5"),
         ([0, -1], "has the index -1"),
         ([0.0, 1.0], r"returned an array of shape \(2,\) and type float64"),
         ([True, False], "type bool"),
@@ -81,7 +81,7 @@ def test_what_is_no_order_is_refused_with_the_name_of_its_class(order, part):
 
 def test_all_epochs_have_the_same_number_of_turns():
     orders = Orders(listed(e1=[0, 1, 2], e2=[0, 1]))
-    with pytest.raises(AsdfError, match=r"order\(2\) has 2 turns, and order\(1\) has 3"):
+    with pytest.raises(AsdfError, match=r"order\(2\) has 2 turns, but order\(1\) has 3"):
         orders.of(2)
 
 

@@ -197,7 +197,7 @@ def test_a_cache_that_does_not_hold_the_open_shards_is_said():
             assert len(describe_shards(checked.orders, 24, cache_gb)) == 3
         warning = describe_shards(checked.orders, 24, 757e-6)[2]
     assert warning == (
-        "warning: computing.cache_gb = 0.000757 does not hold the 757.76 kB of shards that may be "
-        "open at a time: what has no room is read by ranges. Set computing.cache_gb = 1, or "
+        "warning: computing.cache_gb = 0.000757 is too small for the 757.76 kB of shards that may "
+        "be open at a time: what does not fit is read by ranges. Set computing.cache_gb = 1, or "
         "recipe.shuffle_shards to fewer than 4"
     )

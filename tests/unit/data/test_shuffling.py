@@ -20,8 +20,8 @@ def test_both_measures_of_an_order_by_hand():
     assert measured.variance == pytest.approx(((3 - 9 / 7) ** 2 + (9 / 7) ** 2) / 2)
     assert measured.variance_expected == pytest.approx(3 * (3 / 7) * (4 / 7) * (4 / 6))
     assert measured.describe() == (
-        "33.33 % of the pairs in a minibatch are of one shard (42.86 % in a global shuffle); "
-        "bona fide per minibatch vary 4.69 times as in one"
+        "33.33 % of the pairs in a minibatch are of one shard (42.86 % in a global shuffle); bona "
+        "fide per minibatch vary 4.69 times as much as in one"
     )
 
 

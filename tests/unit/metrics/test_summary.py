@@ -171,7 +171,7 @@ def test_errors_name_the_system():
     ):
         summarise("mine", "", SCORES, TrialList(["u0"], LABELS[:1]))
     with pytest.raises(
-        AsdfError, match=r"^mine: 240 of 240 trials are labelled otherwise .* All of them"
+        AsdfError, match=r"^mine: 240 of 240 trials are labelled differently .* All of them"
     ):
         summarise("mine", "", SCORES, TrialList(SCORES.ids, 1 - LABELS))
 

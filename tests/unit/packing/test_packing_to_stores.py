@@ -115,5 +115,5 @@ def test_a_pack_in_s3(listed: Path, bucket: str) -> None:
 
 
 def test_a_web_server_takes_no_pack(listed: Path) -> None:
-    with pytest.raises(UsageError, match="a web server takes no files"):
+    with pytest.raises(UsageError, match="a web server does not accept files"):
         main([str(listed), "https://example.org/shards"])

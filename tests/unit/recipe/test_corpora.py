@@ -239,11 +239,9 @@ def test_where_the_recordings_of_an_absolute_list_are_looked_for_is_said(tmp_pat
     with pytest.raises(AsdfError) as caught:
         check_files([listed])
     assert str(caught.value).endswith(
-        "Check paths.database_folder and the corpus's entry in the recipe: recordings are looked "
-        "for below "
-        "paths.database_folder, those of a list with an absolute path too, and folder= moves both; "
-        "nothing has "
-        "been started."
+        "Check paths.database_folder and the corpus's entry in the recipe: recordings are searched "
+        "for below paths.database_folder, including those of a list with an absolute path; folder= "
+        "changes both. Nothing has been started."
     )
 
 

@@ -47,6 +47,6 @@ def test_corpora_that_share_speech(tmp_path: Path) -> None:
     chosen = settings(("mine", "asvspoof19"), ("in-the-wild+diffssd:test", "asvspoof21-la:eval"))
     (sentence,) = find_overlaps([], chosen.recipe, corpora)
     assert sentence == (
-        "diffssd:test shares speech with the training set wavefake: both have that of LJSpeech "
-        "(says the table of sources in nii-yamagishilab/AntiDeepfake, protocols/README.md)"
+        "diffssd:test shares speech with the training set wavefake: both have speech of LJSpeech "
+        "(according to the table of sources in nii-yamagishilab/AntiDeepfake, protocols/README.md)"
     )

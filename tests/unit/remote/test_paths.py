@@ -85,7 +85,7 @@ def test_outputs_are_whole_or_as_they_were(store: str) -> None:
 
 
 def test_a_web_server_takes_no_outputs() -> None:
-    with pytest.raises(UsageError, match="a web server takes no files"):
+    with pytest.raises(UsageError, match="a web server does not accept files"):
         write_text("https://host/scores.txt", "")
 
 

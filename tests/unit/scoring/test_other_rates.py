@@ -154,7 +154,7 @@ def test_a_chosen_channel_is_heard_alone(tmp_path: Path) -> None:
     stream.finish()
     assert stream.score is not None
     for mono in (left, left[:, None]):
-        with pytest.raises(AsdfError, match=r"has one channel, 0, and audio.channels = 1"):
+        with pytest.raises(AsdfError, match=r"has one channel, 0, but audio.channels = 1"):
             detector.score(mono, 16_000)
 
 
@@ -183,7 +183,7 @@ def test_all_channels_reach_a_network_that_takes_them(
     first = detector.score(both[:24_000], 24_000)
     windows = detector.score_over_time(both, 1.0, 1.0, 24_000)
     assert windows[0].score == pytest.approx(float(first), abs=1e-6)
-    with pytest.raises(AsdfError, match=r"has 1 channel, and the network takes 2"):
+    with pytest.raises(AsdfError, match=r"has 1 channel, but the network takes 2"):
         detector.score(speech(24_000), 24_000)
 
 

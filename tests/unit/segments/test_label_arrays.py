@@ -84,7 +84,7 @@ def test_nothing_in_a_file_is_run(tmp_path):
             return os.mkdir, (str(tmp_path / "run"),)
 
     for content in ({"a": Trap()}, {"a": [Trap()]}, Trap()):
-        with pytest.raises(AsdfError, match="which no labels need"):
+        with pytest.raises(AsdfError, match="which labels do not need"):
             read_label_arrays(saved(tmp_path / "x_0.16.npy", content))
     assert not (tmp_path / "run").exists()
 
@@ -109,7 +109,7 @@ def lists_within_lists() -> bytes:
         (b"", "its pickle is broken"),
         (b"\x80\x04}", "its pickle is broken"),
         (b"\x80\x04K\x01.", "not a dictionary"),
-        (b"\x80\x02c__builtin__\nexec\n.", "which no labels need"),
+        (b"\x80\x02c__builtin__\nexec\n.", "which labels do not need"),
         (b"\x80\x02}(K\x01K\x02u.", "keys that are not texts"),
         (b"\x80\x02r\xff\xff\xff\xff.", "its pickle is broken"),
         (b"\x80\x04\x8e" + b"\xff" * 8, "its pickle is broken"),
@@ -118,9 +118,9 @@ def lists_within_lists() -> bytes:
         (pickle.dumps({"a": np.array([0.5])}, protocol=4), "another type"),
         (pickle.dumps({"a": np.zeros((2, 2), np.int8)}, protocol=4), "another shape"),
         (pickle.dumps({"a": ["1", "x"]}), "are not 0 and 1"),
-        (many_names_of_one_array(), "over and over"),
+        (many_names_of_one_array(), "repeats the same labels"),
         (lists_within_lists(), "are not 0 and 1"),
-        (pickle.dumps({"a": {1, 2}}), "no labels need"),
+        (pickle.dumps({"a": {1, 2}}), "labels do not need"),
     ],
 )
 def test_other_content_is_refused(tmp_path, pickled, reason):

@@ -65,7 +65,7 @@ def test_a_mask_per_sample_gives_the_same_labels():
 
 
 def test_a_hop_of_no_sample_is_refused():
-    with pytest.raises(ValueError, match="a sample at least"):
+    with pytest.raises(ValueError, match="at least one sample"):
         frame_labels(WHOLE, 10, 0)
 
 

@@ -49,12 +49,12 @@ def test_lines_of_llamapartialspoof(tmp_path):
         ("b 0.00-1.00-X 0", "'X' is not a label"),
         ("b 0.00-T 1", "is not a time"),
         ("b 1.00-0.50-T 1", "ends before it starts"),
-        ("b 0.00-1.00-T 0", "is labelled spoof, and none of its parts"),
-        ("b 1.0 bonafide 0.0-1.0-spoof", "is labelled bona fide, and one of its parts"),
+        ("b 0.00-1.00-T 0", "is labelled spoof, but none of its parts"),
+        ("b 1.0 bonafide 0.0-1.0-spoof", "is labelled bona fide, but one of its parts"),
         ("b 0.00-1.00-T 2", "as HAD has it"),
         ("b spoof", "as HAD has it"),
         ("b 1.0 spoof", "as HAD has it"),
-        ("a 0.00-1.00-T 1", "'a' stands in it before"),
+        ("a 0.00-1.00-T 1", "'a' is repeated"),
     ],
 )
 def test_lines_that_do_not_fit_are_named(tmp_path, line, reason):

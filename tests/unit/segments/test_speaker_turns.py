@@ -89,7 +89,7 @@ def test_a_line_that_does_not_fit_is_named(tmp_path, line, message):
 
 def test_an_rttm_without_turns(tmp_path):
     (tmp_path / "a.rttm").write_text(";; nothing\n")
-    with pytest.raises(AsdfError, match="no turn of a speaker"):
+    with pytest.raises(AsdfError, match="no speaker turns found"):
         read_speakers(tmp_path / "a.rttm")
 
 

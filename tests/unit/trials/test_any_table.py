@@ -78,9 +78,9 @@ def test_named_columns_and_values_count(tmp_path):
         ),
         ("clip,sex\na.wav,f\n", r"no column holds labels.*clip \(a.wav\), sex \(f\).*label=NAME"),
         ("clip,a,b\na.wav,real,fake\n", r"several columns may be the label \(a, b\)"),
-        ("clip,label\na.wav,real,x\n", "line 2: it has 3 cells and the first line 2"),
+        ("clip,label\na.wav,real,x\n", "line 2: it has 3 cells, but the first line has 2"),
         ("clip,label\n,real\nb.wav,fake\n", "line 2: the clip is empty"),
-        ("clip,label\na.wav,real\na.wav,fake\n", "line 3: 'a.wav' stands already in line 2"),
+        ("clip,label\na.wav,real\na.wav,fake\n", "line 3: 'a.wav' is already in line 2"),
     ],
 )
 def test_what_may_mean_several_things_is_refused(tmp_path, text, message):
@@ -92,7 +92,9 @@ def test_a_wrong_name_of_a_column_or_value_is_refused(tmp_path):
     text = "clip,y\na.wav,7\nb.wav,8\n"
     with pytest.raises(AsdfError, match=r"no column 'z'.*clip \(a.wav\), y \(7\)"):
         read(tmp_path, text, Columns({"label": "z"}, "8"))
-    with pytest.raises(AsdfError, match=r"no y is 9, which is to mean bona fide.*'7' \(1\)"):
+    with pytest.raises(
+        AsdfError, match=r"y has no value 9, which was given as bona fide.*'7' \(1\)"
+    ):
         read(tmp_path, text, Columns({"label": "y"}, "9"))
 
 

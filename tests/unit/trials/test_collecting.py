@@ -36,14 +36,14 @@ def test_a_repeated_trial_is_named_by_its_lines_not_by_its_index() -> None:
     with pytest.raises(AsdfError) as caught:
         collector.trials()
     assert str(caught.value) == (
-        "list.txt, line 9: './a' stands already in line 2 as 'a' (2 lines repeat an utterance). "
-        "Every trial counts once: remove the repeated lines. Some of them have both labels, of "
-        "which one is wrong."
+        "list.txt, line 9: './a' is already in line 2 as 'a' (2 lines repeat an utterance). Every "
+        "trial counts once: remove the repeated lines. Some of them have both labels, one of which "
+        "is wrong."
     )
 
 
 def test_no_trial() -> None:
-    with pytest.raises(AsdfError, match=r"list\.txt: no trial in it"):
+    with pytest.raises(AsdfError, match=r"list\.txt: no trials found"):
         TrialCollector(Path("list.txt")).trials()
 
 

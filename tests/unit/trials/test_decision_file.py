@@ -32,7 +32,7 @@ def test_words_become_scores(tmp_path, text):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a 1\nb 0.7\n", "line 2: expected an utterance and a class.*without --decisions"),
+        ("a 1\nb 0.7\n", "line 2: expected an utterance and a class.*leave out --decisions"),
         ("a 1\nname,predict\n", "line 2: expected an utterance and a class"),
         ("a 1\nb\n", "line 2"),
         ("a 1\na 0\n", "already"),

@@ -54,13 +54,13 @@ def test_an_utterance_named_twice_is_named_with_both_lines(write, tmp_path):
     with pytest.raises(AsdfError) as caught:
         read_list(path, tmp_path)
     assert str(caught.value).startswith(
-        f"{path}, line 4: 'a.flac' stands already in line 1 (2 lines repeat an utterance)"
+        f"{path}, line 4: 'a.flac' is already in line 1 (2 lines repeat an utterance)"
     )
 
 
 @pytest.mark.parametrize("text", ["", "\n  \n"])
 def test_an_empty_list(write, tmp_path, text):
-    with pytest.raises(AsdfError, match=r"list\.txt: no trial in it"):
+    with pytest.raises(AsdfError, match=r"list\.txt: no trials found"):
         read_list(write(text), tmp_path)
 
 
@@ -93,7 +93,7 @@ def test_a_malformed_protocol_line(write, tmp_path, line):
         AsdfError, match=r"line 3: expected 'SPEAKER UTTERANCE ENVIRONMENT ATTACK KEY'"
     ):
         read_asvspoof2019_protocol(write(PROTOCOL + line + "\n"), tmp_path, "flac")
-    with pytest.raises(AsdfError, match=r"line 3: 'LA_T_2' stands already in line 2"):
+    with pytest.raises(AsdfError, match=r"line 3: 'LA_T_2' is already in line 2"):
         read_asvspoof2019_protocol(write(PROTOCOL + PROTOCOL.splitlines()[1]), tmp_path, "flac")
 
 
@@ -146,7 +146,7 @@ def test_missing_files_are_counted_and_named_over_all_lists(write, tmp_path):
     )
     assert "13 of the 13 files of two are not in" in text and "... and 3 more" in text
     assert all(name in text for name in names[:10]) and names[10] not in text
-    assert "nothing has been started" in text
+    assert "Nothing has been started" in text
 
 
 @pytest.mark.parametrize(("label", "missing"), [(0, "bona fide"), (1, "spoof")])
@@ -165,9 +165,9 @@ def test_a_recording_that_is_spelled_in_two_ways_comes_twice(write, tmp_path, ot
     with pytest.raises(AsdfError) as caught:
         read_list(path, tmp_path)
     assert str(caught.value) == (
-        f"{path}, line 3: '{other}' stands already in line 2 as 'a/b.flac' (1 line repeats an "
+        f"{path}, line 3: '{other}' is already in line 2 as 'a/b.flac' (1 line repeats an "
         "utterance). Every trial counts once: remove the repeated lines. Some of them have both "
-        "labels, of which one is wrong."
+        "labels, one of which is wrong."
     )
 
 
@@ -176,7 +176,7 @@ def test_a_table_too_names_a_recording_once(write, tmp_path):
     with pytest.raises(AsdfError) as caught:
         read_list(path, tmp_path)
     assert str(caught.value) == (
-        f"{path}, line 4: './a/b.flac' stands already in line 2 as 'a/b.flac' (1 line repeats an "
+        f"{path}, line 4: './a/b.flac' is already in line 2 as 'a/b.flac' (1 line repeats an "
         "utterance). Every trial counts once: remove the repeated lines."
     )
 
@@ -184,7 +184,7 @@ def test_a_table_too_names_a_recording_once(write, tmp_path):
 def test_a_nul_character_in_a_list(write, tmp_path):
     path = tmp_path / "list.txt"
     path.write_bytes(b"a.flac 1\nx\0y/b.flac 1\n")
-    with pytest.raises(AsdfError, match=r"list\.txt, line 2: a NUL character stands in it"):
+    with pytest.raises(AsdfError, match=r"list\.txt, line 2: it contains a NUL character"):
         read_list(path, tmp_path)
 
 

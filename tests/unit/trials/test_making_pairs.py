@@ -68,7 +68,7 @@ def test_what_is_no_way_of_making_pairs_says_so(how: str, message: str) -> None:
 
 def test_a_list_without_two_of_a_kind_is_refused() -> None:
     trials = mine().select(np.array([2, 4, 6]))
-    with pytest.raises(AsdfError, match="no recording of mine has another one"):
+    with pytest.raises(AsdfError, match="no recording of mine has a partner: check"):
         make_pairs(trials, "same:attack")
 
 

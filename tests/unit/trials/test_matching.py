@@ -61,7 +61,7 @@ def test_every_format_gives_the_same(tmp_path, text):
         ("my take 1 1\nLA_2 nan\nLA_3 1\n", "line 2: the score of 'LA_2' is nan"),
         (
             "my take 1.wav 1 1\nLA_2 1 1\nLA_3 0 1\n",
-            "2 of 3 trials are labelled otherwise in the protocol: 'LA_2', 'LA_3'. A",
+            "2 of 3 trials are labelled differently in the protocol: 'LA_2', 'LA_3'. Do",
         ),
         (
             "my take 1.wav 0 1\nLA_2 1 1\nLA_3 0 1\n",
@@ -105,5 +105,5 @@ def test_recordings_of_one_name_in_two_folders(tmp_path):
 
 
 def test_one_class_alone(tmp_path):
-    with pytest.raises(AsdfError, match="not one of the 1 trials is bona fide"):
+    with pytest.raises(AsdfError, match="none of the 1 trials is bona fide"):
         _read(tmp_path, "LA_2 1\n", TrialList(["LA_2"], np.array([0])))

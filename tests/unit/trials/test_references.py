@@ -55,7 +55,7 @@ def test_names_stay_where_each_recording_is_tested_once(tmp_path: Path) -> None:
 
 def test_the_same_pair_twice_is_refused_with_both_lines(tmp_path: Path) -> None:
     text = "path,label,reference\na.flac,1,r.flac\na.flac,0,s.flac\n./a.flac,1,r.flac\n"
-    with pytest.raises(AsdfError, match=r"line 4: .*stands already in line 2"):
+    with pytest.raises(AsdfError, match=r"line 4: .*is already in line 2"):
         _read(tmp_path, text)
 
 
@@ -89,7 +89,7 @@ def test_a_name_that_two_recordings_share_is_no_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("spk1 a.flac\nspk1 b.flac\n", "line 2: the model 'spk1' has an earlier line"),
+        ("spk1 a.flac\nspk1 b.flac\n", "line 2: the model 'spk1' already has a line"),
         ("spk1 a.flac\nspk2\n", "line 2: 'spk2' is not 'MODEL RECORDING,RECORDING'"),
         ("spk1 a;b.flac\n", "line 1: .*without semicolons"),
     ],

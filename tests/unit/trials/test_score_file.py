@@ -93,9 +93,9 @@ def test_the_eer_is_that_of_the_scores_in_memory(tmp_path):
             "3 of 3 utterances .*: 'flac/LA E 1.flac', 'flac/b.flac', 'ü/1 0 2.flac'",
         ),
         (["a", "b", "a"], [1, 2, 3], "1 of 3 utterances were scored more than once: 'a'"),
-        (["a", "b\n", "c"], [1, 2, 3], r"cannot stand in a line of text: 'b\\n'"),
-        (["a", "", "c"], [1, 2, 3], "cannot stand in a line of text: ''"),
-        (["a", "\udcff", "c"], [1, 2, 3], r"cannot stand in a line of text: '\\udcff'"),
+        (["a", "b\n", "c"], [1, 2, 3], r"cannot be written on one line: 'b\\n'"),
+        (["a", "", "c"], [1, 2, 3], "cannot be written on one line: ''"),
+        (["a", "\udcff", "c"], [1, 2, 3], r"cannot be written on one line: '\\udcff'"),
     ],
 )
 def test_unsound_scores_are_not_written_and_the_old_file_stays(tmp_path, ids, values, message):
@@ -113,7 +113,7 @@ def test_many_bad_utterances_are_not_all_named(tmp_path):
         AsdfError, match=r"100 of 100 .*: 'u0', 'u1', 'u2', 'u3', 'u4', \.\.\.\. Score"
     ):
         write_scores(tmp_path / "s", [f"u{i}" for i in range(100)], [0] * 100, [np.nan] * 100)
-    with pytest.raises(AsdfError, match="not one utterance was scored"):
+    with pytest.raises(AsdfError, match="no utterance was scored"):
         write_scores(tmp_path / "s", [], [], [])
     assert not list(tmp_path.iterdir())
 
@@ -147,8 +147,8 @@ def test_counts_and_labels_must_fit(tmp_path, ids, labels, values):
         ("a 1 0.5\nb 0 0.5\na 1 0.5\n", "line 3: 'a' was already scored in line 1"),
         ("", "no trial"),
         ("\n \n", "no trial"),
-        ("a 1 0.5\nb 1 0.5\n", "not one of the 2 trials is spoof"),
-        ("a 0 0.5\n", "not one of the 1 trials is bona fide"),
+        ("a 1 0.5\nb 1 0.5\n", "none of the 2 trials is spoof"),
+        ("a 0 0.5\n", "none of the 1 trials is bona fide"),
     ],
 )
 def test_unsound_files_are_refused_with_their_location(tmp_path, text, message):

@@ -42,7 +42,7 @@ def test_rows_and_notes():
     assert described_set({"set": "dev", "bona_fide": 30, "spoof": 50}) == "dev"
     role = SetRole(80, trained_on=3)
     assert role_notes([("dev", role), ("dev", role), ("eval", SetRole(9)), ("x", None)]) == [
-        "dev: 3 of the 80 recordings of this set were trained on: the numbers are no test."
+        "dev: 3 of the 80 recordings of this set were trained on: the results are not a test."
     ]
 
 

@@ -57,12 +57,12 @@ def test_what_the_packages_could_not_read_is_refused(tmp_path):
     )
     for kind in ("asvspoof2019", "asvspoof2021"):
         with pytest.raises(
-            AsdfError, match=rf"1 names cannot stand in a file of {kind}: 'my take'"
+            AsdfError, match=rf"1 names cannot be written to a file of {kind}: 'my take'"
         ):
             write_submission(path, kind, spaced)
     twice = Scores(["a/x.wav", "b/x.flac"], np.array([1, 0]), np.array([1.0, 2.0]))
     with pytest.raises(
-        AsdfError, match="1 names stand for several trials without their folders: 'x'"
+        AsdfError, match="1 names refer to several trials without their folders: 'x'"
     ):
         write_submission(path, "asvspoof5", twice)
     unknown = Scores(["a", "b"], np.array([1, 0]), np.array([1.0, 2.0]))
@@ -97,7 +97,7 @@ def test_a_zip_has_the_name_of_the_challenge_in_it(tmp_path):
     first = path.read_bytes()
     write_submission(path, "asvspoof5", SCORES, PROTOCOL)
     assert path.read_bytes() == first
-    with pytest.raises(AsdfError, match="what a zip of ctrsvdd must hold is not known"):
+    with pytest.raises(AsdfError, match="the contents of a zip of ctrsvdd are not known"):
         write_submission(path, "ctrsvdd", SCORES, PROTOCOL)
 
 
@@ -107,7 +107,7 @@ def test_a_zip_has_the_name_of_the_challenge_in_it(tmp_path):
         ("asvspoof5", "filename cm-score\n", "line 1: expected the header"),
         ("asvspoof5", "filename\tcm-score\nE_1 1\n", "line 2: expected 'filename TAB cm-score'"),
         ("ctrsvdd", "E_1 1\nE_2 nan\n", "line 2: .* a finite number"),
-        ("ctrsvdd", "E_1 1\nE_1 2\n", "line 2: 'E_1' stands there for the second time"),
+        ("ctrsvdd", "E_1 1\nE_1 2\n", "line 2: 'E_1' is repeated"),
         ("ctrsvdd", "E_1 1\nE_2 2\nE_9 3\n", r"1 of 3 trials are missing \('E_3'\), 1 are not"),
         ("at-add", "name,predict\nE_1,spoof\n", "line 2: .* real or fake"),
     ],

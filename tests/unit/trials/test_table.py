@@ -52,13 +52,13 @@ def test_what_would_not_be_read_back_is_not_written(tmp_path: Path, value: str) 
     [
         ("utterance\tlabel\tx\tx\n", "line 1: a table of trials begins with the names"),
         ("file\tlabel\n", "line 1: a table of trials begins with the names"),
-        ("utterance\tlabel\tx\na\t1\n", "line 2: expected 3 values with TABs between them"),
+        ("utterance\tlabel\tx\na\t1\n", "line 2: expected 3 values separated by TABs"),
         (
             "utterance\tlabel\tx\na\t1\ty\nb\tspoof\ty\n",
-            "line 3: expected 3 values with TABs between them",
+            "line 3: expected 3 values separated by TABs",
         ),
-        ("utterance\tlabel\na\t1\n\na\t1\n", "line 4: 'a' stands already in line 2"),
-        ("utterance\tlabel\n", "no trial in it"),
+        ("utterance\tlabel\na\t1\n\na\t1\n", "line 4: 'a' is already in line 2"),
+        ("utterance\tlabel\n", "no trials found"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, text: str, message: str) -> None:

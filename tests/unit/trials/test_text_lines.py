@@ -57,7 +57,10 @@ def test_standard_input_without_an_end_is_refused():
     )
     command = ["bash", "-c", '"$@"', "bash", sys.executable, "-c", limited, "-"]
     ended = subprocess.run(command, input=b"x\n" * 5, capture_output=True)
-    said = "standard input: more than 9 bytes came, as no list, protocol or score file has.\n"
+    said = (
+        "standard input: more than 9 bytes were received, too many for a list, protocol or score "
+        "file.\n"
+    )
     assert ended.stdout.decode() == said
     assert subprocess.run(command, input=b"x\n" * 4, capture_output=True).stdout.count(b"x") == 8
 
@@ -94,8 +97,8 @@ def test_a_line_without_end_takes_no_memory(tmp_path, packed):
     tracemalloc.start()
     try:
         assert message_of(path) == (
-            f"{path}, line 2: the line has more than 100,000 characters, as no list, protocol or "
-            "score file has. Is it the right file?"
+            f"{path}, line 2: the line has more than 100,000 characters, too many for a list, "
+            "protocol or score file. Is it the right file?"
         )
         assert tracemalloc.get_traced_memory()[1] < 5e6
     finally:
@@ -116,8 +119,8 @@ def test_a_nul_character_names_its_line(tmp_path):
     path = tmp_path / "a.txt"
     path.write_bytes(b"a.flac 1\nx\0y/b.flac 1\n")
     assert message_of(path) == (
-        f"{path}, line 2: a NUL character stands in it, as in no text. It was likely damaged by a "
-        "copy: copy or write it again."
+        f"{path}, line 2: it contains a NUL character. The file was likely damaged by a copy: copy "
+        "or write it again."
     )
 
 
@@ -133,6 +136,6 @@ def test_a_pipe_without_end(tmp_path, monkeypatch):
     os.mkfifo(tmp_path / "pipe")
     with subprocess.Popen(["bash", "-c", f"yes > {tmp_path / 'pipe'}"], stderr=subprocess.DEVNULL):
         assert message_of(tmp_path / "pipe") == (
-            f"{tmp_path / 'pipe'}: more than 1,000 bytes came, as no list, protocol or score file "
-            "has."
+            f"{tmp_path / 'pipe'}: more than 1,000 bytes were received, too many for a list, "
+            "protocol or score file."
         )

@@ -110,5 +110,5 @@ def test_only_what_the_chain_names_is_looked_for(base: Path) -> None:
     assert (speed.probability, speed.lowest, speed.highest) == (1.0, 0.9, 1.1)
     assert len(reverberation.responses) == 3
     settings.augmentation.chain = ("noise",)
-    with pytest.raises(UsageError, match="no such folder"):
+    with pytest.raises(UsageError, match="does not exist"):
         open_chain(settings, base)

@@ -148,8 +148,8 @@ def test_a_folder_that_is_missing_or_empty_is_named(musan: Path) -> None:
     with pytest.raises(UsageError) as caught:
         find_material("noise", ["musan", "muson"], musan)
     assert str(caught.value) == (
-        f"augmentation.noise_folders names {musan / 'muson'}, and there is no such folder. "
-        "Unpack the corpus there, or correct the name: it is relative to paths.database_folder."
+        f"augmentation.noise_folders names {musan / 'muson'}, which does not exist. Unpack the "
+        "corpus there, or correct the path: it is relative to paths.database_folder."
     )
     with pytest.raises(
         UsageError,

@@ -189,11 +189,11 @@ def test_a_part_that_cannot_be_made_is_refused(
     ("part", "problem"),
     [
         ("Failing", "failed: ValueError: operands could not be broadcast"),
-        ("Shorter", "returned an array of the shape (31999,), and a clip has 32,000 samples"),
+        ("Shorter", "returned an array of shape (31999,), but a clip has 32,000 samples"),
         ("Wider", "returned samples of float64. End it with `.astype(np.float32)`."),
-        ("Stereo", "returned an array of the shape (2, 32000), and a clip has 32,000 samples"),
+        ("Stereo", "returned an array of shape (2, 32000), but a clip has 32,000 samples"),
         ("Infinite", "of 32,000 samples that are not finite numbers"),
-        ("Silent", "returned no numpy array but NoneType: None. Return the clip."),
+        ("Silent", "returned NoneType, not a numpy array: None. Return the clip."),
     ],
 )
 def test_what_is_no_clip_is_refused_by_part_and_recording(
@@ -213,7 +213,7 @@ def test_what_is_no_clip_is_refused_by_part_and_recording(
 
 
 def test_nothing_cannot_be_repeated(folder: Path, name: str, speech: np.ndarray) -> None:
-    with pytest.raises(AsdfError, match=r"shape \(0,\), and a clip has 1 to 16,000 samples"):
+    with pytest.raises(AsdfError, match=r"shape \(0,\), but a clip has 1 to 16,000 samples"):
         chain_of(folder, f"{name}.Emptied")
 
 

@@ -105,7 +105,7 @@ def test_a_class_that_does_not_fit_is_refused(own, name, message):
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ([0.0] * 500, "returned list, not an array of numpy"),
+        ([0.0] * 500, "returned list, not a numpy array"),
         (np.zeros(499), r"returned samples of shape \(499,\) for speech of shape \(500,\)"),
         (np.zeros(500, np.int16), "returned samples of type int16"),
         (np.full(500, np.nan), "returned samples that are not finite"),
