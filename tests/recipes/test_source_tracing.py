@@ -111,7 +111,7 @@ def test_sources_are_learnt_and_measured_without_bona_fide_trials(recipe, capsys
     ("words", "message"),
     [
         (("source.column=vocoder",), "needs the column 'vocoder'"),
-        (("source.column=None",), "is of traced sources, and none are traced by source.column"),
+        (("source.column=None",), "measures source tracing, which is off with source.column"),
     ],
 )
 def test_what_cannot_be_traced_is_an_error_before_training(recipe, capsys, words, message) -> None:

@@ -149,7 +149,7 @@ def test_copies_are_trained_on_next_to_spoofs_and_balanced_by_attack(vocoded, ca
         (("vocoding.vocoders=()",), "vocoding.corpus_spoofs = False"),
         (
             ("front_end.cache_features=True", "front_end.frozen=True"),
-            "saves copies by the project's vocoders alone, whose code is known, not by "
+            "only saves copies made by built-in vocoders, whose code is known, not by "
             "vocoding.vocoders = ('lpc', 'my_vocoder.Backwards')",
         ),
     ],

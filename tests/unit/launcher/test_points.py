@@ -57,7 +57,7 @@ def test_values_hold_commas_in_brackets_and_quotes():
         ({"seeds": "1,,2"}, "--seeds 1,,2: write numbers and ranges, such as 0-4 or 0,3,7-9"),
         ({"seeds": "-1"}, "--seeds -1: write numbers and ranges, such as 0-4 or 0,3,7-9"),
         ({"sweeps": ["own.x"]}, "--sweep own.x: write section.name=value,value"),
-        ({"sweeps": ["own.x="]}, "--sweep own.x=: there is no value before or behind a comma"),
+        ({"sweeps": ["own.x="]}, "--sweep own.x=: a value is missing before or after a comma"),
         ({"sweeps": ["own.x=(1,2"]}, "--sweep own.x=(1,2: the bracket ( is not closed"),
         ({"sweeps": ["own.x='a,b"]}, "--sweep own.x='a,b: the quote ' is not closed on its line"),
         ({"sweeps": ["own.x=1e-1,0.1"]}, "--sweep own.x=1e-1,0.1: 1e-1 and 0.1 are the same value"),

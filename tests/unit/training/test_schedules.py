@@ -248,7 +248,7 @@ def test_a_function_of_ones_own_with_warm_up(own):
         ("broken", r"my_schedules\.broken at step 1 failed: AttributeError: .*my_schedules\.py"),
         ("no_arguments", "no_arguments.* takes 0 positional arguments but 2 were given"),
         ("trangle", r"has no function 'trangle'\. Did you mean 'triangle'\?"),
-        ("Triangle", "a function is needed, and this is <class 'my_schedules.Triangle'>"),
+        ("Triangle", "my_schedules.Triangle'>, but a function is required"),
     ],
 )
 def test_what_is_no_schedule_is_refused_before_the_first_step(own, name, problem):
