@@ -136,8 +136,8 @@ def parse_command_line(arguments: list[str], description: str) -> CommandLine:
         explain = ""
     if not configs and not args.list:
         raise UsageError(
-            "no config named. Use: run.py CONFIG [section.name=value ...]; run.py --list shows "
-            "them."
+            "no config given. Usage: run.py CONFIG [section.name=value ...]; run.py --list shows "
+            "the configs."
         )
     return CommandLine(configs, overrides, args.list, explain, args.dry_run, args.local_rank)
 

@@ -50,7 +50,7 @@ def test_the_epoch_under_way_ends_on_its_list_and_the_next_has_all(
     assert outcome.status == 0, outcome.output
     assert (
         "the training list grew: epoch 1 ends on the 18 utterances that it began with, and the "
-        "next one is the first with all" in outcome.output
+        "next one uses all" in outcome.output
     )
     assert "begins anew" not in outcome.output
     assert equal(epoch(sharded.system("grown"), 1), epoch(sharded.system("never"), 1))

@@ -145,7 +145,7 @@ def test_processes_with_different_configs_are_refused_by_all_of_them(recipe):
     outputs = [process.communicate(timeout=PATIENCE_S)[0] for process in pair]
     assert [process.returncode for process in pair] == [2, 2], outputs
     assert "do not run the same config" in outputs[0]
-    assert "rank 0 runs debug, rank 1 runs normed. For runs of their own" in outputs[0]
+    assert "rank 0 runs debug, rank 1 runs normed. For separate runs" in outputs[0]
     assert not recipe.output.exists()
 
 

@@ -293,7 +293,7 @@ def test_a_network_of_the_original_framework_is_scored_but_not_trained_further(o
     content = torch.load(path, weights_only=True)
     torch.save({name: content[name] for name in ("model_state_dict", "optimizer_state_dict")}, path)
     message = own.refusal("network.max_epochs=2")
-    assert "epoch.1.pt holds weights, but not how far its training had come" in message
+    assert "epoch.1.pt contains weights but no training progress" in message
     scores = own.recipe.system() / "scores" / "epoch.1" / "demo-eval.txt"
     before = scores.read_bytes()
     scores.unlink()

@@ -298,5 +298,7 @@ def test_training_utterances_of_other_lengths_are_left_out_with_their_count(reci
     outcome = recipe.call(capsys, "debug", "network.max_epochs=1", "recipe.end_stage=1", *words)
     left_out = sum(not least <= length <= most for length in lengths)
     assert outcome.status == 0 and left_out >= 5
-    assert f"{left_out} of 26 training utterances are left out for their length" in outcome.output
+    assert (
+        f"{left_out} of 26 training utterances are left out because of their length"
+    ) in outcome.output
     assert f"training on {26 - left_out} utterances" in outcome.output

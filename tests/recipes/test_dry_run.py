@@ -353,10 +353,10 @@ def test_whether_a_network_can_be_divided(recipe, capsys, monkeypatch):
     outcome = call(*SSL, "computing.processes=2", "--dry-run")
     assert outcome.status == 0, outcome.output
     assert "weights, gradients and moments are divided over the 2 processes" in outcome.output
-    assert "computing.shard_network is counted: weights and moments are this" in outcome.output
+    assert "computing.shard_network is included: weights and moments are this" in outcome.output
     outcome = call("--dry-run")
     assert outcome.status == 0, outcome.output
-    assert "computing.shard_network: one process keeps the network whole" in outcome.output
+    assert "computing.shard_network: one process, so the network is not sharded" in outcome.output
     monkeypatch.setattr("asdf.distributed.sharding.divides", lambda *_: True)
     outcome = call()
     assert outcome.status == 2 and reason in outcome.output

@@ -157,7 +157,7 @@ def test_a_network_that_takes_none_scores_each_recording_by_itself(pairs, capsys
     named = [sets.format("validation", "source-dev"), sets.format("evaluation", "source-dev")]
     outcome = pairs.call(capsys, "debug", *words, *named)
     assert outcome.status == 0, outcome.output
-    said = "source-dev names reference recordings, which small_networks.Plain does not hear"
+    said = "source-dev names reference recordings, which small_networks.Plain does not use"
     assert said in outcome.output
     scores = read_scores(pairs.system() / "scores" / "epoch.1" / "source-dev.txt")
     # Two trials of one recording have one score.

@@ -99,7 +99,7 @@ def test_sources_are_learnt_and_measured_without_bona_fide_trials(recipe, capsys
     )
     assert outcome.status == 0, outcome.output
     assert "no EER, as all trials are of one class" in outcome.output
-    assert "spoofs has trials of one class: sources alone are reported" in outcome.output
+    assert "spoofs has trials of one class only: sources are reported" in outcome.output
     records = json.loads((recipe.system("alone") / "results" / "sources.json").read_text())
     assert (records[0]["known"], records[0]["unknown"]) == (4, 0)
     page = (recipe.system("alone") / "results" / "report.html").read_text()

@@ -96,7 +96,7 @@ def test_runs_are_not_written_into_stores(recipe, packed, capsys) -> None:
     for setting in ("paths.output_folder", "paths.cache_folder"):
         outcome = recipe.call(capsys, "stored", f"{setting}=s3://bucket/x")
         assert outcome.status != 0
-        assert f"{setting} = 's3://bucket/x' is an address" in outcome.output
+        assert f"{setting} = 's3://bucket/x' is a remote address" in outcome.output
 
 
 @pytest.fixture

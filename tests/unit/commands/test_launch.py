@@ -51,7 +51,7 @@ def launch(recipe, capsys, *words):
             "computing.gpu_ids is set by the launcher: use --gpus",
         ),
         (("debug", "--slots", "0"), "at least one run at a time"),
-        (("network.max_epochs=1",), "no config named"),
+        (("network.max_epochs=1",), "no config given"),
         (
             ("debug", "--sweep", "computing.processes=1,2"),
             "computing.processes is set by the launcher: use --processes-per-run",

@@ -35,7 +35,8 @@ def test_the_three_questions():
 def test_no_config_and_an_unknown_option(capsys):
     for words in ((), ("network.max_epochs=2",), ("--dry-run",)):
         with pytest.raises(
-            UsageError, match=r"no config named\. Use: run\.py CONFIG .*run\.py --list shows them"
+            UsageError,
+            match=r"no config given\. Usage: run\.py CONFIG .*run\.py --list shows the configs",
         ):
             parse(*words)
     with pytest.raises(SystemExit) as caught:
