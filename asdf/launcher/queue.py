@@ -169,5 +169,5 @@ def _start(
         job.state = "failed"
         job.detail = f"could not be started: {error}"
         return None
-    job.detail = "" if run else f"another launch is at work in {job.system}"
+    job.detail = "" if run else f"another launch is using {job.system}"
     return run

@@ -296,7 +296,7 @@ def test_the_second_run_in_a_system_folder_is_refused(recipe, capsys):
     assert second.status == 1
     assert (
         f"process {process.pid} on {os.uname().nodename}" in second.output
-        and "another run is at work" in second.output
+        and "another run is using" in second.output
     )
     process.send_signal(signal.SIGTERM)
     assert process.wait(PATIENCE_S) == 0

@@ -132,7 +132,7 @@ def test_mpirun_starts_one_run(recipe):
     outcome = recipe.run_command(command, **as_root)
     assert outcome.status == 0, outcome.output
     assert outcome.output.count("rank 1 of 2: host ") == 1
-    assert outcome.output.count("another run is at work") == 0
+    assert outcome.output.count("another run is using") == 0
 
 
 def test_processes_with_different_configs_are_refused_by_all_of_them(recipe):

@@ -171,7 +171,7 @@ def test_evaluations_of_replaced_recordings_are_stale_and_choose_nothing(
     assert outcome.status == 0, outcome.output
     sentence = (
         "recordings of demo-dev have been replaced since the validation of epoch.1, epoch.2, which "
-        "is stale: its results are not compared with those of the recordings as they are now"
+        "is stale: its results are not compared with those of the present recordings"
     )
     assert f"warning: {sentence}\n" in outcome.output
     records = json.loads(evaluations.read_text())

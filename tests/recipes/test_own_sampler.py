@@ -127,10 +127,10 @@ def test_a_sampler_that_changed_is_noticed(recipe, capsys):
     words = (*words, "recipe.sampler=balanced_classes")
     outcome = own(recipe, capsys, "network.max_epochs=1", *words)
     assert outcome.status == 0, outcome.output
-    notice = "the order of the training utterances is not the one that the checkpoint was trained"
+    notice = "the order of the training utterances differs from that of the checkpoint"
     assert notice in outcome.output
     assert (
-        "recipe.seed or something else that it follows from has changed: its epoch begins anew"
+        "recipe.seed or something else that it depends on has changed: its epoch starts over"
         in (outcome.output)
     )
     progress = torch.load(recipe.system() / "networks" / "epoch.1.pt", weights_only=True)

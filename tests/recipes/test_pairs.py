@@ -139,7 +139,7 @@ def test_scores_and_steps_do_not_depend_on_the_number_of_processes(pairs) -> Non
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("network.loss=oc_softmax", "which would count for nothing"),
+        ("network.loss=oc_softmax", "which would be ignored"),
         ("recipe.training_sets=('demo-train',)", "demo-train has no column 'reference'"),
         ("augmentation.mixup_probability=0.5", "takes references (further_inputs), which cannot"),
         ("front_end.cache_features=True front_end.frozen=True", "cache_features"),

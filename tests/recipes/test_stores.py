@@ -143,7 +143,7 @@ def test_a_run_from_s3_that_is_killed_within_an_epoch_has_the_bits_of_a_folder(
     remote = (*words("b", f"{bucket}/db"), *options)
     assert recipe.run(*remote, processes=processes, TEST_KILL=kill).status != 0
     resumed = done(recipe.run(*remote, processes=processes))
-    assert "going on from resume.pt" in resumed and "begins anew" not in resumed
+    assert "going on from resume.pt" in resumed and "starts over" not in resumed
     assert_same_results(recipe, "a", "b")
 
 

@@ -111,7 +111,7 @@ def test_a_killed_run_ends_as_one_never_killed(mine, processes):
     ("words", "said"),
     [
         ("network.training_step=plain", "default training step cannot use"),
-        ("network.training_step=my_sam.SAM", "'my_sam.SAM' does not take them"),
+        ("network.training_step=my_sam.SAM", "'my_sam.SAM' does not support them"),
         ("recipe.validation_sets=('calls-dev',)", "calls-dev has 8 recordings without labels"),
         ("recipe.evaluation_sets=('calls-dev',)", "calls-dev has 8 recordings without labels"),
         ("recipe.sampler=balanced_attacks", "would leave out the 8 recordings without labels"),

@@ -312,7 +312,7 @@ def test_a_checkpoint_of_damaged_progress_is_skipped(progress, said, content, tm
     torch.save({**content, "progress": progress}, path)
     with caplog.at_level("WARNING"):
         assert newest_checkpoint(tmp_path) == tmp_path / "epoch.1.pt"
-    assert f"skipped: {path} does not say how far its training had come" in caplog.text
+    assert f"skipped: {path} has no usable training progress" in caplog.text
     assert said in caplog.text
 
 

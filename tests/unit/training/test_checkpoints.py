@@ -199,9 +199,9 @@ def test_a_full_disk_leaves_the_old_network(tmp_path, warm, limit):
     )
     assert completed.returncode == 0 and completed.stderr == "", completed.stderr
     assert completed.stdout.startswith(
-        f"cannot write {path}: File too large. What was there before is unchanged."
+        f"cannot write {path}: File too large. The previous content is unchanged."
     )
-    assert "a run goes on from the newest checkpoint" in completed.stdout
+    assert "a run resumes from the newest checkpoint" in completed.stdout
     assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]
 
 

@@ -174,7 +174,7 @@ def test_likelihood_ratios_need_cross_entropy(values, said) -> None:
         ("Raising", "fails: RuntimeError"),
         ("Wide", "gives a tensor (2, 48) as logits of 2 utterances, not (2, 2)"),
         ("Constant", "depends on nothing that is trained"),
-        ("Detached", "does not depend on the network: a gradient reaches nothing of it"),
+        ("Detached", "does not depend on the network: no gradient reaches it"),
         ("OfLogits", "gives a tensor () as per_utterance of 2 utterances, not (2,)"),
         ("NoDimension", "NoDimension(settings, 48) failed: TypeError"),
         ("Lacking", "own_loss.Lacking does not implement per_utterance, which Loss requires"),
