@@ -78,7 +78,7 @@ def run_queue(
             if stop and not stop_was_requested:
                 stop_was_requested = True
                 table.print_line(
-                    f"{stop.reason}: {len(running)} runs are asked to save and end; a second "
+                    f"{stop.reason}: {len(running)} runs are asked to save and stop; a second "
                     "Ctrl-C kills them"
                 )
                 for run in running:

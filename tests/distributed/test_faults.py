@@ -66,7 +66,7 @@ def test_a_rank_that_hangs_ends_all_after_the_timeout(recipe):
     host = socket.gethostname()
     # On a busy machine one process may be behind before, at the start. The hook is called after
     # three steps.
-    _, *reports = outcome.output.split("warning: the run has stood still for")
+    _, *reports = outcome.output.split("warning: the run has made no progress for")
     behind = f"behind: rank 1 (host {host}): forward, step 4, for "
     report = next((report for report in reports if behind in report), "")
     report = report.partition("computing.timeout_s = 20")[0]
@@ -330,5 +330,5 @@ def wait_until(condition: Callable[[], bool], process) -> None:
     until = time.monotonic() + PATIENCE_S
     while not condition():
         if process.poll() is not None or time.monotonic() > until:
-            pytest.fail(f"{condition} did not come: {process.communicate()[0]}")
+            pytest.fail(f"{condition} did not arrive: {process.communicate()[0]}")
         time.sleep(0.02)

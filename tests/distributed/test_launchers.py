@@ -110,12 +110,12 @@ def test_a_task_of_srun_that_does_not_start_is_named(recipe):
     ]
     outputs = [process.communicate(timeout=PATIENCE_S)[0] for process in started]
     assert [process.returncode for process in started] == [1, 1], outputs
-    said = "rank 0 waited 60 s for the other processes of this run: ranks 1, 3 of 4 did not come."
+    said = "rank 0 waited 60 s for the other processes of this run: ranks 1, 3 of 4 did not arrive."
     assert outputs[0].count(said) == 1, outputs
     assert "--kill-on-bad-exit=1" in outputs[0]
     assert "Traceback" not in outputs[0] + outputs[1]
     # The main rank says it for all.
-    assert "did not come" not in outputs[1]
+    assert "did not arrive" not in outputs[1]
     assert not recipe.output.exists()
 
 

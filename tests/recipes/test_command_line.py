@@ -163,7 +163,7 @@ def test_torchrun_with_what_needs_one_process_is_refused_before_the_run(
     # A run that goes on would wait for the other process.
     outcome = recipe.call(capsys, *words, "computing.timeout_s=2")
     assert outcome.status == 2, outcome.output
-    refusal = "error: computing.cuda_graphs = True and 2 processes do not go together"
+    refusal = "error: computing.cuda_graphs = True and 2 processes cannot be combined"
     assert outcome.output.count(refusal) == 1
     assert "rank 0 of 2" not in outcome.output
     assert not (recipe.folder / "output").exists()

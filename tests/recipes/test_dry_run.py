@@ -320,7 +320,7 @@ def test_a_dry_run_that_computes_with_no_network_loads_no_torch(recipe):
 def test_a_gpu_that_is_required_is_missed_by_the_dry_run_and_by_the_run(recipe, capsys):
     if visible_gpus():
         pytest.skip("there is a GPU here")
-    said = "computing.use_gpu = 'required', but no NVIDIA GPU is here. In a job ask for one"
+    said = "computing.use_gpu = 'required', but no NVIDIA GPU was found. In a job ask for one"
     dry = recipe.call(capsys, "debug", "--dry-run", "computing.use_gpu='required'")
     assert dry.status != 0 and said in dry.output
     outcome = recipe.call(capsys, "debug", "computing.use_gpu='required'")
@@ -334,9 +334,7 @@ def test_a_run_on_the_cpu_that_might_have_expected_a_gpu_says_so_once(recipe, ca
     words = ("debug", "recipe.start_stage=0", "recipe.end_stage=0")
     outcome = recipe.call(capsys, *words)
     assert outcome.status == 0
-    assert (
-        outcome.output.count("warning: no GPU here that torch can use: computing on the CPU") == 1
-    )
+    assert outcome.output.count("warning: no GPU that torch can use: computing on the CPU") == 1
     meant = recipe.call(capsys, *words, "computing.use_gpu=False")
     assert meant.status == 0 and "no GPU here" not in meant.output
 

@@ -22,9 +22,9 @@ CPU = ("--slots", "1")
     ("words", "said"),
     [
         (("--search", RATE), "--search needs --trials N, and --storage FILE"),
-        (("--trials", "3"), "are of a --search"),
+        (("--trials", "3"), "require --search"),
         (("--search", RATE, "--trials", "2", "--storage", "s", "--seeds", "0-1"), "--seeds and"),
-        (("--search", RATE, "--trials", "0", "--storage", "s"), "at least one is needed"),
+        (("--search", RATE, "--trials", "0", "--storage", "s"), "must be at least 1"),
         (
             ("--search", "network.max_epochs=0..3", "--trials", "2", "--storage", "s"),
             "must be at least 1",

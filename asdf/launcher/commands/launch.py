@@ -102,7 +102,7 @@ def main(arguments: list[str]) -> int:
         return 0
     jobs = make_jobs(plan.runs, recipe, slots, args.processes_per_run)
     if not slots.are_gpus and args.slots is None:
-        show("warning: no GPU here: the runs compute on the CPU, one at a time (--slots N: N)")
+        show("warning: no GPU found: the runs use the CPU, one at a time (--slots N: N at a time)")
     if plan.has_points:
         show(plan.describe())
     status = _run(jobs, slots, recipe, with_results=plan.folds is None)
@@ -126,8 +126,8 @@ def _read_worker(
     # Each worker would submit others.
     if args.slurm is not None and COMMAND.read(words).is_for_cluster:
         raise UsageError(
-            "write --slurm, --max-running and --dry-run in full: of a search on a cluster they may "
-            "not be shortened."
+            "write --slurm, --max-running and --dry-run in full: they must not be abbreviated for "
+            "a search on a cluster."
         )
     return WorkerWords(tuple(words), tuple(sbatch_options))
 
@@ -140,8 +140,9 @@ def _check_start(path: str) -> Path:
     """
     if not hasattr(os, "killpg"):
         raise UsageError(
-            "launch starts runs in sessions of their own, which this system lacks: use it on Linux "
-            "or macOS (on Windows, in WSL), or start the runs one by one with `python run.py`."
+            "launch starts runs in separate sessions, which this system does not support: use it "
+            "on Linux or macOS (on Windows, in WSL), or start the runs one by one with `python "
+            "run.py`."
         )
     recipe = Path(path).resolve()
     if not recipe.is_file():

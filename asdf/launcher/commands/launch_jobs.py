@@ -44,7 +44,7 @@ def open_slots(gpus: str | None, count: int | None) -> Slots:
     """
     visible = visible_gpus()
     if count is not None and count < 1:
-        raise UsageError(f"--slots {count}: at least one run at a time is needed.")
+        raise UsageError(f"--slots {count}: must be at least 1.")
     if count is None and (gpus is not None or visible):
         # A scheduler may have given this job only some of the machine's GPUs.
         shown = os.environ.get(visibility_variable(), os.environ.get("CUDA_VISIBLE_DEVICES"))
@@ -99,7 +99,7 @@ def make_jobs(
                 usable_gpus(computing, look_without_torch())
             except UsageError as error:
                 raise UsageError(
-                    f"config {run.name}: {error} A launch computes on the CPU with --slots N."
+                    f"config {run.name}: {error} To run on the CPU, use --slots N."
                 ) from None
         gpus = _count_gpus(run.name, computing, slots)
         overrides = list(run.overrides)

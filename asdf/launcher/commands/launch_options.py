@@ -63,7 +63,7 @@ class ClusterOptions:
 
     slurm: str | None = option(
         "submit the runs as a job array, each a task of this script, or N workers of a --search; "
-        "behind --: options of sbatch",
+        "after --: options of sbatch",
         "SCRIPT|N",
     )
     max_running: int | None = option("at most N tasks at a time", "N")
@@ -110,12 +110,12 @@ def check_options(args: LaunchOptions, sbatch_options: Sequence[str]) -> None:
     check_search(args)
     if args.slurm is None:
         if sbatch_options or args.max_running is not None:
-            raise UsageError("options of sbatch behind --, and --max-running, are for --slurm.")
+            raise UsageError("options of sbatch after --, and --max-running, require --slurm.")
         return
     if args.report is not None or args.latex is not None:
         raise UsageError(
-            "--report and --latex need runs that are done, and --slurm only submits them: write "
-            "them with 'python -m asdf report' when the array has ended."
+            "--report and --latex need finished runs, but --slurm only submits them: write them "
+            "with 'python -m asdf report' when the array has ended."
         )
     here: dict[str, str | int | None] = {"gpus": args.gpus}
     if not args.search:
@@ -124,11 +124,11 @@ def check_options(args: LaunchOptions, sbatch_options: Sequence[str]) -> None:
     for name, value in here.items():
         if value is not None:
             raise UsageError(
-                f"--{name} and --slurm: the job script says what each task "
-                "gets; sbatch's options behind -- change it."
+                f"--{name} and --slurm: the job script sets the resources of a task; options of "
+                "sbatch after -- change them."
             )
     if args.max_running is not None and args.max_running < 1:
-        raise UsageError(f"--max-running {args.max_running}: at least one is needed.")
+        raise UsageError(f"--max-running {args.max_running}: must be at least 1.")
     if not args.search:
         check_script(Path(args.slurm), sbatch_options)
 
@@ -141,15 +141,15 @@ def check_search(args: LaunchOptions) -> None:
     """
     if not args.search:
         if args.trials is not None or args.storage is not None or args.objective:
-            raise UsageError("--trials, --storage and --objective are of a --search.")
+            raise UsageError("--trials, --storage and --objective require --search.")
         return
     if args.trials is None or args.storage is None:
         raise UsageError(
-            "--search needs --trials N, and --storage FILE, in which its points and their results "
-            "stand."
+            "--search needs --trials N, and --storage FILE, where its points and their results are "
+            "kept."
         )
     if args.trials < 1:
-        raise UsageError(f"--trials {args.trials}: at least one is needed.")
+        raise UsageError(f"--trials {args.trials}: must be at least 1.")
     others = {
         "--seeds": args.seeds,
         "--sweep": args.sweep or None,
@@ -160,9 +160,11 @@ def check_search(args: LaunchOptions) -> None:
     }
     for name, value in others.items():
         if value is not None:
-            raise UsageError(f"{name} and --search: the points of a search are its own.")
+            raise UsageError(
+                f"{name} cannot be combined with --search, which chooses its own points."
+            )
     if args.slurm is not None and not args.workers:
         raise UsageError(
-            f"--slurm {args.slurm}: of a --search it is the number of workers that are submitted, "
-            "such as 8; their script is written here, and sbatch's options stand behind --."
+            f"--slurm {args.slurm}: with --search, give the number of workers to submit, such as "
+            "8; their script is generated, and options of sbatch follow after --."
         )

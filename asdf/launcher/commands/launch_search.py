@@ -101,7 +101,7 @@ def run_search(
 
     plain = plan_runs(place.recipe, configs, overrides, launchers=place.launchers).runs
     if len(plain) != 1:
-        raise UsageError(f"--search is of one config: here are {len(plain)}.")
+        raise UsageError(f"--search takes one config, not {len(plain)}.")
     _check_values(space, configs, overrides, place)
     check_objective(args.objective, plain[0])
     # Other settings, values or objectives belong to another study.
@@ -151,12 +151,12 @@ def _submit(args: LaunchOptions, search: Search, worker: WorkerWords) -> int:
         return 0
     job = workers.submit(workers.sbatch_words(count, args.max_running, worker.sbatch_options))
     show(
-        f"submitted {count} workers as job {job}; they share what is left of {args.storage}\n"
-        f"  watch: squeue --job {job}; what they print lies in {home}\n"
-        f"  stop a worker, which saves and goes back into the queue: scancel --batch "
-        f"--signal=USR2 {job}_N\n"
+        f"submitted {count} workers as job {job}; they share the remaining trials of "
+        f"{args.storage}\n"
+        f"  watch: squeue --job {job}; their output is in {home}\n"
+        f"  stop a worker, which saves and is requeued: scancel --batch --signal=USR2 {job}_N\n"
         f"  end all: scancel {job}\n"
-        "The same command again shows the trials, and submits workers that are missing then."
+        "Run the same command again to see the trials and submit missing workers."
     )
     return 0
 
@@ -201,5 +201,5 @@ def check_objective(objective: str, run: PlannedRun) -> None:
     if not sets or (objective and objective not in sets):
         raise UsageError(
             f"--search: config {run.config} has the validation sets {', '.join(sets) or '(none)'}: "
-            "--objective names one of them, and recipe.validation_sets makes more."
+            "--objective must name one of them; recipe.validation_sets adds more."
         )

@@ -71,9 +71,8 @@ def _show_submission(submission: Submission, tasks: int, max_running: int | None
     show(
         f"submitted {tasks} runs as job {job}, tasks 0 to {tasks - 1}{limit}\n"
         f"  runs, a line per task: {submission.file}\n"
-        f"  watch: squeue --job {job}; what tasks print lies in {submission.folder}\n"
-        f"  stop a task, which saves and goes back into the queue: scancel --batch --signal=USR2 "
-        f"{job}_N\n"
+        f"  watch: squeue --job {job}; their output is in {submission.folder}\n"
+        f"  stop a task, which saves and is requeued: scancel --batch --signal=USR2 {job}_N\n"
         f"  end all: scancel {job}\n"
-        "The same command again shows what is done, and submits what is neither done nor queued."
+        "Run the same command again to see what is done and submit what is neither done nor queued."
     )

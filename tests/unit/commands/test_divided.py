@@ -134,7 +134,7 @@ def test_slurm_writes_into_a_store_and_keeps_its_scripts_where_the_command_is_ty
 def test_without_slurm_here_it_says_so(score, monkeypatch):
     monkeypatch.setenv("PATH", str(score.folder))
     status, said = score("--csv", "o.csv", "--slurm", "4")
-    assert status == 2 and "there is no sbatch here" in said
+    assert status == 2 and "sbatch was not found" in said
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_without_slurm_here_it_says_so(score, monkeypatch):
         (("--slurm", "2", "--csv", "o", "--max-running", "0"), "at least one is needed"),
         (("--slurm", "2", "--csv", "o", "--why", "w"), "--why examines recordings"),
         (("-", "--slurm", "2", "--csv", "o"), "standard input is read by one process"),
-        (("--slurm", "2", "--csv", "o", "--", "--array=1"), "the array follows from"),
+        (("--slurm", "2", "--csv", "o", "--", "--array=1"), "the array is set by"),
     ],
 )
 def test_mistakes(score, words, said):

@@ -50,7 +50,7 @@ def launch(recipe, capsys, *words):
             ("debug", "computing.gpu_ids=(1,)"),
             "computing.gpu_ids is set by the launcher: use --gpus",
         ),
-        (("debug", "--slots", "0"), "at least one run at a time"),
+        (("debug", "--slots", "0"), "must be at least 1"),
         (("network.max_epochs=1",), "no config given"),
         (
             ("debug", "--sweep", "computing.processes=1,2"),
@@ -59,7 +59,7 @@ def launch(recipe, capsys, *words):
         (("debug", "no?uch*"), "matches 'no?uch*'"),
         (
             ("debug", "--seeds", "0-1", "--sweep", "recipe.seed=2,3"),
-            "recipe.seed is named by --seeds and named by --sweep: leave one out",
+            "recipe.seed is named by --seeds and named by --sweep: remove one",
         ),
     ],
 )
@@ -142,8 +142,8 @@ def test_without_gpus_a_config_that_needs_one_is_refused(recipe, capsys, monkeyp
     recipe.add_configs("needy < debug\ncomputing.use_gpu = 'required'\n")
     status, error = launch(recipe, capsys, "needy")
     assert status == 2
-    assert "config needy: computing.use_gpu = 'required', but no NVIDIA GPU is here" in error
-    assert error.endswith("A launch computes on the CPU with --slots N.\n")
+    assert "config needy: computing.use_gpu = 'required', but no NVIDIA GPU was found" in error
+    assert error.endswith("To run on the CPU, use --slots N.\n")
     hidden = SeenGpus(0, 2, Build("2.14.1", "CUDA 13.0"), shown="")
     monkeypatch.setattr("asdf.launcher.commands.launch_jobs.look_without_torch", lambda: hidden)
     status, error = launch(recipe, capsys, "debug")
@@ -165,14 +165,14 @@ def test_one_launch_is_enough(recipe, capsys, monkeypatch):
     ("words", "message"),
     [
         (("--slurm", "nosuch.sh"), "--slurm nosuch.sh: there is no such script. Those of"),
-        (("--slurm", ARRAY, "--slots", "1"), "--slots and --slurm: the job script says what"),
-        (("--slurm", ARRAY, "--gpus", "0"), "--gpus and --slurm: the job script says what"),
-        (("--slurm", ARRAY, "--max-running", "0"), "--max-running 0: at least one is needed"),
-        (("--slurm", ARRAY, "--", "--array=0-3"), "--array=0-3: the array follows from the runs"),
-        (("--slurm", ARRAY, "--", "-a0-3"), "-a0-3: the array follows from the runs"),
-        (("--slurm", ARRAY), "--slurm: there is no sbatch here. Submit from a login node"),
-        (("--max-running", "2"), "options of sbatch behind --, and --max-running, are for --slurm"),
-        (("--", "--time=1"), "options of sbatch behind --, and --max-running, are for --slurm"),
+        (("--slurm", ARRAY, "--slots", "1"), "--slots and --slurm: the job script sets the"),
+        (("--slurm", ARRAY, "--gpus", "0"), "--gpus and --slurm: the job script sets the"),
+        (("--slurm", ARRAY, "--max-running", "0"), "--max-running 0: must be at least 1"),
+        (("--slurm", ARRAY, "--", "--array=0-3"), "--array=0-3: the array is set by the runs"),
+        (("--slurm", ARRAY, "--", "-a0-3"), "-a0-3: the array is set by the runs"),
+        (("--slurm", ARRAY), "--slurm: sbatch was not found. Submit from a login node"),
+        (("--max-running", "2"), "options of sbatch after --, and --max-running, require --slurm"),
+        (("--", "--time=1"), "options of sbatch after --, and --max-running, require --slurm"),
     ],
 )
 def test_what_cannot_be_submitted(recipe, capsys, monkeypatch, words, message):

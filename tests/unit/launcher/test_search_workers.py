@@ -123,11 +123,11 @@ def test_no_more_workers_are_submitted_than_there_is_work_for(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--slurm", "run.sh"), "--slurm run.sh: of a --search it is the number of workers"),
-        (("--slurm", "0"), "--slurm 0: of a --search it is the number of workers"),
-        (("--slurm", "2", "--gpus", "0"), "--gpus and --slurm: the job script says what"),
+        (("--slurm", "run.sh"), "--slurm run.sh: with --search, give the number of workers"),
+        (("--slurm", "0"), "--slurm 0: with --search, give the number of workers"),
+        (("--slurm", "2", "--gpus", "0"), "--gpus and --slurm: the job script sets the"),
         (("--slu", "2"), "write --slurm, --max-running and --dry-run in full"),
-        (("--slurm", "2", "--", "--array=1"), "the array follows from the workers"),
+        (("--slurm", "2", "--", "--array=1"), "the array is set by the workers"),
     ],
 )
 def test_mistakes(launch, tmp_path, monkeypatch, words, said):

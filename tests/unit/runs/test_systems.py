@@ -151,7 +151,9 @@ def test_launch_is_refused_on_windows():
         [sys.executable, *module, *words], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 2
-    assert "launch starts runs in sessions of their own, which this system lacks" in done.stderr
+    assert (
+        "launch starts runs in separate sessions, which this system does not support" in done.stderr
+    )
 
 
 def test_what_a_system_lacks_is_named_in_one_file():
