@@ -198,7 +198,7 @@ def cpu_notice(computing: Computing, device_type: str) -> str:
         return ""
     return (
         "no GPU that torch can use: computing on the CPU (computing.use_gpu='required' makes this "
-        "an error, False hides this line)"
+        "fatal, False hides this line)"
     )
 
 

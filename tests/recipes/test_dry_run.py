@@ -336,7 +336,7 @@ def test_a_run_on_the_cpu_that_might_have_expected_a_gpu_says_so_once(recipe, ca
     assert outcome.status == 0
     assert outcome.output.count("warning: no GPU that torch can use: computing on the CPU") == 1
     meant = recipe.call(capsys, *words, "computing.use_gpu=False")
-    assert meant.status == 0 and "no GPU here" not in meant.output
+    assert meant.status == 0 and "no GPU that torch" not in meant.output
 
 
 def test_whether_a_network_can_be_divided(recipe, capsys, monkeypatch):

@@ -199,7 +199,7 @@ def test_what_does_not_fit_the_interface_is_said(recipe, capsys):
         (
             ("network.network_class=my_network.Wrong",),
             2,
-            "derived from torch.nn.modules.module.Module is needed",
+            "derived from torch.nn.modules.module.Module is required",
         ),
         (("network.network_class=my_netwrk.Mean",), 2, "Did you mean 'my_network'?"),
         (

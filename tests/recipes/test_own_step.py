@@ -155,7 +155,7 @@ def test_a_step_that_comes_later_begins_at_the_weights_trained_so_far(own, capsy
     # A damaged state is refused in one message.
     torch.save({**later, "training_step": [1]}, own.system("normed") / "networks" / "epoch.2.pt")
     outcome = own.call(capsys, *words, "network.max_epochs=3")
-    assert outcome.status == 1 and "'training_step' is no state" in outcome.output
+    assert outcome.status == 1 and "'training_step' is not the state" in outcome.output
     assert "Traceback" not in outcome.output
 
 

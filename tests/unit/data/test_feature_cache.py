@@ -363,7 +363,8 @@ def test_a_disk_that_fills_up_during_the_pass_is_one_message(keep, tmp_path):
     try:
         for front_end in (Filling(), Counting()):
             with pytest.raises(
-                AsdfError, match=r"cannot write .*features\.part: File too large\. What was there"
+                AsdfError,
+                match=r"cannot write .*features\.part: File too large\. The previous content",
             ):
                 keep(front_end)
             # The second batch does not fit, and the third is under way by then.

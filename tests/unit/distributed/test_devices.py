@@ -160,7 +160,7 @@ def test_a_gpu_that_cannot_be_used_ends_the_run_with_the_reason(computing, seen,
 def test_a_run_on_the_cpu_that_might_have_expected_a_gpu_says_so():
     assert cpu_notice(Computing(), "cpu") == (
         "no GPU that torch can use: computing on the CPU (computing.use_gpu='required' makes this "
-        "an error, False hides this line)"
+        "fatal, False hides this line)"
     )
     assert cpu_notice(Computing(), "cuda") == cpu_notice(Computing(use_gpu=False), "cpu") == ""
 
