@@ -409,5 +409,5 @@ def test_what_lies_instead_of_a_file_or_folder_is_named(own, name):
     path.mkdir() if "." in name else path.write_text("")
     message = own.refusal()
     kinds = ("folder", "file") if "." in name else ("file", "folder")
-    assert message.startswith(f"{path} is a {kinds[0]}, and a run writes a {kinds[1]} there")
+    assert message.startswith(f"{path} is a {kinds[0]}, but a run writes a {kinds[1]} there")
     assert [file.name for file in path.parent.iterdir()] == [name]

@@ -23,7 +23,10 @@ CPU = ("--slots", "1")
     [
         (("--search", RATE), "--search needs --trials N, and --storage FILE"),
         (("--trials", "3"), "require --search"),
-        (("--search", RATE, "--trials", "2", "--storage", "s", "--seeds", "0-1"), "--seeds and"),
+        (
+            ("--search", RATE, "--trials", "2", "--storage", "s", "--seeds", "0-1"),
+            "--seeds cannot be combined with --search",
+        ),
         (("--search", RATE, "--trials", "0", "--storage", "s"), "must be at least 1"),
         (
             ("--search", "network.max_epochs=0..3", "--trials", "2", "--storage", "s"),
@@ -34,7 +37,10 @@ CPU = ("--slots", "1")
             ("--search", RATE, "--trials", "2", "--storage", "s", "--objective", "nosuch"),
             "has the validation sets demo-dev",
         ),
-        (("normed", "--search", RATE, "--trials", "2", "--storage", "s"), "here are 2"),
+        (
+            ("normed", "--search", RATE, "--trials", "2", "--storage", "s"),
+            "takes one config, not 2",
+        ),
         (
             (
                 "network.initial_learning_rate=1",

@@ -109,7 +109,7 @@ def test_a_killed_run_ends_as_one_never_killed(own, kill, processes):
         ("my_steps.Forgetfull", 2, "Did you mean 'Forgetful'?"),
         ("my_steps.Forgetful", 2, "restored from its saved state, training does not continue"),
         ("my_steps.Idle", 1, "made no pass over the minibatches"),
-        ("my_steps.Twice", 1, "the weights still have the gradient of a pass"),
+        ("my_steps.Twice", 1, "the weights still have the gradient of an earlier pass"),
         (
             "my_steps.Forgotten",
             1,
