@@ -122,9 +122,9 @@ def check_base(
         digest = tensors_digest(_chosen(layers, absent))
     if digest != entry["digest"]:
         raise AsdfError(
-            f"{path} holds only what was trained, on top of {entry['weights']}, and the network's "
-            f"{len(absent)} other layers have other numbers: the pretrained weights are not those, "
-            "or other parts were trained. Name the very file that it was trained from."
+            f"{path} contains only the trained parts, on top of {entry['weights']}, but the "
+            f"network's {len(absent)} other layers differ: these are other pretrained weights, or "
+            "other parts were trained. Name the exact file that it was trained from."
         )
 
 
@@ -135,9 +135,7 @@ def compare_with_base(network: nn.Module, state: Mapping[str, Tensor]) -> None:
         return
     names = [name for name in state if name in base.names]
     if names and tensors_digest(_chosen(state, names)) != base.digest:
-        LOG.warning(
-            "the front end has other numbers than %s: networks are saved whole", base.weights
-        )
+        LOG.warning("the front end differs from %s: networks are saved whole", base.weights)
         del _BASES[network]
 
 
@@ -160,10 +158,9 @@ def find_base(entry: Any, path: Path | None, base: str | None) -> str:
     if is_on_hub or weights.startswith(BUNDLE) or Path(weights).exists():
         return weights
     raise AsdfError(
-        f"{path} holds only what was trained. The pretrained weights that it belongs to, "
-        f"{weights}, are not there. Name them: base='PATH' for asdf.Detector, --base PATH for "
-        "score and export, front_end.weights in a recipe. `python -m asdf export` makes a whole "
-        "file of both."
+        f"{path} contains only the trained parts. Its pretrained weights, {weights}, were not "
+        "found. Name them: base='PATH' for asdf.Detector, --base PATH for score and export, "
+        "front_end.weights in a recipe. `python -m asdf export` joins both in one file."
     )
 
 
@@ -177,7 +174,7 @@ def check_entry(entry: Any, path: Path | None) -> None:
         values = (entry.get("weights"), entry.get("digest"))
         if all(isinstance(value, str) for value in values):
             return
-    raise AsdfError(f"{path} is damaged: what it says of its base cannot be read.")
+    raise AsdfError(f"{path} is damaged: its entry about the base cannot be read.")
 
 
 def _chosen(state: Mapping[str, Tensor], names: Iterable[str]) -> dict[str, Tensor]:

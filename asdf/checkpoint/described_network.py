@@ -190,7 +190,7 @@ def check_folder(class_path: str, folder: Path | None, source: str) -> None:
             return
     elsewhere = f" and has no module in {folder}" if folder else ""
     raise AsdfError(
-        f"the network {source} is of the class {class_path}, which is not of {OURS}{elsewhere}. A "
-        "file may not name what is imported: name the folder in which the module of your own class "
-        "lies, if you trust it."
+        f"the network {source} is of the class {class_path}, which is not part of "
+        f"{OURS}{elsewhere}. A file may not choose what is imported: if you trust it, name the "
+        "folder that contains the module of the class."
     )

@@ -103,13 +103,13 @@ def read_fused_file(path: Path) -> FusedSystem:
             "... --networks ... --output FILE.json` writes."
         )
     if content.get("version") != VERSION:
-        raise AsdfError(f"{path}: a newer ASDF wrote this fused system. Update ASDF.")
+        raise AsdfError(f"{path}: this fused system was written by a newer ASDF. Update ASDF.")
     entries = content.get("networks")
     networks = tuple(map(_parse_network, entries)) if isinstance(entries, list) else ()
     fusion = read_fusion(content.get("fusion"), path)
     if None in networks or len(networks) != len(fusion.weights):
         raise AsdfError(
-            f"the networks in {path} cannot be used: it was changed or damaged. Make the file "
+            f"the networks in {path} cannot be used: it was changed or damaged. Create the file "
             "again with `python -m asdf fuse`."
         )
     development = content.get("development")
@@ -135,7 +135,7 @@ def _read_json(path: Path) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        raise AsdfError(f"{path} is not JSON, which the file of a fused system is.") from None
+        raise AsdfError(f"{path} is not JSON, as the file of a fused system must be.") from None
 
 
 def _parse_network(entry: Any) -> FusedNetwork | None:
@@ -192,14 +192,16 @@ def check_network(network: FusedNetwork, path: Path, file: Path) -> None:
     """
     if _digest(path) != network.sha256:
         raise AsdfError(
-            f"{path} is not the network that {file} was made for: its SHA-256 is another. Bring "
-            "that network back, or make the fused system again with `python -m asdf fuse`."
+            f"{path} is not the network that {file} was made for: its SHA-256 differs. Restore "
+            "that network, or create the fused system again with `python -m asdf fuse`."
         )
 
 
 def _digest(path: Path) -> str:
     if not path.exists():
-        raise AsdfError(f"there is no network {path}. The paths in a fused system lead from it.")
+        raise AsdfError(
+            f"there is no network {path}. The paths in a fused system are relative to its file."
+        )
     try:
         # For a file, the output of `sha256sum`.
         return digest_of(path) if path.is_dir() else sha256_of(path)

@@ -199,8 +199,8 @@ class NetworkFile:
         """
         if not isinstance(content.get(OUR_KEY), dict):
             raise OtherLayoutError(
-                f"{path} is not a network of ASDF: it holds no '{OUR_KEY}'. If it is a detector of "
-                f"another program, turn it into one first: python -m asdf import {path} OUT"
+                f"{path} is not a network of ASDF: it has no '{OUR_KEY}'. If it is a detector of "
+                f"another program, convert it first: python -m asdf import {path} OUT"
             )
         check_names(content[OUR_KEY], path)
         entries: dict[str, Any] = {attribute: content.get(key) for attribute, key in _KEYS.items()}
@@ -358,7 +358,7 @@ class NetworkFile:
                 unknown.append(full_name)
         if unknown and not self._others_classes():
             LOG.warning(
-                "%s: a newer ASDF wrote it; settings not known here are ignored: %s",
+                "%s was written by a newer ASDF; settings not known here are ignored: %s",
                 self.path,
                 ", ".join(unknown),
             )
@@ -401,8 +401,8 @@ class NetworkFile:
         except Complaint as complaint:
             raise AsdfError(
                 f"the network {self.path} was made with {known.full} = {shorten(repr(value))}, "
-                f"which this ASDF does not take: {shorten(complaint.text, 500)}. The file is "
-                "damaged, or a newer ASDF wrote it: then bring yours up to date."
+                f"which this ASDF does not accept: {shorten(complaint.text, 500)}. The file is "
+                "damaged, or was written by a newer ASDF: then update yours."
             ) from None
 
 

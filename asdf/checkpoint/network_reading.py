@@ -59,8 +59,8 @@ def rebuild_network(
     file = read_network_file(path)
     if not file.is_described:
         raise OtherLayoutError(
-            f"{path} holds weights, but does not say of which network. Turn it into a network of "
-            f"ASDF first: python -m asdf import {path} OUT"
+            f"{path} contains weights, but does not say of which network. Convert it first: python "
+            f"-m asdf import {path} OUT"
         )
     # The check of layers reports an entry that is not a tensor as one of another shape.
     tensors = {name: value for name, value in file.state.items() if isinstance(value, Tensor)}
@@ -176,7 +176,7 @@ def _load(network: nn.Module, file: NetworkFile, state: dict[str, Any]) -> None:
 def _name_loss(entry: Any) -> str:
     """Return the class name in a file's entry about its loss."""
     if not isinstance(entry, dict):
-        return "a loss without numbers of its own"
+        return "a loss without parameters"
     return f"the loss {shorten(str(entry.get('class')))} of {entry.get('dimension')} numbers"
 
 

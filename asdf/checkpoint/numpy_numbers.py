@@ -24,7 +24,7 @@ class NumberType:
         if name not in _KINDS:
             wanted = shorten(printable(repr(name), one_line=True))
             raise UnpicklingError(
-                f"it asks for numpy's type {wanted}, which is of no single number"
+                f"it asks for numpy's type {wanted}, which is not a single number"
             )
         self.dtype = np.dtype(name)
 

@@ -108,6 +108,6 @@ def read_panel(entry: Any, networks: int, path: object) -> Panel | None:
 
 def _damaged(path: object) -> AsdfError:
     return AsdfError(
-        f"the panel in {path} cannot be used: it was changed or damaged. Make the file again with "
-        "`python -m asdf panel`."
+        f"the panel in {path} cannot be used: it was changed or damaged. Create the file again "
+        "with `python -m asdf panel`."
     )

@@ -72,9 +72,7 @@ def _check_zip(path: Path) -> None:
         # After the pickle, so that a false claim is refused without a pass over gigabytes.
         damaged = archive.testzip()
     if damaged:
-        raise zipfile.BadZipFile(
-            f"the bytes of its record {damaged} are not those that were written (CRC-32)"
-        )
+        raise zipfile.BadZipFile(f"its record {damaged} is corrupt (CRC-32)")
 
 
 def _records_of(archive: zipfile.ZipFile, file_size: int) -> dict[str, zipfile.ZipInfo]:
@@ -90,7 +88,7 @@ def _records_of(archive: zipfile.ZipFile, file_size: int) -> dict[str, zipfile.Z
         records[name] = entry
         claimed += entry.file_size
     if "constants.pkl" in records:
-        raise UnpicklingError("it is a program of TorchScript, which would be run to be read")
+        raise UnpicklingError("it is a TorchScript program, which would be executed when read")
     for name, entry in records.items():
         # A compressed record may be a thousand times larger in memory.
         if entry.compress_type != zipfile.ZIP_STORED:

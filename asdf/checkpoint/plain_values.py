@@ -52,7 +52,7 @@ def check_plain(content: Any, file_size: int = 0) -> None:
             raise ValueError(f"it holds a number of {value.bit_length():,} binary digits")
         characters += len(value) if isinstance(value, (str, bytes)) else 0
         if characters > MAX_CHARACTERS:
-            raise ValueError(f"its values hold texts of more than {MAX_CHARACTERS:,} characters")
+            raise ValueError(f"its values hold strings of more than {MAX_CHARACTERS:,} characters")
         for part in _parts_of(value):
             values += 1
             if values > allowed or level == MAX_LEVELS:
@@ -86,7 +86,7 @@ def read_json(path: Path) -> dict[str, Any]:
             raise ValueError(f"it is larger than {MAX_JSON_BYTES:,} bytes")
         content = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(content, dict):
-            raise ValueError("it holds no dictionary")
+            raise ValueError("it is not a dictionary")
         check_plain(content)
     except OSError as error:
         raise AsdfError(f"cannot read {path}: {error.strerror or error}.") from error

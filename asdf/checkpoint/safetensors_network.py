@@ -61,10 +61,10 @@ def read_hub_folder(folder: Path) -> NetworkFile:
         return _read_transformers_folder(folder, config["asdf"])
     if config.get("format") != FORMAT:
         raise OtherLayoutError(
-            f"{folder} holds no detector of ASDF, but a network of the type "
+            f"{folder} is not a detector of ASDF, but a network of type "
             f"{config.get('model_type')!r}. If it is a detector of another program, such as an "
-            "audio classifier of transformers, turn it into one of ASDF first: python -m asdf "
-            f"import {folder} OUT. If it is an encoder alone, name the folder in front_end.weights."
+            f"audio classifier of transformers, convert it first: python -m asdf import {folder} "
+            "OUT. If it is an encoder alone, name the folder in front_end.weights."
         )
     state, _ = read_safetensors(folder / WEIGHTS)
     return NetworkFile.from_description(config, state, folder)

@@ -21,7 +21,7 @@ STATE_KEYS = ("model", "network", "state_dict", OUR_KEY, "model_state")
 READABLE = (
     "Front ends are read from fairseq checkpoints, folders of Hugging Face (wav2vec 2.0, HuBERT, "
     "WavLM), state dicts of torchaudio's wav2vec 2.0 and WavLM networks, and published detectors; "
-    "which detectors those are, `python -m asdf import --help` says"
+    "`python -m asdf import --help` lists these detectors"
 )
 MAX_SHARED = 4
 """Maximum ratio of the layers' total size to the stored size, since layers may share values."""
@@ -70,8 +70,8 @@ def check_names(state: Mapping[Any, Any], path: str | Path) -> None:
     for name in state:
         if not isinstance(name, str):
             raise AsdfError(
-                f"weights file {path} is damaged: it names a layer {shorten(repr(name))}, and "
-                "layers have texts for names."
+                f"weights file {path} is damaged: the name of a layer is {shorten(repr(name))}, "
+                "which is not a string."
             )
 
 

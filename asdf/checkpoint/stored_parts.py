@@ -141,7 +141,7 @@ class StoredParts:
         """
         for name in sorted(self.files)[rank::size]:
             if PartFile.measure(self.folder / name) != self.files[name]:
-                raise self._damaged(f"the checksum of {name} is another one")
+                raise self._damaged(f"the checksum of {name} differs")
         from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
         from torch.distributed.checkpoint.state_dict_loader import load
 
@@ -183,8 +183,9 @@ class StoredParts:
 
     def _damaged(self, fault: str) -> AsdfError:
         return AsdfError(
-            f"{self.folder}, the divided tensors of a network, is not as it was written: {fault}. "
-            "Copy the folder again together with its network file, or use another network."
+            f"{self.folder}, the divided tensors of a network, has changed since it was written: "
+            f"{fault}. Copy the folder again together with its network file, or use another "
+            "network."
         )
 
 

@@ -79,18 +79,18 @@ def read_weights_file(
         raise AsdfError(
             f"{refusal}. It is refused, and nothing in it was run: {error}. Such a file holds "
             "tensors and plain values only; this one is damaged, made for another program, or "
-            "malicious. If it is to be trusted, ask those who made it for its state dict alone, "
-            "saved by torch.save(model.state_dict(), PATH)."
+            "malicious. If you trust it, ask its authors for its state dict alone, saved by "
+            "torch.save(model.state_dict(), PATH)."
         ) from None
     except ValueError as error:
         raise AsdfError(
-            f"{refusal}: {error}. It is damaged or no network of ASDF, and nothing in it was run. "
-            "Compare its size with the original's, and copy or download it again."
+            f"{refusal}: {error}. It is damaged or not a network of ASDF, and nothing in it was "
+            "run. Compare its size with the original's, and copy or download it again."
         ) from None
     # A saved module was refused above; this is a single tensor or a list.
     if not isinstance(content, dict):
         raise AsdfError(
-            f"{refusal}: it holds a {type(content).__name__}, and weights are in a dictionary."
+            f"{refusal}: it holds a {type(content).__name__}, but weights must be in a dictionary."
         )
     return content
 

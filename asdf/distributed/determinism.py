@@ -39,7 +39,7 @@ def check_workspace(wanted: bool) -> None:
     if wanted and value is not None and value not in _ACCEPTED:
         raise UsageError(
             f"computing.deterministic = True, but the environment has {WORKSPACE}={value}, with "
-            f"which sums of cuBLAS come in any order: unset it, or set {' or '.join(_ACCEPTED)}."
+            f"which the order of sums in cuBLAS varies: unset it, or set {' or '.join(_ACCEPTED)}."
         )
 
 
@@ -124,8 +124,8 @@ def explain_refusal(error: BaseException) -> UsageError | None:
     if refused is None:
         return None
     explained = UsageError(
-        f"computing.deterministic = True, but torch has no deterministic way to compute "
-        f"{refused[1]} on this device, which the network or its training needs. Write it in other "
+        "computing.deterministic = True, but torch has no deterministic way to compute "
+        f"{refused[1]} on this device, which the network or its training needs. Use other "
         "operations (torch.use_deterministic_algorithms in torch's documentation lists those "
         "without), or set computing.deterministic = False."
     )

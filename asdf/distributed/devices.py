@@ -185,7 +185,7 @@ def describe_mapping(computing: Computing, launch: Launch) -> list[str]:
     for rank in range(local_size):
         lines.append(f"local rank {rank}: {choose_device(computing, rank, local_size, gpus)}")
     if 0 < gpus < local_size:
-        lines.append(f"(this process sees {gpus} of the GPUs: each has to see its own)")
+        lines.append(f"(this process sees {gpus} of the GPUs: each process must see its own)")
     notice = cpu_notice(computing, "cuda" if gpus else "cpu")
     if notice:
         lines.append(f"({notice})")
@@ -197,8 +197,8 @@ def cpu_notice(computing: Computing, device_type: str) -> str:
     if device_type != "cpu" or not computing.use_gpu:
         return ""
     return (
-        "no GPU here that torch can use: computing on the CPU "
-        "(computing.use_gpu='required' refuses that, False leaves this line out)"
+        "no GPU that torch can use: computing on the CPU (computing.use_gpu='required' makes this "
+        "fatal, False hides this line)"
     )
 
 
@@ -210,8 +210,8 @@ def check_one_process(computing: Computing, processes: int) -> None:
     """
     if computing.cuda_graphs is True and processes > 1:
         raise UsageError(
-            f"computing.cuda_graphs = True and {processes} processes do not go together: where one "
-            "process fails, the others would wait without end inside a graph. Set "
+            f"computing.cuda_graphs = True and {processes} processes cannot be combined: if one "
+            "process fails, the others would wait forever inside a graph. Set "
             "computing.cuda_graphs = False, or train with one process."
         )
 
@@ -224,7 +224,7 @@ def _check_mapping(computing: Computing, ids: tuple[int, ...], local_size: int, 
     elif len(set(ids)) < len(ids):
         mistake = "a GPU is named twice"
     elif highest >= gpus:
-        mistake = f"GPU {highest} is not there: {gpus} visible, numbered from 0"
+        mistake = f"GPU {highest} does not exist: {gpus} visible, numbered from 0"
     else:
         return
     named = [f"cuda:{number}" for number in ids] + ["nothing"] * local_size
@@ -250,13 +250,13 @@ def _find_obstacle(seen: SeenGpus) -> _Obstacle:
     """Return the first obstacle between the machine and CUDA."""
     build = seen.build
     if seen.other and not seen.on_node:
-        reason = f"ASDF computes on GPUs of NVIDIA and AMD, not on {seen.other}"
+        reason = f"ASDF supports GPUs of NVIDIA and AMD, not {seen.other}"
         return _Obstacle(reason, "Use another machine")
     if not seen.on_node and not build.platform.startswith("ROCm"):
-        return _Obstacle("no NVIDIA GPU is here", f"In a job ask for one {_SLURM_OPTIONS}")
+        return _Obstacle("no NVIDIA GPU was found", f"In a job ask for one {_SLURM_OPTIONS}")
     needed = fitting_cuda(seen.driver)
     if not build.platform:
-        reason = f"the installed torch {build.version} computes on the CPU only"
+        reason = f"the installed torch {build.version} supports the CPU only"
         if not needed:
             return _Obstacle(reason, "Update the driver")
         return _Obstacle(reason, f"Install a build for GPUs: {install_line(needed)}")
@@ -271,10 +271,10 @@ def _find_obstacle(seen: SeenGpus) -> _Obstacle:
     if seen.driver and not needed:
         reason = f"its driver {seen.driver} is older than 525, which CUDA 12 needs"
         return _Obstacle(reason, "Update the driver")
-    reason = "CUDA does not reach any of them"
+    reason = "CUDA cannot access any of them"
     if seen.failure:
         reason += f": {seen.failure}"
     return _Obstacle(
         reason,
-        "See whether nvidia-smi lists them; a job has to ask for a GPU, a container for --gpus all",
+        "Check whether nvidia-smi lists them; a job must ask for a GPU, a container for --gpus all",
     )

@@ -251,11 +251,11 @@ def describe_hang(places: Sequence[Place | None], timeout_s: float) -> str:
         lines.append(f"rank {place.rank} is at")
         lines += [f"  {frame}" for frame in place.stack]
     lines.append(
-        "nothing is stopped: it goes on if it comes, and ends after computing.timeout_s = "
-        f"{timeout_s:g}"
+        "the run is not stopped: it continues if they catch up, and ends after computing.timeout_s "
+        f"= {timeout_s:g}"
     )
     stands_s = max(place.seconds for place in known)
-    return "\n  ".join([f"the run has stood still for {stands_s:.0f} s", *lines])
+    return "\n  ".join([f"the run has made no progress for {stands_s:.0f} s", *lines])
 
 
 def _ranks(numbers: Sequence[int]) -> str:

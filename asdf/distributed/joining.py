@@ -72,9 +72,9 @@ def _explain_failed_meeting(launch: Launch, timeout: timedelta, error: Exception
         )
     return (
         f"rank {launch.rank} of {launch.size} (started by {launch.launcher}) did not reach rank 0 "
-        f"at {where} within {timeout.total_seconds():g} s: {reason}. MASTER_ADDR has to be the "
-        "host of rank 0, under a name that this one knows, and MASTER_PORT free there; if rank 0 "
-        "failed to start, its own message says why."
+        f"at {where} within {timeout.total_seconds():g} s: {reason}. MASTER_ADDR must be the host "
+        "of rank 0, under a name that resolves here, and MASTER_PORT free there; if rank 0 failed "
+        "to start, its own message says why."
     )
 
 

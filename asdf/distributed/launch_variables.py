@@ -58,7 +58,7 @@ def number(environment: Mapping[str, str], name: str) -> int | None:
     if text is None:
         return None
     if not text.strip().isdecimal():
-        raise UsageError(f"the environment has {name}={text}: a whole number is needed.")
+        raise UsageError(f"the environment has {name}={text}, which is not a whole number.")
     return int(text)
 
 
@@ -76,9 +76,9 @@ def numbers(environment: Mapping[str, str], *names: str) -> list[int]:
     if len(known) < len(names):
         missing = [name for name in names if name not in known]
         raise UsageError(
-            f"{' and '.join(known)} set in the environment, but {' and '.join(missing)} not: this "
-            "process does not know which of how many it is. Set all of them for each process, or "
-            "none."
+            f"{' and '.join(known)} set in the environment, but {' and '.join(missing)} not: the "
+            "rank of this process, or the number of processes, is unknown. Set all of them for "
+            "each process, or none."
         )
     return list(known.values())
 

@@ -69,12 +69,12 @@ def check_local_rank(launch: Launch, argument: int | None) -> None:
     if not launch.launcher:
         raise UsageError(
             f"--local-rank={argument} is on the command line, but RANK and WORLD_SIZE are not set: "
-            "start the processes with torchrun, or leave --local-rank away to compute in one."
+            "start the processes with torchrun, or remove --local-rank to use a single process."
         )
     if launch.local_rank is not None:
         raise UsageError(
             f"--local-rank={argument} is on the command line, but {launch.launcher} says that this "
-            f"process has local rank {launch.local_rank}: leave --local-rank away."
+            f"process has local rank {launch.local_rank}: remove --local-rank."
         )
 
 
@@ -91,9 +91,9 @@ def _check_others(chosen: Launch, others: list[Launch], environment: Mapping[str
             )
         if chosen.launcher == TORCHRUN and environment.get("GROUP_WORLD_SIZE") == "1":
             raise UsageError(
-                f"{other.launcher} started {other.size} torchruns that do not know of each other. "
-                f"For one run on all of them give torchrun --nnodes={other.size} and a rendezvous "
-                "(docs/cluster.md); start runs of their own each by itself, with srun: --ntasks=1 "
+                f"{other.launcher} started {other.size} torchruns that are not connected. For one "
+                f"run on all of them give torchrun --nnodes={other.size} and a rendezvous "
+                "(docs/cluster.md); start separate runs each by itself, with srun: --ntasks=1 "
                 "--exact."
             )
 
@@ -108,8 +108,8 @@ def _check_numbers(launch: Launch) -> None:
         if not 0 <= value < size:
             raise UsageError(
                 f"{launch.launcher} says rank {launch.rank} of {launch.size}, local rank "
-                f"{launch.local_rank} of {launch.local_size}: that cannot be, the {what} is out of "
-                "range. Was a variable set by hand, or left by another launcher?"
+                f"{launch.local_rank} of {launch.local_size}: the {what} is out of range. Was a "
+                "variable set by hand, or left by another launcher?"
             )
 
 
@@ -117,10 +117,10 @@ def _refuse_rank_alone(environment: Mapping[str, str]) -> None:
     for name in _RANKS_ALONE:
         if name in environment:
             raise UsageError(
-                f"{name}={environment[name]} is set, so this process is one of several, but "
-                "nothing says of how many: start them with torchrun, srun or mpirun, or set RANK, "
-                "WORLD_SIZE, MASTER_ADDR and MASTER_PORT for each. For a run of one process unset "
-                f"{name}."
+                f"{name}={environment[name]} is set, so this process is one of several, but the "
+                "number of processes is not set: start them with torchrun, srun or mpirun, or set "
+                "RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT for each. For a run of one process "
+                f"unset {name}."
             )
 
 

@@ -70,12 +70,12 @@ def _describe_missing(store: Any, rank: int, size: int, timeout_s: float) -> str
     missing = sorted(set(range(size)) - set(_came(store, size)))
     if missing:
         names = and_more([str(number) for number in missing], _SHOWN)
-        who = f"rank{'s' * (len(missing) > 1)} {names} of {size} did not come"
+        who = f"rank{'s' * (len(missing) > 1)} {names} of {size} did not arrive"
     else:
         who = "not all of them answered"
     return (
-        f"rank {rank} waited {timeout_s:g} s for the other processes of this run: {who}. What "
-        "failed to start has a message of its own, above or in the file of its output. (srun "
+        f"rank {rank} waited {timeout_s:g} s for the other processes of this run: {who}. A process "
+        "that failed to start has its own message, above or in its output file. (srun "
         "--kill-on-bad-exit=1 ends the others at once.) If its start takes longer, raise "
         "computing.timeout_s, of which up to five minutes count here."
     )

@@ -41,9 +41,9 @@ def check_group(computing: Computing, processes: int) -> None:
     chosen = computing.shard_group
     if isinstance(chosen, int) and processes % chosen:
         raise UsageError(
-            f"computing.shard_group = {chosen}: {processes} processes cannot be parted into groups "
-            f"of {chosen}. Choose a number that divides {processes}, or start another number of "
-            "them."
+            f"computing.shard_group = {chosen}: {processes} processes cannot be divided into "
+            f"groups of {chosen}. Choose a number that divides {processes}, or start another "
+            "number of them."
         )
 
 
@@ -64,8 +64,8 @@ def group_size(computing: Computing, world: World) -> int:
     is_alike = world.agree(world.local_size) == world.local_size
     if world.sum([float(not (is_in_order and is_alike))])[0]:
         raise UsageError(
-            "computing.shard_group = 'node': not all nodes have as many processes, with ranks that "
-            "follow each other. Start the same number on each node, or give shard_group a number."
+            "computing.shard_group = 'node': not all nodes have the same number of processes, with "
+            "consecutive ranks. Start the same number on each node, or set shard_group to a number."
         )
     return world.local_size
 

@@ -98,8 +98,8 @@ class SharedFiles:
         first = self._world.agree(next(filter(None, problems), ""))
         if first:
             raise AsdfError(
-                f"{first}. The main process wrote it for all: the system folder has to lie on a "
-                "disk that all nodes see."
+                f"{first}. The main process wrote it for all: the system folder must be on a disk "
+                "that all nodes share."
             )
 
     def array(self, make: Callable[[], MaybeArray]) -> MaybeArray:

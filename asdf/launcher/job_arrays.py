@@ -48,7 +48,7 @@ def check_script(script: Path, options: Sequence[str]) -> None:
     if not script.is_file():
         raise UsageError(
             f"--slurm {script}: there is no such script. Those of puhti_slurm_scripts that end in "
-            "_array.sh run a task of an array each."
+            "_array.sh each run a task of an array."
         )
     check_array_options(options, "runs", "the runs compute on this machine")
 

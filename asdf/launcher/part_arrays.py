@@ -188,7 +188,7 @@ def submit_parts(array: PartArray, words: Mapping[str, Sequence[str]]) -> Submit
     queued = [task.id for task in queued_tasks() if task.comment == comment]
     if queued:
         raise UsageError(
-            f"{array.output} is being made: {len(queued)} tasks are in the queue, the first is "
+            f"{array.output} is being computed: {len(queued)} tasks are in the queue, the first is "
             f"{queued[0]}. Wait for them (squeue), or end them (scancel {queued[0].split('_')[0]})."
         )
     write_scripts(array)
@@ -204,7 +204,7 @@ def submit_parts(array: PartArray, words: Mapping[str, Sequence[str]]) -> Submit
         if not job:
             raise
         raise AsdfError(
-            f"the parts are in the queue as job {job}, and the job that merges them is not: "
+            f"the parts are in the queue as job {job}, but the job that merges them is not: "
             f"{str(error).removesuffix(NOTHING)} Once they have ended, the same command submits it."
         ) from None
     return SubmittedParts(job, merge)

@@ -137,7 +137,7 @@ class _Grid:
             self.taken[setting] = f"named by {option}"
 
     def _refuse(self, setting: str, option: str) -> None:
-        problem = f"{setting} is {self.taken[setting]} and named by {option}: leave one out"
+        problem = f"{setting} is {self.taken[setting]} and named by {option}: remove one"
         self._collector.add(COMMAND_LINE, problem)
 
     def add_sweep(self, sweep: str) -> None:
@@ -148,8 +148,8 @@ class _Grid:
             problem = f"--sweep {shortened(sweep)}: write section.name=value,value"
         elif setting == SYSTEM_FOLDER:
             problem = (
-                f"--sweep {SYSTEM_FOLDER}: every point has a system folder of its own already, "
-                "whose name is made of its values"
+                f"--sweep {SYSTEM_FOLDER}: each point already has its own system folder, named "
+                "after its values"
             )
         if problem:
             self._collector.add(COMMAND_LINE, problem)
@@ -246,7 +246,7 @@ def _draw(
     if draws < 1:
         problem = "at least one point is needed"
     elif not axes:
-        problem = "there is nothing to draw from; --sweep section.name=value,value makes a grid"
+        problem = "there is no grid to draw from; define one with --sweep section.name=value,value"
     elif draws > size:
         problem = f"the grid has {size:,} points only"
     elif size > _MAX_GRID:

@@ -78,7 +78,7 @@ def run_queue(
             if stop and not stop_was_requested:
                 stop_was_requested = True
                 table.print_line(
-                    f"{stop.reason}: {len(running)} runs are asked to save and end; a second "
+                    f"{stop.reason}: {len(running)} runs are asked to save and stop; a second "
                     "Ctrl-C kills them"
                 )
                 for run in running:
@@ -169,5 +169,5 @@ def _start(
         job.state = "failed"
         job.detail = f"could not be started: {error}"
         return None
-    job.detail = "" if run else f"another launch is at work in {job.system}"
+    job.detail = "" if run else f"another launch is using {job.system}"
     return run

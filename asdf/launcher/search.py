@@ -270,8 +270,8 @@ class Search:
 
     def _without_locks(self, folder: Path) -> UsageError:
         return UsageError(
-            f"the file system of {folder} has no locks, by which the workers of a search "
-            "know whose run is whose: give paths.output_folder another one."
+            f"the file system of {folder} does not support locks, which the workers of a search "
+            "need: set paths.output_folder to another one."
         )
 
     def _claim(self, trial: Any, run: PlannedRun) -> Job | None:

@@ -65,7 +65,7 @@ def read_space(searches: Sequence[str]) -> list[Dimension]:
         if dimension.setting in space:
             raise UsageError(f"--search: {dimension.setting} is named twice.")
         if dimension.setting == SYSTEM_FOLDER:
-            raise UsageError(f"--search {SYSTEM_FOLDER}: each point has a folder of its own.")
+            raise UsageError(f"--search {SYSTEM_FOLDER}: each point already has its own folder.")
         space[dimension.setting] = dimension
     return list(space.values())
 
@@ -92,5 +92,5 @@ def _read_dimension(text: str) -> Dimension:
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise UsageError(f"--search {shortened(text)}: the range ends before it begins.")
     if match[3] and low <= 0:
-        raise UsageError(f"--search {shortened(text)}: a range with :log begins above 0.")
+        raise UsageError(f"--search {shortened(text)}: a range with :log must begin above 0.")
     return Dimension(setting, low, high, bool(match[3]))

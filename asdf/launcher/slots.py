@@ -78,8 +78,7 @@ def choose_gpus(requested: str | None, visible: int, shown: str | None) -> tuple
     texts = _split(requested)
     if not all(map(str.isdecimal, texts)):
         raise UsageError(
-            f"--gpus {requested}: numbers with commas between them are needed, such as "
-            "--gpus 0,1,2,3."
+            f"--gpus {requested}: write numbers separated by commas, such as --gpus 0,1,2,3."
         )
     indices = list(map(int, texts))
     if len(set(indices)) < len(indices):

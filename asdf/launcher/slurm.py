@@ -99,12 +99,12 @@ def check_array_options(options: Sequence[str], tasks: str, without: str) -> Non
     for option in options:
         if option.split("=")[0] in ("--array", "-a") or option.startswith("-a"):
             raise UsageError(
-                f"{option}: the array follows from the {tasks}; --max-running N limits how many "
-                "run at a time."
+                f"{option}: the array is set by the {tasks}; --max-running N limits how many run "
+                "at a time."
             )
     if shutil.which("sbatch") is None:
         raise UsageError(
-            "--slurm: there is no sbatch here. Submit from a login node of the cluster; without "
+            "--slurm: sbatch was not found. Submit from a login node of the cluster; without "
             f"--slurm {without}."
         )
 

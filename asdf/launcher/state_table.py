@@ -114,7 +114,7 @@ def summary(jobs: Sequence[Job], with_results: bool = True) -> str:
             lines.append(f"{job.label} failed: {job.detail}\n  log: {job.log}")
     unfinished = [job.label for job in jobs if job.state in ("stopped", "waiting")]
     if unfinished:
-        lines.append(f"unfinished: {', '.join(unfinished)}. The same command goes on with them.")
+        lines.append(f"unfinished: {', '.join(unfinished)}. The same command continues them.")
     return "\n".join(lines)
 
 

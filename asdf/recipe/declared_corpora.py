@@ -56,7 +56,7 @@ _SHOWN = 5
 # Readers of data whose columns or folders may have any name.
 _WITH_COLUMNS = ("parquet", "folder", "hub")
 # Advice for a training list of only bona fide speech.
-WITHOUT_SPOOFS = " Spoofs can be made of bona fide speech: see vocoding.vocoders."
+WITHOUT_SPOOFS = " Spoofs can be made from bona fide speech: see vocoding.vocoders."
 # Advice for a scored set of one class.
 _OF_ONE_CLASS = (
     " A set of one class can be scored by itself: python -m asdf score NETWORK LIST > SCORES, then "
@@ -134,7 +134,7 @@ class Corpus:
         if (self.columns or self.bona_fide != "") and not has_columns:
             raise UsageError(
                 f"{self}: columns and bona_fide are for lists, parquet, folders and data sets of "
-                "the hub. Leave them out at the top of run.py."
+                "the hub. Remove them at the top of run.py."
             )
 
     def path(self, database_folder: Path) -> Path:
@@ -167,7 +167,7 @@ class Corpus:
             if made.left_out:
                 notes.append(
                     f"{name}: {made.left_out:,} of {len(reading.utterances):,} recordings have no "
-                    f"other to be paired with ({self.pairs})"
+                    f"other recording to pair with ({self.pairs})"
                 )
             reading = CorpusReading(made.trials, notes)
         if self.part is None:
@@ -185,8 +185,8 @@ class Corpus:
             return CorpusReading(with_references(reading.utterances), reading.notes)
         if REFERENCE not in reading.utterances.columns:
             raise UsageError(
-                f"{self}: references names models, and the list has no column {REFERENCE!r}, which "
-                "says whose model each trial is of. Fix it at the top of run.py."
+                f"{self}: references names models, but the list has no column {REFERENCE!r}, with "
+                "the model of each trial. Fix it at the top of run.py."
             )
         models = read_models(folder / self.references)
         utterances = with_references(reading.utterances, models)
@@ -261,10 +261,10 @@ def find_corpus(name: str, corpora: Mapping[str, Corpus]) -> Corpus:
         return Corpus(reader=name)
     hint = did_you_mean(name, [*corpora, *known_names()])
     if not hint:
-        hint = f" It knows {', '.join([*corpora, *KNOWN])}."
+        hint = f" Known corpora: {', '.join([*corpora, *KNOWN])}."
     raise UsageError(
-        f"the recipe knows no corpus {name!r}.{hint} Your own are declared at the top of its "
-        "run.py; 'python -m asdf corpora' lists the others."
+        f"the recipe knows no corpus {name!r}.{hint} Declare your own at the top of its run.py; "
+        "'python -m asdf corpora' lists the others."
     )
 
 
@@ -358,9 +358,9 @@ def check_classes(lists: Sequence[TrialList], settings: Sections) -> None:
     for utterances in lists:
         if utterances.count_unlabelled and utterances.name not in recipe.training_sets:
             raise UsageError(
-                f"{utterances.name} has {utterances.count_unlabelled} recordings without labels: "
-                "no error rate is known of it. Leave it out of recipe.validation_sets and "
-                "recipe.evaluation_sets; training steps may take it in recipe.training_sets."
+                f"{utterances.name} has {utterances.count_unlabelled} recordings without labels, "
+                "so it has no error rate. Remove it from recipe.validation_sets and "
+                "recipe.evaluation_sets; a training step may use it in recipe.training_sets."
             )
     validated = [by_name[name] for name in validation_sets(settings.recipe) if name in by_name]
     scored = [by_name[name] for name in recipe.evaluation_sets if name in by_name]
@@ -390,15 +390,15 @@ def _check_trained(training: Sequence[TrialList], settings: Sections) -> None:
     if unlabelled and settings.network.training_step == "plain":
         names = ", ".join(part.name for part in training if part.count_unlabelled)
         raise UsageError(
-            f"recipe.training_sets: {unlabelled} recordings of {names} have no labels, of which a "
-            "plain step learns nothing. Name a class in network.training_step that takes them "
-            "(docs/training_steps.md), or leave them out."
+            f"recipe.training_sets: {unlabelled} recordings of {names} have no labels, which the "
+            "default training step cannot use. Set network.training_step to a class that can "
+            "(docs/training_steps.md), or remove them."
         )
     if unlabelled and (settings.localisation.enabled or settings.source.column is not None):
         raise UsageError(
             f"{unlabelled} recordings of recipe.training_sets have no labels, and "
-            "localisation.enabled and source.column need to know what is spoofed in each. Leave "
-            "one of them out."
+            "localisation.enabled and source.column need labels. Remove these recordings, or "
+            "switch the settings off."
         )
     if learns_detection(settings) and unlabelled < len(joined):
         check_both_classes(joined, "training", WITHOUT_SPOOFS)
@@ -407,7 +407,7 @@ def _check_trained(training: Sequence[TrialList], settings: Sections) -> None:
         if shared:
             raise AsdfError(
                 f"{shared} utterances are both in {first.name} and in {second.name}, and would be "
-                "trained on twice: name one of the two in recipe.training_sets."
+                "trained on twice: name only one of the two in recipe.training_sets."
             )
 
 

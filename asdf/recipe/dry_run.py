@@ -247,7 +247,7 @@ def _describe_corpus(
     """Describe a corpus, and add its list to `lists`."""
     path = corpus.path(database)
     if corpus.make is not None and not path.exists():
-        yield f"  {name}: {path} (will be made)"
+        yield f"  {name}: {path} (will be created)"
         return
     reading = corpus.read_with_notes(name, database)
     utterances = lists[name] = reading.utterances
@@ -307,14 +307,14 @@ def _describe_division(computing: Computing, world_size: int) -> list[str]:
     if not computing.shard_network:
         return []
     if world_size == 1:
-        return ["computing.shard_network: one process keeps the network whole"]
+        return ["computing.shard_network: one process, so the network is not sharded"]
     group = computing.shard_group
     over = f"the {world_size} processes"
     if group is not None:
         over = "processes of each node" if group == "node" else f"groups of {group} processes"
     lines = [f"weights, gradients and moments are divided over {over}"]
     if computing.shard_checkpoints:
-        lines.append("checkpoints are written in parts, by each process its own")
+        lines.append("each process writes its own part of the checkpoints")
     return lines
 
 

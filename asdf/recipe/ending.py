@@ -30,10 +30,10 @@ from asdf.runs.streams import (
 )
 
 _WAITED_TOO_LONG = (
-    "another process kept this one waiting for longer than computing.timeout_s. Was one stopped or "
-    "killed, or does one read from a disk that hangs? Look at the messages of the other ranks "
-    "above and at the memory of the machines. Give computing.timeout_s more seconds if a step or a "
-    "stage just takes that long."
+    "this process waited for another one longer than computing.timeout_s. Was one stopped or "
+    "killed, or is it reading from a disk that hangs? Check the messages of the other ranks above "
+    "and the memory of the machines. Raise computing.timeout_s if a step or a stage simply takes "
+    "that long."
 )
 
 

@@ -98,9 +98,9 @@ class LeaveOut:
         rows = self._has_value(utterances)
         if not rows.any():
             raise UsageError(
-                f"{self.setting}: the {kind} set {utterances.name} has no trial of "
-                f"{self.column} {and_more(self.values, _SHOWN)}, so it says nothing of what is "
-                f"left out.{_known_values([utterances], self.column)} Choose values that it has, "
+                f"{self.setting}: the {kind} set {utterances.name} has no trial of {self.column} "
+                f"{and_more(self.values, _SHOWN)}, so it cannot measure what is left "
+                f"out.{_known_values([utterances], self.column)} Choose values that it contains, "
                 f"or another of recipe.{kind}_sets."
             )
         is_bona_fide = utterances.labels == 1
@@ -159,7 +159,7 @@ def left_out_of(recipe: Recipe) -> LeaveOut | None:
         return None
     if len(words) < 2:
         raise UsageError(
-            f"{SETTING} = {words!r} is a column and its values, such as ('attack', 'A07', 'A08'), "
+            f"{SETTING} = {words!r} must be a column and values, such as ('attack', 'A07', 'A08'), "
             "or None."
         )
     if speakers and words[0] == SPEAKER:
@@ -216,7 +216,7 @@ def _has(utterances: TrialList, column: str, values: Collection[str]) -> Flags:
 def _known_values(lists: Sequence[TrialList], column: str) -> str:
     values = values_in(lists, column)
     if not values:
-        return f" It has no column {column!r}, or nothing in it."
+        return f" It has no column {column!r}, or the column is empty."
     return f" The values of {column} there: {and_more(values, _SHOWN)}."
 
 
@@ -236,8 +236,8 @@ def _check_values(
         hint = did_you_mean(column, columns)
         known = f"They have {', '.join(columns)}." if columns else "They have none."
         raise UsageError(
-            f"{setting}: the training sets have no column {column!r}.{hint} {known} A "
-            "list of your own gets columns from Corpus(protocol=...), or has them itself."
+            f"{setting}: the training sets have no column {column!r}.{hint} {known} Your own list "
+            "gets columns from Corpus(protocol=...), or contains them itself."
         )
     known_values = values_in(training, column)
     for value in values:

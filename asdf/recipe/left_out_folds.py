@@ -134,7 +134,7 @@ def divide_into_folds(training: Sequence[TrialList], request: FoldRequest) -> li
     if len(speakers) < len(groups):
         raise UsageError(
             f"--folds {request.column}:{request.size}: {len(groups)} folds need as many genuine "
-            f"speakers, and {_names(training)} know {len(speakers)}, in the column {SPEAKER!r}. "
+            f"speakers, but {_names(training)} have {len(speakers)} in the column {SPEAKER!r}. "
             "Leave more values out at a time, or give the list its speakers: Corpus(protocol=...)."
         )
     shares: list[list[str]] = [[] for _ in groups]
@@ -193,7 +193,7 @@ def _groups_of_values(training: Sequence[TrialList], request: FoldRequest) -> li
     if len(groups) < 2:
         known = ", ".join(values) or "none"
         raise UsageError(
-            f"--folds {request.column}:{request.size}: two folds at least are needed, and the "
+            f"--folds {request.column}:{request.size}: at least two folds are needed, but the "
             f"spoofs of {_names(training)} have {len(values)} values of {request.column!r}: "
             f"{known}."
         )

@@ -186,7 +186,7 @@ def check_unheard(evaluated: TrialList, training: Sequence[TrialList]) -> None:
     if shared:
         raise AsdfError(
             f"{len(shared)} recordings of {evaluated.name} are trained on, such as {min(shared)}: "
-            "results on them are no test of what is left out."
+            "results on them do not test what is left out."
         )
 
 

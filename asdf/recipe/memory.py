@@ -287,7 +287,7 @@ def _describe_training(case: Case, training: TrainingMemory, gpu: Gpu | None) ->
     ]
     if case.divides:
         lines.append(
-            "computing.shard_network is counted: weights and moments are this process's part, a "
-            "step gathers a layer at a time, and scoring has a whole copy"
+            "computing.shard_network is included: weights and moments are this process's part, a "
+            "step gathers a layer at a time, and scoring needs a whole copy"
         )
     return lines

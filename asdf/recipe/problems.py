@@ -81,7 +81,7 @@ def find_problems(
         problems += [Problem(config.name, error) for error in errors]
     if len(process_counts) > 1:
         error = UsageError(
-            "configs of one command need the same computing.processes: name them in separate "
+            "configs of one command need the same computing.processes: run them in separate "
             "commands."
         )
         problems += [Problem(config.name, error) for config in configs]
@@ -143,8 +143,8 @@ def check_choices(settings: Sections) -> None:
     if not validation_sets(settings.recipe) and (average or "best" in chosen):
         what = "network.average_best_networks" if average else "recipe.selected_epochs = 'best'"
         raise UsageError(
-            f"{what} chooses among networks by their validation, but recipe.validation_sets is "
-            "empty: name one."
+            f"{what} needs validation results, but recipe.validation_sets is empty: name a corpus "
+            "there."
         )
 
 

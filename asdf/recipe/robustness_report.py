@@ -40,7 +40,7 @@ def measure_robustness(run: Run, networks: Sequence[str]) -> None:
         return
     if run.world.size > 1:
         LOG.info(
-            "robustness is measured by one process alone: start the config again as one, with "
+            "robustness is measured by one process only: run the config again with one process and "
             "recipe.start_stage=3"
         )
         return

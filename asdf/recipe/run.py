@@ -269,8 +269,8 @@ class Run:
         if not self.takes_references:
             self._references[utterances.name] = utterances, None
             LOG.info(
-                "%s names reference recordings, which %s does not hear: it scores each recording "
-                "by itself",
+                "%s names reference recordings, which %s does not use: it scores each recording by "
+                "itself",
                 utterances.name,
                 self.settings.network.network_class,
             )
@@ -357,7 +357,7 @@ class Run:
             fits &= lengths <= network.max_train_utterance_length_in_samples
         if not fits.all():
             LOG.info(
-                "%d of %d training utterances are left out for their length",
+                "%d of %d training utterances are left out because of their length",
                 (~fits).sum(),
                 len(fits),
             )
@@ -458,8 +458,8 @@ class Run:
         # With left-out speakers, or without training data, the bona fide trials are separate too.
         if name in recipe.training_sets and not (evaluates or recipe.leave_out_speakers):
             LOG.info(
-                "warning: %s is a training set as well: those of its bona fide trials that are not "
-                "left out are trained on",
+                "warning: %s is also a training set: its bona fide trials that are not left out "
+                "are trained on",
                 name,
             )
 
@@ -510,9 +510,9 @@ class Run:
             settings.front_end.weights = find_base(file.base, path, weights)
         if settings.audio != self.settings.audio:
             raise AsdfError(
-                f"{path} is of a network that hears recordings {settings.audio.describe()}, and "
-                f"the settings read them {self.settings.audio.describe()}. Set audio.sample_rate "
-                "and audio.channels as in its training."
+                f"{path} is a network that takes recordings {settings.audio.describe()}, but the "
+                f"settings read them {self.settings.audio.describe()}. Set audio.sample_rate and "
+                "audio.channels as in its training."
             )
         network = build_pretrained(settings, self.recipe_folder)
         fill_for_scoring(network, file, self.recipe_folder)

@@ -135,14 +135,14 @@ def folders_of(paths: Paths, recipe_folder: Path) -> Folders:
             )
     if is_remote(str(paths.output_folder)):
         raise UsageError(
-            f"paths.output_folder = {paths.output_folder!r} is an address: runs are written to a "
-            "disk, which other processes and a resumed run see at once. Copy the folder into the "
-            "store afterwards."
+            f"paths.output_folder = {paths.output_folder!r} is a remote address: runs are written "
+            "to a disk, where other processes and a resumed run see files at once. Copy the folder "
+            "to the store afterwards."
         )
     if paths.cache_folder is not None and is_remote(paths.cache_folder):
         raise UsageError(
-            f"paths.cache_folder = {paths.cache_folder!r} is an address: copies are kept on a "
-            "disk of the machine. Name a folder there."
+            f"paths.cache_folder = {paths.cache_folder!r} is a remote address: copies are kept on "
+            "a local disk. Name a folder there."
         )
     output = (recipe_folder / str(paths.output_folder)).resolve()
     database = join_path(recipe_folder, str(paths.database_folder)).resolve()
@@ -176,7 +176,7 @@ def _below(output: Path, name: str, folder: str) -> Path:
     # Compare names only: a link in the output folder may lead to another disk.
     if not Path(folder).is_absolute() and not Path(os.path.normpath(path)).is_relative_to(output):
         raise UsageError(
-            f"paths.{name} = {folder!r} leaves paths.output_folder ({output}). "
-            "Write it without '..', or as an absolute path if it is meant to lie elsewhere."
+            f"paths.{name} = {folder!r} is outside paths.output_folder ({output}). Write it "
+            "without '..', or as an absolute path if that is intended."
         )
     return path

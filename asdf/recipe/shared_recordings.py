@@ -54,13 +54,15 @@ def find_overlaps(
             if name == trained:
                 # The note of a public corpus may already say so.
                 if not any(sentence.startswith(f"{name} is trained on") for sentence in known):
-                    sentences.append(f"{name} is a training set: results on it are no test")
+                    sentences.append(
+                        f"{name} is a training set: results on it are not test results"
+                    )
                 continue
             shared = count_shared(by_name[trained], by_name[name])
             if shared:
                 sentences.append(
                     f"{shared} recordings of {name} are also in the training set {trained}: "
-                    "results on them are no test"
+                    "results on them are not test results"
                 )
     return sentences + known
 

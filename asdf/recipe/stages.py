@@ -72,8 +72,8 @@ def _finish_epoch(run: Run, utterances: TrialList, lengths: np.ndarray) -> str:
     trainer = _prepare_training(run, network, utterances, lengths, "auto")
     epoch = trainer.progress.epochs + 1
     LOG.warning(
-        "the training list grew: epoch %d ends on the %d utterances that it began with, and the "
-        "next one is the first with all",
+        "the training list grew: epoch %d ends with the %d utterances that it began with, and the "
+        "next one uses all",
         epoch,
         len(utterances),
     )
@@ -381,7 +381,7 @@ def _result_row(
     of_tasks = tasks.read(path)
     scores = read_scores(path, both_classes=not tasks.allow_one_class(of_tasks))
     if missing_class(scores.labels):
-        LOG.info("%s has trials of one class: %s alone are reported", corpus, ", ".join(of_tasks))
+        LOG.info("%s has trials of one class only: %s are reported", corpus, ", ".join(of_tasks))
         return None
     return Row(
         epoch=str(NetworkName.parse(network)),

@@ -64,8 +64,8 @@ def check_same_run(world: World, configs: Sequence[str], settings: Sections) -> 
     named = [f"rank {rank} runs {name}" for rank, name in enumerate(words_of_others) if name]
     refused = UsageError(
         f"the {world.size} processes that were started together do not run the same config with "
-        f"the same settings: rank 0 runs {words}, {', '.join(named)}. For runs of their own start "
-        "each by itself (with srun: --ntasks=1 --exact), or use python -m asdf launch."
+        f"the same settings: rank 0 runs {words}, {', '.join(named)}. For separate runs start each "
+        "by itself (with srun: --ntasks=1 --exact), or use python -m asdf launch."
     )
     refused.reported_by_main = not world.is_main
     raise refused
@@ -84,10 +84,10 @@ def import_torch() -> None:
         import torchaudio  # noqa: F401
     except (ImportError, OSError, RuntimeError) as error:
         raise AsdfError(
-            f"torch and torchaudio do not load together: {str(error).splitlines()[0]}. Install a "
-            f"pair that does: pip install {TORCH_PAIR} (or torch 2.9 or 2.10 with the torchaudio "
-            "of the same number); a CPU-only torch needs the CPU-only torchaudio from the same "
-            "index."
+            f"torch and torchaudio cannot be loaded together: {str(error).splitlines()[0]}. "
+            f"Install a matching pair: pip install {TORCH_PAIR} (or torch 2.9 or 2.10 with the "
+            "torchaudio of the same number); a CPU-only torch needs the CPU-only torchaudio from "
+            "the same index."
         ) from None
     for module in _LATER:
         import_module(module)

@@ -96,8 +96,8 @@ def resume_training(run: Run, trainer: Trainer, start: str | None, recorded: boo
     checkpoint = read_checkpoint(path, mapped=True, whole=False)
     if progress_in(checkpoint) is None:
         raise AsdfError(
-            f"{path} holds weights, but not how far its training had come, as files of other "
-            "programs do. It can be scored (recipe.start_stage=2); to train, give this run another "
+            f"{path} contains weights but no training progress, like files of other programs. It "
+            "can be scored (recipe.start_stage=2); to train, give this run another "
             "paths.system_folder."
         )
     step = trainer.step

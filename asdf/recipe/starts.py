@@ -192,10 +192,10 @@ def _changed_settings(layout: Layout, number: int, step: int) -> Iterator[Change
         if before.get(name) == now.get(name) or name in _NOT_COMPARED:
             continue
         if name not in before:
-            words = f"{name} is {now[name]} from here on, and was no setting up to step {step}"
+            words = f"{name} is {now[name]} from here on, and did not exist up to step {step}"
         elif name not in now:
             words = (
-                f"{name} was {before[name]} up to step {step}, and is not a setting from here on"
+                f"{name} was {before[name]} up to step {step}, and no longer exists from here on"
             )
         else:
             words = f"{name} was {before[name]} up to step {step}, is {now[name]} from here"
@@ -228,7 +228,7 @@ def _changed_code(
         elif name not in now:
             yield Change(f"{name}{where} was part of the run's own code up to step {step}")
         else:
-            yield Change(f"{name} is not the code of the steps up to {step}{where}")
+            yield Change(f"{name} differs from the code of the steps up to {step}{where}")
 
 
 def _versions(start: Mapping[str, Any]) -> dict[str, str]:
@@ -253,11 +253,11 @@ def _changed_recordings(
         if name not in old or old[name] == digests:
             continue
         if old[name].get("list") != digests["list"]:
-            yield Change(f"the list of {name} is not that of the steps up to {step}")
+            yield Change(f"the list of {name} differs from that of the steps up to {step}")
         else:
             yield Change(
-                f"recordings of {name} are not those of the steps up to {step}: files of the same "
-                "names have another size or content"
+                f"recordings of {name} differ from those of the steps up to {step}: files of the "
+                "same names have another size or content"
             )
 
 

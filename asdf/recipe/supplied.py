@@ -30,8 +30,8 @@ def recipes_folder() -> Path:
         if (folder / MAIN_RECIPE / "run.py").is_file():
             return folder
     raise AsdfError(
-        f"no recipes next to {package}: this installation is not whole. Install it again: "
-        "pip install --force-reinstall --no-deps asdf-antispoofing"
+        f"no recipes next to {package}: this installation is incomplete. Reinstall it: pip install "
+        "--force-reinstall --no-deps asdf-antispoofing"
     )
 
 
@@ -53,13 +53,13 @@ def copy_recipe(name: str, folder: Path) -> None:
             f"no recipe '{name}'.{did_you_mean(name, names)} There are: {', '.join(names)}"
         )
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(f"{folder} exists already, and nothing in it is replaced: name a new one.")
+        raise UsageError(f"{folder} already exists: name a new folder.")
     try:
         _copy_whole(recipes_folder() / name, folder)
     except OSError as error:
         raise AsdfError(
-            f"cannot copy a recipe to {folder}: {error.strerror or error}. Nothing is left there: "
-            "name a folder that can be written."
+            f"cannot copy a recipe to {folder}: {error.strerror or error}. Nothing was left there: "
+            "name a writable folder."
         ) from error
 
 

@@ -76,7 +76,8 @@ def _build_reference_clips(run: Run, utterances: TrialList) -> ReferenceClips | 
     if empty:
         raise AsdfError(
             f"speech activity detection leaves nothing of {len(empty)} references of training "
-            f"trials, first: {empty[0]}. Take their trials off the list, or set sad.mode = 'off'."
+            f"trials, first: {empty[0]}. Remove their trials from the list, or set sad.mode = "
+            "'off'."
         )
     LOG.info(
         "training on pairs: %d distinct references, of which a trial has one per epoch",
@@ -121,7 +122,8 @@ def build_clip_frames(
     if not partial:
         LOG.warning(
             "warning: no training utterance is spoofed in parts (column spoofed_s): all frames of "
-            "a recording then have one label, and the frame-level head learns to locate nothing"
+            "a recording then have one label, and the frame-level head cannot learn to locate "
+            "spoofs"
         )
     return frames
 

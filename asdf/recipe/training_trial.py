@@ -74,10 +74,10 @@ def try_training(
         if value.numpy().tobytes() != resumed.state[name].numpy().tobytes():
             raise UsageError(
                 f"{SETTING} = {tried.network.training_step!r}, network.optimizer = "
-                f"{tried.network.optimizer!r}: with its saved state training goes on in other "
-                f"steps than without a stop (seen on noise, at the weights {name}). "
-                "All that its steps depend on must be in what state() returns and load_state() "
-                "loads, and random numbers must come from the window."
+                f"{tried.network.optimizer!r}: restored from its saved state, training does not "
+                f"continue as without a stop (seen on noise, at the weights {name}). Everything "
+                "its steps depend on must be in what state() returns and load_state() loads, and "
+                "random numbers must come from the window."
             )
 
 
@@ -160,6 +160,6 @@ def _saved_and_read(file: NetworkFile) -> NetworkFile:
         reason = str(error).partition("\n")[0]
         raise UsageError(
             f"{SETTING}: a checkpoint cannot hold what state() returns, which must be tensors, "
-            f"numbers, texts, lists and dictionaries ({type(error).__name__}: {reason})."
+            f"numbers, strings, lists and dictionaries ({type(error).__name__}: {reason})."
         ) from error
     return NetworkFile.from_content(content, Path("checkpoint"))

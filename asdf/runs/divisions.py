@@ -40,9 +40,7 @@ class Part:
         """
         match = _PART.fullmatch(text)
         if match is None or not 1 <= int(match[1]) <= int(match[2]):
-            raise UsageError(
-                f"--part {text}: give which of how many parts, from 1/N to N/N, such as 3/40."
-            )
+            raise UsageError(f"--part {text}: write K/N, from 1/N to N/N, such as 3/40.")
         return cls(int(match[1]), int(match[2]))
 
     def indices(self, count: int) -> range:
@@ -93,20 +91,20 @@ def find_parts(folder: Path, before: str, end: str, what: str) -> dict[Part, Pat
     divisions = sorted({part.of for part in found})
     if not divisions:
         raise UsageError(
-            f"--merge: there are no parts of {what} that are done. The same command with --part "
-            "1/N to N/N instead of --merge does them."
+            f"--merge: no parts of {what} are done. Run the same command with --part 1/N to N/N "
+            "instead of --merge first."
         )
     if len(divisions) > 1:
         raise UsageError(
-            f"--merge: in {folder} lie parts of {' and of '.join(map(str, divisions))}. Remove the "
-            f"files {before}part-*-of-N* of all divisions but one."
+            f"--merge: {folder} contains parts of {' and of '.join(map(str, divisions))}. Remove "
+            f"the files {before}part-*-of-N* of all divisions but one."
         )
     every = parts_of(divisions[0])
     missing = [str(part.number) for part in every if part not in found]
     if missing:
         raise UsageError(
             f"--merge: of {divisions[0]} parts of {what} {len(missing)} are missing: "
-            f"{and_more(missing, _SHOWN)}. Do them first (--part K/{divisions[0]})."
+            f"{and_more(missing, _SHOWN)}. Run them first (--part K/{divisions[0]})."
         )
     return {part: found[part] for part in every}
 

@@ -307,7 +307,7 @@ def describe_stale(evaluations: Iterable[Evaluation]) -> list[str]:
         sentences.append(
             f"recordings of {name} have been replaced since the validation of "
             f"{and_more(networks, _SHOWN)}, which is stale: its results are not compared with "
-            "those of the recordings as they are now"
+            "those of the present recordings"
         )
     return sentences
 
@@ -365,7 +365,7 @@ def _recover_evaluations(layout: Layout, damage: str) -> list[Evaluation]:
     if not evaluations:
         raise AsdfError(
             f"{layout.evaluations} {damage}, and {layout.metrics} has no evaluations to replace "
-            "them. Get the file from a backup, or remove it: the networks then count as not "
+            "them. Restore the file from a backup, or remove it: the networks then count as not "
             "evaluated, and none of them can be the best."
         )
     LOG.warning(

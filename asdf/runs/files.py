@@ -186,9 +186,9 @@ def _open(descriptor: int, mode: str) -> IO[Any]:
 def write_advice(path: Path, error: OSError) -> str:
     """Return the message for a `path` that cannot be written."""
     return (
-        f"cannot write {path}: {error.strerror or error}. What was there before is unchanged. Free "
+        f"cannot write {path}: {error.strerror or error}. The previous content is unchanged. Free "
         "some space or choose another folder (of a run: paths.output_folder), then start the same "
-        "command again: a run goes on from the newest checkpoint."
+        "command again: a run resumes from the newest checkpoint."
     )
 
 

@@ -183,10 +183,10 @@ def check_layout(layout: Layout) -> None:
     misplaced = []
     for path in layout.files():
         if path.is_dir():
-            misplaced.append(f"{path} is a folder, and a run writes a file there")
+            misplaced.append(f"{path} is a folder, but a run writes a file there")
     for path in layout.folders():
         if path.exists() and not path.is_dir():
-            misplaced.append(f"{path} is a file, and a run writes a folder there")
+            misplaced.append(f"{path} is a file, but a run writes a folder there")
     if misplaced:
         raise AsdfError(
             f"{'; '.join(misplaced)}. Move it away, or give this run another paths.system_folder."

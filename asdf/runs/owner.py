@@ -97,7 +97,7 @@ def _open_locked(path: Path) -> IO[str]:
         if owner:
             LOG.info(
                 "notice: the previous run in this folder (process %s on %s, started %s) was "
-                "killed; going on from its files",
+                "killed; resuming from its files",
                 owner.get("process"),
                 owner.get("host"),
                 owner.get("start"),
@@ -132,8 +132,8 @@ def _open_mark(path: Path) -> IO[str]:
         if error.errno != errno.ELOOP:
             raise
         raise AsdfError(
-            f"{path} is a link, and a run writes the mark of its owner there: it would overwrite "
-            "what the link leads to. Remove the link, and see who may write in that folder."
+            f"{path} is a link, where a run writes its owner's mark: it would overwrite the target "
+            "of the link. Remove the link, and check who may write to that folder."
         ) from None
 
 
@@ -151,7 +151,7 @@ def _wait_until_still(path: Path, file: IO[str], left: dict[str, str]) -> None:
     if time.time() - seen > 10 * STILL_S:
         return
     LOG.info(
-        "the system folder bears the mark of a run on %s: waiting %.0f s to see whether it is "
+        "the system folder is marked as used by a run on %s: waiting %.0f s to see whether it is "
         "alive",
         left.get("host"),
         STILL_S,
@@ -203,7 +203,7 @@ def _read(file: IO[str]) -> dict[str, str]:
 
 def _refusal(path: Path, owner: dict[str, str]) -> str:
     return (
-        f"another run is at work in {path.parent}: process {owner.get('process', '?')} on "
+        f"another run is using {path.parent}: process {owner.get('process', '?')} on "
         f"{owner.get('host', '?')}, started {owner.get('start', '?')}. Wait for it, stop it, or "
         "give this run another paths.system_folder."
     )

@@ -111,7 +111,7 @@ class Parts:
             del columns[_WORK]
             parts.append(columns)
         for differs in sorted(others):
-            LOG.info("%s: what an earlier start had saved is not used: it %s", what, differs)
+            LOG.info("%s: data saved by an earlier start is not used: it %s", what, differs)
         return parts
 
     def remove(self) -> None:
@@ -153,9 +153,9 @@ def _difference(columns: Columns, work: dict[str, Any]) -> str:
     try:
         saved = json.loads(str(columns[_WORK]))
     except (KeyError, ValueError):
-        return "does not say what it is of"
+        return "does not say what it belongs to"
     if not isinstance(saved, dict):
-        return "does not say what it is of"
+        return "does not say what it belongs to"
     here = json.loads(_encode(work))
     others = [f"another {name}" for name in here | saved if here.get(name) != saved.get(name)]
     return f"is of {', '.join(others)}" if others else ""

@@ -192,7 +192,7 @@ class PickleFollower(ABC):
 
 def _as_text(value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError("a name is not a text")
+        raise TypeError("a name is not a string")
     return value
 
 

@@ -116,7 +116,9 @@ def _read_records(path: Path) -> list[Any]:
     aside = path.with_suffix(".damaged")
     # Renamed rather than removed, so that somebody can inspect it.
     path.replace(aside)
-    LOG.warning("warning: %s is damaged: it is now %s, and the record begins anew", path, aside)
+    LOG.warning(
+        "warning: %s is damaged: it was renamed to %s, and a new record begins", path, aside
+    )
     return []
 
 

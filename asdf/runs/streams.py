@@ -142,9 +142,8 @@ def stream_name(descriptor: int) -> str:
 def stream_advice(descriptor: int, error: OSError) -> str:
     """Return the message for a stream that cannot be written."""
     return (
-        f"cannot write to {stream_name(descriptor)}: {error.strerror or error}. What was written "
-        "there is not whole. Free some space or send it elsewhere, then start the same command "
-        "again."
+        f"cannot write to {stream_name(descriptor)}: {error.strerror or error}. The output there "
+        "is incomplete. Free some space or redirect it, then start the same command again."
     )
 
 

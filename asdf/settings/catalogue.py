@@ -70,7 +70,7 @@ class Catalogue:
             return self.settings[target]
         section, _, name = target.rpartition(".")
         if not section:
-            problem = f"'{shortened(target)}' names no section; a setting is section.name"
+            problem = f"'{shortened(target)}' has no section; write section.name"
         elif section not in self.sections:
             problem = f"there is no section '{shortened(section)}'"
         else:

@@ -75,9 +75,9 @@ def check_whole(kind: type, class_path: str, setting: str, base: type) -> None:
     missing = sorted(getattr(kind, "__abstractmethods__", ()))
     if missing:
         raise UsageError(
-            f"{setting}: {class_path} lacks {' and '.join(missing)}, without which it is no "
-            f"{base.__name__}. Write it as {base.__module__}.{base.__qualname__} shows, and mind "
-            "its spelling."
+            f"{setting}: {class_path} does not implement {' and '.join(missing)}, which "
+            f"{base.__name__} requires. See {base.__module__}.{base.__qualname__}, and check the "
+            "spelling."
         )
 
 
@@ -121,9 +121,7 @@ def module_file(module_name: str, folder: Path | None) -> Path | None:
 
 def _does_not_fit(path: str, setting: str, needed: str, named: object) -> UsageError:
     file = _file_of(sys.modules[path.rpartition(".")[0]])
-    return UsageError(
-        f"{setting}: {path} ({file}) does not fit: {needed} is needed, and this is {named!r}."
-    )
+    return UsageError(f"{setting}: {path} ({file}) is {named!r}, but {needed} is required.")
 
 
 def _is_of(value: object, base: type | None) -> bool:
@@ -250,7 +248,7 @@ def _no_class(where: str, class_name: str, classes: list[str]) -> UsageError:
     fitting = [name for name in classes if name[:1].islower() == (kind == "function")]
     hint = did_you_mean(class_name, fitting)
     if not hint:
-        hint = f" What fits there is {', '.join(fitting) or 'nothing'}."
+        hint = f" Available there: {', '.join(fitting) or 'nothing'}."
     return UsageError(f"{where} has no {kind} {class_name!r}.{hint}")
 
 
@@ -262,8 +260,8 @@ def _no_module(missing: str, package: str, folder: Path | None, setting: str) ->
         files = [path.stem for path in sorted(folder.glob("*.py"))]
         where = f"in {folder}"
     return UsageError(
-        f"{setting}: there is no module {missing!r}.{did_you_mean(package, files)} Your own module "
-        f"is a file {package}.py {where}; the project's networks are in asdf.networks."
+        f"{setting}: there is no module {missing!r}.{did_you_mean(package, files)} Save your own "
+        f"module as {package}.py {where}; the project's networks are in asdf.networks."
     )
 
 

@@ -54,7 +54,7 @@ def read_text(path: AnyPath, what: str) -> str:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        problem = f"byte 0x{raw[error.start]:02x} is not UTF-8; save the file in the encoding UTF-8"
+        problem = f"byte 0x{raw[error.start]:02x} is not UTF-8; save the file as UTF-8"
         raise _unreadable(path, problem, line) from None
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
@@ -240,7 +240,7 @@ class _BlockReader:
         if self._open is not None and self._open.name:
             self.collector.add(
                 self._location(line),
-                f"'{shortened(line.text)}' stands inside config '{shortened(self._open.name)}'; a "
+                f"'{shortened(line.text)}' is inside config '{shortened(self._open.name)}'; a "
                 "config begins after a blank line",
             )
         name, *parents = (part.strip() for part in line.text.split("<"))
@@ -254,7 +254,7 @@ class _BlockReader:
         if first is not block:
             self.collector.add(
                 location,
-                f"config '{shortened(name)}' is there twice; the first is in line "
+                f"config '{shortened(name)}' is defined twice; the first is on line "
                 f"{first.location.line}",
             )
         self._open = block
@@ -263,9 +263,9 @@ class _BlockReader:
 
     def _begin_unnamed(self, line: Line, location: Location) -> Block:
         """Report an assignment outside a block, once per paragraph; return a block to hold it."""
-        text = f"'{shortened(line.text)} = {shortened(line.value_text, 30)}' belongs to no config"
+        text = f"'{shortened(line.text)} = {shortened(line.value_text, 30)}' is not in a config"
         ended = self._ended
-        problem = f"{text}; begin the block with a line that holds its name"
+        problem = f"{text}; begin the block with a line containing its name"
         if ended is not None and ended.name:
             line_number = ended.location.line
             problem = (
@@ -279,8 +279,8 @@ class _BlockReader:
     def _refuse(self, line: Line) -> None:
         location = self._location(line)
         if self._open is None:
-            form = f"names hold {NAMES}, optionally followed by < parent < grandparent"
-            problem = f"'{shortened(line.text)}' is not a name of a config; {form}"
+            form = f"names consist of {NAMES}, optionally followed by < parent < grandparent"
+            problem = f"'{shortened(line.text)}' is not a config name; {form}"
             self.collector.add(location, problem)
             self._open = Block("", (), location)
         else:
@@ -300,7 +300,7 @@ def _append(
     target = line.text
     if target in assignments:
         first = assignments[target].location.line
-        problem = f"{shortened(target)} is set twice; the first is in line {first}"
+        problem = f"{shortened(target)} is set twice; the first is on line {first}"
         collector.add(location, problem)
         return
     assignments[target] = Assignment(

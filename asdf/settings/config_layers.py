@@ -41,7 +41,7 @@ def expand(text: str) -> str:
         unset = f"variable {listed} is" if len(missing) == 1 else f"variables {listed} are"
         raise Complaint(
             f"the environment {unset} not set; export {shortened(missing[0])}=... first, or write "
-            "the folder out"
+            "the path in full"
         )
     filled = VARIABLE.sub(lambda match: os.environ[match[1] or match[2]], text)
     return os.path.expanduser(filled)  # noqa: PTH111 - a Path would also drop a leading './'
@@ -150,9 +150,9 @@ def read_overrides(
         if earlier.text != assignment.text:
             collector.add(
                 COMMAND_LINE,
-                f"{shortened(assignment.target)} is set to {shortened(earlier.text, 30)} and to "
-                f"{shortened(assignment.text, 30)}: leave one of them out; for a run with each "
-                "write a config for each",
+                f"{shortened(assignment.target)} is set to both {shortened(earlier.text, 30)} and "
+                f"{shortened(assignment.text, 30)}: remove one; to run both, write a config for "
+                "each",
             )
     return list(assignments.values())
 

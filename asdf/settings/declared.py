@@ -181,8 +181,8 @@ def _declaration(
     if kind is not None:
         if not (isinstance(kind, type) and issubclass(kind, OwnSettings) and is_dataclass(kind)):
             raise Complaint(
-                f"its {ATTRIBUTE} is {shortened(repr(kind))}: a dataclass derived from "
-                "asdf.settings.OwnSettings is needed"
+                f"its {ATTRIBUTE} must be a dataclass derived from asdf.settings.OwnSettings, not "
+                f"{shortened(repr(kind))}"
             )
         return kind
     if of_arguments and isinstance(named, type):
@@ -235,20 +235,22 @@ def _check_section(kind: type[OwnSettings], other: type[OwnSettings] | None) -> 
     described = f"{kind.__module__}.{kind.__qualname__}"
     if not name.isidentifier():
         raise Complaint(
-            f"{described} has no name for its section: write "
-            f'class {kind.__name__}(OwnSettings, section_name="my_section")'
+            f"{described} does not name its section: write class {kind.__name__}(OwnSettings, "
+            'section_name="my_section")'
         )
     # `Sections` has a field 'declared'.
     if name in section_types() or name == "declared":
-        raise Complaint(f"{described} is called '{name}', as a section of the project's")
+        raise Complaint(
+            f"the section of {described} has the name of a built-in section, '{name}': rename it"
+        )
     if name in RESERVED:
         raise Complaint(
-            f"{described} is called '{name}', as a method of the settings: give the section "
-            "another name"
+            f"the section of {described} has the name of a method of the settings, '{name}': "
+            "rename it"
         )
     if other is not None and other is not kind and _settings_in(other) != _settings_in(kind):
         raise Complaint(
-            f"{described} is called '{name}', as is {other.__module__}.{other.__qualname__}"
+            f"{described} and {other.__module__}.{other.__qualname__} both declare section '{name}'"
         )
     for known in _settings_in(kind).values():
         _check_setting(known, described)
@@ -257,16 +259,16 @@ def _check_section(kind: type[OwnSettings], other: type[OwnSettings] | None) -> 
 def _check_setting(known: Known, declared_in: str) -> None:
     where = f"{known.name} of {declared_in}"
     if "meaning" not in known.metadata:
-        raise Complaint(f"{where} is not made by setting(default, meaning, ...)")
+        raise Complaint(f"{where} is not declared with setting(default, meaning, ...)")
     if not is_supported(known.annotation):
         raise Complaint(
-            f"{where} is of the type {known.annotation}: settings are bool, int, float, str, None, "
+            f"{where} has type {known.annotation}: settings are bool, int, float, str, None, "
             "Literal, tuples of these, or several of them with |"
         )
     try:
         check_value(known, known.default)
     except Complaint as complaint:
-        raise Complaint(f"the default of {where} does not fit: {complaint}") from None
+        raise Complaint(f"the default of {where} is invalid: {complaint}") from None
 
 
 def _settings_in(kind: type[OwnSettings]) -> dict[str, Known]:

@@ -117,7 +117,7 @@ def split_values(text: str) -> list[str]:
             values[-1] += token[0]
     values = [value.strip() for value in values]
     if "" in values:
-        raise Complaint("there is no value before or behind a comma")
+        raise Complaint("a value is missing before or after a comma")
     return values
 
 
@@ -146,7 +146,7 @@ def scan(text: str) -> None:
             levels[-1] = 0
         if sum(levels) > MAX_DEPTH:
             raise Complaint(
-                f"more than {MAX_DEPTH} brackets or operators within each other are refused", line
+                f"more than {MAX_DEPTH} nested brackets or operators are not allowed", line
             )
         # Adjacent strings are concatenated; inside a tuple they mean a forgotten comma.
         if kind == previous == "string" and opened:
@@ -190,7 +190,7 @@ def parse_literal(text: str) -> Any:
     if not text:
         raise Complaint(f"there is no value; {KINDS}")
     if len(text) > MAX_LENGTH:
-        raise Complaint(f"a value of more than {MAX_LENGTH} characters is refused")
+        raise Complaint(f"a value of more than {MAX_LENGTH} characters is not allowed")
     scan(text)
     try:
         with warnings.catch_warnings():
@@ -254,7 +254,7 @@ def _evaluate_number(node: ast.expr) -> int | float:
     # True + 1 is 2 in Python; in a config it is a mistake.
     value = _evaluate(node)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise Complaint("only numbers can be calculated with", node.lineno - 1)
+        raise Complaint("arithmetic is only allowed on numbers", node.lineno - 1)
     return value
 
 
@@ -274,7 +274,7 @@ def _calculate(node: ast.BinOp, left: int | float, right: int | float) -> int | 
         raise Complaint("the number is out of range", line) from None
     # Python's result of (-8) ** 0.5 is complex.
     if isinstance(result, complex):
-        raise Complaint("the root of a negative number is not a number", line)
+        raise Complaint("a negative number has no real root", line)
     number: int | float = _bounded(result, node)
     return number
 

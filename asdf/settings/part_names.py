@@ -72,7 +72,7 @@ def check_parts(parts: tuple[str, ...]) -> None:
         Complaint: a value is neither a part, nor a range of layers, nor a pattern.
     """
     if not parts:
-        raise Complaint("names no part; write front_end.frozen = True for a front end that rests")
+        raise Complaint("is empty; set front_end.frozen = True to train no part")
     for part in parts:
         if read_layer_range(part) is None:
             _check_word(part, PARTS, "'layers:1-12', 'layers:13-'")
@@ -85,7 +85,7 @@ def check_targets(targets: tuple[str, ...]) -> None:
         Complaint: a value is neither a kind of linear map nor a pattern.
     """
     if not targets:
-        raise Complaint("names no linear maps; write lora.rank = 0 for none")
+        raise Complaint("is empty; set lora.rank = 0 for no updates")
     for target in targets:
         _check_word(target, TARGETS, "")
 

@@ -142,10 +142,10 @@ def contradictions(sections: Sections) -> Iterator[Contradiction]:
     # The label of a frame comes from the samples in it. Augmentation that moves speech in time
     # would make it unknown and is refused, in scoring as well.
     if has_frames and network.max_cut_proportion:
-        relation = "cuts the last frames of recordings off, and contradicts"
+        relation = "cuts off the last frames of recordings and contradicts"
         yield Contradiction("network.max_cut_proportion", relation, _ENABLED)
     if has_frames and sections.sad.mode != "off":
-        relation = "cuts parts out of recordings, so that frames would be at other times, against"
+        relation = "removes parts of recordings, which shifts frames in time, and contradicts"
         yield Contradiction("sad.mode", relation, _ENABLED)
     yield from _of_audio(sections)
     # Rules about training do not stop a command that only scores.
@@ -211,12 +211,12 @@ def _of_audio(sections: Sections) -> Iterator[Contradiction]:
     }
     for name, contradicts in of_16_khz.items():
         if contradicts and audio.sample_rate != USUAL_AUDIO.sample_rate:
-            yield Contradiction(name, "is made for 16 kHz and contradicts", "audio.sample_rate")
+            yield Contradiction(name, "requires 16 kHz and contradicts", "audio.sample_rate")
     for name, contradicts in of_one_channel.items():
         if contradicts and audio.channels == "all":
-            yield Contradiction(name, "is made for one channel and contradicts", "audio.channels")
+            yield Contradiction(name, "requires one channel and contradicts", "audio.channels")
     if sections.robustness.sets and isinstance(audio.channels, int):
-        relation = "measures copies of the mean of the channels and contradicts"
+        relation = "averages the channels and contradicts"
         yield Contradiction("robustness.sets", relation, "audio.channels")
 
 
@@ -229,7 +229,7 @@ def _of_lengths(
     has_frames: bool,
 ) -> Iterator[Contradiction]:
     """Yield settings that minibatches of varying length cannot be combined with."""
-    takes_one = "is for clips of one length and contradicts"
+    takes_one = "requires clips of one length and contradicts"
     contradicting = {
         "network.global_minibatch_size": network.global_minibatch_size is not None,
         "computing.compile": bool(computing.compile),
@@ -247,7 +247,7 @@ def _of_lengths(
 def _of_chain(augmentation: Augmentation) -> Iterator[Contradiction]:
     for part, source in CHAIN_NEEDS.items():
         if part in augmentation.chain and not getattr(augmentation, source):
-            relation = f"names '{part}', which needs more than"
+            relation = f"includes '{part}', which cannot be used with"
             yield Contradiction("augmentation.chain", relation, f"augmentation.{source}")
 
 
@@ -255,7 +255,7 @@ def _of_trained_frames(
     network: Network, back_end: BackEnd, augmentation: Augmentation
 ) -> Iterator[Contradiction]:
     """Yield contradictions of `localisation.enabled` in training."""
-    reason = f"keeps no frames that could be judged one by one ({THAT_KEEP_TIME} do)"
+    reason = f"outputs no frames to score one by one ({THAT_KEEP_TIME} do)"
     if network.network_class in _NETWORKS_WITHOUT_TIME:
         relation = f"{reason[:-1]}, behind asdf.networks.ComposedDetector), and contradicts"
         yield Contradiction("network.network_class", relation, _ENABLED)
@@ -265,7 +265,7 @@ def _of_trained_frames(
         yield Contradiction("back_end.back_end_class", f"{reason}, and contradicts", _ENABLED)
     if "silence" in augmentation.chain:
         relation = (
-            "names 'silence', which cuts off lengths that are known only when a clip is read, and "
+            "includes 'silence', which trims lengths that are only known when a clip is read, and "
             "contradicts"
         )
         yield Contradiction("augmentation.chain", relation, _ENABLED)
@@ -279,10 +279,10 @@ def _of_trained_frames(
 
 def _of_computing(computing: Computing, front_end: FrontEnd) -> Iterator[Contradiction]:
     if computing.shard_group is not None and not computing.shard_network:
-        relation = "divides nothing without"
+        relation = "has no effect without"
         yield Contradiction("computing.shard_group", relation, "computing.shard_network")
     if computing.shard_checkpoints and not computing.shard_network:
-        relation = "has no parts to write without"
+        relation = "has no effect without"
         yield Contradiction("computing.shard_checkpoints", relation, "computing.shard_network")
     gpu_ids = computing.gpu_ids
     if computing.use_gpu and gpu_ids is not None and len(gpu_ids) < computing.processes:
@@ -304,10 +304,10 @@ def _of_tuning(
     if front_end.frozen and lora.rank:
         yield Contradiction(frozen, relation, "lora.rank")
     if front_end.frozen and adapter.width and adapter.positions != ("after",):
-        relation = "leaves no adapters but those of adapter.positions = ('after',), and contradicts"
+        relation = "only allows adapter.positions = ('after',), and contradicts"
         yield Contradiction(frozen, relation, "adapter.width")
     if network.save_only_trained is True and front_end.weights is None:
-        relation = "leaves out what pretrained weights give again, and there are none in"
+        relation = "omits parameters that pretrained weights restore, and there are none in"
         yield Contradiction("network.save_only_trained", relation, "front_end.weights")
 
 
@@ -324,13 +324,13 @@ def _of_compiling(computing: Computing, front_end: FrontEnd, lora: Lora) -> Iter
         relation = "needs a fixed graph and cannot be combined with"
         yield Contradiction("computing.compile", relation, "front_end.layer_drop")
     if computing.compile == "layers" and lora.rank:
-        relation = "would compile each layer for itself and cannot be combined with"
+        relation = "would compile each layer separately and cannot be combined with"
         yield Contradiction("computing.compile", relation, "lora.rank")
     if computing.compile and computing.norms == "bf16":
-        relation = "joins norms with what follows them by itself and cannot be combined with"
+        relation = "fuses norms with what follows them itself and cannot be combined with"
         yield Contradiction("computing.compile", relation, "computing.norms")
     if computing.compile and computing.deterministic:
-        relation = "allows no kernels chosen by measuring their speed, as they are with"
+        relation = "excludes kernels chosen by measured speed, as by"
         yield Contradiction("computing.deterministic", relation, "computing.compile")
 
 
@@ -348,8 +348,8 @@ def _of_sharding(computing: Computing, front_end: FrontEnd) -> Iterator[Contradi
         yield Contradiction(shard, relation, "computing.precision")
     if computing.backend == "mpi" or (computing.backend == "gloo" and computing.use_gpu):
         relation = (
-            "gathers by nccl on GPUs and by gloo on CPUs, as 'auto' chooses, and cannot be "
-            "combined with"
+            "gathers with nccl on GPUs and gloo on CPUs, as 'auto' selects, and cannot be combined "
+            "with"
         )
         yield Contradiction(shard, relation, "computing.backend")
     if computing.gradient_compression == "fp16":
@@ -364,7 +364,7 @@ def _of_sharding(computing: Computing, front_end: FrontEnd) -> Iterator[Contradi
         relation = "needs all processes to compute the same layers and cannot be combined with"
         yield Contradiction(shard, relation, "front_end.layer_drop")
     if front_end.cache_features:
-        relation = "divides the front end, which training does not compute with"
+        relation = "shards the front end, which training does not run with"
         yield Contradiction(shard, relation, "front_end.cache_features")
 
 
@@ -377,7 +377,7 @@ def _of_graphs(
         relation = "captures the network's operations, not the compiled ones of"
         yield Contradiction(graphs, relation, "computing.compile")
     if computing.processes > 1:
-        relation = "is for one process and cannot be combined with"
+        relation = "requires one process and cannot be combined with"
         yield Contradiction(graphs, relation, "computing.processes")
     # Masks and dropped layers are drawn on the host.
     for name in ("layer_drop", "time_mask_proportion", "channel_mask_proportion"):
@@ -385,7 +385,7 @@ def _of_graphs(
             relation = "repeats the same operations in each step, which vary with"
             yield Contradiction(graphs, relation, f"front_end.{name}")
     # Recomputed layers restore a random state that a graph does not capture.
-    relation = "cannot recompute layers that draw random numbers, as they do with"
+    relation = "cannot recompute layers that draw random numbers, as with"
     if front_end.gradient_checkpointing and front_end.dropout:
         yield Contradiction(graphs, relation, "front_end.dropout")
     if front_end.gradient_checkpointing and lora.rank and lora.dropout:
@@ -401,7 +401,7 @@ def _of_sources(
     if source.column is not None:
         return
     if network.validation_metric in SOURCE_METRICS:
-        relation = "is of traced sources, and none are traced by"
+        relation = "measures source tracing, which is off with"
         yield Contradiction("network.validation_metric", relation, "source.column")
     if not (loss.detection_weight or has_terms):
         relation = "leaves nothing to learn without"
@@ -413,23 +413,23 @@ def _of_distillation(
 ) -> Iterator[Contradiction]:
     """Yield contradictions of `distillation.teacher`, which hears the waveforms of each step."""
     teacher = "distillation.teacher"
-    relation = "leaves no waveforms for the teacher to hear, and contradicts"
+    relation = "leaves no waveforms for the teacher and contradicts"
     if front_end.cache_features:
         yield Contradiction("front_end.cache_features", relation, teacher)
-    relation = "makes one graph of a step, in which the teacher is not, and contradicts"
+    relation = "turns a step into one graph, which excludes the teacher, and contradicts"
     if computing.compile:
         yield Contradiction("computing.compile", relation, teacher)
     if computing.cuda_graphs is True:
         yield Contradiction("computing.cuda_graphs", relation, teacher)
     if not distillation.score_weight and not distillation.embedding_weight:
-        relation = "is 0 as distillation.embedding_weight is: nothing would be learnt from"
+        relation = "and distillation.embedding_weight are both 0: nothing would be learnt from"
         yield Contradiction("distillation.score_weight", relation, teacher)
 
 
 def _of_scores(network: Network, loss: Loss) -> Iterator[Contradiction]:
     if network.score != "llr":
         return
-    relation = "needs a network that learns probabilities by cross_entropy, as it does not by"
+    relation = "needs probabilities learnt by plain cross_entropy, not by"
     if network.loss != "cross_entropy":
         yield Contradiction("network.score", relation, "network.loss")
     elif loss.label_smoothing:
@@ -440,15 +440,15 @@ def _of_ends(network: Network, front_end: FrontEnd, back_end: BackEnd) -> Iterat
     """Yield a front end or a back end that the network's class does not accept."""
     network_class = network.network_class
     if network_class in WITHOUT_FRONT_END and front_end.front_end_class is not None:
-        relation = "has no front end, and so cannot have that of"
+        relation = "has no front end and cannot be combined with"
         yield Contradiction("network.network_class", relation, "front_end.front_end_class")
     if network_class in _OF_ANY_BACK_END:
         if back_end.back_end_class is None:
-            relation = "has the back end that is named in another setting, which names none:"
+            relation = "takes its back end from another setting, which is not set:"
             yield Contradiction("network.network_class", relation, "back_end.back_end_class")
     # A network of the user's own may have any use for the setting.
     elif back_end.back_end_class is not None and network_class.startswith("asdf.networks."):
-        relation = f"has a back end of its own ({COMPOSED} has any), and so cannot have that of"
+        relation = f"has its own back end ({COMPOSED} takes any) and cannot be combined with"
         yield Contradiction("network.network_class", relation, "back_end.back_end_class")
 
 
@@ -461,7 +461,7 @@ def _of_caching(
 ) -> Iterator[Contradiction]:
     """Yield settings that change the front end's features of an utterance between epochs."""
     cache = "front_end.cache_features"
-    no_learning = "needs a front end that never learns"
+    no_learning = "needs a front end that is never trained"
     no_augmentation = "needs clips without augmentation"
     if not front_end.frozen:
         relation = f"{no_learning} (front_end.frozen = True), not"
@@ -480,7 +480,7 @@ def _of_caching(
         relation = f"{no_augmentation} (augmentation.chain = ()), not"
         yield Contradiction(cache, relation, "augmentation.chain")
     if not set(vocoding.vocoders) <= set(VOCODERS):
-        relation = "saves copies by the project's vocoders alone, whose code is known, not by"
+        relation = "only saves copies made by built-in vocoders, whose code is known, not by"
         yield Contradiction(cache, relation, "vocoding.vocoders")
     if augmentation.mixup_probability:
         relation = f"{no_augmentation} (augmentation.mixup_probability = 0), not"

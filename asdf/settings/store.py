@@ -278,5 +278,5 @@ class Settings:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
-            "Settings() belongs to its process; hand Settings().snapshot() to another one"
+            "Settings() cannot be sent to another process; pass Settings().snapshot() instead"
         )

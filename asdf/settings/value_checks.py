@@ -247,7 +247,7 @@ def _check_unique(value: tuple[Any, ...]) -> None:
     seen = set()
     for element in value:
         if element in seen:
-            raise Complaint(f"{shortened(repr(element))} is in it twice")
+            raise Complaint(f"{shortened(repr(element))} occurs twice")
         seen.add(element)
 
 
@@ -259,10 +259,10 @@ def _check_not_empty(value: str) -> None:
 def _check_path(value: str | tuple[str, ...]) -> None:
     for path in _texts_in(value):
         if not path.strip():
-            raise Complaint("the path is empty; the current folder is written '.'")
+            raise Complaint("the path is empty; write '.' for the current folder")
         # Surrogates are bytes that are not UTF-8.
         if "\0" in path or any("\ud800" <= character <= "\udfff" for character in path):
-            raise Complaint("the path holds a character that no file name can have")
+            raise Complaint("the path contains a character that is not allowed in file names")
 
 
 def _texts_in(value: str | tuple[str, ...]) -> tuple[str, ...]:

@@ -196,15 +196,15 @@ class CallbackGroup:
         method = f"{type(callback).__module__}.{type(callback).__qualname__}.{event}"
         if self.failures_end_training:
             raise AsdfError(
-                f"{SETTING}: {method} failed: {describe_error(error, __file__)}. The run ends "
-                "here, as network.callback_failures_end_training = True; what was saved stays, and "
-                "the same command goes on."
+                f"{SETTING}: {method} failed: {describe_error(error, __file__)}. The run ends here "
+                "because network.callback_failures_end_training = True; the same command resumes "
+                "from what was saved."
             ) from error
         self._failures[method] += 1
         if self._failures[method] == 1:
             LOG.warning(
-                "%s: %s failed: %s. Training goes on; the traceback is in log.txt. "
-                "Later failures of it are counted.",
+                "%s: %s failed: %s. Training goes on; the traceback is in log.txt. Its further "
+                "failures are counted.",
                 SETTING,
                 method,
                 describe_error(error, __file__),

@@ -206,9 +206,9 @@ def _check_methods(kind: type[Callback]) -> None:
     for name in dir(kind):
         if name.startswith("on_") and name not in events:
             raise UsageError(
-                f"{SETTING}: {kind.__module__}.{kind.__qualname__} has a method {name!r}, which "
-                f"nothing calls.{did_you_mean(name, events)} The methods of a callback are "
-                f"{', '.join(events)}; give one of your own another beginning than 'on_'."
+                f"{SETTING}: {kind.__module__}.{kind.__qualname__} has a method {name!r}, which is "
+                f"never called.{did_you_mean(name, events)} The methods of a callback are "
+                f"{', '.join(events)}; names of your own methods must not begin with 'on_'."
             )
 
 
@@ -222,7 +222,7 @@ def build_callback(kind: type[Callback], settings: CallbackSections, folder: Pat
         AsdfError: its constructor fails.
     """
     failed = f"{SETTING}: {kind.__module__}.{kind.__qualname__}(settings, folder) failed"
-    advice = "Training has not begun. Fix the callback, or take it off network.callbacks."
+    advice = "Training has not begun. Fix the callback, or remove it from network.callbacks."
     with UserErrors(failed, advice):
         return kind(settings, folder)
 

@@ -269,8 +269,8 @@ def _refusal(cause: RuntimeError) -> str:
     reason = str(cause).partition("\n")[0].rstrip(".")
     return (
         f"computing.cuda_graphs = True: the passes over a minibatch cannot be captured: {reason}. "
-        "A network must not wait for the device in training, nor send it numbers of the host. Set "
-        "computing.cuda_graphs = False to train without."
+        "A network must not wait for the device in training, nor send it numbers from the host. "
+        "Set computing.cuda_graphs = False to train without."
     )
 
 
@@ -294,7 +294,7 @@ def prepare_passes(
     whole_minibatch = minibatch_per_process(settings.network, world.size)
     model = network
     if settings.computing.compile:
-        LOG.info("the network is compiled in the next step, which takes its time")
+        LOG.info("the next step compiles the network, which takes a while")
         model = compile_network(model, settings.computing.compile, whole_minibatch)
     model = exchange_gradients(model, world, settings.computing.gradient_compression)
     passes = Passes(model, precision, scaler, objective)

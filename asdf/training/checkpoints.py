@@ -252,7 +252,7 @@ def join_networks(folder: Path) -> None:
         file = read_checkpoint(path, mapped=True, whole=False)
         parts = file.stored_parts()
         if parts is not None:
-            LOG.info("joining the parts of %s, which processes wrote each for itself", name.file)
+            LOG.info("joining the parts of %s, which each process wrote separately", name.file)
             write_checkpoint(path, file.with_tensors(parts.whole()))
         # Only now: until it was replaced, the file referred to its parts.
         remove_other_parts(path, None)
@@ -270,9 +270,9 @@ def progress_in(file: NetworkFile) -> Progress | None:
         return Progress.from_state(file.progress)
     except ValueError as error:
         raise AsdfError(
-            f"{file.path} does not say how far its training had come: its 'progress' is damaged, "
-            f"{error}. It can be scored (recipe.start_stage=2); to train, go on from another "
-            "network (network.resume_epoch)."
+            f"{file.path} has no usable training progress: its 'progress' is damaged, {error}. It "
+            "can be scored (recipe.start_stage=2); to train, resume from another network "
+            "(network.resume_epoch)."
         ) from None
 
 

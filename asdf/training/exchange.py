@@ -88,7 +88,7 @@ def shard(
     if not settings.computing.shard_network:
         return None
     if not divides(settings.computing, world):
-        LOG.info("computing.shard_network: the run has one process, so the network stays whole")
+        LOG.info("computing.shard_network: one process, so the network is not sharded")
         return None
     check_divisible(network, settings.network.network_class)
     units = encoder_units(network)

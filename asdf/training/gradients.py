@@ -126,20 +126,20 @@ class LastStep:
         if self.loss_scale is None:
             advice = (
                 f"the gradient of {self._name} is not a finite number, although its loss is. "
-                "Nothing was saved from this step on. Look at these recordings; if they are sound, "
+                "Nothing was saved from this step on. Check these recordings; if they are intact, "
                 "lower network.initial_learning_rate, set network.gradient_clip_norm, or "
                 "computing.precision='fp32'."
             )
             if self._device.type != "cuda":
                 return advice
             return (
-                f"{advice} If it comes back at other recordings, or not in fp32, a kernel of this "
-                "GPU is the likelier cause than they: see what `python -m asdf doctor` says of it, "
-                "and try another version of torch."
+                f"{advice} If it recurs with other recordings, or not in fp32, the cause is more "
+                "likely a kernel of this GPU: see what `python -m asdf doctor` reports, and try "
+                "another version of torch."
             )
         return (
             f"fp16 skipped {MAX_SKIPPED} steps in a row, the last one {self._name}: their "
-            f"gradients are not finite, with a loss scale of {self.loss_scale:g}. So the network "
-            "learns nothing. Set computing.precision='bf16', where the GPU computes in it, or "
-            "'fp32'."
+            f"gradients are not finite, with a loss scale of {self.loss_scale:g}. The network "
+            "learns nothing this way. Set computing.precision='bf16', where the GPU supports it, "
+            "or 'fp32'."
         )

@@ -136,7 +136,7 @@ def check_optimiser(named: NamedOptimiser) -> StateShape:
     if callable(getattr(named.kind, "eval", None)):
         raise UsageError(
             f"{about}: it has other weights for scoring than for training (a method eval), which "
-            f"nothing here switches. {_OTHERS} network.ema_decay averages the weights."
+            f"is not supported here. {_OTHERS} network.ema_decay averages the weights."
         )
     # Its random draws, if any, must not change those of the network.
     failed = (
@@ -148,9 +148,9 @@ def check_optimiser(named: NamedOptimiser) -> StateShape:
     # Compare bits, since at a high rate both may be NaN.
     if not torch.equal(whole.view(torch.int32), interrupted.view(torch.int32)):
         raise UsageError(
-            f"{about}: with its saved state it goes on in other steps than without a stop. All "
-            "that its steps depend on must be in self.state[parameter] or in a parameter group, "
-            f"not in other attributes of the object. {_OTHERS}"
+            f"{about}: restored from its saved state, it does not continue as without a stop. "
+            "Everything its steps depend on must be in self.state[parameter] or in a parameter "
+            f"group, not in other attributes of the object. {_OTHERS}"
         )
     tensors = []
     for moments in optimiser.state.values():
@@ -215,7 +215,7 @@ def _saved_and_read(named: NamedOptimiser, state: dict[str, Any]) -> dict[str, A
         reason = str(error).partition("\n")[0]
         raise UsageError(
             f"{SETTING} = {named.path!r}: a checkpoint cannot hold its state, which must be "
-            f"tensors, numbers, texts, lists and dictionaries ({type(error).__name__}: {reason}). "
-            f"{_OTHERS}"
+            f"tensors, numbers, strings, lists and dictionaries ({type(error).__name__}: "
+            f"{reason}). {_OTHERS}"
         ) from error
     return content

@@ -96,7 +96,7 @@ def _layers_above(network: nn.Module, layer_decay: float) -> dict[int, int]:
             above[id(parameter)] = 0
     if not above:
         raise UsageError(
-            f"front_end.layer_decay = {layer_decay:g}: no front end of the network has encoder "
-            "layers that are known. Set it to 1.0, or give your front end a method layer_modules."
+            f"front_end.layer_decay = {layer_decay:g}: the network has no front end with known "
+            "encoder layers. Set it to 1.0, or give your front end a method layer_modules."
         )
     return above

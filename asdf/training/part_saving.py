@@ -80,8 +80,8 @@ class PartWriter:
         if missing:
             raise AsdfError(
                 "computing.shard_checkpoints: the main process does not find "
-                f"{and_more(missing, _SHOWN)} in {folder}, which others wrote: its node has "
-                "another disk. Give paths.output_folder a folder that all nodes share, or set "
+                f"{and_more(missing, _SHOWN)} in {folder}, which others wrote: its node uses "
+                "another disk. Set paths.output_folder to a folder that all nodes share, or "
                 "shard_checkpoints to False."
             )
         return writer.files

@@ -100,7 +100,7 @@ class RateTest:
         if self.steepest is None:
             lines.append(
                 "the loss never fell: too few steps, or rates too low or too high throughout. "
-                "Another network.initial_learning_rate moves them."
+                "Change network.initial_learning_rate to shift them."
             )
             return "\n".join(lines)
         lines.append(

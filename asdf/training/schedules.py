@@ -141,8 +141,8 @@ class Schedule:
             factor = self.function(settings, progress)
         if not isinstance(factor, Real) or not math.isfinite(factor) or factor < 0:
             raise AsdfError(
-                f"{about} gave {factor!r}. It must return the share of the learning rate, a finite "
-                "number from 0 on (1: the whole rate)."
+                f"{about} returned {factor!r}. It must return a factor of the learning rate, "
+                "finite and at least 0 (1: the whole rate)."
             )
         return float(factor)
 

@@ -218,7 +218,7 @@ class Step:
         frozen = frozen_in_epoch(self.settings.front_end, epochs)
         if frozen == self._front_end_frozen:
             return
-        LOG.info("the front end %s", "is frozen" if frozen else "learns from here on")
+        LOG.info("the front end %s", "is frozen" if frozen else "is trained from here on")
         freeze_front_end(self.network, frozen)
         self._front_end_frozen = frozen
         if self._cost is not None:
@@ -356,7 +356,7 @@ class Step:
         names = [name for part in self.world.agree(by_rank) or [] for name in part]
         raise AsdfError(
             f"the loss of step {progress.step + 1} is not a finite number for {len(names)} "
-            f"utterances: {', '.join(names[:_SHOWN])}. Nothing was saved from this step. Look at "
-            "these recordings; if they are sound, lower network.initial_learning_rate, set "
+            f"utterances: {', '.join(names[:_SHOWN])}. Nothing was saved from this step. Check "
+            "these recordings; if they are intact, lower network.initial_learning_rate, set "
             "network.gradient_clip_norm, or computing.precision='fp32'."
         )

@@ -42,7 +42,7 @@ def step_memory_errors_as_messages(
 
     def describe(reason: str) -> StepTooLarge:
         return StepTooLarge(
-            f"{device} has not enough memory for step {step} of training, with {per_process} "
+            f"{device} does not have enough memory for step {step} of training, with {per_process} "
             f"utterances of {settings.network.train_clip_size:,} samples at once: {reason}. "
             f"{' '.join(_how_to_need_less(settings))}"
         )
@@ -57,7 +57,7 @@ def _how_to_need_less(settings: TrainingSections) -> Iterator[str]:
     yield (
         f"Lower network.{name} (now {whole or network.minibatch_size}) and raise "
         f"network.optimizer_step_interval (now {network.optimizer_step_interval}) by the same "
-        "factor: steps stay as large."
+        "factor, which keeps the size of a step."
     )
     others = []
     if not front_end.gradient_checkpointing:
@@ -66,7 +66,7 @@ def _how_to_need_less(settings: TrainingSections) -> Iterator[str]:
         others.append("lora.rank=8, which trains few weights of the front end")
     others.append("network.train_clip_size, shorter")
     yield f"Or set {'; or '.join(others)}."
-    yield "The same command with --dry-run computes what each of them would take of a GPU."
+    yield "The same command with --dry-run computes how much GPU memory each of them would need."
     if settings.computing.use_gpu:
         yield "If other programs use the device as well, end them or choose another device."
 
@@ -83,7 +83,7 @@ def check_needs(terms: Sequence[Term], network: nn.Module, from_features: bool) 
             if not isinstance(network, SSLDetector):
                 raise UsageError(
                     f"the term {term.name!r} of the loss needs the features of a front end, and "
-                    f"{type(network).__name__} does not say which of its layers are one. Derive "
+                    f"{type(network).__name__} does not say which of its layers form one. Derive "
                     "it from asdf.networks.SSLDetector, or compute the term from the embeddings."
                 )
             network.gives_features = True

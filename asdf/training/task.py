@@ -142,7 +142,8 @@ class Task(ABC):
         if head.key != self.key:
             raise UsageError(
                 f"{type(head).__qualname__}.key is {head.key!r}, and {type(self).__qualname__}.key "
-                f"{self.key!r}: the task would not find what its head computes. Give both one key."
+                f"{self.key!r}: the task would not find the outputs of its head. Use the same key "
+                "for both."
             )
         parameter = next(network.parameters())
         # The parts of a sharded network have one number format.
@@ -204,7 +205,7 @@ class Task(ABC):
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
             raise AsdfError(
                 f"cannot read the scores {path} ({type(error).__name__}: {error}): the file is "
-                "damaged or of another program. Run stage 2 again (recipe.start_stage=2)."
+                "damaged or from another program. Run stage 2 again (recipe.start_stage=2)."
             ) from None
 
     def describe(self, scores: Any) -> str:
@@ -348,7 +349,9 @@ def find_tasks(settings: Sections, folder: Path | None) -> Tasks:
             task = kind(settings, folder)
             key = task.key
         if not isinstance(key, str) or not key.isidentifier():
-            raise UsageError(f"{SETTING}: {path}.key is {key!r}. Give it a name, as 'speakers'.")
+            raise UsageError(
+                f"{SETTING}: {path}.key is {key!r}. Give it a name, such as 'speakers'."
+            )
         if key in taken:
             raise UsageError(
                 f"{SETTING}: {path}.key is {key!r}, which is the key of {taken[key]}. Give it "

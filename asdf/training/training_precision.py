@@ -80,7 +80,7 @@ def choose_precision(requested: str, device: torch.device, sharded: bool = False
     if requested == "bf16" or (capability < _FP16_NEEDS and not sharded):
         return Precision(device, None, f"precision fp32: bf16 not used: {text}, it needs 8.0")
     if sharded:
-        reason = f"precision fp32: {text}, and computing.shard_network goes without fp16"
+        reason = f"precision fp32: {text}, and computing.shard_network does not support fp16"
         return Precision(device, None, reason)
     reason = f"precision fp16 with loss scaling: {text}, bf16 needs 8.0"
     return Precision(device, torch.float16, reason)

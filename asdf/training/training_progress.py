@@ -213,10 +213,9 @@ def agree_on_order(orders: Orders, epoch: int, sampler: str, world: World) -> st
     others = world.sum([float(digest != world.agree(digest))])[0]
     if others:
         raise AsdfError(
-            f"{SETTING} = {sampler!r}: {others:.0f} of the "
-            f"{world.size} processes have another order of epoch {epoch} than the first. "
-            "An order must follow from the seed and the epoch alone, not from the process, the "
-            "clock or hash()."
+            f"{SETTING} = {sampler!r}: {others:.0f} of the {world.size} processes have a different "
+            f"order of epoch {epoch} than the first. An order may depend only on the seed and the "
+            "epoch, not on the process, the clock or hash()."
         )
     return digest
 
@@ -227,11 +226,9 @@ def adapt_progress(progress: Progress, utterances: TrialList, orders: Orders, wo
         consequence = f"epoch {progress.epochs + 1} is the first with it"
         if progress.position:
             # A position in the order of another list would skip and repeat utterances.
-            consequence = "its epoch begins anew"
+            consequence = "its epoch starts over"
             progress.begin_epoch()
-        LOG.warning(
-            "the training list is not the one that the checkpoint was trained on: %s", consequence
-        )
+        LOG.warning("the training list differs from that of the checkpoint: %s", consequence)
     elif progress.order_digest:
         _adapt_to_orders(progress, orders)
     if progress.world_size != world.size:
@@ -252,11 +249,11 @@ def _adapt_to_orders(progress: Progress, orders: Orders) -> None:
         return
     consequence = "epochs have another order from here on"
     if progress.position:
-        consequence = "its epoch begins anew"
+        consequence = "its epoch starts over"
         progress.begin_epoch()
     LOG.warning(
-        "the order of the training utterances is not the one that the checkpoint was trained "
-        "in, as %s, recipe.seed or something else that it follows from has changed: %s",
+        "the order of the training utterances differs from that of the checkpoint, because %s, "
+        "recipe.seed or something else that it depends on has changed: %s",
         SETTING,
         consequence,
     )

@@ -65,7 +65,7 @@ class LossOnTrials:
                 reason = str(error)
                 if not isinstance(error, AsdfError):
                     reason = f"it fails: {describe_error(error, __file__)}"
-                LOG.warning("warning: no loss on %s is known: %s", utterances.name, reason)
+                LOG.warning("warning: no loss is computed on %s: %s", utterances.name, reason)
             self._failed.add(utterances.name)
             return computed.logits_B2.new_full((len(trials),), torch.nan)
 

@@ -98,7 +98,7 @@ def load_unaveraged(network: nn.Module, weights: Mapping[str, Any]) -> None:
         if not fits or parameters[name].shape != value.shape:
             raise AsdfError(
                 f"the checkpoint's entry of weights before averaging has {name!r}, which does not "
-                "fit the network. The file is damaged: go on from another (network.resume_epoch)."
+                "fit the network. The file is damaged: resume from another (network.resume_epoch)."
             )
     for name, value in weights.items():
         parameter = parameters[name]

@@ -46,7 +46,7 @@ def test_two_processes_with_compiled_layers_train_the_network_of_one_without(
         timeout=PATIENCE_S,
     )
     assert both.returncode == 0, both.stdout
-    assert "the network is compiled in the next step" in both.stdout
+    assert "the next step compiles the network" in both.stdout
     plain, compiled = (
         torch.load(recipe.system(name) / "networks" / "epoch.1.pt", weights_only=True)
         for name in ("plain", "compiled")

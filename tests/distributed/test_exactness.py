@@ -153,7 +153,7 @@ def test_a_killed_run_ends_as_one_never_killed(recipe, capsys, processes, kills)
     assert resumed.status == 0, resumed.output
     assert (
         "going on from" in resumed.output
-        and "was killed; going on from its files" in resumed.output
+        and "was killed; resuming from its files" in resumed.output
     )
     assert_equal_runs(recipe.system("whole"), recipe.system("killed"))
 

@@ -66,17 +66,17 @@ def test_a_rank_that_hangs_ends_all_after_the_timeout(recipe):
     host = socket.gethostname()
     # On a busy machine one process may be behind before, at the start. The hook is called after
     # three steps.
-    _, *reports = outcome.output.split("warning: the run has stood still for")
+    _, *reports = outcome.output.split("warning: the run has made no progress for")
     behind = f"behind: rank 1 (host {host}): forward, step 4, for "
     report = next((report for report in reports if behind in report), "")
     report = report.partition("computing.timeout_s = 20")[0]
     assert "waiting for it: rank 0, the longest rank 0 " in report and ", step 4, for " in report
     assert "rank 1 is at" in report and "small_networks.py:" in report
-    said = [line for line in outcome.output.splitlines() if "kept this one waiting" in line]
+    said = [line for line in outcome.output.splitlines() if "this process waited" in line]
     assert len(said) == 2  # by the process itself, and at the end of what torchrun prints
     assert said[0].startswith(
-        "[rank 0] error: another process kept this one waiting for longer than "
-        "computing.timeout_s. Was one stopped"
+        "[rank 0] error: this process waited for another one longer than computing.timeout_s. "
+        "Was one stopped"
     )
     lines = [line.strip() for line in outcome.output.splitlines() if line.strip()]
     assert explain_failure(1, lines) == f"{said[0]} (exit status 1)"
@@ -296,7 +296,7 @@ def test_the_second_run_in_a_system_folder_is_refused(recipe, capsys):
     assert second.status == 1
     assert (
         f"process {process.pid} on {os.uname().nodename}" in second.output
-        and "another run is at work" in second.output
+        and "another run is using" in second.output
     )
     process.send_signal(signal.SIGTERM)
     assert process.wait(PATIENCE_S) == 0
@@ -330,5 +330,5 @@ def wait_until(condition: Callable[[], bool], process) -> None:
     until = time.monotonic() + PATIENCE_S
     while not condition():
         if process.poll() is not None or time.monotonic() > until:
-            pytest.fail(f"{condition} did not come: {process.communicate()[0]}")
+            pytest.fail(f"{condition} did not arrive: {process.communicate()[0]}")
         time.sleep(0.02)

@@ -29,7 +29,7 @@ def test_three_processes_unfreeze_together_and_resume_exactly(recipe):
     whole = recipe.run("drops", "paths.system_folder=whole", processes=3)
     assert whole.status == 0, whole.output
     assert whole.output.index("the front end is frozen") < whole.output.index(
-        "the front end learns from here on"
+        "the front end is trained from here on"
     )
     part = recipe.run("drops", "paths.system_folder=part", "network.max_steps=3", processes=3)
     assert part.status == 0, part.output

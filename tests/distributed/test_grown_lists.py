@@ -50,9 +50,9 @@ def test_the_epoch_under_way_ends_on_its_list_and_the_next_has_all(
     assert outcome.status == 0, outcome.output
     assert (
         "the training list grew: epoch 1 ends on the 18 utterances that it began with, and the "
-        "next one is the first with all" in outcome.output
+        "next one uses all" in outcome.output
     )
-    assert "begins anew" not in outcome.output
+    assert "starts over" not in outcome.output
     assert equal(epoch(sharded.system("grown"), 1), epoch(sharded.system("never"), 1))
     # As a run that had ended that epoch before the list grew.
     outcome = run("never", 2)
@@ -74,7 +74,7 @@ def test_a_list_that_lost_a_recording_in_the_middle_begins_its_epoch_anew(sharde
     listed.write_text("".join(lines[:3] + lines[4:]))
     outcome = sharded.call(capsys, *options, "network.max_epochs=1")
     assert outcome.status == 0, outcome.output
-    assert "the checkpoint was trained on: its epoch begins anew" in outcome.output
+    assert "that of the checkpoint: its epoch starts over" in outcome.output
 
 
 def test_a_list_that_grew_goes_on_in_one_process(sharded, capsys):  # noqa: F811

@@ -110,12 +110,12 @@ def test_a_task_of_srun_that_does_not_start_is_named(recipe):
     ]
     outputs = [process.communicate(timeout=PATIENCE_S)[0] for process in started]
     assert [process.returncode for process in started] == [1, 1], outputs
-    said = "rank 0 waited 60 s for the other processes of this run: ranks 1, 3 of 4 did not come."
+    said = "rank 0 waited 60 s for the other processes of this run: ranks 1, 3 of 4 did not arrive."
     assert outputs[0].count(said) == 1, outputs
     assert "--kill-on-bad-exit=1" in outputs[0]
     assert "Traceback" not in outputs[0] + outputs[1]
     # The main rank says it for all.
-    assert "did not come" not in outputs[1]
+    assert "did not arrive" not in outputs[1]
     assert not recipe.output.exists()
 
 
@@ -132,7 +132,7 @@ def test_mpirun_starts_one_run(recipe):
     outcome = recipe.run_command(command, **as_root)
     assert outcome.status == 0, outcome.output
     assert outcome.output.count("rank 1 of 2: host ") == 1
-    assert outcome.output.count("another run is at work") == 0
+    assert outcome.output.count("another run is using") == 0
 
 
 def test_processes_with_different_configs_are_refused_by_all_of_them(recipe):
@@ -145,7 +145,7 @@ def test_processes_with_different_configs_are_refused_by_all_of_them(recipe):
     outputs = [process.communicate(timeout=PATIENCE_S)[0] for process in pair]
     assert [process.returncode for process in pair] == [2, 2], outputs
     assert "do not run the same config" in outputs[0]
-    assert "rank 0 runs debug, rank 1 runs normed. For runs of their own" in outputs[0]
+    assert "rank 0 runs debug, rank 1 runs normed. For separate runs" in outputs[0]
     assert not recipe.output.exists()
 
 

@@ -53,7 +53,7 @@ def test_a_killed_run_ends_as_one_never_killed(samplers, capsys, sampler, proces
     assert samplers.run(*words, processes=processes, TEST_KILL=kill).status != 0
     resumed = run("paths.system_folder=killed")
     assert resumed.status == 0, resumed.output
-    assert "going on from resume.pt" in resumed.output and "begins anew" not in resumed.output
+    assert "going on from resume.pt" in resumed.output and "starts over" not in resumed.output
     assert_equal_runs(samplers.system("whole"), samplers.system("killed"))
 
 
@@ -77,6 +77,6 @@ def test_an_order_that_depends_on_the_process_is_refused_by_all_of_them(samplers
     outcome = samplers.run("debug", "recipe.sampler=my_sampler.ByRank", processes=2)
     assert outcome.status != 0
     assert (
-        "recipe.sampler = 'my_sampler.ByRank': 1 of the 2 processes have another order of epoch 1 "
-        "than the first" in outcome.output
+        "recipe.sampler = 'my_sampler.ByRank': 1 of the 2 processes have a different order of "
+        "epoch 1 than the first" in outcome.output
     )

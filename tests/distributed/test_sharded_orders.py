@@ -75,7 +75,7 @@ def test_a_killed_run_ends_as_one_never_killed(sharded, processes, kill):
     assert sharded.run(*words, processes=processes, TEST_KILL=kill).status != 0
     resumed = run("paths.system_folder=killed")
     assert resumed.status == 0, resumed.output
-    assert "going on from resume.pt" in resumed.output and "begins anew" not in resumed.output
+    assert "going on from resume.pt" in resumed.output and "starts over" not in resumed.output
     assert_equal_runs(sharded.system("whole"), sharded.system("killed"))
 
 

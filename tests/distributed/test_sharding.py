@@ -383,7 +383,7 @@ def assert_close(this: Any, other: Any, where: str) -> None:
 def test_one_process_keeps_the_network_whole(caplog) -> None:
     with caplog.at_level("INFO", logger="asdf"):
         step = make_step({}, World(), sharded=True)
-    assert "the run has one process, so the network stays whole" in caplog.text
+    assert "one process, so the network is not sharded" in caplog.text
     assert not is_sharded(step.network)
 
 

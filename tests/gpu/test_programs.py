@@ -146,7 +146,7 @@ def test_a_step_that_does_not_fit_ends_with_what_would(quick, null_gpu):
     outcome = quick.run(*words, **null_gpu(gigabytes=3))
     assert outcome.status == 1 and "Traceback" not in outcome.output
     message = outcome.output.partition("\nerror: ")[2]
-    assert message.startswith("cuda:0 has not enough memory for step ")
+    assert message.startswith("cuda:0 does not have enough memory for step ")
     assert "with 26 utterances of 32,000 samples at once: CUDA out of memory. Tried to " in message
     assert "see documentation" not in message.lower()
     assert "\n  Null GPU (cuda:0) has 2.8 GiB\n" in message

@@ -19,7 +19,7 @@ def call(recipe, capsys):
     [
         (
             ("augmentation.chain=('noise',)",),
-            "names 'noise', which needs more than augmentation.noise_folders = ()",
+            "includes 'noise', which cannot be used with augmentation.noise_folders = ()",
         ),
         (
             ("augmentation.chain=('noise',)", "augmentation.noise_folders=('musan',)"),

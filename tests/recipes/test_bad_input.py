@@ -293,7 +293,7 @@ def test_a_network_of_the_original_framework_is_scored_but_not_trained_further(o
     content = torch.load(path, weights_only=True)
     torch.save({name: content[name] for name in ("model_state_dict", "optimizer_state_dict")}, path)
     message = own.refusal("network.max_epochs=2")
-    assert "epoch.1.pt holds weights, but not how far its training had come" in message
+    assert "epoch.1.pt contains weights but no training progress" in message
     scores = own.recipe.system() / "scores" / "epoch.1" / "demo-eval.txt"
     before = scores.read_bytes()
     scores.unlink()
@@ -409,5 +409,5 @@ def test_what_lies_instead_of_a_file_or_folder_is_named(own, name):
     path.mkdir() if "." in name else path.write_text("")
     message = own.refusal()
     kinds = ("folder", "file") if "." in name else ("file", "folder")
-    assert message.startswith(f"{path} is a {kinds[0]}, and a run writes a {kinds[1]} there")
+    assert message.startswith(f"{path} is a {kinds[0]}, but a run writes a {kinds[1]} there")
     assert [file.name for file in path.parent.iterdir()] == [name]

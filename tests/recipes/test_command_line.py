@@ -163,7 +163,7 @@ def test_torchrun_with_what_needs_one_process_is_refused_before_the_run(
     # A run that goes on would wait for the other process.
     outcome = recipe.call(capsys, *words, "computing.timeout_s=2")
     assert outcome.status == 2, outcome.output
-    refusal = "error: computing.cuda_graphs = True and 2 processes do not go together"
+    refusal = "error: computing.cuda_graphs = True and 2 processes cannot be combined"
     assert outcome.output.count(refusal) == 1
     assert "rank 0 of 2" not in outcome.output
     assert not (recipe.folder / "output").exists()
@@ -298,5 +298,7 @@ def test_training_utterances_of_other_lengths_are_left_out_with_their_count(reci
     outcome = recipe.call(capsys, "debug", "network.max_epochs=1", "recipe.end_stage=1", *words)
     left_out = sum(not least <= length <= most for length in lengths)
     assert outcome.status == 0 and left_out >= 5
-    assert f"{left_out} of 26 training utterances are left out for their length" in outcome.output
+    assert (
+        f"{left_out} of 26 training utterances are left out because of their length"
+    ) in outcome.output
     assert f"training on {26 - left_out} utterances" in outcome.output

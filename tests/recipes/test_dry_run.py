@@ -69,7 +69,7 @@ def test_all_problems_of_all_configs_are_in_one_message_behind_all_plans(recipe,
         "the results).",
         "config typo: the recipe knows no corpus 'demo-trian'. Did you mean 'demo-train'?",
         "config typo: network.callbacks: os.system (",
-        "does not fit: a class derived from asdf.training.callbacks.Callback is needed",
+        "but a class derived from asdf.training.callbacks.Callback is required",
     ):
         assert errors.count(said) == 1, errors
     assert not recipe.output.exists()
@@ -320,7 +320,7 @@ def test_a_dry_run_that_computes_with_no_network_loads_no_torch(recipe):
 def test_a_gpu_that_is_required_is_missed_by_the_dry_run_and_by_the_run(recipe, capsys):
     if visible_gpus():
         pytest.skip("there is a GPU here")
-    said = "computing.use_gpu = 'required', but no NVIDIA GPU is here. In a job ask for one"
+    said = "computing.use_gpu = 'required', but no NVIDIA GPU was found. In a job ask for one"
     dry = recipe.call(capsys, "debug", "--dry-run", "computing.use_gpu='required'")
     assert dry.status != 0 and said in dry.output
     outcome = recipe.call(capsys, "debug", "computing.use_gpu='required'")
@@ -334,11 +334,9 @@ def test_a_run_on_the_cpu_that_might_have_expected_a_gpu_says_so_once(recipe, ca
     words = ("debug", "recipe.start_stage=0", "recipe.end_stage=0")
     outcome = recipe.call(capsys, *words)
     assert outcome.status == 0
-    assert (
-        outcome.output.count("warning: no GPU here that torch can use: computing on the CPU") == 1
-    )
+    assert outcome.output.count("warning: no GPU that torch can use: computing on the CPU") == 1
     meant = recipe.call(capsys, *words, "computing.use_gpu=False")
-    assert meant.status == 0 and "no GPU here" not in meant.output
+    assert meant.status == 0 and "no GPU that torch" not in meant.output
 
 
 def test_whether_a_network_can_be_divided(recipe, capsys, monkeypatch):
@@ -353,10 +351,10 @@ def test_whether_a_network_can_be_divided(recipe, capsys, monkeypatch):
     outcome = call(*SSL, "computing.processes=2", "--dry-run")
     assert outcome.status == 0, outcome.output
     assert "weights, gradients and moments are divided over the 2 processes" in outcome.output
-    assert "computing.shard_network is counted: weights and moments are this" in outcome.output
+    assert "computing.shard_network is included: weights and moments are this" in outcome.output
     outcome = call("--dry-run")
     assert outcome.status == 0, outcome.output
-    assert "computing.shard_network: one process keeps the network whole" in outcome.output
+    assert "computing.shard_network: one process, so the network is not sharded" in outcome.output
     monkeypatch.setattr("asdf.distributed.sharding.divides", lambda *_: True)
     outcome = call()
     assert outcome.status == 2 and reason in outcome.output

@@ -193,4 +193,4 @@ def test_a_network_that_does_not_take_the_named_end_is_refused_by_a_dry_run(ends
     words = ("own", "network.network_class=asdf.networks.AASIST", "--dry-run")
     outcome = ends.call(capsys, *words)
     assert outcome.status == 2
-    assert "has no front end, and so cannot have that of" in outcome.output
+    assert "has no front end and cannot be combined with" in outcome.output

@@ -108,7 +108,7 @@ def test_own_code_that_was_edited_is_reported_and_both_versions_are_saved(recipe
     sys.modules.pop("small_networks", None)
     outcome = recipe.call(capsys, *TRAIN, "network.max_epochs=2")
     saved = "starts/1/code/small_networks.py"
-    sentence = f"small_networks.py is not the code of the steps up to 7 ({saved})"
+    sentence = f"small_networks.py differs from the code of the steps up to 7 ({saved})"
     assert f"warning: {sentence}\n" in outcome.output
     assert (recipe.system() / saved).read_bytes() == before
     assert (recipe.system() / "code" / "small_networks.py").read_bytes() == code.read_bytes()
@@ -144,8 +144,8 @@ def test_training_recordings_that_were_replaced_are_reported(recipe, corpus, cap
     outcome = recipe.call(capsys, *words, "network.max_epochs=2")
     assert outcome.status == 0, outcome.output
     assert (
-        "warning: recordings of demo-train are not those of the steps up to 7: files of the same "
-        "names have another size or content\n"
+        "warning: recordings of demo-train differ from those of the steps up to 7: files of the "
+        "same names have another size or content\n"
     ) in outcome.output
     # A copy of the corpus elsewhere, with other times, is the same corpus.
     shutil.copytree(own, tmp_path / "copy", copy_function=shutil.copyfile)
@@ -171,7 +171,7 @@ def test_evaluations_of_replaced_recordings_are_stale_and_choose_nothing(
     assert outcome.status == 0, outcome.output
     sentence = (
         "recordings of demo-dev have been replaced since the validation of epoch.1, epoch.2, which "
-        "is stale: its results are not compared with those of the recordings as they are now"
+        "is stale: its results are not compared with those of the present recordings"
     )
     assert f"warning: {sentence}\n" in outcome.output
     records = json.loads(evaluations.read_text())

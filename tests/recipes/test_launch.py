@@ -165,7 +165,7 @@ def test_a_killed_launcher_takes_its_runs_along_and_the_next_goes_on(recipe):
     assert (
         "stopped by signal SIGTERM after step" in log and "going on from resume.pt: epoch 1" in log
     )
-    assert "another run is at work" not in log
+    assert "another run is using" not in log
     assert (starts(system), starts(held)) == (1, 2)
     assert (held / "networks" / "epoch.3.pt").exists() and "2 runs: 2 done" in outcome.output
 

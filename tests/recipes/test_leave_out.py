@@ -71,7 +71,7 @@ def test_a_validation_set_that_is_trained_on_is_remarked(recipe, capsys):
     outcome = recipe.call(
         capsys, *WORDS, "recipe.validation_sets=('demo-train',)", "recipe.end_stage=1"
     )
-    assert outcome.status == 0 and "demo-train is a training set as well" in outcome.output
+    assert outcome.status == 0 and "demo-train is also a training set" in outcome.output
 
 
 LEFT_OUT = (
@@ -115,7 +115,7 @@ def test_what_is_left_out_is_evaluated_and_nothing_else(recipe, corpus, tmp_path
     assert row["set"] == f"demo-train+demo-dev.{NAME}"
     assert row["eer"] == eer(file.bona_fide, file.spoof)[0]
     assert "are also in the training set" not in outcome.output
-    assert "is a training set as well" not in outcome.output
+    assert "is also a training set" not in outcome.output
 
     # Scoring alone, on another day, scores the same.
     (scores / f"demo-train+demo-dev.{NAME}.txt").unlink()

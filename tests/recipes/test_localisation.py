@@ -160,12 +160,12 @@ def test_a_killed_run_ends_as_one_never_killed(located, capsys):
     [
         (
             ("network.network_class='asdf.networks.SSL_AASIST'",),
-            "keeps no frames that could be judged one by one",
+            "outputs no frames to score one by one",
         ),
         (("sad.mode='endpoint'",), "sad.mode = 'endpoint'"),
-        (("augmentation.chain=('silence',)",), "which cuts off lengths that are known only when"),
+        (("augmentation.chain=('silence',)",), "which trims lengths that are only known when"),
         (("network.score='llr'",), "needs the proportion of bona fide examples in training"),
-        (("network.max_cut_proportion=0.1",), "cuts the last frames of recordings off"),
+        (("network.max_cut_proportion=0.1",), "cuts off the last frames of recordings"),
         (
             ("localisation.enabled=False", "network.validation_metric='frame_eer'"),
             "network.validation_metric belongs to the task 'frames', which this network does not "

@@ -63,7 +63,7 @@ def test_a_run_of_updates_is_small_resumes_exactly_and_scores_as_it_validated(re
     (recipe.folder / "base.pt").rename(recipe.folder / "moved.pt")
     words = ("updates", "paths.system_folder=whole", "recipe.start_stage=2")
     missing = recipe.call(capsys, *words)
-    assert missing.status != 0 and "are not there. Name them" in missing.output, missing.output
+    assert missing.status != 0 and "were not found. Name them" in missing.output, missing.output
     moved = f"front_end.weights={recipe.folder / 'moved.pt'}"
     outcome = recipe.call(capsys, *words, moved)
     assert outcome.status == 0 and scores(recipe, "whole") == after, outcome.output

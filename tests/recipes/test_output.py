@@ -25,9 +25,8 @@ def run(recipe, shell: str, *words: str, **environment: str) -> subprocess.Compl
 def test_a_full_disk_behind_stdout_ends_a_run_with_one_message(recipe):
     ended = run(recipe, '"$@" > /dev/full', "recipe.end_stage=0")
     message = (
-        "error: cannot write to standard output: No space left on device. What was written there "
-        "is not whole. "
-        "Free some space or send it elsewhere, then start the same command again.\n"
+        "error: cannot write to standard output: No space left on device. The output there is "
+        "incomplete. Free some space or redirect it, then start the same command again.\n"
     )
     assert (ended.returncode, ended.stderr.decode()) == (1, message)
     assert not (recipe.system() / "owner.json").exists()

@@ -199,18 +199,18 @@ def test_what_does_not_fit_the_interface_is_said(recipe, capsys):
         (
             ("network.network_class=my_network.Wrong",),
             2,
-            "derived from torch.nn.modules.module.Module is needed",
+            "derived from torch.nn.modules.module.Module is required",
         ),
         (("network.network_class=my_netwrk.Mean",), 2, "Did you mean 'my_network'?"),
         (
             ("network.network_class=my_network.Silent",),
             2,
-            "my_network.Silent lacks forward, without which",
+            "my_network.Silent does not implement forward, which",
         ),
         (
             ("network.network_class=my_network.Half",),
             2,
-            "my_network.Half lacks make_back_end, without which",
+            "my_network.Half does not implement make_back_end, which",
         ),
         (
             ("network.callbacks=('my_network.Mean',)",),
@@ -238,7 +238,7 @@ def test_a_dry_run_finds_what_does_not_exist_without_running_it(recipe, capsys):
     for class_path, status, said in (
         ("my_network.Maen", 2, "Did you mean 'Mean'?"),
         ("my_netwrk.Mean", 2, "Did you mean 'my_network'?"),
-        ("loud.Mean", 2, "has no class 'Mean'. What fits there is nothing."),
+        ("loud.Mean", 2, "has no class 'Mean'. Available there: nothing."),
         ("broken.Mean", 1, "broken.py is not Python: SyntaxError"),
         ("asdf.networks.SSL_AASITS", 2, "Did you mean 'SSL_AASIST'?"),
     ):

@@ -79,7 +79,7 @@ def test_a_killed_run_ends_as_one_never_killed(own, capsys, optimiser, kill, pro
     [
         ("my_optimiser.Loin", 2, "Did you mean 'Lion'?"),
         ("my_optimizer.Lion", 2, "Did you mean 'my_optimiser'?"),
-        ("my_optimiser.Forgetful", 2, "it goes on in other steps than without a stop"),
+        ("my_optimiser.Forgetful", 2, "it does not continue as without a stop"),
         ("torch.optim.LBFGS", 2, "it needs a closure"),
         ("torch.optim.RAdam network.schedule=my_schedules.trangle", 2, "mean 'triangle'?"),
         ("adm", 2, "the nearest is 'adam'"),

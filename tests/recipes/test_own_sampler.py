@@ -100,7 +100,7 @@ def test_what_is_wrong_with_it_is_said_before_anything_is_measured(recipe, capsy
         ("Outside", "Outside.order(1) has the index 26, but the training list has the utterances"),
         ("Broken", "Broken(settings, utterances) failed: KeyError: 'no such column'"),
         ("Haft", "has no class 'Haft'. Did you mean 'Half'?"),
-        ("Other", "does not fit: a class derived from asdf.data.samplers.Sampler is needed"),
+        ("Other", "but a class derived from asdf.data.samplers.Sampler is required"),
     ):
         for words in (("--dry-run",), ()):
             outcome = own(recipe, capsys, f"recipe.sampler=my_sampler.{name}", *words)
@@ -127,10 +127,10 @@ def test_a_sampler_that_changed_is_noticed(recipe, capsys):
     words = (*words, "recipe.sampler=balanced_classes")
     outcome = own(recipe, capsys, "network.max_epochs=1", *words)
     assert outcome.status == 0, outcome.output
-    notice = "the order of the training utterances is not the one that the checkpoint was trained"
+    notice = "the order of the training utterances differs from that of the checkpoint"
     assert notice in outcome.output
     assert (
-        "recipe.seed or something else that it follows from has changed: its epoch begins anew"
+        "recipe.seed or something else that it depends on has changed: its epoch starts over"
         in (outcome.output)
     )
     progress = torch.load(recipe.system() / "networks" / "epoch.1.pt", weights_only=True)

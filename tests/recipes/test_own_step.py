@@ -107,10 +107,14 @@ def test_a_killed_run_ends_as_one_never_killed(own, kill, processes):
     ("step", "status", "problem"),
     [
         ("my_steps.Forgetfull", 2, "Did you mean 'Forgetful'?"),
-        ("my_steps.Forgetful", 2, "with its saved state training goes on in other steps"),
+        ("my_steps.Forgetful", 2, "restored from its saved state, training does not continue"),
         ("my_steps.Idle", 1, "made no pass over the minibatches"),
-        ("my_steps.Twice", 1, "the weights still have the gradient of a pass"),
-        ("my_steps.Forgotten", 1, "are read once where keeps_minibatches = False"),
+        ("my_steps.Twice", 1, "the weights still have the gradient of an earlier pass"),
+        (
+            "my_steps.Forgotten",
+            1,
+            "with keeps_minibatches = False the minibatches of a step are read only once",
+        ),
         ("my_steps.Wrong", 1, "'StepWindow' object has no attribute 'gradeint' ("),
         ("my_steps.Parts", 1, "chooses 0 utterances"),
         (
@@ -120,7 +124,11 @@ def test_a_killed_run_ends_as_one_never_killed(own, kill, processes):
         ),
         ("my_steps.Full", 2, "a checkpoint cannot hold what state() returns"),
         ("my_steps.Curved computing.compile=True", 2, "set computing.compile = False"),
-        ("my_steps.Parts network.loss=supervised_contrastive", 2, "is of whole steps"),
+        (
+            "my_steps.Parts network.loss=supervised_contrastive",
+            2,
+            "needs whole steps, which this training step divides",
+        ),
         ("plane", 2, "the nearest is 'plain'"),
     ],
 )
@@ -147,7 +155,7 @@ def test_a_step_that_comes_later_begins_at_the_weights_trained_so_far(own, capsy
     # A damaged state is refused in one message.
     torch.save({**later, "training_step": [1]}, own.system("normed") / "networks" / "epoch.2.pt")
     outcome = own.call(capsys, *words, "network.max_epochs=3")
-    assert outcome.status == 1 and "'training_step' is no state" in outcome.output
+    assert outcome.status == 1 and "'training_step' is not the state" in outcome.output
     assert "Traceback" not in outcome.output
 
 

@@ -139,7 +139,7 @@ def test_scores_and_steps_do_not_depend_on_the_number_of_processes(pairs) -> Non
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("network.loss=oc_softmax", "which would count for nothing"),
+        ("network.loss=oc_softmax", "which would be ignored"),
         ("recipe.training_sets=('demo-train',)", "demo-train has no column 'reference'"),
         ("augmentation.mixup_probability=0.5", "takes references (further_inputs), which cannot"),
         ("front_end.cache_features=True front_end.frozen=True", "cache_features"),
@@ -157,7 +157,7 @@ def test_a_network_that_takes_none_scores_each_recording_by_itself(pairs, capsys
     named = [sets.format("validation", "source-dev"), sets.format("evaluation", "source-dev")]
     outcome = pairs.call(capsys, "debug", *words, *named)
     assert outcome.status == 0, outcome.output
-    said = "source-dev names reference recordings, which small_networks.Plain does not hear"
+    said = "source-dev names reference recordings, which small_networks.Plain does not use"
     assert said in outcome.output
     scores = read_scores(pairs.system() / "scores" / "epoch.1" / "source-dev.txt")
     # Two trials of one recording have one score.

@@ -125,9 +125,9 @@ def test_a_killed_run_ends_as_one_never_killed(shown, kill, processes):
         ("audio.channels=all", "audio.channels = 'all': Singing takes one channel"),
         (
             "vocoding.vocoders=('griffin_lim',)",
-            "is made for 16 kHz and contradicts audio.sample_rate",
+            "requires 16 kHz and contradicts audio.sample_rate",
         ),
-        ("localisation.enabled=True", "is made for 16 kHz and contradicts audio.sample_rate"),
+        ("localisation.enabled=True", "requires 16 kHz and contradicts audio.sample_rate"),
         (
             "augmentation.chain=('codec',) augmentation.codecs=('mp3',)",
             "names 'mp3', which runs at 16 kHz here",

@@ -30,7 +30,7 @@ def roles_of(system) -> list[tuple[str, int, int]]:
 def test_tables_the_log_and_files_of_the_run(judged):
     recipe, printed = judged
     system = recipe.system()
-    assert "demo-train is a training set: results on it are no test" in printed
+    assert "demo-train is a training set: results on it are not test results" in printed
     assert "on demo-train: EER" in printed
     assert next(line for line in printed.splitlines() if " on demo-train: EER" in line).endswith(
         ", trained on"
@@ -125,7 +125,7 @@ def test_the_last_epoch_was_chosen_by_nothing_and_validation_may_be_the_training
     words = ("debug", "network.max_epochs=2", "recipe.validation_sets=('demo-train',)")
     outcome = recipe.call(capsys, *words)
     assert outcome.status == 0, outcome.output
-    assert "demo-train is a training set: results on it are no test" in outcome.output
+    assert "demo-train is a training set: results on it are not test results" in outcome.output
     lines = [line for line in outcome.output.splitlines() if "on demo-train: EER" in line]
     assert len(lines) == 2 and all(line.endswith(", trained on") for line in lines)
     assert roles_of(recipe.system()) == [("demo-dev", 0, 0), ("demo-eval", 0, 0)]

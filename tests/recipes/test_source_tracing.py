@@ -99,7 +99,7 @@ def test_sources_are_learnt_and_measured_without_bona_fide_trials(recipe, capsys
     )
     assert outcome.status == 0, outcome.output
     assert "no EER, as all trials are of one class" in outcome.output
-    assert "spoofs has trials of one class: sources alone are reported" in outcome.output
+    assert "spoofs has trials of one class only: sources are reported" in outcome.output
     records = json.loads((recipe.system("alone") / "results" / "sources.json").read_text())
     assert (records[0]["known"], records[0]["unknown"]) == (4, 0)
     page = (recipe.system("alone") / "results" / "report.html").read_text()
@@ -111,7 +111,7 @@ def test_sources_are_learnt_and_measured_without_bona_fide_trials(recipe, capsys
     ("words", "message"),
     [
         (("source.column=vocoder",), "needs the column 'vocoder'"),
-        (("source.column=None",), "is of traced sources, and none are traced by source.column"),
+        (("source.column=None",), "measures source tracing, which is off with source.column"),
     ],
 )
 def test_what_cannot_be_traced_is_an_error_before_training(recipe, capsys, words, message) -> None:

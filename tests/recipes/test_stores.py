@@ -96,7 +96,7 @@ def test_runs_are_not_written_into_stores(recipe, packed, capsys) -> None:
     for setting in ("paths.output_folder", "paths.cache_folder"):
         outcome = recipe.call(capsys, "stored", f"{setting}=s3://bucket/x")
         assert outcome.status != 0
-        assert f"{setting} = 's3://bucket/x' is an address" in outcome.output
+        assert f"{setting} = 's3://bucket/x' is a remote address" in outcome.output
 
 
 @pytest.fixture
@@ -143,7 +143,7 @@ def test_a_run_from_s3_that_is_killed_within_an_epoch_has_the_bits_of_a_folder(
     remote = (*words("b", f"{bucket}/db"), *options)
     assert recipe.run(*remote, processes=processes, TEST_KILL=kill).status != 0
     resumed = done(recipe.run(*remote, processes=processes))
-    assert "going on from resume.pt" in resumed and "begins anew" not in resumed
+    assert "going on from resume.pt" in resumed and "starts over" not in resumed
     assert_same_results(recipe, "a", "b")
 
 

@@ -143,7 +143,7 @@ def test_no_number_is_recorded_where_none_is_right(mine, capsys, words, said):
     [first, second] = evaluations(mine.system("system1"))
     assert "validation_loss" not in {**first, **second}
     assert re.search(r"epoch\.2 on demo-dev: EER \d+\.\d{3} %\n", outcome.output)
-    warning = "warning: no loss on demo-dev is known"
+    warning = "warning: no loss is computed on demo-dev"
     assert outcome.output.count(warning) == 2 * bool(said) and said in outcome.output
 
 

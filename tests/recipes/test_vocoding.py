@@ -142,14 +142,14 @@ def test_copies_are_trained_on_next_to_spoofs_and_balanced_by_attack(vocoded, ca
         (
             ("vocoding.vocoders=()", "vocoding.corpus_spoofs=True"),
             "none of them spoof: training needs both classes. Is it the right list? 1 is bona "
-            "fide, 0 is spoof. Spoofs can be made of bona fide speech: see vocoding.vocoders.",
+            "fide, 0 is spoof. Spoofs can be made from bona fide speech: see vocoding.vocoders.",
         ),
         (("vocoding.vocoders=('lpg', 'my_vocoder.Backwards')",), "the nearest is 'lpc'"),
         (("vocoding.vocoders=('my_vocoder.Backward',)",), "has no class 'Backward'"),
         (("vocoding.vocoders=()",), "vocoding.corpus_spoofs = False"),
         (
             ("front_end.cache_features=True", "front_end.frozen=True"),
-            "saves copies by the project's vocoders alone, whose code is known, not by "
+            "only saves copies made by built-in vocoders, whose code is known, not by "
             "vocoding.vocoders = ('lpc', 'my_vocoder.Backwards')",
         ),
     ],

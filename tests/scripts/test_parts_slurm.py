@@ -50,7 +50,7 @@ def test_parts_are_an_array_and_only_what_is_missing_is_done_again(folder, capsy
     Job(f"{array}_2").cancel()
     # Whatever waits for the same output is not submitted twice.
     status, said = submit()
-    assert status == 2 and "is being made" in said
+    assert status == 2 and "is being computed" in said
     assert Job(merge).wait().status == 2
     home = folder / "out.csv.slurm"
     assert "of 2 parts of out.csv 1 are missing: 2" in (home / "merge.log").read_text()

@@ -21,9 +21,8 @@ from tests.conftest import PATIENCE_S, RECIPE
 
 FULL = Path("/dev/full")
 CANNOT_WRITE = (
-    "error: cannot write to standard output: No space left on device. What was written there is "
-    "not whole. "
-    "Free some space or send it elsewhere, then start the same command again.\n"
+    "error: cannot write to standard output: No space left on device. The output there is "
+    "incomplete. Free some space or redirect it, then start the same command again.\n"
 )
 FOLDER_REMOVED = (
     "error: the folder that this command was started in was removed. Change to a folder that "

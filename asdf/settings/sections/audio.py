@@ -22,7 +22,7 @@ class Audio(KnownNames):
     sample_rate: int = setting(
         SAMPLE_RATE,
         "sampling rate of the network: all recordings are resampled to it, and all lengths in "
-        "samples count at it",
+        "samples refer to it",
         unit="Hz",
         at_least=LOWEST_RATE,
         at_most=HIGHEST_RATE,

@@ -150,7 +150,7 @@ class BackEnd(KnownNames):
     )
     lcnn_dropout: float = proportion(0.7, "SSL_LCNN, SSL_MapLCNN: dropout after the convolutions")
     mesonet_pooled: int = width(
-        1024, "SSL_MesoNet: values that what its convolutions give is averaged to"
+        1024, "SSL_MesoNet: values that the output of its convolutions is averaged to"
     )
     resnet_projection: int = setting(
         0,
@@ -191,7 +191,7 @@ class BackEnd(KnownNames):
     )
     classifier_padding: int = setting(
         0,
-        "SSL_Classifier: silence is put behind waveforms up to this length, and longer ones are "
+        "SSL_Classifier: waveforms are padded with silence to this length, and longer ones are "
         "cut, as for Whisper; 0: neither",
         unit="samples",
         at_least=0,

@@ -256,7 +256,7 @@ class Vocoding(KnownNames):
     corpus_spoofs: bool = setting(
         True,
         "True: the spoofs of the training sets are trained on as well; False: they are left out, "
-        "and the copies are all spoofs that there are",
+        "and the copies are the only spoofs",
     )
     mel_bands: int = setting(
         80, "griffin_lim: mel bands of its spectrogram", at_least=8, at_most=1000

@@ -87,7 +87,7 @@ class FrontEnd(KnownNames):
     )
     trained_parts: tuple[str, ...] | None = setting(
         None,
-        "what of it is trained: parts of it ('convolutions', 'projection', 'positions', 'layers', "
+        "what is trained: parts of it ('convolutions', 'projection', 'positions', 'layers', "
         "'norms', 'biases', 'masks'), some of its layers ('layers:1-12', 'layers:13-', counted as "
         "in front_end.layer), or patterns of parameter names ('*.attention.*'); None: all of it, "
         "or with lora or adapters only these",
@@ -308,7 +308,7 @@ class Lora(KnownNames):
         "computed encoder layers, or patterns of names of modules ('*.q_proj')",
         check="lora_targets",
     )
-    dropout: float = proportion(0.0, "dropout of what the updates take, in training")
+    dropout: float = proportion(0.0, "dropout of the input of the updates, in training")
     decomposed: bool = setting(
         False, "True: the norms of the weights' rows learn as well (DoRA; Liu et al., ICML 2024)"
     )

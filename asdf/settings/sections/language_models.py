@@ -28,8 +28,8 @@ class LanguageModel(KnownNames):
 
     prompt: str = setting(
         _PROMPT,
-        "text that the model is to go on from, with '{audio}' where it hears the recording; "
-        "tokens of the model's own, as <|im_start|>, are written out: nothing is added",
+        "text that the model continues, with '{audio}' in place of the recording; special tokens "
+        "such as <|im_start|> are written out: nothing is added",
         check="not_empty",
     )
     bona_fide_answer: str = setting(
@@ -38,7 +38,7 @@ class LanguageModel(KnownNames):
     spoof_answer: str = setting(
         "fake", "answer that means spoof, one token of the model", check="not_empty"
     )
-    end: str = setting("<|im_end|>", "token of the model that ends what it says", check="not_empty")
+    end: str = setting("<|im_end|>", "token that ends the text of the model", check="not_empty")
     pooling: Literal["last", "audio"] = setting(
         "last",
         "embedding: 'last', the last hidden state at the last token of the prompt; 'audio', its "
@@ -46,8 +46,8 @@ class LanguageModel(KnownNames):
     )
     text_column: str | None = setting(
         None,
-        "column of the training list with what the model is to say after the prompt, as a "
-        "rationale; an empty text is none; None: it learns its answer alone",
+        "column of the training list with the text to generate after the prompt, such as a "
+        "rationale; empty: no text; None: it only learns its answer",
     )
     text_weight: float = setting(
         1.0, "factor of the loss of the texts next to that of the answers", above=0

@@ -77,7 +77,7 @@ class Computing(KnownNames):
     )
     main_timeout_s: float | None = setting(
         None,
-        "the same while the main process works alone, as on the index of a tar or the report; "
+        "the same while the main process works alone, such as on the index of a tar or the report; "
         "None: timeout_s",
         unit="s",
         above=0,
@@ -85,8 +85,8 @@ class Computing(KnownNames):
     )
     hang_report_s: float | None = setting(
         120.0,
-        "a run of several processes that stands still this long says which one is behind, on which "
-        "host and where, and is not stopped; None: never",
+        "a run of several processes that makes no progress for this long reports which one is "
+        "behind, on which host and where, and is not stopped; None: never",
         unit="s",
         above=0,
         at_most=MAX_SECONDS,
@@ -245,13 +245,14 @@ class Recipe(KnownNames):
     )
     leave_out: tuple[str, ...] | None = setting(
         None,
-        "a column and values, such as ('attack', 'A07', 'A08'): training does without them, and "
+        "a column and values, such as ('attack', 'A07', 'A08'): they are left out of training, and "
         "validation is restricted to them; evaluation sets stay whole",
     )
     leave_out_speakers: tuple[str, ...] = setting(
         (),
-        "speakers that training does without as well; validation then has their bona fide trials, "
-        "and of the spoofs those by them or by voices without bona fide utterances in training",
+        "speakers that are left out of training as well; validation then has their bona fide "
+        "trials, and of the spoofs those by them or by voices without bona fide utterances in "
+        "training",
         check="unique",
     )
     evaluate_left_out: bool = setting(
@@ -286,9 +287,7 @@ class Recipe(KnownNames):
         "before training; later starts compare the size and time of every file with those of then, "
         "or with 'once' of 64 of them",
     )
-    seed: int = setting(
-        0, "all random numbers of a run follow from it", at_least=0, at_most=2**32 - 1
-    )
+    seed: int = setting(0, "seed of all random numbers of a run", at_least=0, at_most=2**32 - 1)
 
     def execute_stage(self, stage: int) -> bool:
         """Whether `stage` is among those to run."""

@@ -94,7 +94,7 @@ class Network(KnownNames):
     )
     resume_epoch: int | Literal["auto"] = setting(
         "auto",
-        "'auto' goes on from the newest checkpoint; 0 starts afresh; N goes on from epoch N; -N "
+        "'auto' resumes from the newest checkpoint; 0 starts afresh; N resumes from epoch N; -N "
         "only scores epoch N",
         at_least=-MAX_EPOCHS,
         at_most=MAX_EPOCHS,
@@ -380,10 +380,12 @@ class Loss(KnownNames):
         at_least=0,
     )
     label_smoothing: float = proportion(
-        0.0, "cross_entropy: the other class counts half of it, and the true class so much less"
+        0.0,
+        "cross_entropy: target of the other class is half of it, and that of the true class 1 "
+        "minus that",
     )
     focal_gamma: float = setting(
-        2.0, "focal: how much less utterances count that are classified well", at_least=0
+        2.0, "focal: how strongly well-classified utterances are down-weighted", at_least=0
     )
     scale: float = setting(
         32.0, "am_softmax, aam_softmax: factor of the cosines in the cross-entropy", above=0

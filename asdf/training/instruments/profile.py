@@ -28,7 +28,7 @@ from asdf.training.instruments.clock import BACKWARD, COMMUNICATION, FORWARD, PA
 
 _NOTE = (
     "Times include the profiler's own. Waiting for slower processes is part of the communication; "
-    "what of it happens behind the computing is not counted. Open the .json.gz in "
+    "communication that overlaps with computing is not counted. Open the .json.gz in "
     "https://ui.perfetto.dev."
 )
 

@@ -57,7 +57,7 @@ def find_loss_class(settings: TrainingSections, folder: Path | None) -> type[Los
     if kind.is_joint and mixed:
         raise UsageError(
             f"augmentation.mixup_probability = {mixed}: {SETTING} = {settings.network.loss!r} "
-            "compares utterances with each other, and a mixed one is of no class. Set "
+            "compares utterances with each other, and a mixed one has no class. Set "
             "augmentation.mixup_probability = 0, or choose another loss."
         )
     if settings.network.score != "llr":
@@ -131,9 +131,9 @@ def _check_pairs(kind: type[Loss], network: nn.Module, settings: TrainingSection
     scores_embeddings = kind.needs_embeddings and kind.logits is not Loss.logits
     if scores_embeddings and takes_references(network):
         raise UsageError(
-            f"{SETTING} = {settings.network.loss!r} scores the embedding of a recording, and "
-            f"{settings.network.network_class} compares it with a reference, which would count for "
-            f"nothing. Choose a loss of logits, such as {SETTING} = 'cross_entropy'."
+            f"{SETTING} = {settings.network.loss!r} scores the embedding of a recording, but "
+            f"{settings.network.network_class} compares it with a reference, which would be "
+            f"ignored. Choose a loss of logits, such as {SETTING} = 'cross_entropy'."
         )
 
 
@@ -214,8 +214,8 @@ def _check_reaches(outputs: Any, values_B: Tensor, name: str) -> None:
     if not _inputs_of(outputs) & _inputs_of(values_B):
         raise _describe_mistake(
             name,
-            "does not depend on the network: a gradient reaches nothing of it. Mind .detach(), "
-            ".item() and torch.no_grad()",
+            "does not depend on the network: no gradient reaches it. Check for .detach(), .item() "
+            "and torch.no_grad()",
         )
 
 

@@ -295,9 +295,9 @@ class StepWindow:
         parts = self._parts
         if any(is_part(parameter) for parameter in parts.parameters):
             raise AsdfError(
-                "the second derivative of a network that is divided over the processes is not "
-                "computed. Set needs_curvature = True in the class of the training step, which "
-                "refuses computing.shard_network before training starts."
+                "second derivatives of a sharded network are not supported. Set needs_curvature = "
+                "True in the class of the training step, which refuses computing.shard_network "
+                "before training starts."
             )
         weights = self._read.weights_of(of)
         sums = [torch.zeros_like(parameter) for parameter in parts.parameters]
@@ -448,9 +448,9 @@ class StepWindow:
     def _check_divisible(self) -> None:
         if self._parts.eager.objective.loss.is_joint:
             raise AsdfError(
-                "network.loss is one of whole steps, and the training step computes it of parts. "
-                "Set divides_window = True in its class, which refuses such losses before training "
-                "starts."
+                "network.loss is computed on whole steps, but the training step computes it on "
+                "parts. Set divides_window = True in its class, which refuses such losses before "
+                "training starts."
             )
 
     def _check_free(self) -> None:
@@ -458,8 +458,8 @@ class StepWindow:
             return
         if any(parameter.grad is not None for parameter in self._parts.parameters):
             raise AsdfError(
-                "the weights still have the gradient of a pass. Take it away by "
-                "window.gradient(...), which returns it; window.backward(...) is for the last one."
+                "the weights still have the gradient of an earlier pass. Use window.gradient(...), "
+                "which returns and clears it; window.backward(...) is for the last pass."
             )
 
     def _scale(self) -> Tensor | None:

@@ -157,7 +157,7 @@ def compute_gradient(
         kind = type(step)
         raise AsdfError(
             f"{SETTING}: {kind.__qualname__}.compute_gradient made no pass over the minibatches. "
-            "It calls window.backward(), or window.gradient() and window.set_gradient()."
+            "It must call window.backward(), or window.gradient() and window.set_gradient()."
         )
     return window.losses
 
@@ -172,15 +172,15 @@ def load_step_state(step: TrainingStep, checkpoint: NetworkFile) -> None:
     kind = type(step).__qualname__
     if entry is not None and not (isinstance(entry, dict) and isinstance(entry.get(_STATE), dict)):
         raise AsdfError(
-            f"{checkpoint.path}: the entry 'training_step' is no state of a training step. The "
-            "file is damaged: go on from another (network.resume_epoch)."
+            f"{checkpoint.path}: the entry 'training_step' is not the state of a training step. "
+            "The file is damaged: resume from another (network.resume_epoch)."
         )
     if entry is not None and entry.get(_CLASS) == kind:
         with _calling(step, "load_state"):
             step.load_state(entry[_STATE])
     elif state_of(step) is not None:
         LOG.warning(
-            "warning: %s: the checkpoint has no state of %s, which begins at its weights",
+            "warning: %s: the checkpoint has no state of %s, which starts afresh from its weights",
             SETTING,
             kind,
         )
@@ -222,7 +222,7 @@ def check_labels(
     count = utterances.count_unlabelled
     faults = []
     if not step.takes_unlabelled:
-        faults.append(f"{SETTING} = {settings.network.training_step!r} does not take them")
+        faults.append(f"{SETTING} = {settings.network.training_step!r} does not support them")
     if loss.is_joint:
         faults.append(f"network.loss = {settings.network.loss!r} compares labels within a step")
     if settings.augmentation.mixup_probability:
@@ -245,8 +245,8 @@ def _check_fits(step: TrainingStep, path: str, settings: TrainingSections) -> No
     faults = []
     if step.divides_window and find_loss_class(settings, step.folder).is_joint:
         faults.append(
-            f"network.loss = {settings.network.loss!r} is of whole steps, and this step divides "
-            "them: choose another loss"
+            f"network.loss = {settings.network.loss!r} needs whole steps, which this training step "
+            "divides: choose another loss"
         )
     if computing.cuda_graphs is True and not isinstance(step, Plain):
         faults.append("computing.cuda_graphs = True repeats one pass; set it to False")

@@ -90,8 +90,8 @@ class WindowMinibatches:
         if len(of) != size or not len(chosen):
             raise AsdfError(
                 f"a pass over a part of a step chooses {len(chosen)} utterances by {len(of)} "
-                f"values, and the step has {size} utterances. Choose at least one, by a value for "
-                "each."
+                f"values, but the step has {size} utterances. Choose at least one, with one value "
+                "per utterance."
             )
         keys = self._window.clip_keys()
         return self._parts.targets.weights([keys[index] for index in chosen])
@@ -113,8 +113,8 @@ class WindowMinibatches:
         parts = self._parts
         if self._is_read:
             raise AsdfError(
-                "the minibatches of the step are read once where keeps_minibatches = False. Leave "
-                "that line out of the class of the training step, which passes over them again."
+                "with keeps_minibatches = False the minibatches of a step are read only once. "
+                "Remove that line from the class of the training step, which reads them again."
             )
         self._is_read = True
         for number, share in enumerate(self._window.shares, 1):

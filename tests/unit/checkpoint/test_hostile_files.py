@@ -77,7 +77,7 @@ def test_a_flipped_bit_of_the_weights_is_refused(content, tmp_path):
     path.write_bytes(flipped(whole, len(whole) // 2, 5))
     for message in refusals(path):
         assert str(path) in message and "nothing in it was run" in message
-        assert "are not those that were written (CRC-32). It is damaged" in message
+        assert "is corrupt (CRC-32). It is damaged" in message
 
 
 def test_a_damaged_checkpoint_is_skipped_with_a_warning(content, tmp_path, caplog):
@@ -165,7 +165,7 @@ def test_values_without_bounds_are_refused(kind, entry, content, tmp_path):
     torch.save(changed, path)
     allowed = max(200_000, path.stat().st_size // 4)
     said = {
-        "text": "texts of more than 10,000,000 characters",
+        "text": "strings of more than 10,000,000 characters",
         "number": "a number of 1,501 binary digits",
     }.get(kind, f"it holds more than {allowed:,} values, or more than 100 inside each other")
     for message in refusals(path):
@@ -256,7 +256,7 @@ def test_types_of_numpys_that_are_no_number_are_refused(name, content, tmp_path)
     path = tmp_path / "epoch.1.pt"
     torch.save({**content, "x": [Scalar(name) for _ in range(8)]}, path)
     for message in refusals(path):
-        assert f"it asks for numpy's type '{name}', which is of no single number" in message
+        assert f"it asks for numpy's type '{name}', which is not a single number" in message
 
 
 @pytest.mark.parametrize(
@@ -287,7 +287,7 @@ def test_layers_without_names_and_without_numbers_are_refused(content, tmp_path)
     path = tmp_path / "epoch.1.pt"
     torch.save({**content, "model_state_dict": {3: torch.ones(1), "a": torch.ones(1)}}, path)
     for message in refusals(path):
-        assert "it names a layer 3, and layers have texts for names" in message
+        assert "the name of a layer is 3, which is not a string" in message
     texts = dict.fromkeys(content["model_state_dict"], "weights")
     torch.save({**content, "model_state_dict": texts}, path)
     with pytest.raises(AsdfError, match=r"its layer .* is a str, not a tensor"):
@@ -312,7 +312,7 @@ def test_a_checkpoint_of_damaged_progress_is_skipped(progress, said, content, tm
     torch.save({**content, "progress": progress}, path)
     with caplog.at_level("WARNING"):
         assert newest_checkpoint(tmp_path) == tmp_path / "epoch.1.pt"
-    assert f"skipped: {path} does not say how far its training had come" in caplog.text
+    assert f"skipped: {path} has no usable training progress" in caplog.text
     assert said in caplog.text
 
 
@@ -376,7 +376,7 @@ def test_a_program_of_torchscript_is_named(tmp_path):
     path = tmp_path / "program.pt"
     torch.jit.script(torch.nn.Linear(2, 2)).save(str(path))
     for message in refusals(path):
-        assert "it is a program of TorchScript, which would be run to be read" in message
+        assert "it is a TorchScript program, which would be executed when read" in message
         assert "weights_only" not in message
 
 

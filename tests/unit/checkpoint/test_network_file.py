@@ -88,7 +88,7 @@ def test_a_value_out_of_its_settings_bounds_is_refused(section, name, value, sho
     message = str(caught.value)
     assert f"was made with {section}.{name} = {shown}" in message and len(message) < 1500
     assert message.endswith(
-        "The file is damaged, or a newer ASDF wrote it: then bring yours up to date."
+        "The file is damaged, or was written by a newer ASDF: then update yours."
     )
 
 
@@ -135,7 +135,7 @@ def test_a_users_class_is_built_from_the_folder_that_is_named(tmp_path, monkeypa
     write_network_file(tmp_path / "own.pt", NetworkFile.from_network(made, settings))
     with pytest.raises(
         AsdfError,
-        match=r"is of the class own_network_of_a_test\.Net, which is not of asdf\.networks",
+        match=r"is of the class own_network_of_a_test\.Net, which is not part of asdf\.networks",
     ):
         read_network(tmp_path / "own.pt")
     (tmp_path / "empty").mkdir()

@@ -134,7 +134,7 @@ def test_slurm_writes_into_a_store_and_keeps_its_scripts_where_the_command_is_ty
 def test_without_slurm_here_it_says_so(score, monkeypatch):
     monkeypatch.setenv("PATH", str(score.folder))
     status, said = score("--csv", "o.csv", "--slurm", "4")
-    assert status == 2 and "there is no sbatch here" in said
+    assert status == 2 and "sbatch was not found" in said
 
 
 @pytest.mark.parametrize(

@@ -310,7 +310,7 @@ def test_parts_that_do_not_make_a_whole_are_refused_and_stay(folder, tmp_path, c
     out = tmp_path / "out.npz"
     trials = folder / "trials.txt"
     assert embed(folder, out, trials, "--merge") == 2
-    assert "there are no parts of trials that are done" in capsys.readouterr().err
+    assert "no parts of trials are done" in capsys.readouterr().err
     assert embed(folder, out, trials, "--part", "2/3") == 0
     assert embed(folder, out, trials, "--merge") == 2
     assert "of 3 parts of trials 2 are missing: 1, 3" in capsys.readouterr().err
@@ -394,7 +394,7 @@ def test_what_one_process_has_left_is_not_merged(folder, tmp_path, monkeypatch, 
     assert list((tmp_path / ".out.npz.progress").glob(".trials.rows-*.npz"))
     capsys.readouterr()
     assert embed(folder, out, folder / "trials.txt", "--merge") == 2
-    assert "there are no parts of trials that are done" in capsys.readouterr().err
+    assert "no parts of trials are done" in capsys.readouterr().err
     assert not out.exists()
 
 
@@ -489,7 +489,7 @@ def test_machines_that_share_no_disk_embed_into_a_store(
     assert machine("three", "--part", "1/2") == 0
     assert machine("one", "--part", "1/1") == 0
     assert machine("three", "--merge") == 2
-    assert "lie parts of 1 and of 2" in capfd.readouterr().err
+    assert "contains parts of 1 and of 2" in capfd.readouterr().err
 
 
 def test_parts_of_another_network_in_a_store_are_refused_and_stay(store, machine, tmp_path, capfd):

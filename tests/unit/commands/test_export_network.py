@@ -688,7 +688,7 @@ def test_a_graph_that_gives_other_numbers_is_not_written(run, tmp_path):
     status, _, errors = run(*words)
     assert (
         status == 1
-        and "is of the class branching_network_of_a_test.Net, which is not of asdf.networks"
+        and "is of the class branching_network_of_a_test.Net, which is not part of asdf.networks"
         in errors
     )
     status, _, errors = run(*words, "--network-folder", tmp_path)

@@ -59,7 +59,7 @@ def launch(recipe, capsys, *words):
         (("debug", "no?uch*"), "matches 'no?uch*'"),
         (
             ("debug", "--seeds", "0-1", "--sweep", "recipe.seed=2,3"),
-            "recipe.seed is named by --seeds and named by --sweep: leave one out",
+            "recipe.seed is named by --seeds and named by --sweep: remove one",
         ),
     ],
 )

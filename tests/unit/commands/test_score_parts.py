@@ -104,7 +104,7 @@ def test_a_part_goes_on_where_it_stopped(score, whole):
 
 def test_holes_are_named(score):
     status, said = score("--merge")
-    assert status == 2 and "there are no parts of" in said
+    assert status == 2 and "--merge: no parts of" in said
     score("--part", "2/4")
     status, said = score("--merge")
     assert status == 2 and "of 4 parts of out.csv 3 are missing: 1, 3, 4" in said
@@ -115,7 +115,7 @@ def test_two_divisions_are_refused(score):
     for part in ("1/1", "1/2", "2/2"):
         score("--part", part)
     status, said = score("--merge")
-    assert status == 2 and "lie parts of 1 and of 2" in said
+    assert status == 2 and "contains parts of 1 and of 2" in said
 
 
 def test_results_of_another_part_are_refused(score):
@@ -156,7 +156,7 @@ def test_a_part_is_whole_on_standard_output(whole, tmp_path, monkeypatch, capfd)
 
 @pytest.mark.parametrize("text", ["0/4", "5/4", "3", "a/b", "1/0", "-1/4"])
 def test_what_is_no_part_is_refused(text):
-    with pytest.raises(UsageError, match="give which of how many parts"):
+    with pytest.raises(UsageError, match="write K/N, from 1/N to N/N"):
         Part.parse(text)
 
 

@@ -363,7 +363,8 @@ def test_a_disk_that_fills_up_during_the_pass_is_one_message(keep, tmp_path):
     try:
         for front_end in (Filling(), Counting()):
             with pytest.raises(
-                AsdfError, match=r"cannot write .*features\.part: File too large\. What was there"
+                AsdfError,
+                match=r"cannot write .*features\.part: File too large\. The previous content",
             ):
                 keep(front_end)
             # The second batch does not fit, and the third is under way by then.
@@ -421,7 +422,7 @@ def test_the_dataset_travels_without_its_numbers_and_is_read_by_workers(keep, mo
         ({"recipe.start_stage": 2, "front_end.frozen": False}, []),
         (
             {"front_end.frozen": False},
-            ["front_end.frozen: a front end that never learns (front_end.frozen = True)"],
+            ["front_end.frozen: a front end that is never trained (front_end.frozen = True)"],
         ),
         (
             {
@@ -430,8 +431,8 @@ def test_the_dataset_travels_without_its_numbers_and_is_read_by_workers(keep, mo
                 "network.clip_position": "random",
             },
             [
-                "front_end.frozen: a front end that never learns (front_end.frozen = True)",
-                "front_end.unfreeze_after_epochs: a front end that never learns "
+                "front_end.frozen: a front end that is never trained (front_end.frozen = True)",
+                "front_end.unfreeze_after_epochs: a front end that is never trained "
                 "(front_end.unfreeze_after_epochs = None)",
                 "network.clip_position: the same clip of an utterance in every epoch "
                 "(network.clip_position = 'start')",

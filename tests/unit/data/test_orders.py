@@ -97,7 +97,7 @@ def test_a_sampler_that_lacks_its_method_is_refused(tmp_path, base, misspelt, mi
     )
     settings = Sections()
     settings.recipe.sampler = f"{name}.Mine"
-    with pytest.raises(UsageError, match=f"{name}.Mine lacks {missing}, without which it is no Sa"):
+    with pytest.raises(UsageError, match=f"{name}.Mine does not implement {missing}, which Sa"):
         find_sampler(settings, tmp_path)
 
 

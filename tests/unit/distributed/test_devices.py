@@ -49,7 +49,7 @@ def test_no_usable_gpu_means_the_cpu():
         ((0,), 2, "2 processes on this node, but only 1 GPUs named. The mapping would have been: "
                   "local rank 0 -> cuda:0, local rank 1 -> nothing"),
         ((1, 1), 2, "a GPU is named twice"),
-        ((0, 4), 2, "GPU 4 is not there: 4 visible, numbered from 0"),
+        ((0, 4), 2, "GPU 4 does not exist: 4 visible, numbered from 0"),
     ],
 )  # fmt: skip
 def test_a_mapping_that_cannot_be_is_shown_with_the_mistake(monkeypatch, ids, local_size, said):
@@ -82,7 +82,8 @@ def test_the_cpu_only_if_it_was_requested_or_no_gpu_exists(computing, seen, gpus
 
 
 NO_GPU = (
-    "but no NVIDIA GPU is here. In a job ask for one (Slurm: --gres=gpu:1 or --gpus=1), or compute"
+    "but no NVIDIA GPU was found. In a job ask for one (Slurm: --gres=gpu:1 or --gpus=1), or "
+    "compute"
 )
 
 
@@ -107,15 +108,15 @@ NO_GPU = (
         (
             Computing(use_gpu="required"),
             SeenGpus(0, 0, CUDA, other="MPS"),
-            "but ASDF computes on GPUs of NVIDIA and AMD, not on MPS.",
+            "but ASDF supports GPUs of NVIDIA and AMD, not MPS.",
         ),
         (
             Computing(),
             replace(ONE, build=CPU_BUILD),
-            "this machine has 1 NVIDIA GPU, but the installed torch 2.14.1+cpu computes on the "
-            f"CPU only. Install a build for GPUs: {install_line('cu130')}, or compute on the CPU "
-            "with computing.use_gpu=False. Seen: 1 NVIDIA GPU, driver 580.65.06, torch "
-            "2.14.1+cpu (for the CPU only), CUDA_VISIBLE_DEVICES not set.",
+            "this machine has 1 NVIDIA GPU, but the installed torch 2.14.1+cpu supports the CPU "
+            f"only. Install a build for GPUs: {install_line('cu130')}, or compute on the CPU with "
+            "computing.use_gpu=False. Seen: 1 NVIDIA GPU, driver 580.65.06, torch 2.14.1+cpu (for "
+            "the CPU only), CUDA_VISIBLE_DEVICES not set.",
         ),
         (
             Computing(),
@@ -141,8 +142,7 @@ NO_GPU = (
         (
             Computing(),
             replace(ONE, failure="CUDA unknown error"),
-            "CUDA does not reach any of them: CUDA unknown error. See whether nvidia-smi lists "
-            "them",
+            "CUDA cannot access any of them: CUDA unknown error. Check whether nvidia-smi lists",
         ),
         (
             Computing(),
@@ -159,8 +159,8 @@ def test_a_gpu_that_cannot_be_used_ends_the_run_with_the_reason(computing, seen,
 
 def test_a_run_on_the_cpu_that_might_have_expected_a_gpu_says_so():
     assert cpu_notice(Computing(), "cpu") == (
-        "no GPU here that torch can use: computing on the CPU "
-        "(computing.use_gpu='required' refuses that, False leaves this line out)"
+        "no GPU that torch can use: computing on the CPU (computing.use_gpu='required' makes this "
+        "fatal, False hides this line)"
     )
     assert cpu_notice(Computing(), "cuda") == cpu_notice(Computing(use_gpu=False), "cpu") == ""
 
@@ -172,17 +172,17 @@ def test_the_mapping_of_a_node_as_lines(monkeypatch):
     see(4)
     two = Computing(gpu_ids=(2, 0), processes=2)
     assert describe_mapping(two, Launch()) == ["local rank 0: cuda:2", "local rank 1: cuda:0"]
-    with pytest.raises(UsageError, match="GPU 4 is not there: 4 visible"):
+    with pytest.raises(UsageError, match="GPU 4 does not exist: 4 visible"):
         describe_mapping(Computing(processes=5), Launch())
     see(1)
     assert describe_mapping(Computing(), Launch(1, 2, 1, 2, "srun", "n1", 1)) == [
         "local rank 0: cuda:0",
         "local rank 1: cuda:0",
-        "(this process sees 1 of the GPUs: each has to see its own)",
+        "(this process sees 1 of the GPUs: each process must see its own)",
     ]
     see(0, on_node=0)
     notice = cpu_notice(Computing(), "cpu")
     assert describe_mapping(Computing(), Launch()) == ["local rank 0: cpu", f"({notice})"]
     assert describe_mapping(Computing(use_gpu=False), Launch()) == ["local rank 0: cpu"]
-    with pytest.raises(UsageError, match="'required', but no NVIDIA GPU is here"):
+    with pytest.raises(UsageError, match="'required', but no NVIDIA GPU was found"):
         describe_mapping(Computing(use_gpu="required"), Launch())

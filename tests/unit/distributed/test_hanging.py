@@ -59,14 +59,15 @@ def test_the_one_that_is_behind_is_named_first_with_its_stack():
     places = [place(0, "adding up", (5, 0)), place(1, DATA, (4, 3), 0.5), None]
     text = describe_hang(places, 1800)
     assert text.splitlines() == [
-        "the run has stood still for 121 s",
+        "the run has made no progress for 121 s",
         "  no answer from rank 2: killed, stopped, or cut off",
         "  behind: rank 1 (host node1): waiting for data, step 7, for 121 s, 50 % of a core in use",
         "  waiting for it: rank 0, the longest rank 0 (host node0): adding up, step 7, for 120 s, "
         "idle",
         "  rank 1 is at",
         "    file1.py:1 work",
-        "  nothing is stopped: it goes on if it comes, and ends after computing.timeout_s = 1800",
+        "  the run is not stopped: it continues if they catch up, and ends after "
+        "computing.timeout_s = 1800",
     ]
 
 
@@ -109,7 +110,7 @@ def test_one_report_comes_from_whoever_asks_first(caplog):
             time.sleep(0.01)
         over.set()
     (message,) = [record.getMessage() for record in caplog.records]
-    assert message.startswith("warning: the run has stood still for 0 s")
+    assert message.startswith("warning: the run has made no progress for 0 s")
     assert "behind: rank 1 (host" in message and ": waiting for data, for 0 s" in message
     assert "waiting for it: ranks 0, 2" in message
     # The stack is that of this thread, which waits here.

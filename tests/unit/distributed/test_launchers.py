@@ -146,10 +146,10 @@ def test_what_is_typed_in_a_terminal_of_srun_runs_once(monkeypatch):
     [
         ({"WORLD_SIZE": "2"}, "WORLD_SIZE set in the environment, but RANK not"),
         ({"RANK": "0"}, "RANK set in the environment, but WORLD_SIZE not"),
-        ({"RANK": "first", "WORLD_SIZE": "2"}, "RANK=first: a whole number is needed"),
+        ({"RANK": "first", "WORLD_SIZE": "2"}, "RANK=first, which is not a whole number"),
         (
             {**BY_HAND, "RANK": "2"},
-            "rank 2 of 2, local rank None of None: that cannot be, the rank is out of range",
+            "rank 2 of 2, local rank None of None: the rank is out of range",
         ),
         ({**TORCHRUN, "LOCAL_RANK": "2"}, "the local rank is out of range"),
         ({**TORCHRUN, "LOCAL_WORLD_SIZE": "5"}, "the local size is out of range"),
@@ -172,7 +172,7 @@ def test_what_is_typed_in_a_terminal_of_srun_runs_once(monkeypatch):
         ({**ONE_NODE, **BY_HAND}, "but srun started this process as rank 1 of 3"),
         (
             {**OPEN_MPI, **TORCHRUN, "GROUP_WORLD_SIZE": "1"},
-            "mpirun started 2 torchruns that do not know of each other",
+            "mpirun started 2 torchruns that are not connected",
         ),
     ],
 )

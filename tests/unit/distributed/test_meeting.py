@@ -32,7 +32,7 @@ def test_the_main_rank_says_for_all_who_is_missing():
     main.join()
     assert str(caught.value) == str(errors[0])
     assert str(caught.value).startswith(
-        "rank 0 waited 2 s for the other processes of this run: rank 2 of 3 did not come."
+        "rank 0 waited 2 s for the other processes of this run: rank 2 of 3 did not arrive."
     )
     assert caught.value.reported_by_main and not errors[0].reported_by_main
 

@@ -310,7 +310,7 @@ def test_groups_divide_the_number_of_processes() -> None:
     six = World(size=6)
     assert group_size(computing, six) == 6
     assert group_size(replace(computing, shard_group=3), six) == 3
-    with pytest.raises(UsageError, match="6 processes cannot be parted into groups of 4"):
+    with pytest.raises(UsageError, match="6 processes cannot be divided into groups of 4"):
         group_size(replace(computing, shard_group=4), six)
 
 
@@ -328,5 +328,5 @@ def test_a_group_may_be_a_node_whose_ranks_follow_each_other() -> None:
     computing = replace(Computing(), shard_network=True, shard_group="node")
     world = Told(rank=4, size=6, local_rank=1, local_size=3)
     assert group_size(computing, world) == 3
-    with pytest.raises(UsageError, match="ranks that follow each other"):
+    with pytest.raises(UsageError, match="with consecutive ranks"):
         group_size(computing, replace(world, local_rank=2))

@@ -101,7 +101,7 @@ def test_a_process_that_does_not_see_the_file_names_it(tmp_path, monkeypatch):
         return sent
 
     monkeypatch.setattr(shared, "_send", send_and_lose)
-    with pytest.raises(AsdfError, match=r"rank 0 cannot read .*\.part: .* that all nodes see\."):
+    with pytest.raises(AsdfError, match=r"rank 0 cannot read .*\.part: .* that all nodes share\."):
         shared.array(lambda: np.arange(70))
 
 

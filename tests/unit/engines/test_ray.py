@@ -79,7 +79,7 @@ def test_a_worker_runs_the_command_in_the_folder_and_returns_what_it_says(mine, 
         done = worker.run(["net.pt", "list.txt", *OUTPUTS, *FIXED, "--part", part])
         assert done.status == 0 and f"part {part} is done" in done.said
     done = worker.run(["net.pt", "list.txt", *OUTPUTS, *FIXED, "--part", "3/2"])
-    assert done.status == 2 and "give which of how many parts" in done.error
+    assert done.status == 2 and "write K/N, from 1/N to N/N" in done.error
 
 
 def test_a_worker_waits_for_a_process_that_was_left_behind(tmp_path):

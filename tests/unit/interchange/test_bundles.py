@@ -229,7 +229,7 @@ def flipped(whole: bytes) -> bytes:
             lambda whole: {"body": other_weights()},
             r"its layers are not the bundle's: \d+ missing from the file: ",
         ),
-        (lambda whole: {"body": flipped(whole)}, r"not those that were written \(CRC-32\)"),
+        (lambda whole: {"body": flipped(whole)}, r"is corrupt \(CRC-32\)"),
         (lambda whole: {"body": b""}, "the server sent something else than this network"),
     ],
     ids=["cut", "portal", "page", "other", "flipped", "empty"],

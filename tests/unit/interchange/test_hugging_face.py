@@ -372,7 +372,7 @@ def test_what_is_missing_or_damaged_is_reported(folder, tmp_path):
         ({"weight_map": {"a": "../../etc/passwd"}}, "which is not a file next to it"),
         ({"weight_map": {"a": "gone.safetensors"}}, "names gone.safetensors, which is missing"),
         ({"weight_map": {"a": 3}}, "holds no weight_map"),
-        ([], "holds no dictionary"),
+        ([], "is not a dictionary"),
     ):
         index.write_text(json.dumps(content))
         with pytest.raises(AsdfError, match=said):

@@ -151,7 +151,7 @@ def test_what_was_trained_alone_belongs_to_the_commit(hub, encoder, waveforms, t
     for base in (None, NAME, f"hub:{NAME}"):
         assert find_base(entry, path, base) == pinned
     assert find_base(entry, path, f"hub:{NAME}@{moved}") == f"hub:{NAME}@{moved}"
-    with pytest.raises(AsdfError, match="are not there"):
+    with pytest.raises(AsdfError, match="were not found"):
         find_base({"weights": "org/other", "digest": ""}, path, None)
 
 

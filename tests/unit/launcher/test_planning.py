@@ -157,12 +157,12 @@ def test_each_fold_of_a_point_is_a_run(recipe, corpus, tmp_path):
         (
             ("recipe.leave_out=('attack', 'A01')",),
             {},
-            "recipe.leave_out is set for all runs and named by --folds: leave one out",
+            "recipe.leave_out is set for all runs and named by --folds: remove one",
         ),
         (
             (),
             {"sweeps": ["recipe.evaluate_left_out=True,False"]},
-            "recipe.evaluate_left_out is named by --folds and named by --sweep: leave one out",
+            "recipe.evaluate_left_out is named by --folds and named by --sweep: remove one",
         ),
     ],
 )

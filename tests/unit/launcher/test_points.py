@@ -57,27 +57,27 @@ def test_values_hold_commas_in_brackets_and_quotes():
         ({"seeds": "1,,2"}, "--seeds 1,,2: write numbers and ranges, such as 0-4 or 0,3,7-9"),
         ({"seeds": "-1"}, "--seeds -1: write numbers and ranges, such as 0-4 or 0,3,7-9"),
         ({"sweeps": ["own.x"]}, "--sweep own.x: write section.name=value,value"),
-        ({"sweeps": ["own.x="]}, "--sweep own.x=: there is no value before or behind a comma"),
+        ({"sweeps": ["own.x="]}, "--sweep own.x=: a value is missing before or after a comma"),
         ({"sweeps": ["own.x=(1,2"]}, "--sweep own.x=(1,2: the bracket ( is not closed"),
         ({"sweeps": ["own.x='a,b"]}, "--sweep own.x='a,b: the quote ' is not closed on its line"),
         ({"sweeps": ["own.x=1e-1,0.1"]}, "--sweep own.x=1e-1,0.1: 1e-1 and 0.1 are the same value"),
         ({"sweeps": ["own.x=a,'a'"]}, "--sweep own.x=a,'a': a and 'a' are the same value"),
         (
             {"sweeps": ["own.x=1,2", "own.x=3"]},
-            "own.x is named by --sweep and named by --sweep: leave one out",
+            "own.x is named by --sweep and named by --sweep: remove one",
         ),
         (
             {"sweeps": ["own.x=1,2"], "overrides": ["own.x=3"]},
-            "own.x is set for all runs and named by --sweep: leave one out",
+            "own.x is set for all runs and named by --sweep: remove one",
         ),
         (
             {"seeds": "0-1", "overrides": ["recipe.seed=3"]},
-            "recipe.seed is set for all runs and named by --seeds: leave one out",
+            "recipe.seed is set for all runs and named by --seeds: remove one",
         ),
         (
             {"draws": 2},
-            "--random 2: there is nothing to draw from; --sweep section.name=value,value makes a "
-            "grid",
+            "--random 2: there is no grid to draw from; define one with --sweep "
+            "section.name=value,value",
         ),
         ({"draws": 4, "sweeps": ["own.x=1,2,3"]}, "--random 4: the grid has 3 points only"),
         ({"draws": 0, "sweeps": ["own.x=1"]}, "--random 0: at least one point is needed"),

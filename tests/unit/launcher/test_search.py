@@ -98,10 +98,10 @@ def test_what_may_be_proposed_is_read(text, dimension):
         (["a.b=3"], "at least two values"),
         (["a.b=1||2"], "at least two values"),
         (["a.b=2..1"], "ends before it begins"),
-        (["a.b=0..1:log"], "begins above 0"),
+        (["a.b=0..1:log"], "must begin above 0"),
         (["a.b=1e999..2e999"], "ends before it begins"),
         (["a.b=1|2", "a.b=1..2"], "named twice"),
-        (["paths.system_folder=a|b"], "a folder of its own"),
+        (["paths.system_folder=a|b"], "its own folder"),
     ],
 )
 def test_what_cannot_be_proposed_is_refused(texts, said):

@@ -27,8 +27,8 @@ def test_gpus_are_counted_within_what_is_visible(requested, visible, shown, name
         ("0", 0, "", "--slots N uses the CPU"),
         ("1", 1, "5", "CUDA_VISIBLE_DEVICES is '5'"),
         ("0,00", 2, None, "named twice"),
-        ("all", 2, None, "numbers with commas"),
-        ("0,,1", 2, None, "numbers with commas"),
+        ("all", 2, None, "numbers separated by commas"),
+        ("0,,1", 2, None, "numbers separated by commas"),
     ],
 )
 def test_a_wrong_choice_says_what_is_there(requested, visible, shown, message):

@@ -131,7 +131,7 @@ def test_the_sum_has_a_row_for_each_network_and_a_column_for_each_set():
         "net1    epoch.3       -        -  0.000",
         "net2 failed: ValueError: broken",
         "  log: /out/net2/launch.log",
-        "unfinished: net3. The same command goes on with them.",
+        "unfinished: net3. The same command continues them.",
     ]
 
 

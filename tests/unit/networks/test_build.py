@@ -86,7 +86,7 @@ def test_a_class_that_is_no_network_is_not_run(user_file, tiny, tmp_path):
     user_file(text, tiny, "Plain")
     with pytest.raises(
         UsageError,
-        match=r"Plain .* does not fit: a class derived from torch\.nn\S+Module is needed",
+        match=r"Plain .* but a class derived from torch\.nn\S+Module is required",
     ):
         build_network(tiny, tmp_path)
     assert not trace.exists()
@@ -94,7 +94,7 @@ def test_a_class_that_is_no_network_is_not_run(user_file, tiny, tmp_path):
 
 def test_a_function_is_no_network(user_file, tiny, tmp_path):
     user_file("def network(settings):\n    raise SystemExit\n", tiny, "network")
-    with pytest.raises(UsageError, match="does not fit"):
+    with pytest.raises(UsageError, match="is required"):
         build_network(tiny, tmp_path)
 
 
@@ -102,11 +102,11 @@ def test_a_function_is_no_network(user_file, tiny, tmp_path):
     ("class_path", "message"),
     [
         ("asdf.networks.SSL_AASST", "Did you mean 'SSL_AASIST'"),
-        ("asdf.networks.Perceiver", "What fits there is AASIST, "),
+        ("asdf.networks.Perceiver", "Available there: AASIST, "),
         ("asdf.netwroks.AASIST", "there is no module 'asdf.netwroks'"),
         (
             "my_own_network.MyNetwork",
-            r"no module 'my_own_network'. Your own module is a file my_own_network.py",
+            r"no module 'my_own_network'. Save your own module as my_own_network.py",
         ),
         ("os.path.join.X", "there is no module"),
         ("AASIST", "names no module"),

@@ -68,4 +68,4 @@ def test_it_has_no_front_end():
     settings = sections()
     settings.front_end.front_end_class = "lfcc"
     (found,) = contradictions(settings)
-    assert found.relation == "has no front end, and so cannot have that of"
+    assert found.relation == "has no front end and cannot be combined with"

@@ -34,10 +34,10 @@ def test_a_dry_run_knows_the_names_without_an_import():
 
 def test_what_fits_is_named_where_no_name_is_alike(tmp_path):
     with pytest.raises(
-        UsageError, match=r"What fits there is AASIST, AASIST_L, \w+.* SSL_SLS"
+        UsageError, match=r"Available there: AASIST, AASIST_L, \w+.* SSL_SLS"
     ) as caught:
         look_for_class("asdf.networks.Quartz9", tmp_path, "network.network_class")
     assert "Any" not in str(caught.value) and "build_network" not in str(caught.value)
     (tmp_path / "mine.py").write_text("class Net:\n    pass\n\n\n__all__ = sorted(['Net'])\n")
-    with pytest.raises(UsageError, match="What fits there is Net"):
+    with pytest.raises(UsageError, match="Available there: Net"):
         look_for_class("mine.Whisper", tmp_path, "network.network_class")

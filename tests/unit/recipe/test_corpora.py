@@ -67,7 +67,7 @@ def test_an_unknown_corpus_comes_with_the_nearest_of_both_kinds():
     with pytest.raises(UsageError, match=r"no corpus 'asvspof19'\. Did you mean 'asvspoof19'\?"):
         find_corpus("asvspof19", corpora)
     with pytest.raises(
-        UsageError, match=r"no corpus 'zzz'\. It knows my-corpus, demo, add22, add23, "
+        UsageError, match=r"no corpus 'zzz'\. Known corpora: my-corpus, demo, add22, add23, "
     ):
         find_corpus("zzz", corpora)
 

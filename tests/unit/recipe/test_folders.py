@@ -53,9 +53,8 @@ def test_a_folder_below_the_output_folder_stays_there(tmp_path, name):
         with pytest.raises(UsageError) as caught:
             folders_of(Paths("out", "data", **{name: outside}), tmp_path)
         assert str(caught.value) == (
-            f"paths.{name} = '{outside}' leaves paths.output_folder ({tmp_path / 'out'}). Write it "
-            "without '..', or as "
-            "an absolute path if it is meant to lie elsewhere."
+            f"paths.{name} = '{outside}' is outside paths.output_folder ({tmp_path / 'out'}). "
+            "Write it without '..', or as an absolute path if that is intended."
         )
     absolute = folders_of(Paths("out", "data", **{name: "/scratch/x"}), tmp_path)
     assert Path("/scratch/x") in (absolute.system, absolute.sad)

@@ -57,13 +57,13 @@ def test_equal_speakers_go_by_name_to_the_first_of_equal_folds():
         (
             {"a": 3},
             ["A1", "A2", "A3"],
-            "--folds attack:2: 2 folds need as many genuine speakers, and train know 1, in the "
+            "--folds attack:2: 2 folds need as many genuine speakers, but train have 1 in the "
             "column 'speaker'.",
         ),
         (
             {"a": 3, "b": 1},
             ["A1", "A2"],
-            "--folds attack:2: two folds at least are needed, and the spoofs of train have 2 "
+            "--folds attack:2: at least two folds are needed, but the spoofs of train have 2 "
             "values of 'attack': A1, A2.",
         ),
         ({"a": 3}, [], "have 0 values of 'attack': none."),

@@ -103,7 +103,7 @@ def test_a_column_without_values_is_refused():
     for words in (("attack",), ()):
         made = settings()
         made.recipe.leave_out = words
-        with pytest.raises(UsageError, match=r"is a column and its values, such as \('attack'"):
+        with pytest.raises(UsageError, match=r"must be a column and values, such as \('attack'"):
             left_out_of(made.recipe)
 
 
@@ -111,10 +111,10 @@ def test_a_validation_set_that_has_none_of_the_values_is_refused():
     with pytest.raises(UsageError) as caught:
         validation_lists(settings("attack", "A09").recipe, [corpus()])
     assert (
-        "the validation set dev has no trial of attack A09, so it says nothing of what is left "
-        "out. The values of attack there: A01, A02, A03. Choose values" in str(caught.value)
+        "the validation set dev has no trial of attack A09, so it cannot measure what is left out. "
+        "The values of attack there: A01, A02, A03. Choose values" in str(caught.value)
     )
-    with pytest.raises(UsageError, match="It has no column 'attack', or nothing in it"):
+    with pytest.raises(UsageError, match="It has no column 'attack', or the column is empty"):
         validation_lists(settings("attack", "A09").recipe, [corpus(speaker=SPEAKERS)])
 
 

@@ -33,8 +33,8 @@ def test_recordings_in_both(tmp_path: Path) -> None:
     ]
     chosen = settings(("t",), ("e", "other"))
     assert find_overlaps(lists, chosen.recipe, {}) == [
-        "2 recordings of e are also in the training set t: results on them are no test",
-        "1 recordings of v are also in the training set t: results on them are no test",
+        "2 recordings of e are also in the training set t: results on them are not test results",
+        "1 recordings of v are also in the training set t: results on them are not test results",
     ]
     # Then a validation set may be the rest of a training set.
     chosen.recipe.leave_out = ("attack", "A01")

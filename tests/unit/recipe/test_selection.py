@@ -78,12 +78,12 @@ def test_what_training_will_not_make_is_found_before_it():
     chosen.recipe.validation_sets = ()
     with pytest.raises(
         UsageError,
-        match=r"network\.average_best_networks chooses .* recipe\.validation_sets is empty",
+        match=r"network\.average_best_networks needs .* recipe\.validation_sets is empty",
     ):
         check_choices(chosen)
     chosen = settings(("best",))
     chosen.recipe.validation_sets = ()
-    with pytest.raises(UsageError, match=r"'best' chooses among networks"):
+    with pytest.raises(UsageError, match=r"'best' needs validation results"):
         check_choices(chosen)
     # Networks of an earlier training may well be chosen so.
     chosen.recipe.start_stage = 2

@@ -27,7 +27,7 @@ def test_a_copy_is_whole_and_nothing_is_replaced(tmp_path):
     assert not list(folder.rglob("__pycache__"))
     assert [path.name for path in folder.parent.iterdir()] == ["recipe"]
     (folder / "run.py").write_text("mine")
-    with pytest.raises(UsageError, match="exists already, and nothing in it is replaced"):
+    with pytest.raises(UsageError, match="already exists: name a new folder"):
         copy_recipe("wav2vec_aasist", folder)
     assert (folder / "run.py").read_text() == "mine"
 
@@ -44,6 +44,6 @@ def test_a_misspelt_recipe_is_named(tmp_path):
 
 def test_a_folder_that_cannot_be_written_is_one_message(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(AsdfError, match=r"cannot copy a recipe to .*Nothing is left there"):
+    with pytest.raises(AsdfError, match=r"cannot copy a recipe to .*Nothing was left there"):
         copy_recipe("wav2vec_aasist", tmp_path / "file" / "new")
     assert list(tmp_path.iterdir()) == [tmp_path / "file"]

@@ -104,9 +104,8 @@ def test_without_a_replacement_one_message_says_what_to_do(layout):
             read_evaluations(layout)
         assert str(caught.value) == (
             f"{path} is not a list of evaluations, and {metrics} has no evaluations to replace "
-            "them. "
-            "Get the file from a backup, or remove it: the networks then count as not evaluated, "
-            "and none of them can be the best."
+            "them. Restore the file from a backup, or remove it: the networks then count as not "
+            "evaluated, and none of them can be the best."
         )
 
 

@@ -110,7 +110,7 @@ def test_a_full_disk_leaves_what_was_there_and_says_what_to_do(tmp_path):
     )
     assert outcome.returncode == 0, outcome.stderr
     assert outcome.stdout.startswith(
-        f"cannot write {path}: File too large. What was there before is unchanged."
+        f"cannot write {path}: File too large. The previous content is unchanged."
     )
     assert (
         "Free some space or choose another folder (of a run: paths.output_folder)" in outcome.stdout

@@ -63,9 +63,8 @@ def test_a_folder_instead_of_a_file(tmp_path, name):
     with pytest.raises(AsdfError) as caught:
         check_layout(Layout(tmp_path))
     assert str(caught.value) == (
-        f"{tmp_path / name} is a folder, and a run writes a file there. Move it away, or give this "
-        "run another "
-        "paths.system_folder."
+        f"{tmp_path / name} is a folder, but a run writes a file there. Move it away, or give this "
+        "run another paths.system_folder."
     )
 
 
@@ -75,7 +74,7 @@ def test_files_instead_of_folders_are_all_named(tmp_path):
     with pytest.raises(AsdfError) as caught:
         check_layout(Layout(tmp_path))
     for name in FOLDERS:
-        assert f"{tmp_path / name} is a file, and a run writes a folder there" in str(caught.value)
+        assert f"{tmp_path / name} is a file, but a run writes a folder there" in str(caught.value)
 
 
 def test_what_killed_runs_left_is_removed_but_for_what_another_run_may_be_writing(tmp_path):

@@ -78,7 +78,7 @@ def test_a_killed_owner_is_followed_with_a_notice(tmp_path, notices):
     assert (
         len(notices) == 1
         and f"process {first.pid}" in notices[0]
-        and "was killed; going on from its files" in notices[0]
+        and "was killed; resuming from its files" in notices[0]
     )
 
 
@@ -162,9 +162,8 @@ def test_a_link_instead_of_the_mark_is_not_followed(tmp_path):
         with pytest.raises(AsdfError) as caught, owner_mark(tmp_path / "system"):
             pass
         assert str(caught.value) == (
-            f"{link} is a link, and a run writes the mark of its owner there: it would overwrite "
-            "what the link leads "
-            "to. Remove the link, and see who may write in that folder."
+            f"{link} is a link, where a run writes its owner's mark: it would overwrite the target "
+            "of the link. Remove the link, and check who may write to that folder."
         )
     assert (tmp_path / "victim.txt").read_text() == "precious"
     assert not (tmp_path / "not_there.txt").exists() and link.is_symlink()

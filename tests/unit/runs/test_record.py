@@ -49,7 +49,7 @@ def test_a_damaged_record_is_put_aside(tmp_path, monkeypatch, caplog, damage):
     append_record(path, {"first": True})
     assert json.loads(path.read_text()) == [{"first": True}] and aside.read_bytes() == damage
     assert set(caplog.messages) == {
-        f"warning: {path} is damaged: it is now {aside}, and the record begins anew"
+        f"warning: {path} is damaged: it was renamed to {aside}, and a new record begins"
     }
 
 

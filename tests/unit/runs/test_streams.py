@@ -13,9 +13,8 @@ from tests.conftest import PATIENCE_S
 FULL = Path("/dev/full")
 needs_full = pytest.mark.skipif(not FULL.exists(), reason="no /dev/full here")
 CANNOT = (
-    "error: cannot write to standard output: No space left on device. What was written there is "
-    "not whole. "
-    "Free some space or send it elsewhere, then start the same command again.\n"
+    "error: cannot write to standard output: No space left on device. The output there is "
+    "incomplete. Free some space or redirect it, then start the same command again.\n"
 )
 PROGRAM = """
 import sys

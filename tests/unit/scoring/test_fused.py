@@ -241,7 +241,7 @@ def test_a_fused_system_is_calibrated_in_its_file(moved, folder, capsys):
     [
         ({"format": "other"}, "is neither a network nor a fused system"),
         ({"networks": 2}, "cannot be used"),
-        ({"version": 2}, "a newer ASDF wrote this"),
+        ({"version": 2}, "was written by a newer ASDF"),
         ({"networks": []}, "the networks in"),
         ({"networks": [{"path": "a.pt"}, 1]}, "the networks in"),
         ({"fusion": {}}, "the fusion in"),

@@ -92,52 +92,48 @@ def test_unusual_line_separators_inside_a_string_are_no_line_ends() -> None:
         (
             "a\n\nnetwork.max_epochs = 3\nsad.mode = 'off'\n",
             [
-                "runs.py:3: 'network.max_epochs = 3' belongs to no config: a blank line above "
-                "ended 'a' (line 1); "
-                "remove that line, or begin a block with a name"
+                "runs.py:3: 'network.max_epochs = 3' is not in a config: a blank line above ended "
+                "'a' (line 1); remove that line, or begin a block with a name"
             ],
         ),
         (
             "a\n# about a\n\n# more\nnetwork.max_epochs = 3\n",
             [
-                "runs.py:5: 'network.max_epochs = 3' belongs to no config: a blank line above "
-                "ended 'a' (line 1); "
-                "remove that line, or begin a block with a name"
+                "runs.py:5: 'network.max_epochs = 3' is not in a config: a blank line above ended "
+                "'a' (line 1); remove that line, or begin a block with a name"
             ],
         ),
         (
             "network.max_epochs = 3\n",
             [
-                "runs.py:1: 'network.max_epochs = 3' belongs to no config; "
-                "begin the block with a line that holds its name"
+                "runs.py:1: 'network.max_epochs = 3' is not in a config; begin the block with a "
+                "line containing its name"
             ],
         ),
         (
             "a\nsad.mode = 'off'\nb < a\nsad.mode = 'on'\n",
-            ["runs.py:3: 'b < a' stands inside config 'a'; a config begins after a blank line"],
+            ["runs.py:3: 'b < a' is inside config 'a'; a config begins after a blank line"],
         ),
         (
             "a\n\nb\n\na\nsad.mode = 'on'\n",
-            ["runs.py:5: config 'a' is there twice; the first is in line 1"],
+            ["runs.py:5: config 'a' is defined twice; the first is on line 1"],
         ),
         (
             "a\nsad.mode = 'on'\nnetwork.max_epochs = 1\nsad.mode = 'off'\n",
-            ["runs.py:4: sad.mode is set twice; the first is in line 2"],
+            ["runs.py:4: sad.mode is set twice; the first is on line 2"],
         ),
         (
             "my config\nsad.mode = 'on'\n",
             [
-                "runs.py:1: 'my config' is not a name of a config; names hold letters, digits, "
-                "'-', '_' and '.', "
-                "optionally followed by < parent < grandparent"
+                "runs.py:1: 'my config' is not a config name; names consist of letters, digits, "
+                "'-', '_' and '.', optionally followed by < parent < grandparent"
             ],
         ),
         (
             "a < \n",
             [
-                "runs.py:1: 'a <' is not a name of a config; names hold letters, digits, '-', "
-                "'_' and '.', "
-                "optionally followed by < parent < grandparent"
+                "runs.py:1: 'a <' is not a config name; names consist of letters, digits, '-', '_' "
+                "and '.', optionally followed by < parent < grandparent"
             ],
         ),
         (
@@ -207,10 +203,7 @@ def test_unreadable_files(tmp_path: Path) -> None:
     latin.write_bytes("a\n# ä\n".encode("latin-1"))
     with pytest.raises(SettingsError) as caught:
         read_text(latin, "run configs")
-    assert (
-        str(caught.value)
-        == f"{latin}:2: byte 0xe4 is not UTF-8; save the file in the encoding UTF-8"
-    )
+    assert str(caught.value) == f"{latin}:2: byte 0xe4 is not UTF-8; save the file as UTF-8"
     with pytest.raises(SettingsError) as caught:
         read_text(tmp_path / "none.py", "run configs")
     assert (

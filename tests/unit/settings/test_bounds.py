@@ -55,7 +55,7 @@ def test_brackets_within_each_other_are_forgotten_one_by_one() -> None:
     _, mistakes = parse_blocks(f"n\nsad.mode = {'(' * depth}{')' * depth}\n", "runs.py")
     assert [str(mistake) for mistake in mistakes] == [
         f"runs.py:2: sad.mode = {'(' * 30}…{')' * 29}: a value of more than 100000 characters is "
-        "refused"
+        "not allowed"
     ]
 
 

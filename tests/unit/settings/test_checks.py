@@ -105,7 +105,7 @@ def test_fits(name: str, value: Any, result: Any) -> None:
         ),
         ("computing.gpu_ids", "x", "expected a tuple of whole numbers, not a string"),
         ("computing.gpu_ids", (0, -1), "must be at least 0"),
-        ("computing.gpu_ids", (0, 1, 0), "0 is in it twice"),
+        ("computing.gpu_ids", (0, 1, 0), "0 occurs twice"),
         ("computing.gpu_ids", (0, True), "value 2 (True): expected a whole number, not True"),
         (
             "recipe.training_sets",
@@ -114,7 +114,7 @@ def test_fits(name: str, value: Any, result: Any) -> None:
             "('asvspoof19',)",
         ),
         ("recipe.training_sets", None, "expected a tuple of strings, not None"),
-        ("recipe.evaluation_sets", ("a", "b", "a"), "'a' is in it twice"),
+        ("recipe.evaluation_sets", ("a", "b", "a"), "'a' occurs twice"),
         (
             "recipe.selected_epochs",
             ("bset",),
@@ -137,13 +137,21 @@ def test_fits(name: str, value: Any, result: Any) -> None:
             "'package.module.Class'",
         ),
         ("front_end.architecture", "", "must not be empty"),
-        ("paths.output_folder", " ", "the path is empty; the current folder is written '.'"),
-        ("paths.output_folder", "a\0b", "the path holds a character that no file name can have"),
-        ("paths.output_folder", "\ud800", "the path holds a character that no file name can have"),
+        ("paths.output_folder", " ", "the path is empty; write '.' for the current folder"),
+        (
+            "paths.output_folder",
+            "a\0b",
+            "the path contains a character that is not allowed in file names",
+        ),
+        (
+            "paths.output_folder",
+            "\ud800",
+            "the path contains a character that is not allowed in file names",
+        ),
         (
             "augmentation.noise_folders",
             ("a", ""),
-            "the path is empty; the current folder is written '.'",
+            "the path is empty; write '.' for the current folder",
         ),
         (
             "augmentation.chain",
@@ -152,7 +160,7 @@ def test_fits(name: str, value: Any, result: Any) -> None:
             "'bandwidth', 'frequency_mask', 'time_mask' nor a class path 'package.module.Class'; "
             "the nearest is 'noise'",
         ),
-        ("augmentation.chain", ("noise", "noise"), "'noise' is in it twice"),
+        ("augmentation.chain", ("noise", "noise"), "'noise' occurs twice"),
         ("paths.system_folder", 2024, "expected a string, not a whole number; write '2024'"),
     ],
 )
@@ -187,8 +195,7 @@ def test_every_default_fits_its_own_setting() -> None:
         ),
         (
             "max_epochs",
-            "'max_epochs' names no section; a setting is section.name; the nearest is "
-            "'network.max_epochs'",
+            "'max_epochs' has no section; write section.name; the nearest is 'network.max_epochs'",
         ),
     ],
 )
@@ -211,7 +218,7 @@ def test_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         expand("$NONE/$SCRATCH/${NONE}/${EMPTY}")
     assert caught.value.text == (
         "the environment variables $NONE, $EMPTY are not set; export NONE=... first, or write the "
-        "folder out"
+        "path in full"
     )
 
 

@@ -37,8 +37,8 @@ def test_our_classes_are_looked_for_in_the_text_of_their_modules(
             "module asdf.networks.aasist has no class 'AASITS'. Did you mean 'AASIST'?",
         ),
         ("asdf.netwroks.AASIST", "network.loss: there is no module 'asdf.netwroks'."),
-        ("my_losses.Focal", "has no class 'Focal'. What fits there is Margin."),
-        ("my_losses.ramp", "has no function 'ramp'. What fits there is margin."),
+        ("my_losses.Focal", "has no class 'Focal'. Available there: Margin."),
+        ("my_losses.ramp", "has no function 'ramp'. Available there: margin."),
         ("my_losss.Margin", "there is no module 'my_losss'. Did you mean 'my_losses'?"),
         ("Margin", "network.loss: 'Margin' names no module."),
     ],
@@ -57,9 +57,9 @@ def test_a_name_that_leads_nowhere_is_refused(
 def test_the_base_decides_which_classes_fit(tmp_path: Path) -> None:
     (tmp_path / "bases_here.py").write_text("class Sum(dict): ...\nclass Mean(list): ...\n")
     assert find_class("bases_here.Sum", tmp_path, SETTING, dict).__name__ == "Sum"
-    with pytest.raises(UsageError, match=r"a class derived from builtins\.dict is needed"):
+    with pytest.raises(UsageError, match=r"a class derived from builtins\.dict is required"):
         find_class("bases_here.Mean", tmp_path, SETTING, dict)
-    with pytest.raises(UsageError, match=r"has no class 'Max'\. What fits there is Sum\."):
+    with pytest.raises(UsageError, match=r"has no class 'Max'\. Available there: Sum\."):
         find_class("bases_here.Max", tmp_path, SETTING, dict)
 
 
@@ -68,7 +68,7 @@ def test_a_function_is_no_class(tmp_path: Path) -> None:
     assert find_function("ramps_here.ramp", tmp_path, SETTING)() == 7
     look_for_class("ramps_here.ramp", tmp_path, SETTING)
     for name in ("Ramp", "steep"):
-        with pytest.raises(UsageError, match="a function is needed, and this is"):
+        with pytest.raises(UsageError, match="but a function is required"):
             find_function(f"ramps_here.{name}", tmp_path, SETTING)
     with pytest.raises(UsageError, match=r"has no function 'rap'\. Did you mean 'ramp'\?"):
         find_function("ramps_here.rap", tmp_path, SETTING)

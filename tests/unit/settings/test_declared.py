@@ -158,13 +158,17 @@ def test_a_module_that_fails_is_a_mistake_at_its_line(here: Path, module: Path) 
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [
-        ('section_name="head"', 'section_name="network"', "is called 'network', as a section of"),
-        ('section_name="head"', 'section_name="save"', "is called 'save', as a method of the"),
-        (', section_name="head"', "", "has no name for its section"),
-        ("setting(64,", "setting(0,", "the default of hidden of my_network.HeadSettings does not"),
-        ('= setting("mean", "the pooling")', '= "mean"', "is not made by setting(default"),
-        ("rates: tuple[float, ...]", "rates: dict", "is of the type <class 'dict'>"),
-        ("own_settings = HeadSettings", "own_settings = 3", "its own_settings is 3: a dataclass"),
+        ('section_name="head"', 'section_name="network"', "has the name of a built-in section"),
+        ('section_name="head"', 'section_name="save"', "has the name of a method of the settings"),
+        (', section_name="head"', "", "does not name its section"),
+        (
+            "setting(64,",
+            "setting(0,",
+            "the default of hidden of my_network.HeadSettings is invalid",
+        ),
+        ('= setting("mean", "the pooling")', '= "mean"', "is not declared with setting(default"),
+        ("rates: tuple[float, ...]", "rates: dict", "has type <class 'dict'>"),
+        ("own_settings = HeadSettings", "own_settings = 3", "its own_settings must be a dataclass"),
         ("hidden: int", "hidden: Nothing", "the types of HeadSettings cannot be read"),
     ],
 )
@@ -188,7 +192,10 @@ def test_no_method_is_hidden_by_a_section() -> None:
 
 def test_two_classes_may_not_declare_one_name(here: Path, module: Path) -> None:
     (here / "my_callbacks.py").write_text(MODULE.replace("hidden", "wait"))
-    with pytest.raises(SettingsError, match=r"is called 'head', as is my_network\.HeadSettings"):
+    with pytest.raises(
+        SettingsError,
+        match=(r"HeadSettings and my_network\.HeadSettings both declare section 'head'"),
+    ):
         read(here, f"{CLASS}network.callbacks = ('my_callbacks.Network',)")
 
 

@@ -67,9 +67,8 @@ def test_one_setting_gets_one_value(init: Write, runs: Write) -> None:
         )
     Settings().read_configs("runs.py", ["a"], ["recipe.seed=1", "recipe.seed = 1"])
     assert str(caught.value) == (
-        "command line: recipe.seed is set to 1 and to 2: leave one of them out; for a run with "
-        "each write a "
-        "config for each"
+        "command line: recipe.seed is set to both 1 and 2: remove one; to run both, write a config "
+        "for each"
     )
 
 

@@ -38,7 +38,7 @@ def test_the_end_of_a_range_is_in_it():
         (("norm",), "the nearest is 'norms'"),
         (("layers:0-3",), "'layers:0-3': layers are counted from 1, as in front_end.layer"),
         (("layers:4-3",), "'layers:4-3': the last layer comes before the first"),
-        ((), "names no part; write front_end.frozen = True"),
+        ((), "is empty; set front_end.frozen = True"),
     ],
 )
 def test_what_is_no_part(parts, problem):
@@ -51,7 +51,7 @@ def test_what_is_no_part(parts, problem):
     [
         (("atention",), "'atention' is not a part; it is one of attention, feed_forward, or a"),
         (("norms",), "'norms' is not a part"),
-        ((), "names no linear maps; write lora.rank = 0"),
+        ((), "is empty; set lora.rank = 0"),
     ],
 )
 def test_what_is_no_target(targets, problem):

@@ -48,8 +48,8 @@ def test_explain_a_path(init: Write, monkeypatch: pytest.MonkeyPatch) -> None:
         "  init.py:1  '$SCRATCH/x'"
     )
     assert Settings().explain("paths.database_folder").splitlines()[-1] == (
-        "  paths.database_folder = '$NONE/x': the environment variable $NONE is not set; "
-        "export NONE=... first, or write the folder out"
+        "  paths.database_folder = '$NONE/x': the environment variable $NONE is not set; export "
+        "NONE=... first, or write the path in full"
     )
 
 
@@ -210,7 +210,7 @@ def test_list_configs_names_the_mistakes(runs: Write, here: Path) -> None:
     assert str(caught.value) == (
         "2 mistakes in the settings:\n"
         "  runs.py:1: 'a' inherits from 'b', which is not a config; it has c\n"
-        "  runs.py:5: config 'c' is there twice; the first is in line 3"
+        "  runs.py:5: config 'c' is defined twice; the first is on line 3"
     )
 
 

@@ -35,13 +35,13 @@ from .conftest import Write
         ("network.score = 'llr'\nnetwork.loss = 'focal'\nrecipe.start_stage = 2", ""),
         (
             "network.score = 'llr'\nnetwork.loss = 'focal'",
-            "network.score = 'llr' (runs.py:2) needs a network that learns probabilities by "
-            "cross_entropy, as it does not by network.loss = 'focal' (runs.py:3)",
+            "network.score = 'llr' (runs.py:2) needs probabilities learnt by plain cross_entropy, "
+            "not by network.loss = 'focal' (runs.py:3)",
         ),
         (
             "network.score = 'llr'\nloss.label_smoothing = 0.1",
-            "network.score = 'llr' (runs.py:2) needs a network that learns probabilities by "
-            "cross_entropy, as it does not by loss.label_smoothing = 0.1 (runs.py:3)",
+            "network.score = 'llr' (runs.py:2) needs probabilities learnt by plain cross_entropy, "
+            "not by loss.label_smoothing = 0.1 (runs.py:3)",
         ),
         (
             "recipe.start_stage = 101",
@@ -57,12 +57,12 @@ from .conftest import Write
         ("computing.processes = 2\ncomputing.gpu_ids = None", ""),
         (
             "computing.compile = True\ncomputing.deterministic = True",
-            "computing.deterministic = True (runs.py:3) allows no kernels chosen by measuring "
-            "their speed, as they are with computing.compile = True (runs.py:2)",
+            "computing.deterministic = True (runs.py:3) excludes kernels chosen by measured speed, "
+            "as by computing.compile = True (runs.py:2)",
         ),
         (
             "computing.compile = 'layers'\ncomputing.norms = 'bf16'",
-            "computing.compile = 'layers' (runs.py:2) joins norms with what follows them by itself "
+            "computing.compile = 'layers' (runs.py:2) fuses norms with what follows them itself "
             "and cannot be combined with computing.norms = 'bf16' (runs.py:3)",
         ),
         (
@@ -72,12 +72,12 @@ from .conftest import Write
         ),
         (
             "computing.shard_group = 'node'",
-            "computing.shard_group = 'node' (runs.py:2) divides nothing without "
+            "computing.shard_group = 'node' (runs.py:2) has no effect without "
             "computing.shard_network = False (default)",
         ),
         (
             "computing.shard_checkpoints = True",
-            "computing.shard_checkpoints = True (runs.py:2) has no parts to write without "
+            "computing.shard_checkpoints = True (runs.py:2) has no effect without "
             "computing.shard_network = False (default)",
         ),
         ("computing.shard_network = True\ncomputing.shard_checkpoints = True", ""),
@@ -102,8 +102,8 @@ from .conftest import Write
         ),
         (
             "adapter.width = 8",
-            "front_end.frozen = True (init.py:3) leaves no adapters but those of "
-            "adapter.positions = ('after',), and contradicts adapter.width = 8 (runs.py:2)",
+            "front_end.frozen = True (init.py:3) only allows adapter.positions = ('after',), and "
+            "contradicts adapter.width = 8 (runs.py:2)",
         ),
         ("adapter.width = 8\nadapter.positions = ('after',)", ""),
         (
@@ -113,8 +113,8 @@ from .conftest import Write
         ),
         (
             "network.save_only_trained = True",
-            "network.save_only_trained = True (runs.py:2) leaves out what pretrained weights give "
-            "again, and there are none in front_end.weights = None (default)",
+            "network.save_only_trained = True (runs.py:2) omits parameters that pretrained weights "
+            "restore, and there are none in front_end.weights = None (default)",
         ),
         (
             "front_end.trained_parts = ('norms',)",
@@ -131,9 +131,8 @@ from .conftest import Write
         ("network.network_class = 'asdf.networks.SSL_SLS'\nrecipe.start_stage = 2", ""),
         (
             "augmentation.chain = ('speed', 'noise')",
-            "augmentation.chain = ('speed', 'noise') (runs.py:2) names 'noise', which needs more "
-            "than "
-            "augmentation.noise_folders = () (default)",
+            "augmentation.chain = ('speed', 'noise') (runs.py:2) includes 'noise', which cannot be "
+            "used with augmentation.noise_folders = () (default)",
         ),
         ("augmentation.chain = ('speed', 'codec')", ""),
         (
@@ -144,9 +143,9 @@ from .conftest import Write
         (
             "vocoding.vocoders = ('lpc', 'my_vocoders.Rounded')\n"
             "front_end.cache_features = True\nnetwork.clip_position = 'start'",
-            "front_end.cache_features = True (runs.py:3) saves copies by the project's vocoders "
-            "alone, whose code is known, not by vocoding.vocoders = ('lpc', 'my_vocoders.Rounded') "
-            "(runs.py:2)",
+            "front_end.cache_features = True (runs.py:3) only saves copies made by built-in "
+            "vocoders, whose code is known, not by vocoding.vocoders = ('lpc', "
+            "'my_vocoders.Rounded') (runs.py:2)",
         ),
         ("vocoding.vocoders = ('lpc', 'phase')\nvocoding.corpus_spoofs = False", ""),
         (
@@ -185,17 +184,17 @@ VARIES = "repeats the same operations in each step, which vary with"
     ("line", "relation"),
     [
         ("computing.compile = True", "captures the network's operations, not the compiled ones of"),
-        ("computing.processes = 2", "is for one process and cannot be combined with"),
+        ("computing.processes = 2", "requires one process and cannot be combined with"),
         ("front_end.layer_drop = 0.1", VARIES),
         ("front_end.time_mask_proportion = 0.1", VARIES),
         ("front_end.channel_mask_proportion = 0.1", VARIES),
         (
             "front_end.dropout = 0.1",
-            "cannot recompute layers that draw random numbers, as they do with",
+            "cannot recompute layers that draw random numbers, as with",
         ),
         (
             "lora.dropout = 0.1",
-            "cannot recompute layers that draw random numbers, as they do with",
+            "cannot recompute layers that draw random numbers, as with",
         ),
     ],
 )
@@ -243,9 +242,8 @@ def test_a_contradiction_that_a_later_layer_settles_is_none(init: Write, runs: W
         ),
         (
             "computing.backend = 'gloo'",
-            "gathers by nccl on GPUs and by gloo on CPUs, as 'auto' chooses, and cannot be "
-            "combined with "
-            "computing.backend = 'gloo'",
+            "gathers with nccl on GPUs and gloo on CPUs, as 'auto' selects, and cannot be combined "
+            "with computing.backend = 'gloo'",
         ),
         ("computing.backend = 'gloo'\ncomputing.use_gpu = False", ""),
         (
@@ -255,8 +253,8 @@ def test_a_contradiction_that_a_later_layer_settles_is_none(init: Write, runs: W
         ),
         (
             "front_end.cache_features = True",
-            "divides the front end, which training does not compute with front_end.cache_features "
-            "= True",
+            "shards the front end, which training does not run with front_end.cache_features = "
+            "True",
         ),
     ],
 )

@@ -173,8 +173,7 @@ def test_variables_are_expanded_in_final_values_only(
     runs("a\n\nb\npaths.output_folder = '$PROJECT/b'\n")
     message = (
         "init.py:2: paths.output_folder = '$LOCAL_SCRATCH/LA': the environment variable "
-        "$LOCAL_SCRATCH is not set; "
-        "export LOCAL_SCRATCH=... first, or write the folder out"
+        "$LOCAL_SCRATCH is not set; export LOCAL_SCRATCH=... first, or write the path in full"
     )
     assert Settings().paths.database_folder == "/p/LA"
     with pytest.raises(SettingsError) as caught:
@@ -237,7 +236,7 @@ def test_a_snapshot_is_a_copy_of_its_own() -> None:
 
 
 def test_the_singleton_does_not_travel_to_another_process() -> None:
-    with pytest.raises(TypeError, match="hand Settings\\(\\)\\.snapshot\\(\\)"):
+    with pytest.raises(TypeError, match=r"pass Settings\(\)\.snapshot\(\)"):
         pickle.dumps(Settings())
 
 

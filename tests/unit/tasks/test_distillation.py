@@ -128,7 +128,7 @@ def test_a_killed_training_ends_as_one_never_killed(recipe):
     killed = ("taught", "paths.system_folder=killed")
     assert recipe.run(*killed, TEST_KILL="0:7").status != 0
     resumed = recipe.run(*killed)
-    assert resumed.status == 0 and "was killed; going on" in resumed.output, resumed.output
+    assert resumed.status == 0 and "was killed; resuming" in resumed.output, resumed.output
     states = []
     for name in ("whole", "killed"):
         path = recipe.system(name) / "networks" / "epoch.2.pt"

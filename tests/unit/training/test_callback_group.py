@@ -55,7 +55,7 @@ def test_a_failure_is_logged_once_then_counted_and_the_others_are_called(caplog)
         f"network.callbacks: {NAME}.on_step failed: RuntimeError: the server is down at step 1 ("
     )
     assert first.endswith(
-        "Training goes on; the traceback is in log.txt. Later failures of it are counted."
+        "Training goes on; the traceback is in log.txt. Its further failures are counted."
     )
     assert other.startswith(f"network.callbacks: {NAME}.on_evaluation failed: KeyError: 'eer' (")
     assert count == f"network.callbacks: {NAME}.on_step failed 3 times"
@@ -83,7 +83,7 @@ def test_a_failure_ends_the_training_where_the_settings_say_so():
     assert text.startswith(
         f"network.callbacks: {NAME}.on_step failed: RuntimeError: the server is down at step 4 ("
     )
-    assert "The run ends here, as network.callback_failures_end_training = True" in text
+    assert "The run ends here because network.callback_failures_end_training = True" in text
 
 
 def test_a_failure_of_the_projects_own_always_ends_the_training():

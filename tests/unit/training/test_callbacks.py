@@ -146,6 +146,6 @@ def test_a_misspelt_method_is_refused(tmp_path):
     with pytest.raises(UsageError) as caught:
         find_callbacks(settings, tmp_path)
     assert str(caught.value).startswith(
-        "network.callbacks: misspelt.Watch has a method 'on_epoch_ends', which nothing calls. Did "
-        "you mean 'on_epoch_end'? The methods of a callback are on_checkpoint, "
+        "network.callbacks: misspelt.Watch has a method 'on_epoch_ends', which is never called. "
+        "Did you mean 'on_epoch_end'? The methods of a callback are on_checkpoint, "
     )

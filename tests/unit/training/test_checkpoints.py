@@ -122,7 +122,7 @@ def test_a_file_that_is_no_network_is_refused_and_never_run(tmp_path, capsys):
     path = tmp_path / "epoch.1.pt"
     for content, said in (
         (Runs(), "cannot read the network"),
-        ([1], "it holds a list, and weights are in a dict"),
+        ([1], "it holds a list, but weights must be in a dict"),
         ({"a": 1}, "is not a network"),
         ({"model_state_dict": [1]}, "is not a network"),
     ):
@@ -131,7 +131,8 @@ def test_a_file_that_is_no_network_is_refused_and_never_run(tmp_path, capsys):
             read_checkpoint(path)
     path.write_bytes(b"damaged")
     with pytest.raises(
-        AsdfError, match=r"cannot read the network .*epoch\.1\.pt: .*damaged or no network of ASDF"
+        AsdfError,
+        match=r"cannot read the network .*epoch\.1\.pt: .*damaged or not a network of ASDF",
     ):
         read_checkpoint(path)
     with pytest.raises(
@@ -199,9 +200,9 @@ def test_a_full_disk_leaves_the_old_network(tmp_path, warm, limit):
     )
     assert completed.returncode == 0 and completed.stderr == "", completed.stderr
     assert completed.stdout.startswith(
-        f"cannot write {path}: File too large. What was there before is unchanged."
+        f"cannot write {path}: File too large. The previous content is unchanged."
     )
-    assert "a run goes on from the newest checkpoint" in completed.stdout
+    assert "a run resumes from the newest checkpoint" in completed.stdout
     assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]
 
 

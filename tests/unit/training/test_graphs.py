@@ -37,9 +37,9 @@ def test_several_processes_are_refused():
     with pytest.raises(UsageError) as caught:
         check_one_process(computing, 4)
     assert str(caught.value) == (
-        "computing.cuda_graphs = True and 4 processes do not go together: where one process "
-        "fails, the others would wait without end inside a graph. Set computing.cuda_graphs = "
-        "False, or train with one process."
+        "computing.cuda_graphs = True and 4 processes cannot be combined: if one process fails, "
+        "the others would wait forever inside a graph. Set computing.cuda_graphs = False, or train "
+        "with one process."
     )
 
 

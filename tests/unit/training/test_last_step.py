@@ -69,9 +69,9 @@ def test_steps_that_fp16_skips_are_counted_and_too_many_in_a_row_end_the_run():
         assert fp16_step(torch.inf, *training, last)
     assert not fp16_step(torch.inf, *training, last)
     assert last.complaint() == (
-        "fp16 skipped 25 steps in a row, the last one step 7: their gradients are not finite, "
-        "with a loss scale of 0.000976562. So the network learns nothing. Set "
-        "computing.precision='bf16', where the GPU computes in it, or 'fp32'."
+        "fp16 skipped 25 steps in a row, the last one step 7: their gradients are not finite, with "
+        "a loss scale of 0.000976562. The network learns nothing this way. Set "
+        "computing.precision='bf16', where the GPU supports it, or 'fp32'."
     )
 
 
@@ -83,5 +83,5 @@ def test_on_a_gpu_its_kernels_are_named_as_a_cause_too():
         assert not last.is_sound([float(number) for number in last.numbers()])
         complaints.append(last.complaint())
     on_cpu, on_gpu = complaints
-    assert on_gpu.startswith(on_cpu) and "a kernel of this GPU is the likelier cause" in on_gpu
+    assert on_gpu.startswith(on_cpu) and "the cause is more likely a kernel of this GPU" in on_gpu
     assert "GPU" not in on_cpu

@@ -16,8 +16,10 @@ def test_a_network_that_wants_all_memory_ends_the_run_with_one_message(recipe, c
     outcome = recipe.call(capsys, "debug")
     assert outcome.status == 1
     assert "Traceback" not in outcome.output
-    (said,) = [line for line in outcome.output.splitlines() if "not enough memory" in line]
-    assert "cpu has not enough memory for step 3 of training, with " in said
+    (said,) = [
+        line for line in outcome.output.splitlines() if "does not have enough memory" in line
+    ]
+    assert "cpu does not have enough memory for step 3 of training, with " in said
     assert "DefaultCPUAllocator: can't allocate memory: you tried to allocate" in said
     for advice in (
         "Lower network.minibatch_size (now ",
@@ -43,7 +45,7 @@ def test_only_what_would_help_is_named():
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB.\nmore")
     text = str(caught.value)
     assert text.startswith(
-        "cuda:0 has not enough memory for step 5 of training, with 6 utterances of "
+        "cuda:0 does not have enough memory for step 5 of training, with 6 utterances of "
         f"{settings.network.train_clip_size:,} samples at once: CUDA out of memory. Tried to "
         "allocate 2 GiB. Lower network.global_minibatch_size (now 24) and raise"
     )

@@ -142,11 +142,11 @@ def test_a_class_without_weight_decay_is_reported(caplog):
         ("torch.optim.SparseAdam", "SparseAdam does not support dense gradients"),
         ("torch.optim.Muon", "Muon only supports 2D parameters"),
         (f"{OWN}.Matrices", "cannot be made for this network: ValueError: a vector"),
-        (f"{OWN}.Forgetful", "it goes on in other steps than without a stop"),
+        (f"{OWN}.Forgetful", "it does not continue as without a stop"),
         (f"{OWN}.Unsavable", "a checkpoint cannot hold its state"),
         (f"{OWN}.Switching", "other weights for scoring than for training"),
         ("torch.optim.Optimizer", "missing 1 required positional argument"),
-        ("torch.nn.Linear", "a class derived from torch.optim.optimizer.Optimizer is needed"),
+        ("torch.nn.Linear", "a class derived from torch.optim.optimizer.Optimizer is required"),
         ("torch.optim.RAdm", "has no class 'RAdm'. Did you mean 'RAdam'?"),
     ],
 )

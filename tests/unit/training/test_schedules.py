@@ -243,12 +243,12 @@ def test_a_function_of_ones_own_with_warm_up(own):
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
-        ("text", r"my_schedules\.text at step 1 gave 'half'\. It must return the share"),
-        ("undefined", r"my_schedules\.undefined at step 1 gave nan"),
+        ("text", r"my_schedules\.text at step 1 returned 'half'\. It must return a factor"),
+        ("undefined", r"my_schedules\.undefined at step 1 returned nan"),
         ("broken", r"my_schedules\.broken at step 1 failed: AttributeError: .*my_schedules\.py"),
         ("no_arguments", "no_arguments.* takes 0 positional arguments but 2 were given"),
         ("trangle", r"has no function 'trangle'\. Did you mean 'triangle'\?"),
-        ("Triangle", "a function is needed, and this is <class 'my_schedules.Triangle'>"),
+        ("Triangle", "my_schedules.Triangle'>, but a function is required"),
     ],
 )
 def test_what_is_no_schedule_is_refused_before_the_first_step(own, name, problem):
@@ -260,7 +260,7 @@ def test_a_share_below_zero_ends_the_run_where_it_appears(own):
     chosen = network_settings(schedule="my_schedules.falls", max_epochs=4)
     schedule = find_schedule(chosen, own)
     optimiser = build_optimiser(Small(), chosen)
-    with pytest.raises(AsdfError, match=r"my_schedules\.falls at step 8 gave -0\.5"):
+    with pytest.raises(AsdfError, match=r"my_schedules\.falls at step 8 returned -0\.5"):
         set_learning_rate(optimiser, schedule, chosen, Progress(epochs=2, step=7), 100)
 
 

@@ -228,7 +228,9 @@ def test_training_on_a_cpu_is_in_bf16_where_torch_can_and_says_where_not():
 def test_a_divided_network_is_not_trained_in_fp16_by_itself(monkeypatch):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (7, 0))
     chosen = choose_precision("auto", torch.device("cuda"), sharded=True)
-    why = "precision fp32: compute capability 7.0, and computing.shard_network goes without fp16"
+    why = (
+        "precision fp32: compute capability 7.0, and computing.shard_network does not support fp16"
+    )
     assert (chosen.dtype, chosen.reason) == (None, why)
 
 

@@ -171,8 +171,8 @@ def test_a_clip_may_run_backwards(folder: Path, name: str, speech: np.ndarray) -
         ("Unlikely", "{part} has the probability 1.5; a number from 0 to 1 is needed."),
         ("Open", "{part} cannot be sent to the loader's processes: TypeError: cannot pickle"),
         ("Broken", "{part}(settings, base) failed: AttributeError: "),
-        ("Idle", "{part} lacks apply, without which it is no Part. Write it as asdf.audio.augm"),
-        ("NoPart", "does not fit: a class derived from asdf.audio.augmentation.part.Part"),
+        ("Idle", "{part} does not implement apply, which Part requires. See asdf.audio.augm"),
+        ("NoPart", "but a class derived from asdf.audio.augmentation.part.Part"),
         ("Loudr", "has no class 'Loudr'. Did you mean 'Louder'?"),
     ],
 )
