@@ -321,8 +321,8 @@ def test_a_checkpoint_of_damaged_progress_is_skipped(progress, said, content, tm
     [
         ('"hidden_size": Infinity', "cannot convert float infinity to integer"),
         ('"hidden_size": 1e999', "cannot convert float infinity to integer"),
-        ('"num_attention_heads": 0', "heads is 0, and is to be at least 1"),
-        ('"intermediate_size": -8', "feed_forward is -8, and is to be at least 1"),
+        ('"num_attention_heads": 0', "heads is 0, but must be at least 1"),
+        ('"intermediate_size": -8', "feed_forward is -8, but must be at least 1"),
     ],
 )
 def test_configurations_of_impossible_sizes_are_reported(change, said, tmp_path):

@@ -201,7 +201,9 @@ def test_what_is_no_folder_of_an_encoder_is_refused(tmp_path):
     with pytest.raises(AsdfError, match=r"takes a folder of Hugging Face with its config\.json"):
         build(tmp_path / "net.pt")
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert"}))
-    with pytest.raises(AsdfError, match=r"no encoder of the type 'bert' .* Seen: BertModel"):
+    with pytest.raises(
+        AsdfError, match=r"the type 'bert' of transformers is not an .* Seen: BertModel"
+    ):
         build(tmp_path)
     save_encoder(tmp_path, "hubert")
     state = make_encoder("hubert").state_dict()

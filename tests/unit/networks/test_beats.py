@@ -142,10 +142,10 @@ def test_the_published_sizes_are_the_papers():
         ("{'layers': 2}", "is not the literal of BEATs' sizes"),
         ('{"depth": 2}', "is not the literal of BEATs' sizes"),
         ('{"layers": 0}', r"is not the literal of BEATs' sizes \(layers is 0\)"),
-        ('{"heads": 5}', "heads = 5 does not fit the other sizes"),
-        ('{"patch": 30}', "patch = 30 does not fit the other sizes"),
+        ('{"heads": 5}', "heads = 5 does not match the other sizes"),
+        ('{"patch": 30}', "patch = 30 does not match the other sizes"),
         ('{"deep_norm": 1}', "deep_norm is 1"),
-        ('{"buckets": 3200}', "buckets = 3200 does not fit the other sizes"),
+        ('{"buckets": 3200}', "buckets = 3200 does not match the other sizes"),
     ],
 )
 def test_sizes_that_no_network_has_are_refused(text, message):

@@ -110,7 +110,7 @@ def test_chunks_do_not_attend_to_each_other():
     [
         ({"patch_stride": [32, 4]}, {}, r"have patch_stride = \[32, 4\] .* known with \[64, 4\]"),
         ({"pooling": "token"}, {}, "have pooling = 'token'"),
-        ({"num_heads": 3}, {}, "cannot be understood: heads = 3 does not fit the other sizes"),
+        ({"num_heads": 3}, {}, "cannot be understood: heads = 3 does not match the other sizes"),
         ({"depth": "x"}, {}, "cannot be understood"),
         ({"depth": 90000}, {}, "is of 90,000 layers of 16 and 24 values, and its weights are of 3"),
         ({"mlp_ratio": 2.0}, {}, r"16 and 32 values, .* the first of \(24, 16\)"),
@@ -148,7 +148,7 @@ def test_heads_that_a_file_does_not_state_are_the_authors(tmp_path):
     del content["config"]["num_heads"]
     torch.save(content, path)
     # Of 16 values none are published: 12 is the base network's, which 16 does not divide into.
-    with pytest.raises(AsdfError, match="heads = 12 does not fit"):
+    with pytest.raises(AsdfError, match="heads = 12 does not match"):
         build_pretrained(tiny_settings(path))
 
 

@@ -92,7 +92,7 @@ def test_a_fine_tuned_folder_is_read_without_its_head(tmp_path):
     [
         ({"model_type": "hubert"}, {}, "is of the model type 'hubert', and not of EAT"),
         ({"layer_norm_first": True}, {}, "has layer_norm_first = True; EAT is known with False"),
-        ({"num_heads": 3}, {}, "cannot be understood: heads = 3 does not fit the other sizes"),
+        ({"num_heads": 3}, {}, "cannot be understood: heads = 3 does not match the other sizes"),
         ({"depth": "x"}, {}, "cannot be understood"),
         ({"depth": 90000}, {}, "is of 90,000 layers of 16 and 24 values, and its weights are of 3"),
         ({"mlp_ratio": 2.0}, {}, r"16 and 32 values, .* the first of \(24, 16\)"),
