@@ -160,7 +160,7 @@ def test_a_killed_run_ends_as_one_never_killed(located, capsys):
     [
         (
             ("network.network_class='asdf.networks.SSL_AASIST'",),
-            "has no frames to classify",
+            "keeps no frames that could be judged one by one",
         ),
         (("sad.mode='endpoint'",), "sad.mode = 'endpoint'"),
         (("augmentation.chain=('silence',)",), "which cuts off lengths that are known only when"),
