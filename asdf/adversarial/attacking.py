@@ -118,7 +118,7 @@ def _attack(task: Task, attacker: Attacker) -> Attacked:
     scorer = attacker.victim.hearing.scorer
     heard_T = torch.from_numpy(waveform[heard]).to(scorer.device)
     if not heard_T.any():
-        raise AsdfError(f"{task.source} is digital silence, to which no SNR is defined.")
+        raise AsdfError(f"{task.source} is digital silence, for which an SNR is not defined.")
     climbed = attacker.surrogate if condition.is_transferred else attacker.victim
     assert climbed is not None
     surface = ScoreSurface(climbed, heard_T, attacker.is_whole, raises=task.label == 0)

@@ -226,11 +226,15 @@ NOISE = "noise"
 ATTACKS = {
     attack.name: attack
     for attack in (
-        Attack(NOISE, "random noise", "white noise, which knows nothing", False, draw_noise),
-        Attack("fgsm", "FGSM", "one step along the gradient's signs", True, fgsm),
-        Attack("pgd", "PGD", "steps along signs, every sample bounded (L-infinity)", True, pgd),
+        Attack(NOISE, "random noise", "white noise, independent of the network", False, draw_noise),
+        Attack("fgsm", "FGSM", "one step along the sign of the gradient", True, fgsm),
+        Attack("pgd", "PGD", "gradient-sign steps, each sample bounded (L-infinity)", True, pgd),
         Attack(
-            "pgd-snr", "PGD at SNR", "steps along the gradient, the SNR stated", True, pgd_of_energy
+            "pgd-snr",
+            "PGD at SNR",
+            "steps along the gradient, at the stated SNR",
+            True,
+            pgd_of_energy,
         ),
     )
 }

@@ -85,9 +85,7 @@ def choose_attacks(
     # In the order of ATTACKS: noise comes before the attacks that it is compared with.
     chosen = [name for name in ATTACKS if name in names or not names or name == NOISE]
     if chosen == [NOISE]:
-        raise UsageError(
-            "noise is measured with attacks, as what they are compared with: name one."
-        )
+        raise UsageError("noise is only measured as the baseline of attacks: name an attack too.")
     conditions = []
     for level in _levels(snrs_db, peaks):
         for name in chosen:
@@ -104,10 +102,10 @@ def _levels(snrs_db: Sequence[float], peaks: Sequence[float]) -> list[Level]:
     for snr_db in snrs_db:
         # Written so that NaN, which float() reads as well, is refused.
         if not lowest <= snr_db <= highest:
-            raise UsageError(f"an SNR of {snr_db:g} dB: {lowest:g} to {highest:g} can be meant.")
+            raise UsageError(f"an SNR of {snr_db:g} dB: {lowest:g} to {highest:g} is allowed.")
     for peak in peaks:
         if not 0 < peak <= 1:
-            raise UsageError(f"a peak of {peak:g}: a share of full scale is needed, as 0.001.")
+            raise UsageError(f"a peak of {peak:g}: a share of full scale is needed, such as 0.001.")
     if not snrs_db and not peaks:
         snrs_db = SNRS_DB
     # A lower ratio is a stronger attack.
@@ -124,4 +122,4 @@ def check_search(search: Search) -> None:
     if search.steps < 1 or search.restarts < 1:
         raise UsageError("an attack needs at least one step and one start.")
     if search.step is not None and not (0 < search.step < math.inf):
-        raise UsageError(f"a step of {search.step:g} radii: give a positive number, as 0.25.")
+        raise UsageError(f"a step of {search.step:g} radii: set a positive number, such as 0.25.")

@@ -186,15 +186,15 @@ def lead(study: Study) -> list[str]:
     sentences = [
         f"{study.victim} under attack: {bona_fide + spoof:,} recordings ({bona_fide:,} bona fide, "
         f"{spoof:,} spoofed); the scores of spoofs are raised, those of genuine speech lowered.",
-        f"Attacked is {what}, in float32, on the whole way from samples to score, by someone who "
-        f"knows front end, weights and threshold. PGD: {search.steps} steps of {search.share:.3g} "
-        f"radii from {starts}.",
+        f"The attack targets {what}, in float32, through the whole chain from samples to score; "
+        f"the attacker knows the front end, weights and threshold. PGD: {search.steps} steps of "
+        f"{search.share:.3g} radii from {starts}.",
         judging_sentence(study.victim, study.judging),
     ]
     if study.surrogate:
         sentences.append(
-            f"Transferred attacks are computed on {study.surrogate}, by someone who knows nothing "
-            f"of {study.victim} but which samples it hears."
+            f"Transferred attacks are computed on {study.surrogate}; the attacker knows nothing "
+            f"about {study.victim} but which samples it scores."
         )
     return sentences
 
@@ -202,12 +202,13 @@ def lead(study: Study) -> list[str]:
 def notes(study: Study) -> list[str]:
     """Return the sentences that are needed to read the numbers."""
     lines = [
-        "Success: of the recordings that are decided right without an attack, the share that is "
-        "decided wrong after it, with the exact interval of 95 % (Clopper and Pearson); noise %: "
-        "that of random noise of the same level. SNR: median of what the attack took. EERs have "
-        f"intervals of 95 % (bootstrap over {_over(study)}); under 'spoofs attacked' genuine "
-        "speech is as it is.",
-        "A success rate is a lower bound: other attacks, more steps or more starts may reach more.",
+        "Success: of the recordings decided correctly without an attack, the share decided wrongly "
+        "after it, with the exact 95 % interval (Clopper-Pearson); noise %: the same for random "
+        "noise of the same level. SNR: median over the attacked recordings. EERs have 95 % "
+        f"intervals (bootstrap over {_over(study)}); under 'spoofs attacked' genuine speech is "
+        "unchanged.",
+        "A success rate is a lower bound: other attacks, more steps or more starts may succeed "
+        "more often.",
     ]
     return lines + left_out_notes(study.left_out)
 
@@ -235,9 +236,9 @@ def warnings(study: Study) -> list[str]:
             # Only where intervals are apart: among few recordings, either may be ahead by chance.
             if first is not None and second is not None and first.high < second.low:
                 sentences.append(
-                    f"WARNING: {effect.condition.label} turns fewer decisions than "
-                    f"{other.condition.label}. The network's gradients may lead nowhere "
-                    "(rounding, saturation, noise): it may be weaker than these numbers."
+                    f"WARNING: {effect.condition.label} changes fewer decisions than "
+                    f"{other.condition.label}. The network's gradients may be uninformative "
+                    "(rounding, saturation, noise): it may be weaker than these numbers suggest."
                 )
     return sentences
 
@@ -253,12 +254,12 @@ def _white_box(study: Study, name: str, level: Level | None) -> Effect | None:
 
 def attacks_page(study: Study, facts: Sequence[str]) -> str:
     """Return a study as a page; `facts` are the small print below its title."""
-    caption = f"{study.victim}: rates in % with intervals of 95 %"
+    caption = f"{study.victim}: rates in % with 95 % intervals"
     table = as_page(effects_table(study), caption)
     section = Section(
         "success",
         "Success by strength",
-        ["The share of right decisions that each attack turns, by its signal-to-noise ratio."],
+        ["The share of correct decisions that each attack changes, by its signal-to-noise ratio."],
         figures=[success_figure(study)],
     )
     results = Section("attacks", "All attacks", [], [table], notes=notes(study))
@@ -299,12 +300,12 @@ def success_figure(study: Study) -> Figure:
     description = f"Success rates of attacks on {study.victim}. {'; '.join(words)}"
     panel = Panel(
         Axis(-0.4, len(levels) - 0.6, list(names), "signal-to-noise ratio", text=names.__getitem__),
-        Axis(0, 100, _SHARE_TICKS, "decisions turned (%)"),
+        Axis(0, 100, _SHARE_TICKS, "decisions changed (%)"),
         *_SIZE,
         description=description,
         lines=lines,
     )
-    text = "Bars are exact intervals of 95 %; attacks are stronger to the right."
+    text = "Bars are exact 95 % intervals; attacks are stronger to the right."
     return Figure(
         "attacks",
         "Success rate against perturbation",

@@ -142,9 +142,9 @@ def _probe(detector: Detector) -> None:
     if not gradient_T.any():
         [*_, network] = detector.hearing.scorer.networks
         raise AsdfError(
-            f"{type(network).__name__} gives the samples a gradient of zero (as rounding does): "
-            "attacks that follow gradients would show a robustness that is not there. Attack a "
-            "detector like it and transfer that: --transfer."
+            f"{type(network).__name__} has a zero gradient with respect to the samples (as "
+            "rounding causes): gradient attacks would overstate its robustness. Attack a similar "
+            "detector and transfer the attack: --transfer."
         )
 
 
@@ -190,7 +190,7 @@ def _measure(plan: Plan, victim: Rival, surrogate: Rival | None, rows: Mapping[s
     missing = missing_class(trials.labels)
     if missing:
         raise AsdfError(
-            f"not one of the {len(trials)} trials that could be attacked is {missing}: error rates "
+            f"none of the {len(trials)} trials that could be attacked is {missing}: error rates "
             "need both classes."
         )
     scores = {}

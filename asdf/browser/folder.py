@@ -109,9 +109,9 @@ def write_browser_folder(
     check_usual(detector.settings.audio, "The page that computes in the browser")
     if detector.settings.sad.mode != "off":
         raise UsageError(
-            f"this network hears recordings without their silence (sad.mode = "
-            f"{detector.settings.sad.mode!r}), which the page does not cut. Export a network that "
-            "was trained with sad.mode = 'off', or let people use `python -m asdf serve`."
+            "this network scores recordings without silence (sad.mode = "
+            f"{detector.settings.sad.mode!r}), which the page cannot remove. Export a network "
+            "trained with sad.mode = 'off', or use `python -m asdf serve`."
         )
     graph = compared_graph(network, None, int8)
     _check_lengths(graph, detector)
@@ -120,14 +120,12 @@ def write_browser_folder(
     remarks = [detector.remark] if detector.remark else []
     if detector.calibration is not None and detector.calibration.home is not None:
         remarks.append(
-            "whether a recording is unlike those that the calibration was learnt from is not "
-            "checked here: `asdf score` and `asdf serve` check it"
+            "this page does not check whether a recording is unlike the calibration set: `asdf "
+            "score` and `asdf serve` do"
         )
     if int8:
         effect = graph.words.splitlines()[-1]
-        remarks.append(
-            f"large weights have 8 bits here, so scores are others than ASDF's: {effect}"
-        )
+        remarks.append(f"large weights have 8 bits here, so scores differ from ASDF's: {effect}")
     about = _describe(detector, runtime, contents, "int8" if int8 else detector.precision)
     contents.update(_page_files(about, remarks))
     _write_whole(folder, contents)
@@ -142,8 +140,8 @@ def _check_lengths(graph: Graph, detector: Detector) -> None:
         return
     raise UsageError(
         f"recordings of {detector.length.min_samples:,} to {detector.length.max_samples:,} samples "
-        f"are scored whole by this network, and its graph takes {graph.only:,} samples and no "
-        f"other length; nothing was written. {graph.words}"
+        f"are scored whole by this network, but its graph takes {graph.only:,} samples only; "
+        f"nothing was written. {graph.words}"
     )
 
 

@@ -45,9 +45,9 @@ _VERSION_LINE = re.compile(rb"ONNX Runtime Web v([\w.+-]+)")
 # The archive has 33 MB: a slow connection takes minutes, but an unresponsive one should not hang.
 _NPM_S = 900
 _ADVICE = (
-    f"On a machine with npm and a way out to the net, `npm pack {PACKAGE}@{VERSION}` and "
-    "`tar xzf` of what it leaves give a folder package/dist; copy that here and name it: "
-    "--runtime FOLDER. The folder 'runtime' of a page that was exported before is one as well."
+    f"On a machine with npm and internet access, `npm pack {PACKAGE}@{VERSION}` and `tar xzf` of "
+    "the resulting file give a folder package/dist; copy it here and name it: --runtime FOLDER. "
+    "The folder 'runtime' of an exported page works as well."
 )
 # The package contains only the name of its licence.
 _LICENCE = """\
@@ -114,7 +114,7 @@ def find_runtime(folder: Path | None) -> Runtime:
             if hashlib.sha256(content).hexdigest() != _DIGESTS[name]:
                 raise UsageError(
                     f"{folder or PACKAGE}: {name} is not that of {PACKAGE} {VERSION}: its SHA-256 "
-                    f"differs. It was changed or damaged, or is of another version. {_ADVICE}"
+                    f"differs. It was changed or damaged, or belongs to another version. {_ADVICE}"
                 )
     licences = {"LICENSE": _LICENCE.encode(), **_notices_of(folder)}
     return Runtime(version, {**files, **licences})
@@ -142,8 +142,8 @@ def _fetch_files() -> dict[str, bytes]:
     npm = shutil.which("npm")
     if npm is None:
         raise UsageError(
-            f"--format web needs the files of {PACKAGE} {VERSION}, which npm would fetch; there is "
-            f"no npm here. {_ADVICE}"
+            f"--format web needs the files of {PACKAGE} {VERSION}, which npm downloads, but npm is "
+            f"not installed. {_ADVICE}"
         )
     with TemporaryDirectory() as folder:
         # Packing a package by name runs none of its scripts; the option makes this explicit.
@@ -157,18 +157,18 @@ def _fetch_files() -> dict[str, bytes]:
                 timeout=_NPM_S,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise AsdfError(f"npm cannot fetch {PACKAGE}: {error}. {_ADVICE}") from None
+            raise AsdfError(f"npm cannot download {PACKAGE}: {error}. {_ADVICE}") from None
         archives = list(Path(folder).glob("*.tgz"))
         if done.returncode or len(archives) != 1:
             lines = done.stderr.strip().splitlines()
-            reason = lines[-1] if lines else f"it ended with {done.returncode}"
-            raise AsdfError(f"npm cannot fetch {PACKAGE} {VERSION}: {reason}. {_ADVICE}")
+            reason = lines[-1] if lines else f"it exited with status {done.returncode}"
+            raise AsdfError(f"npm cannot download {PACKAGE} {VERSION}: {reason}. {_ADVICE}")
         digest = hashlib.sha512(archives[0].read_bytes()).digest()
         if f"sha512-{base64.b64encode(digest).decode()}" != INTEGRITY:
             raise AsdfError(
-                f"what npm fetched is not {PACKAGE} {VERSION}: its SHA-512 is not the recorded "
-                f"one, {INTEGRITY}. Nothing was written. Which registry does npm ask (`npm config "
-                f"get registry`)? {_ADVICE}"
+                f"what npm downloaded is not {PACKAGE} {VERSION}: its SHA-512 is not the recorded "
+                f"one, {INTEGRITY}. Nothing was written. Check which registry npm uses (`npm "
+                f"config get registry`). {_ADVICE}"
             )
         return _unpack(archives[0])
 

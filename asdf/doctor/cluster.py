@@ -12,7 +12,7 @@ from asdf.text import and_more
 
 _LIMIT_S = 20.0
 _SHOWN = 6
-_MEND = "Ask the cluster's staff, or see whether sinfo answers in another shell"
+_MEND = "Ask the cluster's support, or check whether sinfo works in another shell"
 
 
 def steps() -> Sequence[Step]:
@@ -29,7 +29,7 @@ def look_at_slurm() -> Iterable[Finding]:
     partitions = _run("sinfo", "--noheader", "--format=%R %a %l %D %G").stdout.splitlines()
     if not partitions:
         answer = _run("scontrol", "ping")
-        reason = _first_line(answer) or "sinfo shows no partition"
+        reason = _first_line(answer) or "sinfo lists no partitions"
         yield Finding("Slurm", WARNING, f"{version}: {reason}", _MEND)
         return
     shown = and_more([_describe(line) for line in partitions], _SHOWN)

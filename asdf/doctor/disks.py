@@ -25,7 +25,7 @@ _IN_MEMORY = ("tmpfs", "ramfs")
 def steps(folder: str) -> Sequence[Step]:
     """Return the steps for a folder."""
     name = f"folder {folder}"
-    hangs = f"Its disk does not answer or refuses: see df and mount. {_ELSEWHERE}"
+    hangs = f"Its disk does not respond or denies access: see df and mount. {_ELSEWHERE}"
     return [Step(name, partial(look_at_folder, Path(folder), name), hangs)]
 
 
@@ -51,15 +51,15 @@ def look_at_folder(folder: Path, name: str) -> Iterable[Finding]:
         return
     remarks = []
     if not locks:
-        remarks.append("no locks: two runs in one folder notice each other a minute late")
+        remarks.append("no locks: two runs in one folder detect each other a minute late")
     if free < _LITTLE:
-        remarks.append("little room: checkpoints of a large front end take 4 GB each")
+        remarks.append("little space: checkpoints of a large front end take 4 GB each")
     # Some file systems create inodes on demand, and report 0.
     disk = os.statvfs(existing) if hasattr(os, "statvfs") else None
     if disk is not None and disk.f_files and disk.f_favail < _FEW_INODES:
         remarks.append(f"only {disk.f_favail} more files fit")
     if kind in _IN_MEMORY:
-        remarks.append("in memory: it is gone after a restart")
+        remarks.append("in memory: its contents are lost on restart")
     if remarks:
         yield Finding(name, WARNING, f"{text}; {'; '.join(remarks)}", _ELSEWHERE)
         return

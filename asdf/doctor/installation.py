@@ -22,7 +22,7 @@ _FOR_DEVELOPERS = {"test", "docs"}
 def steps() -> Sequence[Step]:
     """Return the steps of this group."""
     return [
-        Step("Python", look_at_python, "Install ASDF anew, in a fresh environment"),
+        Step("Python", look_at_python, "Reinstall ASDF in a fresh environment"),
         Step("ASDF", look_at_asdf, _REINSTALL),
         Step("extras", look_at_extras, _REINSTALL, failed=WARNING),
     ]
@@ -51,7 +51,7 @@ def look_at_extras() -> Iterable[Finding]:
     try:
         requirements = metadata.requires(clash.DISTRIBUTION) or []
     except metadata.PackageNotFoundError:
-        text = "unknown: ASDF is not installed, it runs from a folder on the path"
+        text = "unknown: ASDF is not installed but runs from a folder on the path"
         yield Finding("extras", OK, text, "pip install -e . in that folder")
         return
     packages: dict[str, list[str]] = {}

@@ -45,9 +45,9 @@ def look_at_system(system: str = sys.platform) -> Iterable[Finding]:
     name = {"darwin": "macOS", "win32": "Windows"}.get(system, system)
     text = (
         f"{name}: scoring on the CPU (score, Detector, evaluate, report) should work. Not "
-        "promised: training, several processes or GPUs, launching runs, Slurm"
+        "supported: training, several processes or GPUs, launching runs, Slurm"
     )
-    yield Finding("system", WARNING, text, "Train on Linux; on Windows, WSL is a Linux")
+    yield Finding("system", WARNING, text, "Train on Linux; on Windows, use WSL")
 
 
 def look_at_cores() -> Iterable[Finding]:
@@ -59,7 +59,7 @@ def look_at_cores() -> Iterable[Finding]:
         text += f" of {on_machine} (affinity, or the quota of a container or job)"
     threads = os.environ.get("OMP_NUM_THREADS", "")
     if threads.isdecimal() and int(threads) > cores:
-        text += f", but OMP_NUM_THREADS={threads}: threads would wait for each other"
+        text += f", but OMP_NUM_THREADS={threads}: threads would compete for cores"
         yield Finding("cores", WARNING, text, f"export OMP_NUM_THREADS={cores}, or unset it")
         return
     yield Finding("cores", OK, text)
@@ -83,7 +83,7 @@ def look_at_memory(root: Path = _ROOT) -> Iterable[Finding]:
         text += f", limited to {limit / _GIB:.1f} GiB by the container or job"
         available = min(available, limit)
     if available < _ENOUGH_MEMORY:
-        mend = "End other programs, or ask for more in the job; small networks train all the same"
+        mend = "Close other programs, or request more in the job; small networks train anyway"
         yield Finding("memory", WARNING, text, mend)
         return
     yield Finding("memory", OK, text)
@@ -93,12 +93,12 @@ def look_at_shared_memory(folder: Path = Path("/dev/shm")) -> Iterable[Finding]:
     """Yield the space for batches that loaders' processes pass on."""
     mend = "computing.network_dataloader_workers=0, or a container with --shm-size=8g"
     if not folder.is_dir():
-        yield Finding("/dev/shm", WARNING, "not here: loaders' processes cannot hand over", mend)
+        yield Finding("/dev/shm", WARNING, "missing: loader processes cannot pass data", mend)
         return
     free = shutil.disk_usage(folder).free
     text = f"{free / _GIB:.1f} GiB free"
     if free < _ENOUGH_SHARED:
-        yield Finding("/dev/shm", WARNING, f"{text}: loaders' processes may fail", mend)
+        yield Finding("/dev/shm", WARNING, f"{text}: loader processes may fail", mend)
         return
     yield Finding("/dev/shm", OK, text)
 
@@ -109,7 +109,7 @@ def look_at_files() -> Iterable[Finding]:
     if limit.soft is None:
         yield Finding("open files", OK, "no limit")
     elif limit.soft < _ENOUGH_FILES:
-        text = f"{limit.soft} at most: many loaders, or many tars, may need more"
+        text = f"{limit.soft} at most: many loaders or tars may need more"
         mend = f"ulimit -n {limit.hard or 4096}"
         yield Finding("open files", WARNING, text, mend)
     else:

@@ -31,7 +31,7 @@ _SIZE = 64
 
 def steps() -> Sequence[Step]:
     """Return the steps of this group; the first one imports torch."""
-    driver = "See whether nvidia-smi answers; restart the machine or the job where it does not"
+    driver = "Check whether nvidia-smi works; if not, restart the machine or the job"
     return [
         Step("torch", look_at_torch, _PAIR),
         Step("torchaudio", look_at_torchaudio, _PAIR),
@@ -79,8 +79,8 @@ def look_at_gpus() -> Iterable[Finding]:
         yield Finding("GPU", MISSING, str(error))
         return
     if not count:
-        text = f"none: computing on the CPU. Seen: {seen.describe()}"
-        mend = "In a job of Slurm ask for one (--gres=gpu:1); elsewhere see whether nvidia-smi "
+        text = f"none: computing on the CPU. Detected: {seen.describe()}"
+        mend = "In a Slurm job request one (--gres=gpu:1); elsewhere check whether nvidia-smi "
         yield Finding("GPU", WARNING, text, f"{mend}lists one, a container needs --gpus all")
         return
     if seen.driver:
@@ -90,7 +90,7 @@ def look_at_gpus() -> Iterable[Finding]:
     if count > 1 and torch.distributed.is_nccl_available():
         yield Finding("NCCL", OK, ".".join(map(str, torch.cuda.nccl.version())))
     elif count > 1:
-        text = "this torch has none: GPUs cannot train together"
+        text = "this torch has none: several GPUs cannot train together"
         yield Finding("NCCL", MISSING, text, _PAIR)
 
 
@@ -115,7 +115,7 @@ def _look_at_gpu(device: torch.device) -> Finding:
         mend = "Compare with nvidia-smi -q (ECC errors); use another GPU (CUDA_VISIBLE_DEVICES)"
         return Finding(name, MISSING, f"{text}: it computes wrong values", mend)
     if free < _MOSTLY_FREE * total:
-        mend = "nvidia-smi names the programs; choose a GPU with CUDA_VISIBLE_DEVICES"
+        mend = "nvidia-smi lists the programs; choose a GPU with CUDA_VISIBLE_DEVICES"
         return Finding(name, WARNING, f"{text}: another program computes on it", mend)
     return Finding(name, OK, text)
 
@@ -149,8 +149,8 @@ def look_at_compiling() -> Iterable[Finding]:
     if torch.cuda.is_available() and find_spec("triton") is None:
         lacking.append("Triton (pip install triton)")
     if lacking:
-        text = f"computing.compile=True would fail: {', '.join(lacking)} not here"
-        mend = "Install that, or leave computing.compile at False, as it is by default"
+        text = f"computing.compile=True would fail: {', '.join(lacking)} missing"
+        mend = "Install it, or leave computing.compile at False, the default"
         yield Finding("compiling", WARNING, text, mend)
         return
-    yield Finding("compiling", OK, "computing.compile has what it needs")
+    yield Finding("compiling", OK, "computing.compile can be used")

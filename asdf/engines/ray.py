@@ -88,8 +88,8 @@ class Worker:
             if not needs_folder:
                 return
             raise AsdfError(
-                f"{os.uname().nodename} cannot enter {folder}: {error.strerror}. All nodes have to "
-                "see this folder, where the parts are saved."
+                f"{os.uname().nodename} cannot access {folder}: {error.strerror}. All nodes must "
+                "share this folder, where the parts are saved."
             ) from None
 
     def run(self, words: list[str]) -> Done:
@@ -139,7 +139,7 @@ def run_parts(
         folder = str(Path.cwd())
         workers = [actor.remote(main, folder, cluster.shares_disk) for _ in range(count)]
         done = _spread(ray, workers, parts)
-        for _ in track(done, len(parts), f"parts on {count} actors of Ray", unit="parts"):
+        for _ in track(done, len(parts), f"parts on {count} Ray actors", unit="parts"):
             pass
         if "num_gpus" not in options:
             return None
@@ -197,7 +197,7 @@ def _room(ray: Any, cluster: RayCluster, parts: int) -> tuple[int, dict[str, flo
     if not sum(counts):
         raise UsageError(
             f"--ray: no node of the cluster has room for an actor ({options}): its nodes have "
-            f"{cpus} CPUs and {gpus} GPUs. Give --threads fewer."
+            f"{cpus} CPUs and {gpus} GPUs. Reduce --threads."
         )
     return min(sum(counts), parts), options
 
@@ -225,8 +225,8 @@ def _connected(address: str | None) -> Iterator[Any]:
         ray.init(address=address, log_to_driver=False, logging_level="ERROR")
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise UsageError(
-            f"--ray-address {address}: Ray is not reached: {error} Is it started (ray start), and "
-            "is the address that of its head node?"
+            f"--ray-address {address}: cannot connect to Ray: {error} Is it started (ray start), "
+            "and is this the address of its head node?"
         ) from None
     try:
         yield ray
@@ -267,7 +267,7 @@ class Scorer:
         column = "bytes" if "bytes" in batch else "path"
         if column not in batch:
             raise UsageError(
-                f"a batch needs a column `bytes` or `path`; there is {', '.join(batch) or 'none'}."
+                f"a batch needs a column `bytes` or `path`; it has {', '.join(batch) or 'none'}."
             )
         recordings = list(batch[column])
         scores_N = np.full(len(recordings), np.nan)

@@ -26,7 +26,7 @@ COMMERCIAL = {
 }
 """Licences of weights, with whether they allow commercial use."""
 
-MEASURED_ON = "one thread of an AMD EPYC that had other work too, float32"
+MEASURED_ON = "one thread of an AMD EPYC under other load, float32"
 # CPU seconds per minute of audio, of networks with these sizes and random weights.
 _CPU_SECONDS = {
     "AASIST-L": 3.7,
@@ -112,7 +112,7 @@ def recommended() -> list[Recommendation]:
     commercial = _lowest(allowed, IN_THE_WILD)
     return [
         Recommendation(
-            "offline and small", smallest, "the smallest file; it comes with ASDF as small"
+            "offline and small", smallest, "the smallest file; included in ASDF as small"
         ),
         Recommendation(
             "best known error rates",
@@ -122,7 +122,7 @@ def recommended() -> list[Recommendation]:
         Recommendation(
             "commercial use allowed",
             commercial,
-            f"the lowest EER on {IN_THE_WILD} under such a licence, of known training data, "
+            f"the lowest EER on {IN_THE_WILD} under such a licence and with known training data, "
             f"{_percent(commercial, IN_THE_WILD):.2f} %",
         ),
     ]

@@ -65,7 +65,7 @@ def parse_dataset(text: str) -> Dataset:
     if not 2 <= len(parts) <= 3 or not all(parts):
         raise UsageError(
             f"'hub:{text}' is not a data set of the hub: write hub:ORG/NAME:SPLIT, with a "
-            "configuration hub:ORG/NAME/CONFIGURATION:SPLIT, and with a revision behind it "
+            "configuration hub:ORG/NAME/CONFIGURATION:SPLIT, and with a revision "
             "hub:ORG/NAME@REVISION:SPLIT."
         )
     name = parse_name(f"hub:{parts[0]}/{parts[1]}{at}{revision}")
@@ -126,7 +126,7 @@ def download_into(
         if path.is_symlink():
             path.unlink()
         elif path.exists():
-            raise AsdfError(f"{path} is there already, and no link: move it away first.")
+            raise AsdfError(f"{path} exists and is not a link. Move it away first.")
         path.symlink_to(content)
         paths.append(path)
     return paths
@@ -157,8 +157,8 @@ def choose_shards(
         if dataset.name.revision == CONVERTED:
             hint = "its files, by hf download --repo-type dataset, and a list of them"
         raise AsdfError(
-            f"{where} holds no parquet, but {quoted_and_more(sorted(names), _SHOWN)}. Of public "
-            f"data sets the hub has its own conversion (of large ones a part): try {hint}."
+            f"{where} holds no parquet files, but {quoted_and_more(sorted(names), _SHOWN)}. The "
+            f"hub converts public data sets itself (large ones in part): try {hint}."
         )
     splits = _pick("configuration", dataset.configuration, by_split, where, "/")
     return sorted(_pick("split", split, splits, where, ":"))
@@ -180,7 +180,7 @@ def _pick(
     names = sorted(known)
     if wanted and wanted not in known:
         raise AsdfError(
-            f"{where} has no {what} {wanted!r}.{did_you_mean(wanted, names)} There is "
+            f"{where} has no {what} {wanted!r}.{did_you_mean(wanted, names)} It has "
             f"{', '.join(name or '(no name)' for name in names)}."
         )
     if not wanted and len(names) > 1 and "" not in known:

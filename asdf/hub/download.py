@@ -89,7 +89,7 @@ def download_folder(name: HubName, patterns: Sequence[str]) -> Path:
         wanted = _choose(files, patterns)
         if not wanted:
             raise AsdfError(
-                f"{name} holds no file that is wanted of it ({', '.join(patterns)}), but "
+                f"{name} holds none of the requested files ({', '.join(patterns)}), but "
                 f"{quoted_and_more(sorted(files), _SHOWN)}."
             )
         bring_files(name, commit, wanted, cached)
@@ -150,7 +150,7 @@ def look_up_files(name: HubName, cached: CachedRepository) -> tuple[str, Mapping
         # Other errors are answers, such as that the repository is private now.
         if files is None or not is_unreachable(error):
             raise
-        LOG.warning("%s: the hub gives no answer; the cached commit %s is used", name, known)
+        LOG.warning("%s: the hub does not respond; using the cached commit %s", name, known)
         return known, files
     cached.note_listing(commit, files)
     cached.note_commit(revision, commit)
@@ -176,10 +176,9 @@ def _ask_hub(name: HubName, revision: str) -> tuple[str, dict[str, HubFile]]:
             continue
         if "\\" in entry.rfilename or not entry.rfilename.isprintable():
             raise AsdfError(
-                f"{name} is not downloaded: it holds a file named "
-                f"{shorten(repr(entry.rfilename))}, and no program names a file so (a backslash or "
-                "a control character). It was likely made to write outside of the cache: report "
-                "it to the hub."
+                f"{name} was not downloaded: it holds a file named "
+                f"{shorten(repr(entry.rfilename))}, with a backslash or a control character. It "
+                "was likely made to write outside the cache: report it to the hub."
             )
         sha256 = entry.lfs.sha256 if entry.lfs else None
         files[entry.rfilename] = HubFile(int(entry.size or 0), str(entry.blob_id), sha256)
@@ -222,14 +221,14 @@ def _weights_among(name: HubName, files: Mapping[str, HubFile]) -> str:
     preferred = [n for n in weights if n.endswith(".safetensors")] or weights
     if not preferred:
         raise AsdfError(
-            f"{name} holds no network: no file that ends in {', '.join(SUFFIXES)}, but "
+            f"{name} holds no network: no file ends in {', '.join(SUFFIXES)}, but "
             f"{quoted_and_more(sorted(files), _SHOWN)}.{not_a_path(name)}"
         )
     if len(preferred) > 1:
         raise AsdfError(
-            f"{name} holds {len(preferred)} files of weights, "
+            f"{name} holds {len(preferred)} weight files, "
             f"{quoted_and_more(sorted(preferred), _SHOWN)}, and none is {WEIGHTS} with {CONFIG}. "
-            "Download the one you want (hf download), then name its path."
+            "Download one (hf download), then name its path."
         )
     return preferred[0]
 
@@ -247,7 +246,9 @@ def bring_files(
         # Remove cached content that does not match its name.
         for damaged in (path, cached.blob_path(file)):
             if damaged.is_file() and not cached.is_checked(damaged, file):
-                LOG.warning("%s: %s in the cache is damaged and fetched again", name, path.name)
+                LOG.warning(
+                    "%s: %s in the cache is damaged and is downloaded again", name, path.name
+                )
                 # The content itself, to which a path in a snapshot is a link.
                 damaged.resolve().unlink()
                 path.unlink(missing_ok=True)
@@ -265,6 +266,6 @@ def bring_files(
         if not cached.is_checked(path, file):
             path.resolve().unlink(missing_ok=True)
             raise AsdfError(
-                f"{name}: {file_name} arrived damaged: its digest is not the one that the hub "
-                "announces. It was removed; run the command again."
+                f"{name}: {file_name} arrived damaged: its digest differs from the hub's. It was "
+                "removed; run the command again."
             )

@@ -49,14 +49,14 @@ def fetch_large(
         # Checked before gigabytes are received.
         if shutil.disk_usage(part.parent).free < file.size - arrived:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(part))
-        LOG.info("fetching %s of %s, %s MB", file_name, name, f"{file.size / _MEGABYTE:,.1f}")
+        LOG.info("downloading %s of %s, %s MB", file_name, name, f"{file.size / _MEGABYTE:,.1f}")
         _receive(name, commit, file_name, file, part)
         if not file.is_content(part):
             part.unlink()
             raise AsdfError(
                 f"{name}: {printable(file_name)} arrived damaged: its SHA-256 is not "
-                f"{file.sha256}, which the hub announces. It was removed. Run the command again; "
-                "if that does not help, a proxy on the way changes it."
+                f"{file.sha256}, as the hub states. It was removed. Run the command again; if that "
+                "does not help, a proxy may be changing it."
             )
         part.replace(path)
         cached.note_checked(path, file)
@@ -73,7 +73,7 @@ def _receive(name: HubName, commit: str, file_name: str, file: HubFile, part: Pa
             has_grown = part.exists() and part.stat().st_size > arrived
             if not (has_grown and is_unreachable(error)):
                 raise
-            LOG.warning("%s: the connection broke; the rest is fetched: %s", file_name, error)
+            LOG.warning("%s: the connection broke; downloading the rest: %s", file_name, error)
 
 
 def _receive_rest(name: HubName, commit: str, file_name: str, file: HubFile, part: Path) -> None:
@@ -115,7 +115,7 @@ class _Watched:
         if now - self._last_line > LINE_EVERY_S:
             self._last_line = now
             done = self._file.tell() // _MEGABYTE
-            PROGRESS.info("fetching %s: %d of %d MB", self._name, done, self._size // _MEGABYTE)
+            PROGRESS.info("downloading %s: %d of %d MB", self._name, done, self._size // _MEGABYTE)
         return written
 
     def __getattr__(self, name: str) -> Any:

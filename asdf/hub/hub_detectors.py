@@ -27,15 +27,15 @@ _DF_ARENA: tuple[tuple[str, str, tuple[float, ...]], ...] = (
 )
 _BY_THE_ARENA = "by the Speech Anti-Spoofing Arena, first 64,600 samples"
 DF_ARENA_LICENCE = "DF Arena, non-commercial"
-_WHOLE = "whole recordings: no length is stated, and transformers' pipeline takes all"
-_NOT_STATED = "not stated in what was read here"
+_WHOLE = "whole recordings: no length is stated, and transformers' pipeline scores all"
+_NOT_STATED = "not stated by its authors"
 
 # Name, training data, the same in short, licence.
 _CLASSIFIERS: tuple[tuple[str, str, str, str | None], ...] = (
     (
         "garystafford/wav2vec2-deepfake-voice-detector",
         "genuine speech, and synthetic speech of ElevenLabs, Amazon Polly, Kokoro, Hume AI, "
-        "Speechify and Luvvoice; on from another detector. Classes: real, fake",
+        "Speechify and Luvvoice; fine-tuned from another detector. Classes: real, fake",
         "six services",
         "Apache-2.0",
     ),
@@ -74,8 +74,8 @@ def df_arena_detectors() -> list[KnownDetector]:
             trained_on_short="nine sets",
             overlap=(
                 "ASVspoof 2019 LA, ASVspoof 5, Codecfake, LibriSeVoc, DFADD, SpoofCeleb and MLAAD "
-                "are training data: EERs on these, and on sets made from them, say little of new "
-                "recordings"
+                "are training data: EERs on these, and on sets made from them, say little about "
+                "new recordings"
             ),
             protocol="first 64,600 samples (4.04 s)",
             eers=tuple(eers),
@@ -102,7 +102,7 @@ def classifier_detectors() -> list[KnownDetector]:
             licence=licence,
             weights=f"https://huggingface.co/{name}",
             command=f'asdf.Detector("hub:{name}")',
-            paper="none known here",
+            paper="none known",
         )
         detectors.append(detector)
     return detectors

@@ -71,8 +71,8 @@ def parse_name(text: str | Path) -> HubName | None:
     )
     if is_explicit and not is_name:
         raise UsageError(
-            f"'{shorten(text)}' is not a name of the hub: write hub:ORG/NAME or "
-            "hub:ORG/NAME@REVISION, where REVISION is a branch, a tag or a commit, such as "
+            f"'{shorten(text)}' is not a hub name: write hub:ORG/NAME or hub:ORG/NAME@REVISION, "
+            "where REVISION is a branch, a tag or a commit, such as "
             "hub:nii-yamagishilab/mms-300m-anti-deepfake."
         )
     if not is_name:

@@ -15,9 +15,9 @@ from asdf.hub.hub_names import HubName
 from asdf.hub.published_detectors import nearest_known
 
 _NO_WAY_OUT = (
-    "Compute nodes often have no way out to the net: run the same command where there is one, such "
-    "as a login node, with the same HF_HOME or home folder; afterwards it is in the cache. Behind "
-    "a mirror, set HF_ENDPOINT"
+    "Compute nodes often have no internet access: run the same command where there is, such as a "
+    "login node, with the same HF_HOME or home folder; it is then in the cache. For a mirror, set "
+    "HF_ENDPOINT"
 )
 
 
@@ -31,7 +31,7 @@ def hub_library() -> ModuleType:
         import huggingface_hub
     except ImportError as error:
         raise UsageError(
-            f"names of the hub need the package huggingface_hub ({error}): pip install "
+            f"hub names need the package huggingface_hub ({error}): pip install "
             "'asdf-antispoofing[hub]'. Or download the files in a browser and name their path."
         ) from error
     return huggingface_hub
@@ -79,7 +79,7 @@ def not_a_path(name: HubName) -> str:
     """Return the remark that a name without 'hub:' may be a path; '' for a name with it."""
     if name.is_explicit:
         return ""
-    return f" If '{str(name).removeprefix('hub:')}' is to be a path: nothing is there."
+    return f" If '{str(name).removeprefix('hub:')}' is meant as a path, it does not exist."
 
 
 def _cause(name: HubName, error: Exception) -> str:
@@ -90,8 +90,8 @@ def _cause(name: HubName, error: Exception) -> str:
     page = f"{endpoint()}/{folder}{name.repository}"
     if isinstance(error, errors.GatedRepoError):
         return (
-            f"its owners let only those in who agreed to their terms. Agree to them on {page}, "
-            "then log in here with the same account: hf auth login, or HF_TOKEN."
+            f"access requires agreeing to its owners' terms. Agree to them on {page}, then log in "
+            "here with the same account: hf auth login, or HF_TOKEN."
         )
     if isinstance(error, errors.RepositoryNotFoundError):
         if name.kind == "dataset":
@@ -123,18 +123,18 @@ def _cause_of_transfer(error: Exception) -> str:
     status = status_of(error)
     if isinstance(error, OfflineModeIsEnabled):
         return (
-            "HF_HUB_OFFLINE forbids the way to the hub, and the cache "
-            f"({cache_folder()}) does not hold it. Unset it, or download where there is a network."
+            f"HF_HUB_OFFLINE disables the hub, and the cache ({cache_folder()}) does not hold it. "
+            "Unset it, or download it where there is internet access."
         )
     if status in (401, 403):
         return (
-            f"the hub refuses access ({status}): log in with an account that has the right to it: "
-            "hf auth login, or HF_TOKEN. A token that has expired is refused as well."
+            f"the hub denies access ({status}): log in with an account that has access: hf auth "
+            "login, or HF_TOKEN. An expired token is denied as well."
         )
     if status == 429:
-        return "the hub answers too many requests of yours (429): wait some minutes, or log in."
+        return "the hub reports too many requests (429): wait some minutes, or log in."
     if status and status < 500:
-        return f"the hub refuses the request: {first_line(error)}."
+        return f"the hub rejects the request: {first_line(error)}."
     if is_unreachable(error):
         return f"the hub at {endpoint()} cannot be reached: {first_line(error)}. {_NO_WAY_OUT}."
     return _cause_of_disk(error)
@@ -149,17 +149,17 @@ def _cause_of_writing(name: HubName, error: Exception) -> str:
     organisation = name.repository.partition("/")[0]
     if status == 401:
         return (
-            "the hub does not know the token. Log in with one that may write: hf auth login, or "
-            "HF_TOKEN."
+            "the hub does not recognise the token. Log in with one that may write: hf auth login, "
+            "or HF_TOKEN."
         )
     if status == 403:
         return (
-            f"the token has no right to write there ({first_line(error)}). Use one that may write "
-            f"({endpoint()}/settings/tokens), of a member of {organisation}."
+            f"the token may not write there ({first_line(error)}). Use one that may "
+            f"({endpoint()}/settings/tokens), from a member of {organisation}."
         )
     # The library's error for a card that the hub does not accept.
     if type(error) is ValueError:
-        return f"the hub refuses the model card: {' '.join(str(error).split())}"
+        return f"the hub rejects the model card: {' '.join(str(error).split())}"
     return ""
 
 
@@ -169,11 +169,11 @@ def _cause_of_disk(error: Exception) -> str:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return (
             f"the disk of the cache {cache_folder()} is full. Free some space, or set HF_HOME to a "
-            "folder on another disk; what has arrived is used when the command runs again."
+            "folder on another disk; the next run continues the download."
         )
     if isinstance(error, PermissionError):
-        return f"{first_line(error)}. Set HF_HOME to a folder that you may write."
-    return f"it cannot be fetched: {first_line(error)}. Run the command again."
+        return f"{first_line(error)}. Set HF_HOME to a writable folder."
+    return f"it cannot be downloaded: {first_line(error)}. Run the command again."
 
 
 def first_line(error: Exception) -> str:

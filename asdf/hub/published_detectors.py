@@ -69,7 +69,7 @@ _ANTI_DEEPFAKE_OVERLAP = (
     "ASVspoof 2019 LA, 2021 LA, 2021 DF and 5, MLAAD, SpoofCeleb, WaveFake, Codecfake, CodecFake, "
     "CFAD, CVoiceFake, DECRO, DFADD, Diffuse or Confuse, DiffSSD, DSD, HABLA, VoiceMOS and vocoded "
     "LibriTTS and VoxCeleb2 are training data, as are AIShell3, CNCeleb2, FLEURS, LibriTTS, "
-    "LJSpeech, MLS and VoxCeleb2: EERs on these, and on sets made from them, say nothing of new "
+    "LJSpeech, MLS and VoxCeleb2: EERs on these, and on sets made from them, say nothing about new "
     "recordings"
 )
 # By the suffix of the name.
@@ -235,8 +235,7 @@ _BY_THEIR_AUTHORS = (
         trained_on_short="21DF",
         overlap="ASVspoof 2021 DF, and ASVspoof 2019 LA, from which it was made",
         protocol=(
-            "first 480,000 samples (30 s), after silences were shortened by sox, which ASDF does "
-            "not do"
+            "first 480,000 samples (30 s), after sox shortened silences, which ASDF does not do"
         ),
         eers=(
             PublishedEer("In-the-Wild", 26.72, "by its authors, and by the Arena"),
@@ -342,14 +341,14 @@ def _local_weights(detector: KnownDetector) -> Path:
     if not path.is_file():
         raise AsdfError(
             f"{detector.name} is a published detector whose weights are not here. Download them "
-            f"from {detector.weights}, then turn the file into a network of ASDF: "
-            f"{detector.command}. In the folder that holds {path} the name alone is enough."
+            f"from {detector.weights}, then convert the file to a network of ASDF: "
+            f"{detector.command}. In the folder with {path} the name is enough."
         )
     if detector.sha256 is not None and sha256_of(path) != detector.sha256:
         raise AsdfError(
             f"{path} is not the file of {detector.name} that its authors published: its SHA-256 is "
-            f"not {detector.sha256}. Download it again from {detector.weights}, or name {path} "
-            "itself if it is meant."
+            f"not {detector.sha256}. Download it again from {detector.weights}, or pass {path} "
+            "itself if you mean it."
         )
     return path
 

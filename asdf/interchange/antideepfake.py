@@ -123,15 +123,15 @@ def antideepfake_state(network: nn.Module) -> tuple[dict[str, Tensor], list[str]
     """
     if not isinstance(network, SSLDetector) or not isinstance(network.back_end, LinearBackEnd):
         raise AsdfError(
-            f"{type(network).__name__} has no layout of AntiDeepfake, which is of a front end, the "
-            f"mean over time and a linear layer: {KIND}."
+            f"{type(network).__name__} cannot be written in AntiDeepfake's layout: a front end, "
+            f"the mean over time and a linear layer: {KIND}."
         )
     front_end = front_end_of(network, _LAYOUT)
     if not front_end.normalize_waveforms:
         raise AsdfError(
-            "AntiDeepfake's program scales every recording to zero mean and unit variance, and "
-            "this network was trained with front_end.normalize_waveforms = False: its scores there "
-            "are others. Other formats of `python -m asdf export` hold it."
+            "AntiDeepfake's program scales every recording to zero mean and unit variance, but "
+            "this network was trained with front_end.normalize_waveforms = False: its scores would "
+            "differ. Choose another format of `python -m asdf export`."
         )
     layers = network.state_dict()
     if has_one_class(network):

@@ -35,8 +35,8 @@ def authors_state(network: nn.Module) -> tuple[dict[str, Tensor], list[str]]:
     classes = [each.__name__ for each in _NAMED_AS_PUBLISHED]
     known = ", ".join([*classes, *PUBLISHED, KIND, *name_maps_by_kind()])
     raise AsdfError(
-        f"{kind} has no published layout; those that have are {known}. The formats safetensors and "
-        "hub hold any network."
+        f"{kind} has no published layout. Networks with one: {known}. The formats safetensors and "
+        "hub support any network."
     )
 
 

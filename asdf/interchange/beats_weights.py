@@ -89,19 +89,19 @@ def fill_from_beats(front_end: BEATsFrontEnd, weights: str) -> None:
     config = content.get("cfg")
     if not is_beats(state) or not isinstance(config, Mapping):
         raise AsdfError(
-            f"weights file {path} is none of BEATs: such a file has its configuration, 'cfg', and "
-            "layers whose first is patch_embedding. Name a file as microsoft/unilm publishes them."
+            f"weights file {path} is not a BEATs file: it lacks the configuration ('cfg') or the "
+            "layer patch_embedding. Name a file published by microsoft/unilm."
         )
     sizes = _sizes_of(config, path)
     if sizes != front_end.sizes:
         raise AsdfError(
-            f"weights file {path} is of a BEATs of other sizes than the front end was built with. "
-            f"Set front_end.architecture = {sizes.to_text()!r}."
+            f"weights file {path} is a BEATs of other sizes than the front end was built with. Set "
+            f"front_end.architecture = {sizes.to_text()!r}."
         )
     layers, left_out = rename_layers(state)
     LOG.info("front end: %d layers from %s", len(layers), weights)
     if left_out:
-        LOG.info("front end: left out of %s: %s", weights, by_module(left_out))
+        LOG.info("front end: not loaded from %s: %s", weights, by_module(left_out))
     load_layers(front_end.model, layers, weights)
 
 
@@ -135,12 +135,12 @@ def _sizes_of(config: Mapping[str, Any], path: str) -> BEATsSizes:
     for name, value in _REQUIRED.items():
         if config.get(name) != value:
             raise AsdfError(
-                f"weights file {path} has {name} = {config.get(name)!r} in its configuration; "
-                f"BEATs is known with {value!r} only."
+                f"weights file {path} has {name} = {config.get(name)!r} in its configuration; ASDF "
+                f"supports {value!r} only."
             )
     missing = [name for name in _SIZES if not isinstance(config.get(name), int)]
     if missing:
         raise AsdfError(
-            f"weights file {path} is damaged: its configuration has no number {missing[0]}."
+            f"weights file {path} is damaged: its configuration lacks the number {missing[0]}."
         )
     return BEATsSizes(**{ours: config[theirs] for theirs, ours in _SIZES.items()})

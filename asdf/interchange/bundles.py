@@ -116,7 +116,7 @@ def _is_usable(name: str, path: Path) -> bool:
     damage = _find_damage(name, path)
     if damage:
         LOG.warning(
-            "%s, the download of torchaudio:%s, is damaged and fetched again: %s",
+            "%s, the download of torchaudio:%s, is damaged and is downloaded again: %s",
             path,
             name,
             damage,
@@ -126,14 +126,14 @@ def _is_usable(name: str, path: Path) -> bool:
 
 def _fetch(name: str, url: str, path: Path) -> None:
     """Store the file at its path, with its SHA-256 next to it, if it is the bundle's network."""
-    LOG.info("fetching torchaudio:%s from %s to %s", name, url, path)
+    LOG.info("downloading torchaudio:%s from %s to %s", name, url, path)
     # In the same folder, because a rename is atomic only within a file system.
     with TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.", suffix=".part") as folder:
         part = Path(folder) / path.name
         receive(url, part)
         fault = _find_fault(name, part)
         if fault:
-            raise NotTheFileError(f"the server sent something else than this network: {fault}")
+            raise NotTheFileError(f"the server sent something other than this network: {fault}")
         # Remove the old digest first: a kill at this point leaves a file that is verified again.
         _digest_path(path).unlink(missing_ok=True)
         part.replace(path)
@@ -184,10 +184,10 @@ def _write_digest(path: Path) -> None:
 def _advice(name: str, url: str, path: Path, error: OSError) -> str:
     damaged = ""
     if path.is_file():
-        damaged = " What is at that path is a damaged download of it."
+        damaged = " The file at that path is a damaged download."
     return (
-        f"cannot fetch front_end.weights = 'torchaudio:{name}' from {url} to {path}: "
-        f"{error}.{damaged} Compute nodes often have no way out to the net: run the following "
-        "where there is one, such as a login node, with the same home folder or TORCH_HOME: python "
-        f"-c \"from asdf.interchange import download_bundle; download_bundle('{name}')\""
+        f"cannot download front_end.weights = 'torchaudio:{name}' from {url} to {path}: "
+        f"{error}.{damaged} Compute nodes often have no internet access: run the following where "
+        'there is, such as a login node, with the same home folder or TORCH_HOME: python -c "from '
+        f"asdf.interchange import download_bundle; download_bundle('{name}')\""
     )

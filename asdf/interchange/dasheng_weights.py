@@ -84,12 +84,12 @@ def fill_from_dasheng(front_end: DashengFrontEnd, weights: str) -> None:
     sizes, layers, left_out = _read(weights)
     if sizes != front_end.sizes:
         raise AsdfError(
-            f"weights {weights} are of a Dasheng of other sizes than the front end was built with. "
+            f"weights {weights} are a Dasheng of other sizes than the front end was built with. "
             f"Set front_end.architecture = {sizes.to_text()!r}."
         )
     LOG.info("front end: %d layers from %s", len(layers), weights)
     if left_out:
-        LOG.info("front end: left out of %s: %s", weights, by_module(left_out))
+        LOG.info("front end: not loaded from %s: %s", weights, by_module(left_out))
     load_layers(front_end.model, layers, weights)
 
 
@@ -102,8 +102,7 @@ def _read(weights: str) -> tuple[DashengSizes, dict[str, Tensor], list[str]]:
         config = read_json(folder / CONFIG)
         if config.get("model_type") != "dasheng":
             raise AsdfError(
-                f"{folder / CONFIG} is of the model type {config.get('model_type')!r}, and not of "
-                "Dasheng."
+                f"{folder / CONFIG} is of the model type {config.get('model_type')!r}, not Dasheng."
             )
         stated = config.get("encoder_kwargs")
     else:
@@ -112,7 +111,7 @@ def _read(weights: str) -> tuple[DashengSizes, dict[str, Tensor], list[str]]:
         state = content.get("model")
     if not isinstance(state, Mapping) or not is_dasheng(state) or not isinstance(stated, Mapping):
         raise AsdfError(
-            f"weights {weights} are none of Dasheng: a folder of the hub has encoder_kwargs in "
+            f"weights {weights} are not Dasheng's: a folder of the hub has encoder_kwargs in "
             f"{CONFIG}, a file of the package dasheng 'model' and 'config', and both have layers "
             "such as time_pos_embed. Name a folder, a file such as dasheng_base.pt, or a "
             "repository such as 'mispeech/dasheng-base'."
@@ -143,8 +142,8 @@ def _sizes_of(
         # The package's files state tuples, a config.json lists.
         if (list(stated) if isinstance(stated, tuple) else stated) != value:
             raise AsdfError(
-                f"weights {weights} have {name} = {stated!r} in their configuration; Dasheng is "
-                f"known with {value!r}."
+                f"weights {weights} have {name} = {stated!r} in their configuration; ASDF supports "
+                f"{value!r}."
             )
     usual = DashengSizes()
     try:
@@ -158,7 +157,7 @@ def _sizes_of(
         )
         sizes.check()
     except (ValueError, TypeError, OverflowError, IndexError) as error:
-        raise AsdfError(f"the configuration of {weights} cannot be understood: {error}.") from error
+        raise AsdfError(f"the configuration of {weights} is invalid: {error}.") from error
     return sizes
 
 
@@ -173,7 +172,7 @@ def _check_claims(sizes: DashengSizes, layers: Mapping[str, Tensor], weights: st
     shape = None if first is None else tuple(first.shape)
     if len(blocks) != sizes.layers or shape != (sizes.feed_forward, sizes.dimension):
         raise AsdfError(
-            f"the configuration of {weights} is of {sizes.layers:,} layers of {sizes.dimension:,} "
-            f"and {sizes.feed_forward:,} values, and its weights are of {len(blocks):,} layers, "
-            f"the first of {shape}. They are damaged, or of another network."
+            f"the configuration of {weights} states {sizes.layers:,} layers of {sizes.dimension:,} "
+            f"and {sizes.feed_forward:,} values, but its weights have {len(blocks):,} layers, the "
+            f"first of {shape}. They are damaged, or from another network."
         )

@@ -66,8 +66,8 @@ def fill_from_eat(front_end: EATFrontEnd, weights: str) -> None:
     sizes = _read_sizes(_folder_of(str(path)))
     if sizes != front_end.sizes:
         raise AsdfError(
-            f"weights {weights} are of an EAT of other sizes than the front end was built with. "
-            f"Set front_end.architecture = {sizes.to_text()!r}."
+            f"weights {weights} are an EAT of other sizes than the front end was built with. Set "
+            f"front_end.architecture = {sizes.to_text()!r}."
         )
     layers = {}
     left_out = []
@@ -81,7 +81,7 @@ def fill_from_eat(front_end: EATFrontEnd, weights: str) -> None:
             layers[inner] = tensor
     LOG.info("front end: %d layers from %s", len(layers), weights)
     if left_out:
-        LOG.info("front end: left out of %s: %s", weights, by_module(left_out))
+        LOG.info("front end: not loaded from %s: %s", weights, by_module(left_out))
     load_layers(front_end.model, layers, weights)
 
 
@@ -96,9 +96,9 @@ def _check_claims(sizes: EATSizes, state: Mapping[str, Tensor], weights: str) ->
     shape = None if first is None else tuple(first.shape)
     if len(blocks) != sizes.layers or shape != (sizes.feed_forward, sizes.dimension):
         raise AsdfError(
-            f"the configuration of {weights} is of {sizes.layers:,} layers of {sizes.dimension:,} "
-            f"and {sizes.feed_forward:,} values, and its weights are of {len(blocks):,} layers, "
-            f"the first of {shape}. They are damaged, or of another network."
+            f"the configuration of {weights} states {sizes.layers:,} layers of {sizes.dimension:,} "
+            f"and {sizes.feed_forward:,} values, but its weights have {len(blocks):,} layers, the "
+            f"first of {shape}. They are damaged, or from another network."
         )
 
 
@@ -106,7 +106,7 @@ def _folder_of(path: str) -> Path:
     folder = hugging_face.folder_of(Path(path))
     if folder is None:
         raise AsdfError(
-            f"weights {path} are no folder of EAT: there is no {CONFIG} in it. Name a folder, or a "
+            f"weights {path} are not a folder of EAT: it contains no {CONFIG}. Name a folder, or a "
             "repository of the hub such as 'worstchan/EAT-base_epoch30_pretrain'."
         )
     return folder
@@ -116,17 +116,15 @@ def _read_sizes(folder: Path) -> EATSizes:
     path = folder / CONFIG
     config = read_json(path)
     if config.get("model_type") != "eat":
-        raise AsdfError(
-            f"{path} is of the model type {config.get('model_type')!r}, and not of EAT."
-        )
+        raise AsdfError(f"{path} is of the model type {config.get('model_type')!r}, not EAT.")
     for name, value in _REQUIRED.items():
         if config.get(name, value) != value:
-            raise AsdfError(f"{path} has {name} = {config[name]!r}; EAT is known with {value!r}.")
+            raise AsdfError(f"{path} has {name} = {config[name]!r}; ASDF supports {value!r}.")
     try:
         sizes = _sizes_of(config)
         sizes.check()
     except (ValueError, TypeError, OverflowError) as error:
-        raise AsdfError(f"{path} cannot be understood: {error}.") from error
+        raise AsdfError(f"{path} is invalid: {error}.") from error
     return sizes
 
 
@@ -155,4 +153,4 @@ def _check_positions(positions: Tensor, front_end: EATFrontEnd, weights: str) ->
         return
     is_alike = positions.shape[1:] == ours.shape
     if not is_alike or (positions[0].float() - ours.cpu()).abs().max() > _TOLERANCE:
-        raise AsdfError(f"weights {weights} have other positions than EAT's sines and cosines.")
+        raise AsdfError(f"weights {weights} have positions other than EAT's sines and cosines.")

@@ -54,8 +54,8 @@ class _OneLength(nn.Module):
     def forward(self, waveforms: Tensor) -> tuple[Tensor, Tensor]:
         if waveforms.dim() != 2 or waveforms.size(1) != self.samples:
             raise ValueError(
-                "waveforms must be (batch, samples) with as many samples as the network was "
-                "exported for"
+                "waveforms must be (batch, samples) with the number of samples that the network "
+                "was exported for"
             )
         embeddings, logits = self.traced(waveforms)
         return embeddings, logits
@@ -97,8 +97,7 @@ def samples_for(network: nn.Module, requested: int | None) -> int:
     only = fixed_samples(network)
     if only is not None and requested not in (None, only):
         raise UsageError(
-            f"--samples {requested}: {type(network).__name__} takes {only} samples and no other "
-            "length."
+            f"--samples {requested}: {type(network).__name__} takes {only} samples only."
         )
     return only or requested or SAMPLES
 
@@ -178,9 +177,9 @@ def _compare_batch(network: nn.Module, waveforms_BT: Tensor, graph: Forward) -> 
     # Compare each one: NaN is neither the largest nor within the tolerance.
     if not all(difference <= allowed for difference in differences):
         raise GraphError(
-            f"the exported graph of {kind} gives other numbers than the network for waveforms of "
+            f"the exported graph of {kind} differs from the network for waveforms of "
             f"{waveforms_BT.shape[1]:,} samples, by {largest:.2g}; nothing was written. Its "
-            "forward may do what a graph cannot follow, such as branch on values."
+            "forward may do what a graph cannot express, such as branch on values."
         )
     return largest
 

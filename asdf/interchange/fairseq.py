@@ -68,7 +68,7 @@ def architecture_from_options(content: Mapping[str, Any]) -> Architecture | None
         return _build_architecture({**_DEFAULTS, **options})
     except _UNREADABLE as error:
         raise AsdfError(
-            f"its options cannot be understood: {error}. Is it a wav2vec 2.0 checkpoint?"
+            f"its options are invalid: {error}. Is it a wav2vec 2.0 checkpoint?"
         ) from error
 
 
@@ -79,7 +79,7 @@ def _check_required(options: Mapping[str, Any]) -> None:
     for name, value in required.items():
         if options.get(name, value) != value:
             raise AsdfError(
-                f"its option {name} is {options[name]!r}; this front end only knows {value!r}. "
+                f"its option {name} is {options[name]!r}; this front end only supports {value!r}. "
                 "Choose a wav2vec 2.0, XLS-R or HuBERT checkpoint."
             )
 
@@ -149,7 +149,7 @@ def _add_layers(node: ast.expr) -> list[tuple[int, ...]]:
 
 def _bound_layers(layers: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
     if len(layers) > _MAX_LAYERS:
-        raise ValueError(f"conv_feature_layers asks for more than {_MAX_LAYERS} layers")
+        raise ValueError(f"conv_feature_layers has more than {_MAX_LAYERS} layers")
     return layers
 
 

@@ -84,7 +84,7 @@ def fairseq_names(layers: Mapping[str, Layer], architecture: Architecture) -> di
         AsdfError: the network is WavLM, which fairseq does not support.
     """
     if architecture.relative_positions:
-        raise AsdfError("fairseq has no WavLM, so it has no names for these layers.")
+        raise AsdfError("fairseq has no WavLM, and so no names for these layers.")
     return original_names(layers, architecture)
 
 

@@ -86,9 +86,9 @@ def read_front_end_weights(weights: str, expected: Architecture) -> FrontEndWeig
     left_out = (*not_used, *others)
     LOG.info("front end: %d layers from %s, %s", len(layers), weights, architecture.to_text())
     if architecture != expected:
-        LOG.info("front end: the architecture is the file's; front_end.architecture is not used")
+        LOG.info("front end: the file states the architecture; front_end.architecture is ignored")
     if left_out:
-        LOG.info("front end: left out of %s: %s", weights, by_module(left_out))
+        LOG.info("front end: not loaded from %s: %s", weights, by_module(left_out))
     # The vector of masked frames, by either program's name.
     masks = [original_layers[name] for name in MASK_EMBEDDING if name in original_layers]
     mask_embedding = masks[0] if masks else None
@@ -108,16 +108,15 @@ def _check_claims(architecture: Architecture, layers: Mapping[str, Tensor], sour
     # layers.
     if max(architecture.layers, convolutions) > len(layers):
         raise AsdfError(
-            f"weights {source} are described with {architecture.layers:,} encoder layers and "
-            f"{convolutions:,} convolutions, and hold {len(layers):,} tensors. They are damaged."
+            f"weights {source} state {architecture.layers:,} encoder layers and {convolutions:,} "
+            f"convolutions, but hold {len(layers):,} tensors. They are damaged."
         )
     try:
         shapes = architecture.shapes()
     # torch raises it for a tensor whose size overflows.
     except RuntimeError as error:
         raise AsdfError(
-            f"weights {source} are described with sizes that no network has, "
-            f"{architecture.to_text()}."
+            f"weights {source} state impossible sizes, {architecture.to_text()}."
         ) from error
     check_layers(shapes, layers, "the architecture that they name", source)
 
@@ -145,8 +144,8 @@ def log_normalization(source: str, trained: bool | None, normalizes: bool) -> No
         return
     waveforms = "of zero mean and unit variance" if trained else "as they are"
     LOG.info(
-        "front end: %s was trained on waveforms %s; front_end.normalize_waveforms = %s is as it "
-        "was trained",
+        "front end: %s was trained on waveforms %s; front_end.normalize_waveforms = %s matches its "
+        "training",
         source,
         waveforms,
         trained,
@@ -176,9 +175,8 @@ def _read_source(weights: str) -> _Source:
     if path.is_dir() or path.suffix == ".safetensors" or path.name.endswith(".index.json"):
         where = "in it" if path.is_dir() else "next to it"
         raise AsdfError(
-            f"cannot read weights from {path}: there is no {CONFIG} {where}, which "
-            "states the architecture. Name a folder of Hugging Face with its configuration, or a "
-            "checkpoint file."
+            f"cannot read weights from {path}: there is no {CONFIG} {where}, which states the "
+            "architecture. Name a Hugging Face folder with its configuration, or a checkpoint file."
         )
     return _read_checkpoint(path)
 
@@ -202,13 +200,13 @@ def _front_end_layers(
     prefixes = {name[: name.index(_FIRST_LAYER)] for name in state if _FIRST_LAYER in name}
     if is_beats(state):
         raise AsdfError(
-            f"weights file {path} holds BEATs, which is no network of the wav2vec 2.0 family. Set "
+            f"weights file {path} holds BEATs, which is not of the wav2vec 2.0 family. Set "
             "front_end.front_end_class = 'beats'."
         )
     if is_dasheng(state):
         raise AsdfError(
-            f"weights file {path} holds Dasheng, which is no network of the wav2vec 2.0 family. "
-            "Set front_end.front_end_class = 'dasheng'."
+            f"weights file {path} holds Dasheng, which is not of the wav2vec 2.0 family. Set "
+            "front_end.front_end_class = 'dasheng'."
         )
     if len(prefixes) != 1:
         content = f"layers {first_names(list(state))}"

@@ -117,7 +117,7 @@ def _find_weights(folder: Path) -> Path:
             return path
     raise AsdfError(
         f"the folder {folder} holds no weights: none of {', '.join(WEIGHTS)}. Is the download "
-        "complete? Files of TensorFlow and Flax are not read."
+        "complete? TensorFlow and Flax files are not supported."
     )
 
 
@@ -135,7 +135,7 @@ def read_architecture(folder: Path) -> Architecture:
         if kind in ("eat", "dasheng"):
             advice = f" Set front_end.front_end_class = {kind!r}."
         raise AsdfError(
-            f"{path} is of the model type {kind!r}; a front end is one of "
+            f"{path} has the model type {kind!r}; a front end is one of "
             f"{', '.join(MODEL_TYPES)}.{advice}"
         )
     architecture = architecture_of(config, path)
@@ -160,7 +160,7 @@ def _read_rate(folder: Path, config: Mapping[str, Any]) -> int:
     # As text, since a file may state anything, also what cannot be in a set.
     if len(set(map(str, rates))) > 1 or not is_rate:
         raise AsdfError(
-            f"{folder / CONFIG} and {PREPROCESSOR} state the sampling rates "
+            f"{folder / CONFIG} and {PREPROCESSOR} state conflicting or invalid sampling rates: "
             f"{' and '.join(map(str, rates))}. Download the folder again."
         )
     rate: int = rates[0]
@@ -179,12 +179,12 @@ def architecture_of(config: Mapping[str, Any], path: Path) -> Architecture:
     for name, value in _REQUIRED.items():
         if config.get(name, value) != value:
             raise AsdfError(
-                f"{path} has {name} = {config[name]!r}; this front end only knows {value!r}."
+                f"{path} has {name} = {config[name]!r}; this front end only supports {value!r}."
             )
     try:
         return _build_architecture({**_DEFAULTS, **config})
     except (ValueError, TypeError, OverflowError) as error:
-        raise AsdfError(f"{path} cannot be understood: {error}.") from error
+        raise AsdfError(f"{path} is invalid: {error}.") from error
 
 
 def _build_architecture(config: Mapping[str, Any]) -> Architecture:
@@ -230,7 +230,7 @@ def _read_parts(index: Path) -> dict[str, Tensor]:
         # An index lists files of its folder, and may not refer to any other.
         if Path(part).name != part or part.endswith(".index.json"):
             raise AsdfError(
-                f"{index} is refused: it names {part!r}, which is not a file next to it."
+                f"{index} is rejected: it names {part!r}, which is not a file next to it."
             )
         if not (index.parent / part).is_file():
             raise AsdfError(f"{index} names {part}, which is missing. Is the download complete?")

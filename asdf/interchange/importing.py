@@ -107,7 +107,7 @@ def load_detector_weights(network: nn.Module, path: str | Path) -> tuple[str, ..
         if reason != TRAINING:
             left_out += names
     if left_out:
-        LOG.info("left out of %s: %s", path, by_module(left_out))
+        LOG.info("not loaded from %s: %s", path, by_module(left_out))
     return tuple(left_out)
 
 
@@ -147,7 +147,7 @@ def _check_finite(read: Recognised, source: str) -> None:
             wrong.append(read.own_names.get(name, name))
     if wrong:
         raise AsdfError(
-            f"{source} holds numbers that are not finite, and would give no scores. They are in "
+            f"{source} holds values that are not finite, so it would give no scores. They are in "
             f"{len(wrong)} layers: {first_names(wrong)}. It is damaged, or its training diverged: "
-            "take another checkpoint."
+            "use another checkpoint."
         )

@@ -60,7 +60,7 @@ def build_on_network(settings: Sections, folder: Path, named: str) -> nn.Module:
         ]
         load_layers(fresh, state, named, absent=added)
 
-    LOG.info("training begins with %s", named)
+    LOG.info("training starts from %s", named)
     return build_network(settings, folder, load)
 
 

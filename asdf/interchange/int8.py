@@ -44,8 +44,8 @@ def quantize(content: bytes) -> bytes:
     large = _name_large_products(graph)
     if not large:
         raise AsdfError(
-            "--int8: the network has no linear layer that is large enough to be quantised, and "
-            "nothing was written. Export it without --int8."
+            "--int8: the network has no linear layer large enough to quantise; nothing was "
+            "written. Export it without --int8."
         )
     # Suppresses onnxruntime's advice to infer shapes first, which is done below.
     onnx.helper.set_model_props(graph, {"onnx.quant.pre_process": "onnxruntime.quant"})

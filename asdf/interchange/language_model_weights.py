@@ -43,8 +43,8 @@ def fill_language_model(network: AudioLanguageModel, weights: str) -> None:
     front_end = network.front_end
     if read_architecture_text(weights) != front_end.architecture_setting:
         raise AsdfError(
-            f"weights {weights} are of another configuration than the model was built as. Build it "
-            "by asdf.interchange.build_pretrained(settings)."
+            f"weights {weights} have another configuration than the model was built with. Build it "
+            "with asdf.interchange.build_pretrained(settings)."
         )
     # First, because an answer of two tokens should be detected before gigabytes are read.
     network.read_words(_read_tokenizer(folder / TOKENIZER))
@@ -61,11 +61,11 @@ def _read_tokenizer(path: Path) -> str:
     """
     if not path.is_file():
         raise AsdfError(
-            f"{path} is missing: the words of a model are read from its {TOKENIZER}. transformers "
-            "writes it: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)."
+            f"{path} is missing, and the model's tokenizer is read from it. Write it with "
+            "transformers: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)."
         )
     if path.stat().st_size > _MOST_BYTES:
-        raise AsdfError(f"{path} is larger than any {TOKENIZER}: {path.stat().st_size:,} bytes.")
+        raise AsdfError(f"{path} is too large for a {TOKENIZER}: {path.stat().st_size:,} bytes.")
     try:
         text = path.read_text(encoding="utf-8")
         check_tokenizer(text)

@@ -69,7 +69,7 @@ def _download(path: Path) -> Path:
     try:
         return local_file(path)
     except FileNotFoundError:
-        raise AsdfError(f"there is no network {path}. Check the address.") from None
+        raise AsdfError(f"there is no network at {path}. Check the address.") from None
 
 
 def _best_of_run(folder: Path) -> Path:
@@ -168,8 +168,8 @@ def read_detector(
     path = find_network(named)
     if is_fused_file(path):
         raise AsdfError(
-            f"{path} is a fused system, of several networks: this needs a single one. Name one of "
-            "its networks."
+            f"{path} is a fused system of several networks, but this needs a single network. Name "
+            "one of them."
         )
     try:
         network, file = read_network(path, folder, base)

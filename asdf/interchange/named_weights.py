@@ -113,6 +113,6 @@ def _choose_files(contents: Contents) -> tuple[str, ...]:
     raise AsdfError(
         f"front_end.weights = '{contents.name}': the repository should hold {CONFIG} with one of "
         f"{', '.join(WEIGHTS)}, or one checkpoint. It holds "
-        f"{quoted_and_more(sorted(names), _SHOWN)}. Download what you want of it (hf download), "
-        "then name its path."
+        f"{quoted_and_more(sorted(names), _SHOWN)}. Download the files you need (hf download), "
+        "then name their path."
     )

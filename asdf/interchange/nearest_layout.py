@@ -54,7 +54,7 @@ def describe_nearest(names: Iterable[str], layouts: Mapping[str, str]) -> str:
     known = _kinds_of_class(best)
     there = len(kinds & known)
     sentence = (
-        f" Nearest is {layouts[best]}: of its {len(known)} kinds of layers behind a front end "
+        f" The nearest is {layouts[best]}: of its {len(known)} kinds of layers behind a front end "
         f"{there} are there"
     )
     for words, others in (("missing are", known - kinds), ("others are", kinds - known)):

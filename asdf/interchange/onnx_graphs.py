@@ -141,8 +141,8 @@ def onnx_graph(network: nn.Module, samples: int | None = None) -> bytes:
         # The exporter writes the weights of a larger network to separate files.
         if len(list(Path(folder).iterdir())) > 1:
             raise AsdfError(
-                f"{type(network).__name__} is larger than 2 GB, the most that an ONNX file holds; "
-                "nothing was written. Export it as torchscript."
+                f"{type(network).__name__} exceeds 2 GB, the limit of an ONNX file; nothing was "
+                "written. Export it as torchscript."
             )
         return path.read_bytes()
 
@@ -175,7 +175,7 @@ def _make_compared(network: nn.Module, samples: int | None) -> Graph:
     if samples is not None:
         return _compare_one_length(network, only, "")
     if find_spec("onnxruntime") is None:
-        remark = "of one length: without the package onnxruntime no other is compared"
+        remark = "of one length: comparing others needs the package onnxruntime"
         return _compare_one_length(network, only, remark)
     try:
         content = onnx_graph(network)

@@ -177,7 +177,7 @@ class _Writer:
         if isinstance(module, TransformersFrontEnd):
             raise UnportableError(
                 f"its front end{where} is transformers' {type(module.model).__name__}, whose code "
-                "is not ASDF's to write out"
+                "ASDF cannot write out"
             )
         is_known = _is_ours(kind) or kind.__module__.startswith("torch.nn.modules")
         if not is_known and not isinstance(module, Wav2Vec2Model):

@@ -201,8 +201,8 @@ def _read(settings: FrontEndSettings, named: str) -> _Start:
 def _fill_front_end(front_end: Wav2Vec2FrontEnd, weights: FrontEndWeights) -> None:
     if weights.architecture != front_end.architecture:
         raise AsdfError(
-            f"weights {weights.source} are of the architecture {weights.architecture.to_text()}, "
-            f"and the front end was built as {front_end.architecture.to_text()}. Build it with "
+            f"weights {weights.source} have the architecture {weights.architecture.to_text()}, but "
+            f"the front end was built as {front_end.architecture.to_text()}. Build it with "
             "front_end.architecture set to that of the weights."
         )
     load_layers(front_end.model, weights.layers, weights.source)

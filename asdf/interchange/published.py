@@ -172,7 +172,7 @@ def published_state(network: nn.Module) -> tuple[dict[str, Tensor], list[str]]:
     if not isinstance(network, SSLDetector) or type(network).__name__ not in PUBLISHED:
         kinds = ", ".join(PUBLISHED)
         raise AsdfError(
-            f"{type(network).__name__} has no layout of SSL_Anti-spoofing; those that have are "
+            f"{type(network).__name__} has no layout of SSL_Anti-spoofing. Networks with one: "
             f"{kinds}."
         )
     layout = layout_of(type(network).__name__)
@@ -204,15 +204,15 @@ def front_end_of(network: SSLDetector, layout: Layout) -> Wav2Vec2FrontEnd:
     front_end = network.front_end
     if not isinstance(front_end, Wav2Vec2FrontEnd):
         raise AsdfError(
-            f"{type(front_end).__name__} has no layout of {layout.name}, which is of "
-            "front ends of the wav2vec 2.0 family."
+            f"{type(front_end).__name__} cannot be written in the layout of {layout.name}, which "
+            "needs a front end of the wav2vec 2.0 family."
         )
     check_nothing_added(network, layout.name)
     if front_end.layers < front_end.encoder_layers:
         raise AsdfError(
-            f"programs for the layout of {layout.name} read the last layer of the front end, and "
+            f"programs for the layout of {layout.name} read the last layer of the front end, but "
             f"this network reads layer {front_end.layers} of {front_end.encoder_layers} "
-            "(front_end.layer): its scores there are others."
+            "(front_end.layer): its scores would differ."
         )
     return front_end
 
@@ -232,8 +232,8 @@ def check_nothing_added(network: nn.Module, layout: str) -> None:
         added = "updates (lora.rank), which are not merged into its weights"
     if added:
         raise AsdfError(
-            f"the layout of {layout} has no layers for the network's {added}: without "
-            "them its scores are others. Other formats of `python -m asdf export` hold them."
+            f"the layout of {layout} has no layers for the network's {added}: without them its "
+            "scores would differ. Choose another format of `python -m asdf export`."
         )
 
 

@@ -49,7 +49,7 @@ def receive(url: str, path: Path) -> None:
             raise
         except (_BrokenOffError, ConnectionError, TimeoutError, http.client.HTTPException) as error:
             if attempt == TRIES:
-                raise OSError(f"the connection broke off {TRIES} times: {error}") from error
+                raise OSError(f"the connection broke {TRIES} times: {error}") from error
 
 
 class _Download:
@@ -84,7 +84,7 @@ class _Download:
             self._write(response, done, total)
         size = self.path.stat().st_size
         if total is not None and size != total:
-            raise _BrokenOffError(f"{size:,} of {total:,} bytes came")
+            raise _BrokenOffError(f"{size:,} of {total:,} bytes arrived")
 
     def _write(self, response: http.client.HTTPResponse, done: int, total: int | None) -> None:
         # Checked before the file is opened, so that a login page is never appended to a part.

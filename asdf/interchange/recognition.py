@@ -264,14 +264,13 @@ def _recognise_ours(file: NetworkFile, chosen: Mapping[str, Any]) -> Recognised:
     path = str(file.path)
     if file.base is not None:
         raise AsdfError(
-            f"{path} is a network of ASDF that holds only what was trained. To make a whole file "
-            f"of it: python -m asdf export {path} --format safetensors OUT"
+            f"{path} is a network of ASDF with only its trained part. To write the complete "
+            f"network: python -m asdf export {path} --format safetensors OUT"
         )
     if file.loss is not None:
         raise AsdfError(
-            f"{path} is a network of ASDF with the loss that it was trained by, and needs no "
-            "import. For a file without its training: python -m asdf export "
-            f"{path} --format safetensors OUT"
+            f"{path} is a network of ASDF with its training loss, and needs no import. For a file "
+            f"without the loss: python -m asdf export {path} --format safetensors OUT"
         )
     for name, value in file.state.items():
         if not isinstance(value, Tensor):
@@ -343,8 +342,8 @@ def _name_class(
     if kind is None and of_antideepfake:
         raise AsdfError(
             f"{path} holds AntiDeepfake's front end ({ANTIDEEPFAKE_FRONT_END}*) without proj_fc, "
-            "the layer that gives the scores. It is damaged, or was saved for its features: then "
-            f"train a network on it, front_end.weights={path}."
+            "the layer that gives the scores. It is damaged, or was saved for its features. To "
+            f"train a network on these: front_end.weights={path}."
         )
     if kind is None:
         has_stem = any("feature_extractor.conv_layers.0." in name for name in own_layers)
@@ -356,8 +355,8 @@ def _name_class(
             text = f"{path} is not a known detector: {layers}.{nearest}"
             if is_classifier(own_layers):
                 text += (
-                    " It has the head of an audio classifier of transformers, which is read from "
-                    "its folder alone: config.json there says what its classes are."
+                    " It has the head of an audio classifier of transformers, which can only be "
+                    "read from its folder: config.json there names the classes."
                 )
             text += f" {_READABLE}."
         raise AsdfError(text)
@@ -397,9 +396,7 @@ def _set_sizes(
     try:
         sizes = back_end_sizes(kind, state, settings)
     except (ValueError, KeyError, IndexError) as error:
-        raise AsdfError(
-            f"{path} has layers named as those of {kind}, but of shapes that it cannot have."
-        ) from error
+        raise AsdfError(f"{path} has layer names of {kind}, but impossible shapes.") from error
     notes = []
     for size in sizes:
         if size.name not in chosen:
@@ -410,6 +407,6 @@ def _set_sizes(
 
 def _front_end_alone(path: str, what: str) -> str:
     return (
-        f"{path} {what}: a front end and no detector, it gives features and no scores. Train a "
+        f"{path} {what}: a front end, not a detector; it gives features, no scores. Train a "
         f"network on it: front_end.weights={path} in a config or on a recipe's command line."
     )

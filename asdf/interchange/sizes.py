@@ -130,9 +130,9 @@ def find_architecture(path: Path, state: Mapping[str, Tensor]) -> str:
         return architecture.to_text()
     proposal = _guess_architecture(layers).to_text()
     raise AsdfError(
-        f"{path} has a front end of unknown sizes, and shapes show neither the number of attention "
-        f"heads nor the order of norms. Set {ARCHITECTURE} to a name or a literal. By the shapes "
-        f'it may be:\n{ARCHITECTURE}="{proposal}"'
+        f"{path} has a front end of unknown sizes; shapes show neither the number of attention "
+        f"heads nor the order of norms. Set {ARCHITECTURE} to a name or a literal. The shapes "
+        f'suggest:\n{ARCHITECTURE}="{proposal}"'
     )
 
 
@@ -238,8 +238,7 @@ def _check_knots(state: Mapping[str, Tensor], settings: NetworkSections) -> Size
         if name.endswith(".grid") and not (tensor.dim() == 2 and has_even_knots(tensor)):
             raise AsdfError(
                 f"the layer {name.removeprefix(_BACK_END)} has splines whose knots are not evenly "
-                "spaced. Its network cannot be rebuilt: only layers with knots as their authors "
-                "place them are known."
+                "spaced. Its network cannot be rebuilt: only the authors' knots are supported."
             )
     return []
 
@@ -332,9 +331,9 @@ def _cepstra_of(
         reason = f"as of the one on the hub; no layer shows it: for LFCCs, {_CLASS}={known[0]}"
         return SettingFromFile(_CLASS, known[1], reason)
     raise AsdfError(
-        "its layers show that cepstra are computed, and not whether LFCCs or MFCCs, of which its "
-        f"authors published both. Say it after the command: {_CLASS}={known[0]} or "
-        f"{_CLASS}={known[1]}. The configuration of its training calls it frontend_algorithm."
+        "its layers do not show whether it uses LFCCs or MFCCs; its authors published both. State "
+        f"it after the command: {_CLASS}={known[0]} or {_CLASS}={known[1]}. Its training "
+        "configuration calls it frontend_algorithm."
     )
 
 

@@ -102,15 +102,15 @@ def write_transformers_folder(
         AsdfError: the network is not supported, or the folder cannot be written.
     """
     if folder.exists() and not folder.is_dir():
-        raise AsdfError(f"cannot write the folder {folder}: there is a file of that name.")
+        raise AsdfError(f"cannot write the folder {folder}: a file of that name exists.")
     kind = type(network).__name__
     try:
         portable = portable_network(network, VERSION)
         words = _compare(network, portable)
     except UnportableError as error:
         raise UnportableError(
-            f"{kind} cannot be written for transformers: {error}. Nothing was written. "
-            "--format hub writes it for ASDF."
+            f"{kind} cannot be written for transformers: {error}. Nothing was written. Use "
+            "--format hub to write it for ASDF."
         ) from error
     tensors = {f"{TRANSFORMERS_PREFIX}{name}": each for name, each in portable.state.items()}
     write_safetensors(folder / WEIGHTS, tensors, MARK)
@@ -227,7 +227,7 @@ def _difference(network: nn.Module, copy: nn.Module, waveforms_BT: Tensor) -> fl
         # NaN is not within the tolerance.
         if not difference <= TOLERANCE * max(1.0, float(expected_BX.abs().max())):
             raise UnportableError(
-                f"its code gives other numbers for {waveforms_BT.shape[1]:,} samples, by "
+                f"its code gives different values for {waveforms_BT.shape[1]:,} samples, by "
                 f"{difference:.2g}"
             )
         largest = max(largest, difference)

@@ -83,14 +83,14 @@ def fill_from_folder(front_end: TransformersFrontEnd, weights: str) -> None:
     folder = find_folder(str(path))
     if read_architecture_text(weights) != front_end.architecture_setting:
         raise AsdfError(
-            f"weights {weights} are of another configuration than the front end was built as. "
-            "Build it by asdf.interchange.build_pretrained(settings), or with "
+            f"weights {weights} have another configuration than the front end was built with. "
+            "Build it with asdf.interchange.build_pretrained(settings), or with "
             "front_end.architecture set to the text of their config.json."
         )
     layers = choose_layers(hugging_face.read_state(path), front_end, weights)
     LOG.info("front end: %d layers from %s", len(layers.used), weights)
     if layers.left_out:
-        LOG.info("front end: left out of %s: %s", weights, by_module(layers.left_out))
+        LOG.info("front end: not loaded from %s: %s", weights, by_module(layers.left_out))
     load_layers(front_end.model, layers.used, weights)
     if front_end.takes_waveforms:
         normalized = hugging_face.normalizes(folder)
@@ -111,9 +111,9 @@ def find_folder(weights: str) -> Path:
     folder = hugging_face.folder_of(path)
     if folder is None:
         raise AsdfError(
-            f"cannot read weights from {path}: front_end.front_end_class = 'transformers' takes a "
-            f"folder of Hugging Face with its {CONFIG}. For checkpoints of other "
-            "programs leave front_end.front_end_class at None."
+            f"cannot read weights from {path}: front_end.front_end_class = 'transformers' needs a "
+            f"Hugging Face folder with its {CONFIG}. For checkpoints of other programs leave "
+            "front_end.front_end_class at None."
         )
     return folder
 

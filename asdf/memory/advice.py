@@ -49,7 +49,7 @@ def list_advice(
     """List the settings that would help, one per line, stating which let the run fit."""
     limit = gpu.total - OUTSIDE_ALLOCATOR
     lines = [
-        "warning: that does not fit. What would help, and what the GPU's memory would have to be:"
+        "warning: that does not fit. These would help; with the GPU memory that would be needed:"
     ]
     if training is not None and training.peak > limit:
         lines += [change.describe(limit) for change in _training_changes(case, gpu, training.peak)]
@@ -137,8 +137,8 @@ def _divide_minibatch(case: Case, others: dict[str, Any], parts: int) -> dict[st
 def _advise_on_scoring(case: Case, training: TrainingMemory | None, limit: int) -> str:
     if scoring_memory(case).worst.utterances == 1:
         return (
-            "a lower network.max_evaluation_utterance_length_in_samples: the longest recording is "
-            "what takes most"
+            "a lower network.max_evaluation_utterance_length_in_samples: the longest recording "
+            "takes the most"
         )
     network = case.settings.network
     # 'auto' is replaced by a factor too.

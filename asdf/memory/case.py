@@ -113,7 +113,7 @@ def describe_format(case: Case, gpu: Gpu | None) -> str:
     if computing.use_gpu and gpu is None and computing.precision == "auto":
         return (
             "in bf16, as on GPUs of compute capability 8.0 (A100) and newer, or in fp16, as on 7.x "
-            "(V100); older ones compute in fp32, which takes more"
+            "(V100); older ones compute in fp32, which takes more memory"
         )
     return f"in {_NAMES[case.dtype]}"
 

@@ -76,7 +76,7 @@ def describe_largest(
     size = in_gibibytes(total)
     if not found.size:
         return (
-            f"no minibatch fits into {size}: one utterance takes {in_gibibytes(found.peak)}. See "
+            f"no minibatch fits in {size}: one utterance takes {in_gibibytes(found.peak)}. See "
             "front_end.gradient_checkpointing, computing.precision and network.train_clip_size"
         )
     lengths = case.settings.lengths
@@ -84,11 +84,11 @@ def describe_largest(
         return (
             f"largest minibatch for {size}: {found.size} clips of {lengths.max_crop_s:g} s per "
             f"process, which take {in_gibibytes(found.peak)}; "
-            f"lengths.minibatch_s={found.size * lengths.max_crop_s:g}, or less where others use "
-            "the GPU too"
+            f"lengths.minibatch_s={found.size * lengths.max_crop_s:g}, or less if others use the "
+            "GPU too"
         )
     return (
         f"largest minibatch for {size}: {found.size} utterances per process, which take "
-        f"{in_gibibytes(found.peak)}; network.minibatch_size={found.size}, or less where others "
-        "use the GPU too"
+        f"{in_gibibytes(found.peak)}; network.minibatch_size={found.size}, or less if others use "
+        "the GPU too"
     )

@@ -37,8 +37,8 @@ def attach(network: nn.Module, name: str, part: Attached, what: str) -> None:
     """
     if hasattr(network, name):
         raise UsageError(
-            f"{type(network).__qualname__} has a {name!r} by itself, which is the name of {what}. "
-            "Give it another name."
+            f"{type(network).__qualname__} already has an attribute {name!r}, the name of {what}. "
+            "Rename the attribute."
         )
     # One hook for all parts, which run in a fixed order, not in the order of attaching.
     if not parts_of(network):

@@ -100,8 +100,8 @@ def build_network(
         raise UsageError(
             f"localisation.enabled = True: {class_path} has no frame-level head. Choose "
             "network.network_class = 'asdf.networks.ComposedDetector' with one of the back ends "
-            f"that keep time: {THAT_KEEP_TIME}. A class of your own returns "
-            "asdf.networks.interface.Outputs with frame logits, and has the attribute frame_hop."
+            f"that have frames: {THAT_KEEP_TIME}. A class of your own must return "
+            "asdf.networks.interface.Outputs with frame logits, and have the attribute frame_hop."
         )
     check_network_audio(settings.audio, network)
     note_audio(network, settings.audio)
@@ -137,9 +137,9 @@ def find_network_class(class_path: str, folder: Path | None) -> type[nn.Module]:
         missing.add("forward")
     if missing:
         raise UsageError(
-            f"{SETTING}: {class_path} lacks {' and '.join(sorted(missing))}, without which it is "
-            "no network. Write it as asdf.networks.DetectorNetwork or SSLDetector shows, and mind "
-            "its spelling."
+            f"{SETTING}: {class_path} lacks {' and '.join(sorted(missing))}, which every network "
+            "needs. Derive it from asdf.networks.DetectorNetwork or SSLDetector, and check the "
+            "spelling."
         )
     return network_class
 
@@ -156,8 +156,8 @@ def _check_has(network: nn.Module, kind: type[nn.Module], setting: str, class_pa
     if setting == FRONT_END_SETTING:
         advice += ", or another class derived from asdf.networks.SSLDetector"
     raise UsageError(
-        f"{setting} names {kind.__name__}, and {class_path} has none: its class alone says what it "
-        f"consists of. {advice}; or set {setting} = None."
+        f"{setting} names {kind.__name__}, but {class_path} does not take one: its class fixes its "
+        f"parts. {advice}; or set {setting} = None."
     )
 
 
@@ -235,8 +235,8 @@ def check_network_audio(audio: Audio, network: nn.Module) -> None:
             if module.sample_rate is None and built_for != audio.sample_rate:
                 problems.append(
                     f"audio.sample_rate = {audio.sample_rate}: {_name(module)} was built for "
-                    f"{built_for} Hz. Make it by {_name(module)}.from_settings(settings), with all "
-                    "sections."
+                    f"{built_for} Hz. Build it with {_name(module)}.from_settings(settings), "
+                    "passing all sections."
                 )
     problems += _channel_problems(audio, waveform_channels(network), network)
     if problems:
@@ -260,8 +260,8 @@ def _rate_problems(
     if own is None or own == audio.sample_rate:
         return
     yield (
-        f"audio.sample_rate = {audio.sample_rate}: {_name(kind)} is of {own:,} Hz and no other. "
-        f"Set audio.sample_rate = {own}, or choose a front end that takes any rate "
+        f"audio.sample_rate = {audio.sample_rate}: {_name(kind)} supports only {own:,} Hz. Set "
+        f"audio.sample_rate = {own}, or choose a front end that supports any rate "
         f"(front_end.front_end_class: {_ANY_RATE})."
     )
 
@@ -271,8 +271,8 @@ def _rate_of(kind: nn.Module | type[nn.Module]) -> int | None:
     rate: Any = getattr(kind, "sample_rate", None)
     if rate is not None and type(rate) is not int:
         raise UsageError(
-            f"{_name(kind)}.sample_rate is {rate!r}: it is the rate in Hz that the class is made "
-            "for, a whole number, or None for any."
+            f"{_name(kind)}.sample_rate is {rate!r}. It must be the rate in Hz that the class "
+            "supports, an int, or None for any."
         )
     return rate
 
@@ -282,9 +282,9 @@ def _channel_problems(
 ) -> Iterator[str]:
     if audio.channels == "all" and takes is None:
         yield (
-            f"audio.channels = 'all': {_name(kind)} takes one channel, (batch, samples). Choose "
-            "'mean' or the index of one; a class of your own that takes (batch, channels, samples) "
-            "says so by its attribute waveform_channels, their number."
+            f"audio.channels = 'all': {_name(kind)} takes one channel, (batch, samples). Set "
+            "'mean' or the index of a channel. A class of your own that takes (batch, channels, "
+            "samples) must have the attribute waveform_channels, their number."
         )
     if audio.channels != "all" and takes is not None:
         yield (

@@ -32,8 +32,8 @@ class ComposedDetector(SSLDetector):
         back_end_class = find_back_end_class(settings.back_end)
         if back_end_class is None:
             raise UsageError(
-                f"{BACK_END_SETTING} is None, and asdf.networks.ComposedDetector has no back end "
-                f"by itself. Name one of {', '.join(BACK_ENDS)}, or the class path of your own."
+                f"{BACK_END_SETTING} is None, and asdf.networks.ComposedDetector has no default "
+                f"back end. Set it to one of {', '.join(BACK_ENDS)}, or the class path of your own."
             )
         value = settings.back_end.back_end_class
         build = back_end_class.from_settings

@@ -103,5 +103,5 @@ class Embedding(Extra):
         """
         embeddings = outputs.embeddings
         if not isinstance(embeddings, Tensor) or len(embeddings) != len(outputs.logits_B2):
-            raise UsageError(f"{self._network} returns no embeddings: request scores alone.")
+            raise UsageError(f"{self._network} returns no embeddings: request scores only.")
         return embeddings.float()

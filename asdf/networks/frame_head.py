@@ -58,9 +58,9 @@ def make_frame_head(
         return None
     if back_end.frame_step is None:
         raise UsageError(
-            f"localisation.enabled = True: {type(back_end).__name__} keeps no frames that could be "
-            f"judged one by one. Choose a back end that does: {THAT_KEEP_TIME}; or derive your own "
-            "from asdf.networks.TimedBackEnd."
+            f"localisation.enabled = True: {type(back_end).__name__} has no frames to classify. "
+            f"Choose a back end that has: {THAT_KEEP_TIME}; or derive your own from "
+            "asdf.networks.TimedBackEnd."
         )
     samples = front_end.hop * back_end.frame_step
     hop = settings.resolution or samples
@@ -69,7 +69,7 @@ def make_frame_head(
         nearest = [str(size) for size in (lower, lower + samples) if size]
         raise UsageError(
             f"localisation.resolution = {hop}: frames of {type(back_end).__name__} behind this "
-            f"front end are {samples} samples long, and the resolution is a multiple of that. The "
-            f"nearest: {' and '.join(nearest)}."
+            f"front end are {samples} samples long, and the resolution must be a multiple of that. "
+            f"The nearest: {' and '.join(nearest)}."
         )
     return FrameHead(back_end.frame_dimension, hop, hop // samples)

@@ -131,7 +131,7 @@ def _check_frames(network: nn.Module, outputs: Outputs, samples: int, settings: 
     if hop is None:
         raise _describe_mistake(
             settings,
-            "gives logits of frames, and has no attribute frame_hop, the samples per frame",
+            "gives frame logits but has no attribute frame_hop, the samples per frame",
         )
     count = -(-samples // hop)
     returned = 0 if frames is None else frames.shape[1]
@@ -139,7 +139,7 @@ def _check_frames(network: nn.Module, outputs: Outputs, samples: int, settings: 
     if not count / 2 <= returned <= count:
         raise _describe_mistake(
             settings,
-            f"gives logits of {returned} frames for {samples} samples, and its frame_hop = {hop} "
+            f"gives logits of {returned} frames for {samples} samples, but its frame_hop = {hop} "
             f"means {count}",
         )
 
@@ -186,10 +186,10 @@ def _has_other_rows(embeddings: Any, utterances: int) -> bool:
 
 def _describe_mistake(settings: Network, what: str) -> AsdfError:
     return AsdfError(
-        f"network.network_class: {settings.network_class} {what}. Its forward has to take "
-        "waveforms (batch, samples) and return embeddings (batch, anything) and logits (batch, 2), "
-        "column 1 for bona fide; see asdf.networks.DetectorNetwork. This was seen on noise, before "
-        "the first step; nothing was written."
+        f"network.network_class: {settings.network_class} {what}. Its forward must take waveforms "
+        "(batch, samples) and return embeddings (batch, anything) and logits (batch, 2), column 1 "
+        "for bona fide; see asdf.networks.DetectorNetwork. This was tested with noise before the "
+        "first step; nothing was written."
     )
 
 

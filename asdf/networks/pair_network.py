@@ -116,17 +116,17 @@ class PairNetwork(DetectorNetwork):
 def no_reference(network: str) -> UsageError:
     """Return the error for a recording without the reference that a network needs."""
     return UsageError(
-        f"{network} compares each recording with a reference recording, and got none. Give one: "
-        "Detector.score(recording, reference=...), `python -m asdf score NETWORK FILE --reference "
-        "REF`, or a list with the column 'reference' (docs/pairs.md)."
+        f"{network} compares each recording with a reference recording, but there is none. Pass "
+        "one: Detector.score(recording, reference=...), `python -m asdf score NETWORK FILE "
+        "--reference REF`, or a list with the column 'reference' (docs/pairs.md)."
     )
 
 
 def unwanted_reference(network: str) -> UsageError:
     """Return the error for a reference given to a network that takes none."""
     return UsageError(
-        f"{network} takes no reference: it scores each recording by itself. Leave the reference "
-        "out, or score with a network that compares (docs/pairs.md)."
+        f"{network} does not take a reference: it scores each recording by itself. Leave the "
+        "reference out, or use a network that compares pairs (docs/pairs.md)."
     )
 
 
@@ -138,9 +138,9 @@ def check_pair_class(network_class: type[nn.Module], setting: str) -> None:
     """
     if not issubclass(network_class, PairNetwork):
         raise UsageError(
-            f"{setting}: {network_class.__qualname__} takes references (further_inputs) and is not "
-            "derived from asdf.networks.PairNetwork, whose embed and compare scoring needs: each "
-            "reference is embedded once, for all trials that name it."
+            f"{setting}: {network_class.__qualname__} takes references (further_inputs) but is not "
+            "derived from asdf.networks.PairNetwork. Scoring needs its embed and compare: each "
+            "reference is embedded once for all of its trials."
         )
 
 

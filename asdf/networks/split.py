@@ -61,21 +61,20 @@ def check_split(network_class: type[nn.Module], front_end_class: type | None = N
     advice = "Set front_end.cache_features = False"
     if not issubclass(network_class, SSLDetector):
         raise UsageError(
-            f"{name} is not known to have a front end of ASDF's whose features could be cached. "
-            f"{advice}, choose another network.network_class, or derive your own from "
-            "asdf.networks.SSLDetector."
+            f"{name} has no front end of ASDF whose features could be cached. {advice}, choose "
+            "another network.network_class, or derive your own from asdf.networks.SSLDetector."
         )
     front_end_class = front_end_class or network_class.front_end_class
     if not _is_cacheable(front_end_class):
         raise UsageError(
-            f"{name} has the front end {front_end_class.__name__}, whose class does not say "
-            f"cacheable = True: nothing makes sure that its features stay the same. {advice}."
+            f"{name} has the front end {front_end_class.__name__}, whose class does not set "
+            f"cacheable = True: its features may change. {advice}."
         )
     for method in ("forward", "front_end_features"):
         if getattr(network_class, method) is not getattr(SSLDetector, method):
             raise UsageError(
-                f"{name} has a {method} of its own, which training on cached features would leave "
-                f"out. {advice}, or move what it does into the back end, or into forward_features."
+                f"{name} overrides {method}, which training on cached features would skip. "
+                f"{advice}, or move its work into the back end, or into forward_features."
             )
 
 
@@ -93,8 +92,8 @@ def feature_identity(network: SSLDetector) -> dict[str, Any]:
     if not is_known or not front_end.frozen:
         raise UsageError(
             f"front_end.cache_features = True: the front end of {type(network).__name__} is not "
-            "frozen, or its class does not say cacheable = True: nothing makes sure that its "
-            "features stay the same. Set front_end.cache_features = False."
+            "frozen, or its class does not set cacheable = True: its features may change. Set "
+            "front_end.cache_features = False."
         )
     return {
         "weights": state_digest(front_end.model),

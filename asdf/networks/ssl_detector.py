@@ -75,8 +75,8 @@ class SSLDetector(DetectorNetwork):
         # After a sum of layers, a back end has no layers left to weight.
         if self.back_end.takes != "features" and settings.front_end.layer == "weighted":
             raise UsageError(
-                f"front_end.layer = 'weighted': {type(self).__name__} weighs the layers by itself. "
-                "Leave front_end.layer at 'last', or give the highest layer that it shall get."
+                f"front_end.layer = 'weighted': {type(self).__name__} weighs the layers itself. "
+                "Leave front_end.layer at 'last', or set the highest layer that it receives."
             )
         # Draws random numbers last, so that the others are the same without it.
         self.frame_head = make_frame_head(settings.localisation, self.front_end, self.back_end)
@@ -236,8 +236,8 @@ def build_end(setting: str, value: str | None, build: Callable[..., End], *argum
         if value is None:
             raise
         raise AsdfError(
-            f"{setting}: {value} cannot be built: {describe_error(error, __file__)}. What its "
-            "class and its constructor need stands in asdf.networks.FrontEnd and BackEnd."
+            f"{setting}: {value} cannot be built: {describe_error(error, __file__)}. See "
+            "asdf.networks.FrontEnd and BackEnd for what its class and constructor need."
         ) from error
 
 

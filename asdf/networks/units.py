@@ -69,8 +69,8 @@ def check_divisible(network: nn.Module, network_class: str) -> None:
     advice = "set computing.shard_network = False."
     if not encoder_units(network):
         raise UsageError(
-            f"{about}has no front end of the wav2vec 2.0 family, whose encoder layers could be "
-            f"gathered one at a time. Choose another network.network_class, or {advice}"
+            f"{about}has no front end of the wav2vec 2.0 family with encoder layers to gather one "
+            f"at a time. Choose another network.network_class, or {advice}"
         )
     for name, parameter in network.named_parameters():
         if parameter.dim() == 0:
@@ -80,6 +80,6 @@ def check_divisible(network: nn.Module, network_class: str) -> None:
             )
         if not parameter.is_contiguous() and not is_outlined(parameter):
             raise UsageError(
-                f"{about}has a parameter, {name}, that is a view whose numbers do not lie in a "
-                f"row. Make it with .contiguous(), or {advice}"
+                f"{about}has a parameter, {name}, that is not contiguous. Make it so with "
+                f".contiguous(), or {advice}"
             )

@@ -59,9 +59,9 @@ def prunable_front_end(network: nn.Module) -> Wav2Vec2FrontEnd:
         return front_end
     has = f"the front end {type(front_end).__name__}" if front_end is not None else "no front end"
     raise UsageError(
-        f"{type(network).__name__} has {has}: parts are removed from wav2vec 2.0, HuBERT and "
-        "WavLM, where most of a large detector's numbers are. Teach a small network instead: "
-        "docs/small_networks.md."
+        f"{type(network).__name__} has {has}: only wav2vec 2.0, HuBERT and WavLM can be pruned, "
+        "which hold most of a large detector's parameters. Train a small network by distillation "
+        "instead: docs/small_networks.md."
     )
 
 
@@ -96,7 +96,7 @@ def measure_importance(network: nn.Module, trials: Iterable[tuple[Tensor, int]])
             F.cross_entropy(logits_12.float(), torch.tensor([label])).backward()
             count += 1
     if not count:
-        raise UsageError("the list has no trials with labels, by which importance is measured.")
+        raise UsageError("the list has no trials with labels, which measuring importance needs.")
     channels = [each / count for each in channels]
     units = [each / count for each in units]
     return Importance(channels, units, 1 - cosines / count, count)

@@ -104,8 +104,8 @@ def pruned_network(
     before = front_end.architecture
     if len(sizes.layers) < before.layers and isinstance(settings.front_end.layer, int):
         raise UsageError(
-            f"--layers: the network takes layer {settings.front_end.layer} of its front end "
-            "(front_end.layer), which would be another one. Leave --layers out."
+            f"--layers: the network uses layer {settings.front_end.layer} of its front end "
+            "(front_end.layer), which would change. Leave --layers out."
         )
     after = _architecture(before, sizes)
     # The file has all weights: no pretrained weights fit the smaller network.
@@ -117,15 +117,15 @@ def pruned_network(
     extra = [name for name in state if name not in made.state_dict()]
     if missing or extra:
         raise AsdfError(
-            f"parts of the network are not known to pruning: {', '.join((missing + extra)[:4])}. "
-            "Heads of tasks and losses with numbers of their own cannot come along yet: train "
-            "without them, or export the network as it is."
+            f"pruning does not support parts of the network: {', '.join((missing + extra)[:4])}. "
+            "Task heads and losses with parameters cannot be kept yet: train without them, or "
+            "export the network unpruned."
         )
     try:
         made.load_state_dict(state)
     except RuntimeError as error:
         raise AsdfError(
-            f"parts of {type(network).__name__} depend on sizes that were to be removed: "
+            f"parts of {type(network).__name__} depend on sizes that would be removed: "
             f"{str(error).splitlines()[-1].strip()}"
         ) from error
     made.eval()

@@ -72,8 +72,8 @@ def serve(
     token = read_token(address.token_file)
     if token is None and not is_local(address.host) and not address.without_token:
         raise UsageError(
-            f"at {address.host} other machines can use the service: set a token (--token-file or "
-            f"the variable {VARIABLE}), or say that all may: --without-token."
+            f"at {address.host} other machines can use the service. Set a token (--token-file or "
+            f"the variable {VARIABLE}), or allow everyone: --without-token."
         )
     limits.check()
     if workers < 1:

@@ -20,7 +20,7 @@ class WindowAnswer(_Part):
     start_s: float = Field(description="Where the part begins, in seconds of the recording.")
     end_s: float = Field(description="Where the part ends, in seconds of the recording.")
     score: float = Field(
-        description="As of a recording that is this part alone: the higher, the more bona fide."
+        description="Score of this part by itself: the higher, the more bona fide."
     )
     unbounded_llr: float | None = Field(
         None, description="Value of the calibration's map, where the score is one of its bounds."
@@ -31,10 +31,10 @@ class FalseAlarmsAnswer(_Part):
     """How often a genuine recording of as many windows has one below the threshold."""
 
     rate: float | None = Field(
-        description="Proportion of the recordings it was counted in; null where none was as long."
+        description="Proportion of the recordings counted; null where none was as long."
     )
     at_most: float = Field(description="Upper bound of the rate, one-sided, at 95 %.")
-    recordings: int = Field(description="Number of genuine recordings it was counted in.")
+    recordings: int = Field(description="Number of genuine recordings counted.")
 
 
 class SearchedAnswer(_Part):
@@ -46,7 +46,7 @@ class SearchedAnswer(_Part):
     threshold: float = Field(description="Score below which a window is in a part.")
     false_alarms: FalseAlarmsAnswer | None = Field(
         description="How often genuine recordings have such a part; null where the threshold was "
-        "not learnt for windows."
+        "not estimated for windows."
     )
 
 
@@ -61,9 +61,9 @@ class MemberAnswer(_Part):
 class AgreementAnswer(_Part):
     """What the detectors of a panel say of a recording."""
 
-    bona_fide: int = Field(description="Number of detectors that say bona fide.")
-    spoof: int = Field(description="Number of detectors that say spoof.")
-    members: list[MemberAnswer] = Field(description="What each says, in the panel's order.")
+    bona_fide: int = Field(description="Number of detectors whose verdict is bona fide.")
+    spoof: int = Field(description="Number of detectors whose verdict is spoof.")
+    members: list[MemberAnswer] = Field(description="Result of each, in the panel's order.")
 
 
 class WatermarkAnswer(_Part):
@@ -71,10 +71,10 @@ class WatermarkAnswer(_Part):
 
     detector: str = Field(description="Name of the package.")
     found: bool | None = Field(
-        description="Whether it found its mark; null where it could not be asked (`error`)."
+        description="Whether it found its mark; null where it failed (`error`)."
     )
     strength: float | None = Field(
-        None, description="Highest strength, between 0 and 1; absent where it does not say."
+        None, description="Highest strength, between 0 and 1; absent where it is not reported."
     )
     message: str | None = Field(
         None, description="Message of the mark in hexadecimal digits; absent without one."
@@ -85,14 +85,14 @@ class WatermarkAnswer(_Part):
     end_s: float | None = Field(
         None, description="End of the last piece with a mark, in seconds; absent without."
     )
-    error: str | None = Field(None, description="Why it could not be asked; absent otherwise.")
+    error: str | None = Field(None, description="Why it failed; absent otherwise.")
 
 
 class WatermarksAnswer(_Part):
     """Who was asked for watermarks."""
 
-    asked: list[str] = Field(description="Names of the packages that were asked.")
-    not_asked: dict[str, str] = Field(description="Why others were not asked, by their names.")
+    asked: list[str] = Field(description="Names of the packages used.")
+    not_asked: dict[str, str] = Field(description="Why others were not used, by name.")
 
 
 class RecordingAnswer(_Part):
@@ -101,14 +101,12 @@ class RecordingAnswer(_Part):
     path: str = Field(description="Name of the uploaded file; '-' where it has none.")
     sha256: str = Field(description="SHA-256 of the uploaded file, as `sha256sum` prints it.")
     reference_sha256: str | None = Field(
-        None, description="The same of the reference; absent where none was uploaded."
+        None, description="The same for the reference; absent where none was uploaded."
     )
-    score: float = Field(
-        description="The higher, the more bona fide; `kind` says which sort of number it is."
-    )
+    score: float = Field(description="The higher, the more bona fide; `kind` states what it is.")
     verdict: str | None = Field(
-        description="'bona fide'; 'mixed', where it scores as bona fide speech and `parts` do not; "
-        "or 'spoof'; null without a threshold, or where `remark` says why."
+        description="'bona fide'; 'mixed', where it scores as bona fide but `parts` do not; or "
+        "'spoof'; null without a threshold, or for the reason in `remark`."
     )
     llr: float | None = Field(
         None, description="The score, where it is a natural-log likelihood ratio."
@@ -116,46 +114,49 @@ class RecordingAnswer(_Part):
     log10_llr: float | None = Field(None, description="The same to the base of ten.")
     llr_words: str | None = Field(
         None,
-        description="The same in the words of the ENFSI guideline of 2015; absent where it does "
-        "not stand for the recording, which is then not judged or `unlike`.",
+        description="The same in the words of the ENFSI guideline of 2015; absent where the "
+        "recording is not judged or `unlike`.",
     )
     llr_interval: list[float] | None = Field(
         None,
         min_length=2,
         max_length=2,
-        description="Its interval at 95 %, from the bootstrap of the calibration's set.",
+        description="Its interval at 95 %, from the bootstrap of the calibration set.",
     )
     unbounded_llr: float | None = Field(
         None,
-        description="Value of the calibration's map, where its set supports no more than `llr`.",
+        description="Unbounded value of the calibration's map, where its set supports only `llr`.",
     )
     unlike: bool | None = Field(
         None,
-        description="Whether the recording is unlike those that the calibration was learnt from, "
-        "so that `llr` does not stand for it; absent where the calibration cannot tell.",
+        description="Whether the recording is unlike the calibration set, so that `llr` does not "
+        "apply to it; absent where the calibration cannot test it.",
     )
     distance: float | None = Field(
         None,
-        description="Distance of the recording's embedding from those recordings; unlike above 1.",
+        description="Distance of the recording's embedding from the calibration set; unlike above "
+        "1.",
     )
     agreement: AgreementAnswer | None = Field(
-        None, description="What each detector of a panel says; absent where there is no verdict."
+        None, description="Result of each detector of a panel; absent where there is no verdict."
     )
     seconds: float = Field(description="Length of the recording.")
-    seconds_scored: float = Field(description="Seconds of the recording that the score is of.")
+    seconds_scored: float = Field(description="Seconds of the recording that were scored.")
     lowest: WindowAnswer | None = Field(
-        None, description="The lowest window of a score that is the mean of several windows."
+        None,
+        description="The window with the lowest score, where the score is the mean of "
+        "several windows.",
     )
     parts: list[WindowAnswer] | None = Field(
         None,
-        description="Parts that sound spoofed by themselves, each with its lowest score; of "
+        description="Parts that sound spoofed by themselves, each with its lowest score; only for "
         "recordings that were searched for them.",
     )
     searched: SearchedAnswer | None = Field(
         None, description="How parts were searched for; absent where they were not."
     )
     remark: str | None = Field(
-        None, description="A limit of this score in words, as where there is too little speech."
+        None, description="A limitation of this score in words, such as too little speech."
     )
     windows: list[WindowAnswer] | None = Field(
         None, description="Scores over time, where the query has `window`."
@@ -170,9 +171,9 @@ class SpeakerAnswer(_Part):
 
     speaker: str = Field(description="Name of the speaker in the RTTM.")
     score: float | None = Field(
-        description="Score of what this speaker says alone; null where that is nothing."
+        description="Score of the speech of this speaker alone; null if there is none."
     )
-    verdict: str | None = Field(description="As of a recording; null where `remark` says why.")
+    verdict: str | None = Field(description="As for a recording; null for the reason in `remark`.")
     alone: list[tuple[float, float]] = Field(
         description="Stretches in which nobody else speaks, in seconds."
     )
@@ -192,13 +193,13 @@ class MadeByAnswer(_Part):
     asdf: str = Field(description="Version of ASDF.")
     torch: str = Field(description="Version of PyTorch.")
     network_sha256: str | None = Field(
-        description="SHA-256 of the network's file, as `sha256sum` prints it; of a fused system "
+        description="SHA-256 of the network's file, as `sha256sum` prints it; for a fused system "
         "that of its own file, which states those of its networks."
     )
     date: str = Field(description="Date and time of the score in UTC, in ISO 8601.")
     options: dict[str, Any] = Field(description="Options that the score depends on.")
     command: str = Field(
-        description="Command that gives the same again where the files have these names."
+        description="Command that reproduces this where the files have these names."
     )
 
 
@@ -208,13 +209,13 @@ class PartSearchAnswer(_Part):
     window_s: float = Field(description="Seconds of a window.")
     hop_s: float = Field(description="Seconds from the start of a window to that of the next.")
     threshold: float = Field(description="Score below which a window is in a part.")
-    note: str = Field(description="What the many windows do to the rate of false alarms.")
+    note: str = Field(description="Effect of the number of windows on the rate of false alarms.")
 
 
 class ScoreAnswer(_Part):
     """What `python -m asdf score --json` writes, with one recording."""
 
-    scores: str = Field(description="In words, which part of a recording a score is of.")
+    scores: str = Field(description="Description of the part of a recording that is scored.")
     network: str = Field(description="Name of the network's file, or its name on the hub.")
     kind: str = Field(description="'llr' (natural log-likelihood ratio) or 'score'.")
     threshold: float | None = Field(
@@ -238,7 +239,7 @@ class ScoreAnswer(_Part):
         None, description="A score per speaker, where the form has turns of speakers as `rttm`."
     )
     watermarks: WatermarksAnswer | None = Field(
-        None, description="Packages that were asked for watermarks, where the query has it."
+        None, description="Packages that searched for watermarks, where the query has it."
     )
     complete: bool = Field(description="Always true: no recording is missing from the list.")
     made_by: MadeByAnswer = Field(description="Versions, digest, date and options.")
@@ -257,21 +258,21 @@ class HealthAnswer(BaseModel):
     """Whether the service takes recordings."""
 
     ready: bool = Field(description="Whether a recording that is sent now would be scored.")
-    problem: str = Field(description="Why it would not be; empty where it would.")
+    problem: str = Field(description="Why not; empty if it would.")
 
 
 class LiveAnswer(BaseModel):
     """Whether the service works."""
 
-    live: bool = Field(description="Whether no forward pass of the network hangs.")
-    problem: str = Field(description="Why a new start would help; empty where it would not.")
+    live: bool = Field(description="Whether the network is responsive: no forward pass hangs.")
+    problem: str = Field(description="Why a restart would help; empty if it would not.")
 
 
 class ReadyAnswer(HealthAnswer):
     """Whether the service takes recordings, and which network scores them."""
 
     network_sha256: str | None = Field(
-        description="SHA-256 of the file of the network that new requests are answered by."
+        description="SHA-256 of the file of the network that answers new requests."
     )
 
 

@@ -48,8 +48,8 @@ _OUTLINE = Query(
     ge=0, le=_MAX_POINTS, description="Points of the waveform's outline, for a picture."
 )
 _WATERMARKS = Query(
-    description="Search for watermarks too, apart from the score; of a service that was started "
-    "with `--watermarks`."
+    description="Search for watermarks too, apart from the score; needs a service started with "
+    "`--watermarks`."
 )
 _BINARY: dict[str, Any] = {"schema": {"type": "string", "format": "binary"}}
 _FORM: dict[str, Any] = {
@@ -61,12 +61,12 @@ _FORM: dict[str, Any] = {
             "rttm": {
                 "type": "string",
                 "format": "binary",
-                "description": "Turns of the recording's speakers: a score for each of them too.",
+                "description": "Turns of the recording's speakers: adds a score for each of them.",
             },
             "reference": {
                 "type": "string",
                 "format": "binary",
-                "description": "Recording to compare with, of a network that compares two.",
+                "description": "Reference recording, for a network that compares two.",
             },
         },
     }
@@ -80,16 +80,16 @@ _BODY: dict[str, Any] = {
 _REFUSALS = {
     400: "The form cannot be read.",
     401: "The token is missing or wrong.",
-    403: "A page of another site asks.",
+    403: "The request comes from a page of another site.",
     408: "The recording did not arrive in time.",
     413: "The recording is too large.",
-    415: "The content is not of a type of recording.",
-    421: "The service does not go by the name that it is asked under.",
+    415: "The content type is not one of recordings.",
+    421: "The service is not known by the host name of the request.",
     422: "The recording cannot be decoded or is too long, or windows leave parts of it out.",
-    429: "Too many requests, or too much audio, from one address; Retry-After says when to come "
+    429: "Too many requests, or too much audio, from one address; Retry-After states when to try "
     "again.",
     500: "The network fails.",
-    503: "The service is full, not ready or stopping; Retry-After says when to come again.",
+    503: "The service is full, not ready or stopping; Retry-After states when to try again.",
 }
 _REFUSAL_ANSWERS: dict[int | str, dict[str, Any]] = {
     status: {"model": RefusalAnswer, "description": meaning}
@@ -112,7 +112,7 @@ def make_app(service: Service, token: Token | None, names: Names) -> ASGIApp:
 
     app = FastAPI(
         title="ASDF",
-        summary="Tells genuine speech from spoofed speech.",
+        summary="Distinguishes genuine speech from spoofed speech.",
         version=VERSION,
         # FastAPI's own pages load scripts from another site.
         docs_url=None,
@@ -146,15 +146,20 @@ def _add_operation(app: FastAPI, paths: _Paths) -> None:
     """Add the routes for monitoring and orchestration."""
     asked = (
         ("/health", paths.health, HealthAnswer, "Whether recordings are taken"),
-        ("/ready", paths.ready, ReadyAnswer, "Whether recordings are taken, and by which network"),
-        ("/live", paths.live, LiveAnswer, "Whether the service works, or needs a new start"),
+        (
+            "/ready",
+            paths.ready,
+            ReadyAnswer,
+            "Whether recordings are accepted, and by which network",
+        ),
+        ("/live", paths.live, LiveAnswer, "Whether the service works, or needs a restart"),
     )
     for path, endpoint, answer, summary in asked:
         app.add_api_route(
             path,
             endpoint,
             response_model=answer,
-            responses={503: {"model": answer, "description": "No; `problem` says why."}},
+            responses={503: {"model": answer, "description": "No; `problem` states why."}},
             summary=summary,
             response_description="Yes.",
             tags=["operation"],
@@ -254,7 +259,7 @@ class _Paths:
         """The answer is what `python -m asdf score --json` writes of the recording."""
         self.admit(request)
         if window is None and hop is not None:
-            raise UsageError("hop is the distance between windows: state window too.")
+            raise UsageError("hop is the distance between windows: set window too.")
         windows = None
         if window is not None:
             windows = (window, window / 2 if hop is None else hop)
@@ -283,7 +288,7 @@ class _Paths:
     async def live(self) -> Response:
         """503 where only a new start helps: the device hangs. It warms up and stops alive."""
         is_live = self.service.is_live
-        problem = "" if is_live else "a forward pass of the network does not come back"
+        problem = "" if is_live else "a forward pass of the network does not return"
         return JSONResponse({"live": is_live, "problem": problem}, 200 if is_live else 503)
 
     async def metrics(self, request: Request) -> Response:
@@ -320,7 +325,7 @@ class _Paths:
 
     async def no_call(self) -> Response:
         """A call begins with the request of a websocket."""
-        message = "send the request of a websocket: ws://."
+        message = "send a websocket request: ws://."
         if not has_websockets():
             message = NO_WEBSOCKETS
         return JSONResponse({"error": message}, 426, {"Upgrade": "websocket"})
@@ -387,7 +392,7 @@ def _answer_refusals(app: FastAPI) -> None:
     @app.exception_handler(Exception)
     async def failed(_: Request, error: Exception) -> Response:
         kind = type(error).__name__
-        return JSONResponse({"error": f"the service failed ({kind}): its log says why."}, 500)
+        return JSONResponse({"error": f"the service failed ({kind}): see its log."}, 500)
 
     @app.exception_handler(HTTPException)
     async def unknown(_: Request, error: HTTPException) -> Response:

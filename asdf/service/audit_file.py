@@ -28,8 +28,8 @@ FIRST = "0" * 64
 # Longer than any line: names of files are not recorded.
 _MAX_LINE = 1 << 20
 _ADVICE = (
-    "It was changed, or is no audit file. Check it with `python -m asdf audit-file`, and let the "
-    "service begin a new one."
+    "It was changed, or is not an audit file. Check it with `python -m asdf audit-file`, and start "
+    "a new file for the service."
 )
 
 
@@ -90,17 +90,17 @@ def check_audit_file(path: Path, noted: str = "") -> Chain:
 def _problem_of(line: bytes, previous: str) -> str:
     """Return the problem of a line after one with the hash `previous`; '' if there is none."""
     if not line.endswith(b"\n"):
-        return "it is unfinished"
+        return "it is incomplete"
     try:
         entry = json.loads(line)
         stated, before = entry["hash"], entry["previous"]
     except (ValueError, KeyError, TypeError, RecursionError):
-        return "it is no line of an audit file"
+        return "it is not a line of an audit file"
     if before != previous:
         return "it does not follow the line before: lines were removed, inserted or moved"
     # The text is compared, too: other spaces or orders of keys would have the same hash.
     if hash_of(entry) != stated or line != f"{_canonical(entry)}\n".encode():
-        return "it was changed: its hash is another"
+        return "it was changed: its hash differs"
     return ""
 
 
@@ -184,7 +184,7 @@ class AuditFile:
             before = ""
         problem = _problem_of(line, before)
         if problem:
-            raise AsdfError(f"{self.path}: of the last line, {problem}. {_ADVICE}")
+            raise AsdfError(f"{self.path}: the last line: {problem}. {_ADVICE}")
         return str(json.loads(line)["hash"])
 
     def _remove_unfinished(self) -> int:
@@ -198,9 +198,9 @@ class AuditFile:
             return end
         rest = len(tail) - tail.rfind(b"\n") - 1
         if (rest == len(tail) and end > len(tail)) or not tail[-rest:].startswith(b"{"):
-            raise AsdfError(f"{self.path}: its end is no line of an audit file. {_ADVICE}")
+            raise AsdfError(f"{self.path}: its last line is not from an audit file. {_ADVICE}")
         os.ftruncate(self._file, end - rest)
-        LOG.warning("%s: %d bytes of an unfinished line are removed", self.path, rest)
+        LOG.warning("%s: removing %d bytes of an incomplete line", self.path, rest)
         return end - rest
 
 

@@ -31,7 +31,8 @@ class Token:
         is_same = hmac.compare_digest(_digest(stated.strip()), self._digest)
         if scheme.lower() != "bearer" or not is_same:
             raise Refusal(
-                401, "this service needs its token: send the header 'Authorization: Bearer TOKEN'."
+                401,
+                "this service requires its token: send the header 'Authorization: Bearer TOKEN'.",
             )
 
 
@@ -58,7 +59,7 @@ def read_token(path: Path | None) -> Token | None:
         origin = f"the variable {VARIABLE}"
     if len(text) < _MIN_LENGTH:
         raise UsageError(
-            f"the token in {origin} has {len(text)} characters: take {_MIN_LENGTH} or more, as "
+            f"the token in {origin} has {len(text)} characters: use {_MIN_LENGTH} or more, as "
             '`python -c "import secrets; print(secrets.token_urlsafe(32))"` makes them.'
         )
     return Token(text)

@@ -81,8 +81,8 @@ class CallQuestion:
         if len(content) % self.frame_bytes:
             raise Refusal(
                 400,
-                f"a message of {len(content)} bytes ends within a sample: send whole ones, of "
-                f"{self.frame_bytes} bytes each.",
+                f"a message of {len(content)} bytes ends within a sample: send whole samples of "
+                f"{self.frame_bytes} bytes.",
             )
         samples = np.frombuffer(content, self.sample).reshape(-1, self.channels)
         # In this machine's byte order.
@@ -100,7 +100,9 @@ def read_call_question(query: Mapping[str, str], detector: Detector) -> CallQues
     known = ("rate", "window", "hop", "format", "channels")
     for name in query:
         if name not in known:
-            raise UsageError(f"a call has no parameter {name!r}: there are {', '.join(known)}.")
+            raise UsageError(
+                f"a call has no parameter {name!r}; its parameters are {', '.join(known)}."
+            )
     name = query.get("format", "int16")
     if name not in _FORMATS:
         raise UsageError(f"format {name!r}: samples are int16 or float32, little-endian.")
@@ -115,8 +117,8 @@ def read_call_question(query: Mapping[str, str], detector: Detector) -> CallQues
     # Zero and negative values have another message.
     if 0 < hop_s < window_s / MAX_OVERLAP:
         raise UsageError(
-            f"hop = {hop_s:g}: the network would hear each second more than {MAX_OVERLAP} times. "
-            f"Give {window_s / MAX_OVERLAP:g} s or more, or shorter windows."
+            f"hop = {hop_s:g}: the network would score each second more than {MAX_OVERLAP} times. "
+            f"Set {window_s / MAX_OVERLAP:g} s or more, or shorter windows."
         )
     return CallQuestion(
         _read_number(query, "rate", int, _RATE),
@@ -155,7 +157,7 @@ class Call:
         if served.detector.needs_reference:
             raise UsageError(
                 "the network of this service compares each recording with a reference, which a "
-                "call has none of: upload recordings to /score."
+                "call does not have: upload recordings to /score."
             )
         self._stream = served.detector.stream(question.rate, question.window_s, question.hop_s)
         self._service = service
@@ -195,7 +197,7 @@ class Call:
         if document is not None:
             await self._send(socket, {"result": document})
         if document is None and problem is None:
-            problem = Refusal(400, "the call ended without a sample.")
+            problem = Refusal(400, "the call ended without samples.")
         if problem is not None:
             reason: dict[str, Any] = {"error": problem.message}
             if problem.retry_after_s is not None:
@@ -222,7 +224,8 @@ class Call:
                     if (message.get("text") or "").strip() == _END:
                         break
                     raise Refusal(
-                        400, "a message of text is 'end', which ends a call: send bytes as samples."
+                        400,
+                        "a text message must be 'end', which ends the call: send samples as bytes.",
                     )
                 samples = self._take(content)
                 await self._answer(socket, self._stream.cut(samples))
@@ -254,7 +257,9 @@ class Call:
             receiving.cancel()
         if stopping.done():
             return None
-        raise Refusal(408, f"nothing came for {idle_s:g} s: end a call with the text 'end'.")
+        raise Refusal(
+            408, f"nothing was received for {idle_s:g} s: end a call with the text 'end'."
+        )
 
     def _take(self, content: bytes) -> np.ndarray:
         """Count a message; return its samples.
@@ -267,7 +272,7 @@ class Call:
         self._frames += len(samples)
         clock_s = time.monotonic() - self._began_s
         if max(self._frames / self._question.rate, clock_s) > limit_s:
-            raise Refusal(408, f"a call lasts {limit_s:g} s at most: begin another one.")
+            raise Refusal(408, f"a call lasts {limit_s:g} s at most: start another.")
         self._service.counts.received_bytes.inc(len(content))
         self._digest.update(content)
         return samples
@@ -359,4 +364,4 @@ class Call:
         try:
             await asyncio.wait_for(socket.send_text(text), head_s)
         except asyncio.TimeoutError:
-            raise Refusal(408, "what was answered was not read.") from None
+            raise Refusal(408, "the client did not read the answers.") from None

@@ -50,8 +50,8 @@ class Names:
         if self._checks_host and host and _hostname(host) not in self._names:
             raise Refusal(
                 421,
-                "this service does not go by the name that it was asked under. If the name leads "
-                "to it, start it with --host-name NAME.",
+                "this service is not known by the host name of the request. If the name is its "
+                "own, start it with --host-name NAME.",
             )
         if method not in _READING and not self._is_own_site(host, headers):
             raise Refusal(

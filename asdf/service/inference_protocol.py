@@ -94,7 +94,7 @@ class InferencePaths:
         client = self._admit(request)
         self._check(name, version)
         if "content-encoding" in request.headers:
-            raise Refusal(415, "requests are read as they are: send them without compression.")
+            raise Refusal(415, "compressed requests are not supported: send them uncompressed.")
         service = self._service
         with ExitStack() as slots:
             first = slots.enter_context(service.slot())
@@ -136,9 +136,13 @@ class InferencePaths:
     def _check(self, name: str, version: str) -> None:
         """Raise a 404 unless this is the network."""
         if name != self._model:
-            raise HTTPException(404, f"there is no model {name!r} here: it is {self._model!r}.")
+            raise HTTPException(
+                404, f"there is no model {name!r}; this service has {self._model!r}."
+            )
         if version != _VERSION:
-            raise HTTPException(404, f"there is no version {version!r}: it is {_VERSION!r}.")
+            raise HTTPException(
+                404, f"there is no version {version!r}; this service has {_VERSION!r}."
+            )
 
 
 def add_inference_paths(

@@ -85,8 +85,8 @@ class Listener(socket.socket):
         if now - self._logged_s >= _LOG_EVERY_S:
             self._logged_s = now
             LOG.error(
-                "a connection could not be taken (%s): it was closed; others are not logged for "
-                "%g s",
+                "a connection could not be accepted (%s) and was closed; further ones are not "
+                "logged for %g s",
                 error.strerror,
                 _LOG_EVERY_S,
             )
@@ -106,16 +106,16 @@ def listen(host: str, port: int) -> Listener:
         UsageError: the address is not this machine's, or the port is taken or not allowed.
     """
     if not 0 <= port < 2**16:
-        raise UsageError(f"there is no port {port}: take one from 1024 to 65535.")
+        raise UsageError(f"port {port} does not exist: use one from 1024 to 65535.")
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         opened = socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except OSError as error:
-        advice = "Is the address one of this machine's?"
+        advice = "Is it an address of this machine?"
         if error.errno == errno.EADDRINUSE:
-            advice = "Another program has it; is the service running already? Take another --port."
+            advice = "Another program uses it; is the service already running? Use another --port."
         elif error.errno == errno.EACCES:
-            advice = "Ports below 1024 are for root: take another --port."
+            advice = "Ports below 1024 need root: use another --port."
         raise UsageError(
             f"cannot serve at {host}, port {port}: {error.strerror or error}. {advice}"
         ) from None

@@ -81,10 +81,12 @@ def serve_by_workers(serving: Serving, announce: Announce, count: int) -> None:
         AsdfError: no worker becomes ready.
     """
     if not hasattr(os, "fork"):
-        raise UsageError("several workers need a system that forks processes: Linux or macOS.")
+        raise UsageError(
+            "several workers need an operating system that forks processes: Linux or macOS."
+        )
     if serving.watermarks is not None and not serving.network.is_shared:
         raise UsageError(
-            "several workers search for watermarks on a CPU alone, with --threads 1: leave out "
+            "several workers search for watermarks only on a CPU, with --threads 1: leave out "
             "--workers or --watermarks."
         )
     above = os.getpid()

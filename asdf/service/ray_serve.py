@@ -70,8 +70,9 @@ class Replica:
         self._token = read_token(Path(options.token_file) if options.token_file else None)
         if self._token is None and not options.without_token:
             raise UsageError(
-                f"whoever reaches Ray's proxy could use the service: set a token (token_file=, or "
-                f"the variable {VARIABLE} of the workers), or say that all may: without_token=true."
+                "everyone who reaches Ray's proxy could use the service. Set a token (token_file=, "
+                f"or the variable {VARIABLE} of the workers), or allow everyone: "
+                "without_token=true."
             )
         detector = Detector(
             options.network,
@@ -85,7 +86,7 @@ class Replica:
         while self._service.problem and time.monotonic() < until_s:
             time.sleep(_POLL_S)
         if self._service.problem:
-            raise UsageError(f"the replica does not get ready: {self._service.problem}.")
+            raise UsageError(f"the replica does not become ready: {self._service.problem}.")
 
     def __serve_build_asgi_app__(self) -> ASGIApp:
         """Return the ASGI application; Ray's proxy states the client."""
@@ -95,7 +96,7 @@ class Replica:
     def check_health(self) -> None:
         """Raise a RuntimeError if only a restart of the replica would help."""
         if not self._service.is_live:
-            raise RuntimeError("a forward pass of the network does not come back")
+            raise RuntimeError("a forward pass of the network does not return")
 
 
 def application(options: Mapping[str, Any]) -> Any:

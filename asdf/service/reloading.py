@@ -34,14 +34,14 @@ def reload_network(service: Service, open_detector: Callable[[], Detector], netw
         service.replace(detector, network)
     except AsdfError as error:
         LOG.error(
-            "%s was not read again, and the network %s goes on: %s",
+            "%s was not reloaded; the network %s stays in use: %s",
             network,
             describe_digest(before),
             error,
         )
     except Exception:
         # Whatever a new file causes, the service continues.
-        LOG.exception("%s was not read again; the network from before goes on", network)
+        LOG.exception("%s was not reloaded; the previous network stays in use", network)
     else:
         after = service.current.digest
         change = "which is the same" if after == before else f"after that {describe_digest(before)}"

@@ -88,7 +88,7 @@ class Server(uvicorn.Server):
             # A worker whose device hangs is replaced like one that hangs itself.
             self._service.seat.beat()
         if self.above not in (None, os.getppid()) and not self._service.stopping:
-            LOG.error("the process above the workers is gone: this worker stops")
+            LOG.error("the parent process is gone: this worker stops")
             self.handle_exit(signal.SIGTERM, None)
         is_over = time.monotonic() > self._ends_at_s
         is_busy = self._service.in_memory or self._service.calls
@@ -103,7 +103,7 @@ class Server(uvicorn.Server):
         if self._service.draining and not is_busy and not len(self.doors):
             return True
         if self._service.stopping and (is_over or not is_busy):
-            LOG.info("stopping: %d recordings are left", self._service.in_memory)
+            LOG.info("stopping: %d recordings remain", self._service.in_memory)
             return True
         return await super().on_tick(counter)
 

@@ -172,9 +172,7 @@ class Service:
         except Exception as error:
             # The failure was in another network than the one used for requests.
             self._warm_up(self.current)
-            raise AsdfError(
-                f"the network gives no score: {error or type(error).__name__}"
-            ) from error
+            raise AsdfError(f"the network failed: {error or type(error).__name__}") from error
         self.current = served
 
     @property
@@ -242,7 +240,7 @@ class Service:
         if self.stopping:
             raise self.no_room()
         if not self.seat.take("calls", self.limits.calls):
-            raise Refusal(503, f"{self.limits.calls} calls are heard already: try again.", 10)
+            raise Refusal(503, f"{self.limits.calls} calls are already in progress: try again.", 10)
         ending = asyncio.Event()
         self.calls.add(ending)
         try:
@@ -260,7 +258,7 @@ class Service:
         """Return the refusal of a recording for lack of room."""
         if self.stopping:
             return Refusal(503, "the service is stopping: try again later.", 10)
-        return Refusal(503, f"{self.limits.queue} recordings are waiting already: try again.", 1)
+        return Refusal(503, f"{self.limits.queue} recordings are already waiting: try again.", 1)
 
     def check_question(self, question: Question) -> None:
         """Raise a UsageError if a request cannot be answered, before anything is read."""
@@ -268,8 +266,8 @@ class Service:
             in_samples(*question.window, self.detector.window_samples)
         if question.watermarks and self.watermarks is None:
             raise UsageError(
-                "this service does not search for watermarks: whoever runs it would start it with "
-                "serve --watermarks."
+                "this service does not search for watermarks: it must be started with serve "
+                "--watermarks."
             )
 
     async def answer(
@@ -392,8 +390,8 @@ class Service:
             LOG.error("%s cannot be written: %s", self.audit.path, error)
             raise Refusal(
                 503,
-                "the audit file cannot be written, and no verdict is given without its record: "
-                "try again later.",
+                "the audit file cannot be written, and no verdict is given without a record: try "
+                "again later.",
                 60,
             ) from None
 
@@ -453,7 +451,7 @@ class Service:
         if not upload.turns:
             return ()
         if question.trial:
-            raise UsageError("trial is of whole recordings, and not of their speakers.")
+            raise UsageError("trial applies to whole recordings, not to their speakers.")
         known = parse_speakers(lines_of(io.BytesIO(upload.turns), _RTTM), Path(_RTTM))
         audio = served.hearing.audio
         whole = as_recording(heard_again(waveform, audio), audio.sample_rate, audio=audio)
@@ -475,8 +473,8 @@ class Service:
         heard = count * served.hearing.scorer.scored_samples(window)
         if heard > self.limits.max_piece_s * rate:
             raise UsageError(
-                f"the network would hear {count:,} windows, each as "
-                f"{heard / count / rate:.2f} s: take a longer hop, or a shorter recording."
+                f"the network would score {count:,} windows, each as {heard / count / rate:.2f} s: "
+                "use a longer hop, or a shorter recording."
             )
 
     def watch_connections(self, doors: Sized) -> None:
@@ -502,14 +500,16 @@ class Service:
             self.note_load()
             return float(combine(held[name]))
 
-        watch("asdf_ready", "1 if recordings are taken.", lambda: not self.problem)
-        watch("asdf_workers_ready", "Workers that take recordings.", lambda: noted("ready", np.sum))
+        watch("asdf_ready", "1 if recordings are accepted.", lambda: not self.problem)
+        watch(
+            "asdf_workers_ready", "Workers that accept recordings.", lambda: noted("ready", np.sum)
+        )
         watch(
             "asdf_recordings_in_memory",
             "Recordings in memory.",
             lambda: self.seat.count("recordings"),
         )
-        watch("asdf_calls", "Calls that are heard.", lambda: self.seat.count("calls"))
+        watch("asdf_calls", "Calls in progress.", lambda: self.seat.count("calls"))
         watch(
             "asdf_pieces_waiting",
             "Pieces of recordings that wait for a forward pass.",

@@ -80,7 +80,7 @@ def read_request(body: bytes, header_length: str | None) -> Request:
     if length > MAX_JSON:
         raise Refusal(
             413,
-            f"{length:,} bytes of JSON: {MAX_JSON:,} are read. Send tensors as binary data "
+            f"{length:,} bytes of JSON; the limit is {MAX_JSON:,}. Send tensors as binary data "
             f"({BINARY}), as the clients do by default.",
         )
     try:
@@ -97,7 +97,7 @@ def read_request(body: bytes, header_length: str | None) -> Request:
                 identity is None or isinstance(identity, str),
             )
         ):
-            raise _bad("its entries are of other types than the protocol's")
+            raise _bad("its entries do not have the protocol's types")
         are_binary = parameters.get("binary_data_output") is True
         wanted = None if not outputs else _read_outputs(outputs, are_binary)
         tensors = _read_tensors(inputs, body, length)
@@ -122,11 +122,11 @@ def _read_tensors(inputs: list[Any], body: bytes, start: int) -> dict[str, np.nd
         shape = entry["shape"]
         kind = _TYPES.get(entry["datatype"])
         if kind is None:
-            raise _bad(f"input {name!r}: {entry['datatype']!r} is none of {', '.join(_TYPES)}")
+            raise _bad(f"input {name!r}: {entry['datatype']!r} is not one of {', '.join(_TYPES)}")
         if not 1 <= len(shape) <= _MAX_AXES or not all(
             type(size) is int and size > 0 for size in shape
         ):
-            raise _bad(f"input {name!r} has no shape of positive numbers")
+            raise _bad(f"input {name!r} does not have a shape of positive numbers")
         count = math.prod(shape)
         size = (entry.get("parameters") or {}).get("binary_data_size")
         if size is None:
@@ -192,4 +192,4 @@ def _as_bytes(values: np.ndarray) -> bytes:
 
 
 def _bad(reason: str) -> Refusal:
-    return Refusal(400, f"the request is none of the open inference protocol (v2): {reason}.")
+    return Refusal(400, f"the request does not follow the open inference protocol (v2): {reason}.")

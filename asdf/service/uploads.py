@@ -70,7 +70,7 @@ async def read_upload(request: Request, limits: ServiceLimits) -> Upload:
     is_form = kind.startswith("multipart/form-data")
     # A request without a type is accepted as it is: many programs send none.
     if kind and not is_form and not kind.startswith(_TYPES):
-        raise Refusal(415, f"{shorten(kind, 60)!r} is not a type of recording: {_HINT}.")
+        raise Refusal(415, f"{shorten(kind, 60)!r} is not a content type of recordings: {_HINT}.")
     if is_form:
         return await _in_time(_read_form(request, limits), limits)
     return Upload(await read_body(request, limits))

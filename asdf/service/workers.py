@@ -192,7 +192,7 @@ class Workers:
             limit_s = _SILENT_S if beats else _START_S
             if worker.silent_s < limit_s:
                 continue
-            LOG.error("worker %d has said nothing for %g s: it is killed", worker.pid, limit_s)
+            LOG.error("worker %d has not responded for %g s and is killed", worker.pid, limit_s)
             worker.silent_s = 0.0
             # A hanging worker may not handle any other signal.
             self._send([worker], signal.SIGKILL)
@@ -224,14 +224,14 @@ class Workers:
             return
         is_lost = any(worker in ended for worker in coming.workers)
         if is_lost or time.monotonic() > coming.until_s:
-            LOG.error("workers with the new network do not get ready; those from before go on")
+            LOG.error("workers with the new network do not become ready; the previous ones stay")
             self._let_go(coming.workers, signal.SIGTERM)
             self._coming = None
         elif all(self._board.held["ready"][worker.row] for worker in coming.workers):
             self._let_go(self._current(), signal.SIGUSR1)
             self._work = coming.work
             self._coming = None
-            LOG.info("new connections go to workers with the network as it is now")
+            LOG.info("new connections go to workers with the current network")
 
     def _current(self) -> list[_Worker]:
         """Return the workers that get new connections."""
@@ -260,12 +260,12 @@ class Workers:
             self._start_at_s = now + (0.0 if lived else self._delay_s)
             self._failures += 1
         if self._failures >= _MAX_FAILURES * self._count:
-            raise AsdfError("the workers of the service die before they are ready: see the log.")
+            raise AsdfError("the workers of the service exit before they are ready: see the log.")
         missing = self._count - len(self._current())
         if missing > 0 and now >= self._start_at_s:
             started = self._start(missing, self._work)
             numbers = ", ".join(str(worker.pid) for worker in started)
-            LOG.info("started in the place of workers that ended: %s", numbers)
+            LOG.info("started to replace workers that ended: %s", numbers)
 
     def _begin_generation(self) -> None:
         """Read the network again, and start workers with it.
@@ -274,12 +274,12 @@ class Workers:
         """
         # Each missing worker has its own row too.
         if len(self._free) + len(self._current()) < 2 * self._count:
-            LOG.error("the network is not read again: workers of two still end what they have")
+            LOG.error("the network is not reloaded: workers of two networks are still finishing")
             return
         try:
             work = self._open_work()
         except AsdfError as error:
-            LOG.error("the network was not read again, and the one from before goes on: %s", error)
+            LOG.error("the network was not reloaded; the previous one stays in use: %s", error)
             return
         # The new network as well.
         gc.freeze()

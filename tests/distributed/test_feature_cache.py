@@ -163,7 +163,8 @@ def test_what_cannot_be_cached_is_refused_before_any_work(recipe, capsys):
         outcome = recipe.call(capsys, "cached", f"network.network_class={network_class}")
         assert outcome.status == 2
         assert (
-            f"{network_class.rpartition('.')[2]} is not known to have a front end" in outcome.output
+            f"{network_class.rpartition('.')[2]} has no front end of ASDF whose features"
+            in outcome.output
         )
     assert not (recipe.output / "features").exists() and not (recipe.output / "sad").exists()
     outcome = recipe.call(capsys, "cached", "--dry-run")

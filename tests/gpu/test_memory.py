@@ -104,7 +104,7 @@ def test_a_dry_run_says_what_lets_a_training_fit_into_the_gpu_that_is_there(reci
     assert outcome.status == 0, outcome.output
     for line in (
         "Null GPU (cuda:0) has 1.9 GiB",
-        "warning: that does not fit. What would help, and what the GPU's memory would have to be:",
+        "warning: that does not fit. These would help; with the GPU memory that would be needed:",
         "  computing.precision='auto': 2.8 GiB",
         "  front_end.gradient_checkpointing=True: 3.0 GiB",
         "  front_end.frozen=True: 3.0 GiB",

@@ -62,7 +62,7 @@ def train_further(recipe, path, capsys) -> list[str]:
     config.write_text(text + start + "\n".join(lines) + "\n")
     outcome = recipe.call(capsys, *TRAIN)
     assert outcome.status == 0, outcome.output
-    assert f"training begins with {path}" in outcome.output
+    assert f"training starts from {path}" in outcome.output
     file = read_network_file(recipe.system("tuned") / "networks" / "epoch.1.pt")
     # At this rate nothing moves: it began with the classifier, and not at random.
     for name, tensor in first.items():

@@ -128,7 +128,7 @@ def test_a_dry_run_describes_it(recipe, capsys):
     outcome = recipe.call(capsys, "spoken", "--dry-run", "language_model.prompt=real or fake?")
     assert outcome.status == 2 and "'{audio}' 0 times" in outcome.output, outcome.output
     refused = recipe.call(capsys, "spoken", "--dry-run", "front_end.layer=1")
-    assert refused.status == 2 and "front_end.layer is not of" in refused.output
+    assert refused.status == 2 and "front_end.layer does not apply to" in refused.output
 
 
 def test_a_dry_run_tries_steps_and_reads_weights(recipe, capsys, tmp_path):

@@ -119,7 +119,10 @@ def test_a_killed_run_ends_as_one_never_killed(mine, config, processes):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("network.network_class=asdf.networks.SSL_AASIST_L", "AASISTLBackEnd masks no padding"),
+        (
+            "network.network_class=asdf.networks.SSL_AASIST_L",
+            "AASISTLBackEnd does not mask padding",
+        ),
         ("network.network_class=asdf.networks.AASIST_L", "does not take the lengths"),
         ("network.network_class=asdf.networks.SSL_SLS", "takes clips of back_end.sls_samples"),
         ("network.global_minibatch_size=8", "requires clips of one length and contradicts"),

@@ -205,12 +205,12 @@ def test_what_does_not_fit_the_interface_is_said(recipe, capsys):
         (
             ("network.network_class=my_network.Silent",),
             2,
-            "my_network.Silent does not implement forward, which",
+            "my_network.Silent lacks forward, which every network",
         ),
         (
             ("network.network_class=my_network.Half",),
             2,
-            "my_network.Half does not implement make_back_end, which",
+            "my_network.Half lacks make_back_end, which every network",
         ),
         (
             ("network.callbacks=('my_network.Mean',)",),

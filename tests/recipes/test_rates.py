@@ -116,11 +116,11 @@ def test_a_killed_run_ends_as_one_never_killed(shown, kill, processes):
     [
         (
             "network.network_class=asdf.networks.SSL_AASIST",
-            "audio.sample_rate = 44100: Wav2Vec2FrontEnd is of 16,000 Hz and no other",
+            "audio.sample_rate = 44100: Wav2Vec2FrontEnd supports only 16,000 Hz",
         ),
         (
             "network.network_class=asdf.networks.AASIST",
-            "audio.sample_rate = 44100: AASIST is of 16,000 Hz and no other",
+            "audio.sample_rate = 44100: AASIST supports only 16,000 Hz",
         ),
         ("audio.channels=all", "audio.channels = 'all': Singing takes one channel"),
         (

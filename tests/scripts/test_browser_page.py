@@ -420,7 +420,7 @@ def test_mistakes_are_shown_in_words(browser, export, recordings, tmp_path):
         open_page(browser, site.url)
         failures = [each["words"] for each in answers(browser, [cut, letter, empty])]
         assert failures[0].startswith("cut.wav cannot be decoded to its end")
-        assert failures[1].startswith("letter.mp3 is nothing that this browser can decode")
+        assert failures[1].startswith("letter.mp3 cannot be decoded by this browser")
         assert failures[2] == "empty.wav is empty (0 bytes)."
         # And a good one afterwards is scored.
         assert "recordings" in answers(browser, [wav])[-1]

@@ -146,7 +146,7 @@ def test_a_watermark_is_shown_apart_from_the_verdict(opened, call):
     words = find(opened, "watermark-words").text
     assert words.startswith("A watermark was found by loud (strength 0.90, message 2a, 0:00.0 to")
     assert "do not count it" in words
-    assert words.endswith("failing could not be asked: failing failed: no such kernel.")
+    assert words.endswith("failing gave no result: failing failed: no such kernel.")
     find(opened, "marks").click()
     choose(opened, call / "my call.wav")
     wait_until(opened, lambda b: not find(b, "watermarks").is_displayed())
@@ -159,7 +159,7 @@ def test_none_found_says_what_that_means(opened, tmp_path):
     wait_for_result(opened)
     assert find(opened, "watermarks").get_attribute("class") == ""
     words = find(opened, "watermark-words").text
-    assert words.startswith("No watermark was found by loud. That says nothing")
+    assert words.startswith("No watermark was found by loud. This proves nothing")
 
 
 @pytest.mark.parametrize("width", [320, 375])

@@ -212,7 +212,7 @@ def test_the_microphone_is_recorded_and_scored(opened):
     button.click()
     wait_until(opened, lambda b: find(b, "recording").is_displayed())
     wait_until(opened, lambda b: find(b, "clock").text == "0:02")
-    assert button.text == "Stop, and score it"
+    assert button.text == "Stop and score"
     button.click()
     wait_for_result(opened)
     seconds = float(numbers(opened)["Seconds"])
@@ -234,7 +234,7 @@ def test_mistakes_are_shown_in_words(opened, served, tmp_path):
     large = tmp_path / "large.wav"
     large.write_bytes(bytes(int(LIMITS.max_mb * 1e6) + 1))
     choose(opened, large)
-    wait_until(opened, lambda b: "takes up to 2 MB" in find(b, "error").text)
+    wait_until(opened, lambda b: "accepts up to 2 MB" in find(b, "error").text)
     # And a good one afterwards takes the message away.
     good = tmp_path / "good.wav"
     soundfile.write(good, sound(20000), 16000)
@@ -369,7 +369,7 @@ def test_without_a_threshold_there_is_a_score_and_no_verdict(browser, network, r
         page = next(pages)
         choose(page, recording)
         wait_for_result(page)
-        assert find(page, "verdict").text == "A score, and no verdict"
+        assert find(page, "verdict").text == "A score without a verdict"
         assert "so it gives no verdict" in find(page, "explanation").text
         assert find(page, "parts-title").text == "The part with the lowest score"
         assert len(page.find_elements(By.CSS_SELECTOR, "#parts button")) == 1
@@ -604,7 +604,7 @@ LATER = {"start_s": 61.0, "end_s": 65.0, "score": -1.0}
 @pytest.mark.parametrize(
     ("verdict", "parts", "kind", "words"),
     [
-        ("bona fide", [], "genuine", "This sounds genuine: like a person who speaks"),
+        ("bona fide", [], "genuine", "This sounds genuine: like a person speaking"),
         ("mixed", [PART], "mixed", "Part of this sounds spoofed (0:12 to 0:24)"),
         (
             "mixed",
@@ -619,7 +619,7 @@ LATER = {"start_s": 61.0, "end_s": 65.0, "score": -1.0}
             "Parts of this sound spoofed (0:12 to 0:24, 1:01 to 1:05, 1:01 to 1:05 and 2 more)",
         ),
         ("spoof", [PART], "spoof", "This sounds spoofed"),
-        (None, [], "", "A score, and no verdict"),
+        (None, [], "", "A score without a verdict"),
     ],
 )
 def test_the_headline_of_a_verdict(opened, verdict, parts, kind, words):
@@ -691,9 +691,9 @@ def test_what_is_no_speech_is_not_judged(browser, network, tmp_path):
         for page in open_page(browser, service.url):
             choose(page, path)
             wait_for_result(page)
-            assert find(page, "verdict").text == "Not judged: no speech was found in this"
+            assert find(page, "verdict").text == "Not judged: no speech was found"
             assert find(page, "verdict").get_attribute("class") == ""
-            assert "says nothing about this recording" in find(page, "explanation").text
+            assert "means nothing for this recording" in find(page, "explanation").text
             assert not page.find_elements(By.CSS_SELECTOR, "#picture .marked")
             assert find(page, "parts-title").text == "The part with the lowest score"
 
@@ -703,11 +703,11 @@ def test_what_is_no_speech_is_not_judged(browser, network, tmp_path):
     [
         (
             np.log(10),
-            "comes about 10 times as often from genuine speech as from spoofed speech like",
+            "is about 10 times as common in genuine speech as in spoofed speech",
         ),
-        (-np.log(20), "comes about 20 times as often from spoofed speech as from genuine speech"),
-        (12, "more than 1,000 times as often from genuine speech"),
-        (12, "from spoofed speech like that of its calibration set"),
+        (-np.log(20), "is about 20 times as common in spoofed speech as in genuine speech"),
+        (12, "more than 1,000 times as common in genuine speech"),
+        (12, "recordings like its calibration set"),
         (0.1, "about as often to genuine speech as to spoofed speech"),
     ],
 )

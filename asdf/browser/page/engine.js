@@ -23,19 +23,19 @@ async function sha256(bytes) {
 // A file of the page's folder, whole and as it was exported, or an error.
 async function fetchFile(base, { path, bytes, sha256: expected }, progress) {
   const answer = await fetch(new URL(path, base), { credentials: 'same-origin' });
-  if (!answer.ok) throw new Error(`The server of this page has no ${path} (status ${answer.status}). Copy the folder whole.`);
+  if (!answer.ok) throw new Error(`The server of this page has no ${path} (status ${answer.status}). Copy the complete folder.`);
   const content = new Uint8Array(bytes);
   const reader = answer.body.getReader();
   let at = 0;
   for (let part = await reader.read(); !part.done; part = await reader.read()) {
-    if (at + part.value.length > bytes) throw new Error(`${path} is longer than the file that belongs to this page. Copy the folder whole.`);
+    if (at + part.value.length > bytes) throw new Error(`${path} is longer than the file that belongs to this page. Copy the complete folder.`);
     content.set(part.value, at);
     at += part.value.length;
     progress(part.value.length);
   }
   if (at < bytes) throw new Error(`${path} came with ${at} of ${bytes} bytes. Reload the page.`);
   const digest = await sha256(content);
-  if (digest !== null && digest !== expected) throw new Error(`${path} is not the file that belongs to this page: its digest differs. Copy the folder whole.`);
+  if (digest !== null && digest !== expected) throw new Error(`${path} is not the file that belongs to this page: its digest differs. Copy the complete folder.`);
   return content;
 }
 

@@ -87,7 +87,7 @@ async function decodeInBrowser(buffer, { rate, isShort }) {
   try {
     audio = await context.decodeAudioData(buffer);
   } catch {
-    throw new Error('is nothing that this browser can decode. Convert it to WAV or FLAC.');
+    throw new Error('cannot be decoded by this browser. Convert it to WAV or FLAC.');
   }
   const channels = Array.from({ length: audio.numberOfChannels }, (_, channel) => audio.getChannelData(channel));
   const scaled = isShort ? channels.map(restoreScale) : channels;

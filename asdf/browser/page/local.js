@@ -16,7 +16,7 @@ function showCost(words = '') {
   const all = Object.values(data.files).reduce((sum, { bytes }) => sum + bytes, 0);
   const measured = spent.recorded
     ? `Measured here: ${(60 * spent.seconds / spent.recorded).toFixed(1)} s per minute of sound on ${cores}, and ${megabytes(spent.memory)} of memory for the network.`
-    : `With the first recording the network (${megabytes(networkBytes)}) and the program that runs it are loaded, ${megabytes(all)} in all, from where this page is from. It computes on ${cores}.`;
+    : `The first recording loads the network (${megabytes(networkBytes)}) and the program that runs it, ${megabytes(all)} in all, from this page's server. It computes on ${cores}.`;
   document.getElementById('cost').textContent = words || measured;
 }
 
@@ -29,7 +29,7 @@ function showBar(done, total) {
 async function startWorker() {
   const parts = await Promise.all(WORKER_SCRIPTS.map(async (path) => {
     const answer = await fetch(path);
-    if (!answer.ok) throw new Error(`The server of this page has no ${path} (status ${answer.status}). Copy the folder whole.`);
+    if (!answer.ok) throw new Error(`The server of this page has no ${path} (status ${answer.status}). Copy the complete folder.`);
     return answer.text();
   }));
   // As a part of this page, not as a file of the server: only so does the page's policy hold for it.
@@ -72,7 +72,7 @@ const MESSAGES = {
   },
   preparing() {
     bar.removeAttribute('value');
-    job?.calls.progress('The network is being prepared.');
+    job?.calls.progress('Preparing the network.');
   },
   ready({ memory }) {
     spent.memory = memory;
@@ -118,7 +118,7 @@ const MESSAGES = {
 
 function memoryWords(words) {
   if (!/memory|alloc|out of bounds/i.test(words)) return words;
-  return `This browser has not enough memory for the network, which needs about four times its ${megabytes(networkBytes)}. Close other pages, or take a machine with more memory. (${words})`;
+  return `This browser does not have enough memory for the network, which needs about four times its ${megabytes(networkBytes)}. Close other pages, or use a machine with more memory. (${words})`;
 }
 
 // The document that `score --json` writes, with what made it.
@@ -139,7 +139,7 @@ async function digestOf(buffer) {
 }
 
 async function hand(asked, { samples, rate }, decoder) {
-  if (samples.length / rate > data.max_seconds) throw new Error(`has ${Math.round(samples.length / rate)} s, and this page takes up to ${data.max_seconds} s. Cut it.`);
+  if (samples.length / rate > data.max_seconds) throw new Error(`has ${Math.round(samples.length / rate)} s, but this page accepts up to ${data.max_seconds} s. Cut it.`);
   if (job !== asked) return;
   asked.decoder = decoder;
   post(asked, { decoded: samples, rate }, [samples.buffer]);
@@ -160,7 +160,7 @@ async function begin(asked) {
   const view = new DataView(buffer);
   if (isWav(view)) {
     const { frames, rate } = readHeader(view);
-    if (frames / rate > data.max_seconds) throw new Error(`has ${Math.round(frames / rate)} s, and this page takes up to ${data.max_seconds} s. Cut it.`);
+    if (frames / rate > data.max_seconds) throw new Error(`has ${Math.round(frames / rate)} s, but this page accepts up to ${data.max_seconds} s. Cut it.`);
     asked.decoder = 'this page';
     post(asked, { wav: buffer }, [buffer]);
     return;

@@ -80,12 +80,12 @@ def read_polarity(names: Sequence[str]) -> Polarity:
     shown = and_more([f"{number} {name!r}" for number, name in enumerate(names)], _SHOWN)
     unclear = [name for name, side in zip(names, sides, strict=True) if side is None]
     if unclear:
-        reason = f"its classes are {shown}, and not all names say a side: {quoted(unclear)}"
+        reason = f"its classes are {shown}; these do not say genuine or spoofed: {quoted(unclear)}"
         return Polarity((), reason)
     bona_fide = tuple(number for number, side in enumerate(sides) if side == 1)
     if not 0 < len(bona_fide) < len(names):
         which = "bona fide" if bona_fide else "spoof"
-        return Polarity((), f"its classes are {shown}: all of them mean {which}")
+        return Polarity((), f"its classes are {shown}, which all mean {which}")
     return Polarity(bona_fide, f"by the names of its classes, {shown}")
 
 
@@ -104,7 +104,7 @@ def chosen_polarity(chosen: Sequence[object], names: Sequence[str]) -> Polarity:
         numbers.append(number)
     bona_fide = tuple(sorted(set(numbers)))
     if len(bona_fide) == len(names):
-        raise UsageError("all classes would be bona fide, and none spoof. Name fewer.")
+        raise UsageError("all classes would be bona fide and none spoof. Name fewer.")
     return Polarity(bona_fide, "as chosen")
 
 
@@ -131,14 +131,14 @@ def unknown_polarity(path: Path, polarity: Polarity, classes: int) -> UnknownPol
     clips = ""
     if classes == 2:
         clips = (
-            ", or give recordings whose truth you know: --genuine a.wav --spoofed b.wav (better "
-            "some of each)"
+            ", or pass recordings with known labels: --genuine a.wav --spoofed b.wav (better "
+            "several of each)"
         )
     return UnknownPolarityError(
-        f"{source}: which classes are bona fide is not known: {polarity.reason}. A wrong guess "
-        "would turn every verdict around. Say it when you import it: python -m asdf import "
-        f"{source} OUT --bona-fide-class NUMBER{clips}. Classes that are not of genuine and "
-        "spoofed speech make no detector.",
+        f"{source}: it is not known which classes are bona fide: {polarity.reason}. A wrong guess "
+        f"would invert every verdict. State it on import: python -m asdf import {source} OUT "
+        f"--bona-fide-class NUMBER{clips}. Without classes for genuine and spoofed speech it is "
+        "not a detector.",
         classes,
     )
 

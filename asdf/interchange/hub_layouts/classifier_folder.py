@@ -125,9 +125,9 @@ class ClassifierFolder:
         if not isinstance(named, dict) or {str(each) for each in named} != numbers:
             count = len(named) if isinstance(named, dict) else 0
             raise AsdfError(
-                f"{where} names {count} classes, and the layers have {classes} (classifier), "
-                f"counted from 0 to {classes - 1}. The folder is damaged, or its files are of "
-                "two networks."
+                f"{where} names {count} classes, but the layers have {classes} (classifier), "
+                f"counted from 0 to {classes - 1}. The folder is damaged, or mixes files of two "
+                "networks."
             )
         names = tuple(str(named[str(number)]) for number in range(classes))
         self._check_numbers(names, where)
@@ -142,10 +142,10 @@ class ClassifierFolder:
             is_known = str(number).isdecimal() and int(number) < len(names)
             if is_known and name in names and names[int(number)] != name:
                 raise AsdfError(
-                    f"{where} says that class {number} is {shorten(names[int(number)])!r}, and "
-                    f"label2id that it is {shorten(str(name))!r}: one of them is wrong, and which "
-                    "is not known. Ask its authors, or find out with recordings of your own; then "
-                    "correct config.json in a copy of the folder."
+                    f"{where} says that class {number} is {shorten(names[int(number)])!r}, but "
+                    f"label2id says {shorten(str(name))!r}: one of them is wrong. Ask its authors, "
+                    "or test it with your own recordings; then correct config.json in a copy of "
+                    "the folder."
                 )
 
 
@@ -176,12 +176,12 @@ def _check_extractor(extractor: Mapping[str, Any], path: Path, family: str) -> N
     if rate != SAMPLE_RATE:
         raise AsdfError(
             f"{path} is for audio of {shorten(str(rate))} Hz, and recordings are read at "
-            f"{SAMPLE_RATE:,} Hz here: its scores would be others. It cannot be used."
+            f"{SAMPLE_RATE:,} Hz here: its scores would differ. It cannot be used."
         )
     if family == WHISPER and extractor.get("do_normalize"):
         raise AsdfError(
             f"{path} has do_normalize = true for Whisper, which scales waveforms before it appends "
-            "silence. ASDF does not do that, and its scores would be others."
+            "silence. ASDF does not do that, so its scores would differ."
         )
 
 

@@ -113,22 +113,22 @@ def _count_classes(folder: ClassifierFolder, state: Mapping[str, Tensor]) -> int
         missing = [name for name in needed if name not in state] or list(needed)
         raise AsdfError(
             f"{path} is a {folder.class_name} by its configuration, but it has no usable "
-            f"{' and '.join(missing)}: {describe_layers(state)}. Its weights are of another "
-            "network, or of an encoder alone; on the features of an encoder a network can be "
-            f"trained: front_end.weights={path}."
+            f"{' and '.join(missing)}: {describe_layers(state)}. Its weights are from another "
+            "network, or an encoder alone. To train a network on an encoder's features: "
+            f"front_end.weights={path}."
         )
     if classes < 2:
         raise AsdfError(
-            f"{path} has one output and no classes (classifier.weight): what it means is not "
-            f"known. Its encoder can be trained on: front_end.weights={path}."
+            f"{path} has one output and no classes (classifier.weight), so its meaning is unknown. "
+            f"To train a network on its encoder: front_end.weights={path}."
         )
     written_by = str(folder.config.get("transformers_version", ""))
     is_pre_norm = folder.family in OUR_OWN and bool(folder.config.get("do_stable_layer_norm"))
     if LAYER_WEIGHTS in state and is_pre_norm and written_by.partition(".")[0] == "5":
         raise AsdfError(
             f"{path} sums layers ({LAYER_WEIGHTS}) of an encoder that ends with a norm, and was "
-            f"written by transformers {shorten(written_by)}, which sums the last layer before that "
-            "norm; ASDF does so after it, as transformers 4 did: its scores would be others."
+            f"saved by transformers {shorten(written_by)}, which sums the last layer before that "
+            "norm; ASDF sums it after, as transformers 4 did: its scores would differ."
         )
     return classes
 
@@ -180,7 +180,7 @@ def _list_classes(names: tuple[str, ...], polarity: Polarity) -> str:
 def _describe_normalisation(folder: ClassifierFolder) -> str:
     setting = f"front_end.normalize_waveforms = {folder.normalizes}"
     if folder.extractor is None:
-        return f"{setting}: there is no {hugging_face.PREPROCESSOR}, and transformers' default"
+        return f"{setting}: transformers' default, as there is no {hugging_face.PREPROCESSOR}"
     if "do_normalize" in folder.extractor:
         return f"{setting}, by {hugging_face.PREPROCESSOR}"
     return f"{setting}: the default of transformers for {folder.family}"
@@ -201,7 +201,7 @@ def _set_lengths(settings: Sections, folder: ClassifierFolder, chosen: Mapping[s
     if stated is not None:
         return f"scored: whole, up to {seconds:g} s, by max_length of {hugging_face.PREPROCESSOR}"
     if folder.family == AST:
-        return "scored: whole recordings, of which the extractor cuts or pads its frames"
+        return "scored: whole recordings, whose frames the extractor cuts or pads"
     return (
         f"scored: whole, up to {seconds:g} s, as transformers' pipeline does: the folder states no "
         "length. If its model card does, set it: "

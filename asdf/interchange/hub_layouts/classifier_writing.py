@@ -58,8 +58,8 @@ def write_classifier(folder: Path, network: nn.Module, settings: Sections) -> No
     """
     if not isinstance(network, SSL_Classifier):
         raise AsdfError(
-            f"{type(network).__name__} has no layout of transformers' audio classifiers, which is "
-            "of an encoder, a projection, the mean over time and classes: SSL_Classifier."
+            f"{type(network).__name__} cannot be written as a transformers audio classifier (an "
+            "encoder, a projection, the mean over time and classes): SSL_Classifier."
         )
     front_end = network.front_end
     is_weighted = settings.front_end.layer == "weighted"
@@ -73,8 +73,8 @@ def write_classifier(folder: Path, network: nn.Module, settings: Sections) -> No
         _write_by_transformers(folder, network, front_end, head)
     else:
         raise AsdfError(
-            f"the front end {type(front_end).__name__} has no layout of transformers' audio "
-            "classifiers: theirs are encoders of transformers."
+            f"the front end {type(front_end).__name__} is not an encoder of transformers, which "
+            "its audio classifiers need."
         )
     extractor = json.dumps(_extractor_settings(front_end), indent=2)
     write_text(folder / PREPROCESSOR, extractor + "\n")
@@ -89,12 +89,12 @@ def _check_same(network: SSL_Classifier, front_end: FrontEnd, is_weighted: bool)
     if has_adapters(network):
         raise AsdfError(
             "transformers' audio classifiers have no layers for adapters (adapter.width): their "
-            "scores would be others. Other formats of `python -m asdf export` hold them."
+            "scores would differ. Choose another format of `python -m asdf export`."
         )
     if has_prompts(network):
         raise AsdfError(
             "transformers' audio classifiers have no layers for prompts (prompt.tokens): their "
-            "scores would be others. Other formats of `python -m asdf export` hold them."
+            "scores would differ. Choose another format of `python -m asdf export`."
         )
     if front_end.layers < front_end.encoder_layers:
         raise AsdfError(
@@ -106,8 +106,8 @@ def _check_same(network: SSL_Classifier, front_end: FrontEnd, is_weighted: bool)
         raise AsdfError(
             "front_end.layer = 'weighted' with an encoder that ends with a norm: versions of "
             "transformers disagree on whether the last layer is summed before or after that norm, "
-            "so the folder would have no one score. Other formats of `python -m asdf export` hold "
-            "it."
+            "so its scores would depend on the version. Choose another format of `python -m asdf "
+            "export`."
         )
 
 
@@ -241,7 +241,7 @@ def _named_for(model: Any, network: SSL_Classifier) -> dict[str, Tensor]:
     if unknown or left:
         raise AsdfError(
             f"transformers' {type(model).__name__} has other layers than this network: "
-            f"{(unknown or left)[0]}. It needs the version of transformers that read it."
+            f"{(unknown or left)[0]}. Use the version of transformers that read it."
         )
     return layers
 

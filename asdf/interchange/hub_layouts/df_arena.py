@@ -90,9 +90,7 @@ def _set_sizes(read: ReadLayout, path: Path, chosen: Mapping[str, Any]) -> None:
     try:
         sizes = back_end_sizes("SSL_ConformerTCM", read.state, read.settings)
     except (ValueError, KeyError, IndexError) as error:
-        raise AsdfError(
-            f"{path} has layers named as those of DF-Arena, but of shapes that it cannot have."
-        ) from error
+        raise AsdfError(f"{path} has DF-Arena's layer names, but impossible shapes.") from error
     for size in sizes:
         # The width of the features is that of the front end here.
         if size.name not in chosen and size.name != "back_end.conformer_dimension":
@@ -109,12 +107,12 @@ def df_arena_state(network: nn.Module) -> dict[str, Tensor]:
     front_end = getattr(network, "front_end", None)
     if not isinstance(network, SSL_GatedConformer) or not isinstance(front_end, Wav2Vec2FrontEnd):
         raise AsdfError(
-            f"{type(network).__name__} has no layout of DF-Arena, which is of a front end of the "
+            f"{type(network).__name__} cannot be written in DF-Arena's layout: a front end of the "
             f"wav2vec 2.0 family, gates and a Conformer: {KIND}."
         )
     if front_end.layers < front_end.encoder_layers:
         raise AsdfError(
-            "programs for DF-Arena's layout read all layers of the front end, and this network "
+            "programs for DF-Arena's layout read all layers of the front end, but this network "
             f"reads {front_end.layers} of {front_end.encoder_layers} (front_end.layer)."
         )
     named: dict[str, Tensor] = {}

@@ -52,10 +52,9 @@ def read_hub_layout(
         return read_df_arena(state, path, chosen)
     known = ", ".join(CLASSIFIERS.values())
     raise AsdfError(
-        f"{path} holds {describe_folder(path)}, which ASDF does not know as a detector: "
-        f"{describe_layers(state)}. Detectors of transformers are its audio classifiers, {known}. "
-        "If it is an encoder of audio, a network can be trained on its features: "
-        f"front_end.weights={path}."
+        f"{path} holds {describe_folder(path)}, which ASDF does not recognise as a detector: "
+        f"{describe_layers(state)}. Of transformers it reads audio classifiers: {known}. If it is "
+        f"an audio encoder, train a network on its features: front_end.weights={path}."
     )
 
 
@@ -69,6 +68,6 @@ def _has_head(folder: ClassifierFolder) -> bool:
 def _refuse_classes(path: Path, bona_fide: Sequence[str]) -> None:
     if bona_fide:
         raise UsageError(
-            f"--bona-fide-class is for audio classifiers of transformers, and {path} is none: its "
-            "layout says which of its outputs is which."
+            f"--bona-fide-class is for audio classifiers of transformers, but {path} is not one: "
+            "its layout defines its outputs."
         )

@@ -59,10 +59,9 @@ def check_stated(scores: ClipScores, path: object) -> str:
     """
     if scores.share < 1 - _CLEAR:
         raise AsdfError(
-            f"{path}: the recordings contradict which of its outputs is bona fide; nothing was "
-            f"written. Scores: {scores.describe()}. Its labels are wrong, or it errs on these "
-            "recordings: give more of them; or name the class that is bona fide by what the "
-            "recordings say, --bona-fide-class."
+            f"{path}: the recordings contradict its bona fide output; nothing was written. Scores: "
+            f"{scores.describe()}. Its labels are wrong, or it errs on these recordings. Pass more "
+            "recordings, or name the bona fide class they indicate (--bona-fide-class)."
         )
     agree = "agree" if scores.share > _CLEAR else "neither contradict nor confirm it"
     return f"reference recordings {agree}: {scores.describe()}"
@@ -78,8 +77,8 @@ def is_reversed(scores: ClipScores, path: object) -> bool:
     if 1 - _CLEAR < share < _CLEAR:
         raise AsdfError(
             f"{path}: the recordings do not show which class is bona fide; nothing was written. "
-            f"Scores with class 1 as bona fide: {scores.describe()}. Give more recordings, or "
-            "name the class: --bona-fide-class."
+            f"Scores with class 1 as bona fide: {scores.describe()}. Pass more recordings, or name "
+            "the class: --bona-fide-class."
         )
     return share <= 1 - _CLEAR
 
@@ -89,8 +88,8 @@ def describe_decision(scores: ClipScores) -> str:
     if scores.pairs >= _ENOUGH:
         return scores.describe()
     return (
-        f"{scores.describe()}. That is little: a detector that errs on one of them would be read "
-        "the wrong way round. Give more recordings of each kind"
+        f"{scores.describe()}. That is little evidence: one error of the detector would invert its "
+        "verdicts. Pass more recordings of each kind"
     )
 
 

@@ -152,8 +152,8 @@ def _of_whisper_features(
         bona_fide="its one output, the logit of bona fide speech",
         samples=480_000,
         remarks=(
-            "not as published: its program first shortens silences to 0.2 s, by sox, which scores "
-            "here do not; recordings of theirs without such silences score the same",
+            "not as published: its program first shortens silences to 0.2 s with sox, which ASDF "
+            "does not; recordings without such silences score the same",
         ),
     )
 

@@ -96,8 +96,8 @@ def _sort_layers(
         # float(): `allclose` needs equal dtypes, and a file may be in half precision.
         if not is_same or not torch.allclose(tensor.float(), expected, rtol=1e-4, atol=1e-5):
             raise AsdfError(
-                f"{path}: the layer {name} holds other numbers than {name_map.name}'s program "
-                "computes for it. Its network cannot be rebuilt: only the published ones are known."
+                f"{path}: the layer {name} holds other values than {name_map.name}'s program "
+                "computes. Its network cannot be rebuilt: only the published ones are supported."
             )
         constants.append(name)
     if constants:
@@ -172,9 +172,9 @@ def _check_family(name_map: NameMap, encoder: Mapping[str, Tensor], path: Path) 
         return
     names = [name_map.front_end + name for name in encoder]
     raise AsdfError(
-        f"{path} is a detector of {name_map.name} on a front end that is not of the wav2vec 2.0 "
+        f"{path} is a detector of {name_map.name} whose front end is not of the wav2vec 2.0 "
         f"family: it has no layers {name_map.front_end}{_CONVOLUTIONS}*, but {first_names(names)}. "
-        "Of such front ends its detectors are not read."
+        "Such detectors are not supported."
     )
 
 
@@ -184,12 +184,11 @@ def _fetch_front_end(
     """Return the layers of `front_end.weights`, which a file without a front end needs."""
     named = chosen.get(WEIGHTS)
     if named is None:
-        remedy = "It is damaged, or a part of a detector."
+        remedy = "It is damaged, or part of a detector."
         if name_map.may_lack_front_end:
             remedy = (
-                "Its authors publish what was trained without it. Name the weights that it was "
-                f"trained on after the command: {WEIGHTS}=NAME, a file, a folder or a repository "
-                "of the hub."
+                "Its authors publish the trained part without it. Name the front end's weights "
+                f"after the command: {WEIGHTS}=NAME, a file, a folder or a repository of the hub."
             )
         raise AsdfError(
             f"{path} holds {name_map.layout.partition(':')[0]}'s back end alone; the front end's "
@@ -230,8 +229,7 @@ def _set_sizes(name_map: NameMap, read: ReadLayout, path: Path, chosen: Mapping[
     except (ValueError, KeyError, IndexError) as error:
         marks = first_names(sorted(name_map.marks))
         raise AsdfError(
-            f"{path} has layers named as those of {name_map.name} ({marks}), but of shapes that "
-            "it cannot have."
+            f"{path} has layer names of {name_map.name} ({marks}), but impossible shapes."
         ) from error
     for size in sizes:
         if size.name not in chosen:

@@ -68,14 +68,14 @@ def read_stated(path: Path) -> Stated:
         note = f"by DeepFense's defaults: {CONFIG} needs the package pyyaml, {install}"
         return Stated(_SAMPLES, notes=(note,))
     if config.stat().st_size > _MAX_BYTES:
-        raise AsdfError(f"{config} is larger than any configuration of DeepFense. Remove it.")
+        raise AsdfError(f"{config} is too large for a configuration of DeepFense. Remove it.")
     try:
         content = yaml.safe_load(config.read_text(encoding="utf-8"))
     # An invalid date is a ValueError.
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise AsdfError(
             f"{config} cannot be read as the configuration of DeepFense ({shorten(str(error))}). "
-            "Without it the toolkit's defaults are taken: remove it if it is of something else."
+            "Without it the toolkit's defaults apply: remove it if it belongs to something else."
         ) from error
     data = _part(content, "data")
     model = _part(content, "model")
@@ -85,8 +85,8 @@ def read_stated(path: Path) -> Stated:
     for name, usual in _FIXED.items():
         if arguments.get(name, usual) != usual:
             raise AsdfError(
-                f"{config}: {name} = {reprlib.repr(arguments[name])}. ASDF knows AASIST of "
-                f"DeepFense with {usual}: its scores would be others."
+                f"{config}: {name} = {reprlib.repr(arguments[name])}. ASDF supports DeepFense's "
+                f"AASIST with {usual}: its scores would differ."
             )
     settings = {}
     for name, setting in _SETTINGS.items():
@@ -107,8 +107,8 @@ def _checked(setting: str, value: Any, config: Path) -> Any:
         return check_value(catalogue()[setting], value)
     except Complaint as complaint:
         raise AsdfError(
-            f"{config} states what {setting} does not take: {complaint.text}. Such detectors of "
-            "DeepFense are not known."
+            f"{config} has a value that {setting} does not accept: {complaint.text}. Such "
+            "detectors of DeepFense are not supported."
         ) from None
 
 
@@ -127,7 +127,7 @@ def _check_labels(data: Mapping[str, Any], model: Mapping[str, Any], config: Pat
     if stated != [1] * len(stated):
         raise AsdfError(
             f"{config} gives bona fide speech another label than 1 (label_map, bonafide_label): "
-            "such detectors of DeepFense are not known, and their scores might be turned round."
+            "such detectors of DeepFense are not supported, and their scores might be inverted."
         )
     rate = data.get("sampling_rate", SAMPLE_RATE)
     if [rate, data.get("target_sr", rate)] != [SAMPLE_RATE, SAMPLE_RATE]:

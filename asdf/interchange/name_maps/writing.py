@@ -74,8 +74,8 @@ def _check_front_end(name_map: NameMap, network: nn.Module) -> None:
     listed = " or ".join(repr(each) for each in kinds)
     raise AsdfError(
         f"{name_map.name}'s program computes features as with {_FRONT_END_CLASS} = {listed} and "
-        "the settings of features as `import` sets them, and this network's are others. Other "
-        "formats of `python -m asdf export` hold it."
+        "the settings of features as `import` sets them, but this network's differ. Choose another "
+        "format of `python -m asdf export`."
     )
 
 
@@ -110,8 +110,8 @@ def _front_end_layers(
         if is_so != has_to:
             raise AsdfError(
                 f"programs for the layout of {name_map.name} compute as with {setting} = {has_to}, "
-                f"and this network was made with {is_so}: its scores there are others. Other "
-                "formats of `python -m asdf export` hold it."
+                f"but this network was built with {is_so}: its scores would differ. Choose another "
+                "format of `python -m asdf export`."
             )
     layers = original_names(split_attention_layers(encoder), architecture)
     return {name_map.front_end + name: tensor for name, tensor in layers.items()}

@@ -108,7 +108,7 @@ class BackEnd(nn.Module, ABC):
             UsageError: the back end has no features of frames.
         """
         raise UsageError(
-            f"{type(self).__qualname__} has no features of frames. Choose a back end that is a "
+            f"{type(self).__qualname__} has no frame-level features. Choose a back end that is a "
             "TimedBackEnd, such as 'asp', or set localisation.enabled = False."
         )
 
@@ -116,9 +116,9 @@ class BackEnd(nn.Module, ABC):
 def masks_no_padding(kind: type[BackEnd]) -> UsageError:
     """Return the error for a back end that cannot mask the padding of recordings."""
     return UsageError(
-        f"lengths.masks = True: {kind.__qualname__} masks no padding. Choose a back end that does "
-        f"({', '.join(MASKING)}), give yours a method of_padded, or set lengths.masks = False: "
-        "padding is silence to the network then."
+        f"lengths.masks = True: {kind.__qualname__} does not mask padding. Choose a back end that "
+        f"does ({', '.join(MASKING)}), implement of_padded in yours, or set lengths.masks = False: "
+        "the network then processes padding as silence."
     )
 
 

@@ -107,8 +107,8 @@ def _check_bona_fide(names: tuple[str, ...], bona_fide: tuple[int, ...]) -> None
         )
     if not 0 < len(bona_fide) < len(names):
         raise UsageError(
-            f"{setting}: at least one of the {len(names)} classes has to be bona fide, and at "
-            "least one spoof."
+            f"{setting}: at least one of the {len(names)} classes must be bona fide, and at least "
+            "one spoof."
         )
 
 

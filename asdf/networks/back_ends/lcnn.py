@@ -95,8 +95,9 @@ class LCNNBackEnd(_LCNNLayers, SizedBackEnd, TimedBackEnd):
             dimension = projected
         if dimension < POOL:
             raise UsageError(
-                f"back_end.lcnn_projection: LCNN pools {POOL} feature values to one and gets "
-                f"{dimension}. Set it to {POOL} or more, or take a front end of more values."
+                f"back_end.lcnn_projection: LCNN pools {POOL} feature values to one, but receives "
+                f"only {dimension}. Set it to {POOL} or more, or choose a front end with more "
+                "values."
             )
         self.frame_dimension = self.add_layers(1, dimension, dropout)
 

@@ -44,8 +44,8 @@ class FrameMaps:
         self.values = front_end.dimension - self.frames * beside
         if self.values < fewest:
             raise UsageError(
-                f"the back end looks at maps of {fewest} values or more, and the front end gives "
-                f"{self.values} per frame. Take a front end of more values."
+                f"the back end needs maps of at least {fewest} values, but the front end gives "
+                f"{self.values} per frame. Choose a front end with more values."
             )
 
     def __call__(self, features_BLC: Tensor) -> Tensor:

@@ -137,7 +137,7 @@ class Nes2NetXBackEnd(SizedBackEnd, TimedBackEnd):
         if dimension % (outer * inner):
             raise UsageError(
                 f"back_end.nes2net_splits = {splits}: features of {dimension} values cannot be "
-                f"divided into {outer} parts of {inner} equal parts each. Their product has to "
+                f"divided into {outer} parts of {inner} equal parts each. Their product must "
                 f"divide {dimension}."
             )
         self.frame_dimension = dimension

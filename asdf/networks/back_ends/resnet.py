@@ -103,9 +103,9 @@ class ResNet18BackEnd(SizedBackEnd, TimedBackEnd):
             dimension = projected
         if dimension + 2 < KERNEL:
             raise UsageError(
-                f"back_end.resnet_projection: ResNet-18 looks at {KERNEL - 2} feature values at "
-                f"once and gets {dimension}. Set it to {KERNEL - 2} or more, or take a front end "
-                "of more values."
+                f"back_end.resnet_projection: ResNet-18 needs at least {KERNEL - 2} feature "
+                f"values, but receives {dimension}. Set it to {KERNEL - 2} or more, or choose a "
+                "front end with more values."
             )
         self.conv1 = nn.Conv2d(
             1, STEM, kernel_size=(KERNEL, 3), stride=(3, 1), padding=1, bias=False

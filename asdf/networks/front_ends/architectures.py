@@ -78,25 +78,25 @@ class Architecture:
         """Refuse impossible sizes with a ValueError that names the first of them."""
         if self.extractor_mode not in ("group_norm", "layer_norm"):
             raise ValueError(
-                f"extractor_mode is {self.extractor_mode!r}: 'group_norm' and 'layer_norm' are "
-                "known"
+                f"extractor_mode is {self.extractor_mode!r}, but must be 'group_norm' or "
+                "'layer_norm'"
             )
         for name in _COUNTS:
             if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}, and is to be at least 1")
+                raise ValueError(f"{name} is {getattr(self, name)}, but must be at least 1")
         for name in ("heads", "pos_conv_groups"):
             if self.dimension % getattr(self, name):
                 raise ValueError(
-                    f"dimension {self.dimension} cannot be shared out among "
-                    f"{getattr(self, name)} {name}"
+                    f"dimension {self.dimension} cannot be divided among {getattr(self, name)} "
+                    f"{name}"
                 )
         if self.relative_positions:
             buckets, distance = self.relative_positions
             # Half of a direction's buckets hold one distance each; the others must reach farther.
             if not 1 <= buckets // 4 < distance:
                 raise ValueError(
-                    f"relative_positions is {self.relative_positions}, and is to be 4 buckets or "
-                    "more, and a largest distance above a quarter of them"
+                    f"relative_positions is {self.relative_positions}, but must be at least 4 "
+                    "buckets and a max distance above a quarter of them"
                 )
 
     def build(self, dropout: float = 0.0) -> Wav2Vec2Model:

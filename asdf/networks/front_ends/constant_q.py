@@ -69,8 +69,8 @@ class CQTFrontEnd(FramedFrontEnd):
         self.bins_per_octave = cqt.bins_per_octave or self.usual.bins_per_octave
         if cqt.low_hz >= cqt.high_hz or cqt.high_hz > rate / 2:
             raise UsageError(
-                f"cqt.low_hz is {cqt.low_hz:g} and cqt.high_hz {cqt.high_hz:g}: the first has to "
-                f"be below the second, and the second at most {rate // 2}."
+                f"cqt.low_hz is {cqt.low_hz:g} and cqt.high_hz {cqt.high_hz:g}: the first must be "
+                f"below the second, and the second at most {rate // 2}."
             )
         self.frequencies_K = tone_frequencies(cqt.low_hz, cqt.high_hz, self.bins_per_octave)
         self.coefficients = 0
@@ -80,9 +80,9 @@ class CQTFrontEnd(FramedFrontEnd):
         longest = self.window_lengths()[0]
         if longest > MAX_WINDOW:
             raise UsageError(
-                f"cqt.low_hz = {cqt.low_hz:g}: its window would be {longest / rate:.0f} s "
-                f"long, and the longest is {MAX_WINDOW / rate:.0f} s. Set a higher one, a "
-                "higher cqt.offset_hz, or fewer cqt.bins_per_octave."
+                f"cqt.low_hz = {cqt.low_hz:g}: its window would be {longest / rate:.0f} s long; "
+                f"the max is {MAX_WINDOW / rate:.0f} s. Set a higher cqt.low_hz or cqt.offset_hz, "
+                "or fewer cqt.bins_per_octave."
             )
         # Odd, so that all tones are centred on one sample.
         self.window = 2 * int(longest // 2) + 1
@@ -178,13 +178,13 @@ def check_cepstrum(cqt: ConstantQ, frequencies_K: np.ndarray, coefficients: int)
     if tones < max(coefficients, MIN_TONES):
         raise UsageError(
             f"spectrum.coefficients is {coefficients}, and there are {tones} tones between "
-            f"cqt.low_hz and cqt.high_hz: there are at most as many coefficients as tones, and "
-            f"{MIN_TONES} tones or more."
+            "cqt.low_hz and cqt.high_hz: coefficients cannot outnumber tones, and at least "
+            f"{MIN_TONES} tones are needed."
         )
     uniform = cqt.samples_per_octave * (frequencies_K[-1] / frequencies_K[0] - 1)
     if uniform > MAX_UNIFORM:
         raise UsageError(
             f"cqt.samples_per_octave = {cqt.samples_per_octave}: from {cqt.low_hz:g} to "
-            f"{cqt.high_hz:g} Hz there would be {uniform:,.0f} uniform frequencies, and at most "
-            f"{MAX_UNIFORM:,} are computed. Set fewer, or a higher cqt.low_hz."
+            f"{cqt.high_hz:g} Hz there would be {uniform:,.0f} uniform frequencies; the max is "
+            f"{MAX_UNIFORM:,}. Set fewer, or a higher cqt.low_hz."
         )

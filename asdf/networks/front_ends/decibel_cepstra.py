@@ -184,11 +184,11 @@ class WhisperLFCCFrontEnd(TransformersFrontEnd):
         if (self.window, self.hop) != (_FRAMES * HOP, _FRAMES * HOP):
             raise UsageError(
                 f"front_end.front_end_class = {kind!r} is for Whisper's encoder, whose frames are "
-                "of 20 ms. front_end.architecture, or front_end.weights, is of another one."
+                "20 ms long. front_end.architecture or front_end.weights is of another encoder."
             )
         if settings.time_mask_proportion or settings.channel_mask_proportion:
             raise UsageError(
-                f"front_end.front_end_class = {kind!r} has no masks. Set "
+                f"front_end.front_end_class = {kind!r} does not support masking. Set "
                 "front_end.time_mask_proportion and front_end.channel_mask_proportion to 0."
             )
         self.encoder_dimension = self.dimension

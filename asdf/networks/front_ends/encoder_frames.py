@@ -58,8 +58,8 @@ class FrameRule:
             return (frames - 1) * self.hop + self.window
         if self._count(_LONGEST) < frames:
             raise UsageError(
-                f"the front end makes {self._count(_LONGEST)} frames of 30 s, and the back end "
-                f"wants {frames}. Choose another front_end or another back end."
+                f"the front end makes {self._count(_LONGEST)} frames of 30 s, but the back end "
+                f"needs {frames}. Choose another front_end or another back end."
             )
         return self._fewest_samples(frames, _LONGEST, (frames - 1) * self.hop + self.window)
 

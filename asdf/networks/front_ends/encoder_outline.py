@@ -77,9 +77,9 @@ def outline_encoder(config: Any, make_inputs: Callable[[Any], nn.Module]) -> Out
         count = len(model.get_submodule(layers))
         return Outline(model, make, inputs, layers, norm, count, dimension)
     raise UsageError(
-        f"front_end.architecture: transformers has no encoder of the type "
-        f"{shorten(config.model_type)!r} that makes (batch, frames, values) of audio, layer by "
-        f"layer. Seen: {'; '.join(seen) or 'networks of text or images alone'}."
+        f"front_end.architecture: the type {shorten(config.model_type)!r} of transformers is not "
+        "an encoder that turns audio into (batch, frames, values), layer by layer. Seen: "
+        f"{'; '.join(seen) or 'networks for text or images only'}."
     )
 
 
@@ -129,7 +129,7 @@ def first_tensor(value: Any) -> Tensor:
     for each in values:
         if isinstance(each, Tensor):
             return each
-    raise TypeError("there is no tensor among the values")
+    raise TypeError("no value is a tensor")
 
 
 def count_frames(outline: Outline, samples: int) -> int:
@@ -199,8 +199,8 @@ def _candidates(config: Any, seen: list[str]) -> Iterator[tuple[Any, Callable[[]
             if auto_name != _AUTO_CLASSES[0]:
                 continue
             raise UsageError(
-                f"front_end.architecture: transformers makes no encoder of the configuration: "
-                f"{describe_error(error, __file__)}."
+                "front_end.architecture: transformers cannot build an encoder from the "
+                f"configuration: {describe_error(error, __file__)}."
             ) from error
         for path, module in whole.named_modules():
             if not isinstance(module, transformers.PreTrainedModel) or "decoder" in path:

@@ -59,7 +59,7 @@ class Extracted(nn.Module):
         if is_traced or torch.onnx.is_in_onnx_export():
             raise UsageError(
                 f"a front end with {type(self.extractor).__name__} cannot be exported: "
-                "transformers computes its features in numpy. Serve the network file instead."
+                "transformers computes its features with numpy. Serve the network file instead."
             )
         if waveforms_BT.is_meta:
             # Only shapes are needed, which depend only on the number of samples.
@@ -150,8 +150,8 @@ def make_inputs(values: Mapping[str, Any], model: Any) -> nn.Module:
     first = next(iter(result.values()))
     if first.numel() != SAMPLE_RATE:
         LOG.info(
-            "front end: %s computes features in numpy, on the CPU: slow, unless they are cached "
-            "(front_end.cache_features)",
+            "front end: %s computes features with numpy on the CPU, which is slow unless they are "
+            "cached (front_end.cache_features)",
             name,
         )
         parameters = inspect.signature(model.forward).parameters.values()
@@ -195,8 +195,8 @@ def make_extractor(name: str, settings: Mapping[str, Any]) -> Any:
     rate = getattr(extractor, "sampling_rate", SAMPLE_RATE)
     if rate != SAMPLE_RATE:
         raise UsageError(
-            f"front_end.architecture: the encoder's {name} is for audio of {rate:,} Hz, and "
-            f"recordings are read at {SAMPLE_RATE:,} Hz here. Choose another encoder."
+            f"front_end.architecture: the encoder's {name} is for audio of {rate:,} Hz, but "
+            f"recordings are read at {SAMPLE_RATE:,} Hz. Choose another encoder."
         )
     return extractor
 
@@ -211,9 +211,9 @@ def _usual_name(model_type: str) -> str:
     families = [family for family in names if model_type.startswith(family)]
     if not families:
         raise UsageError(
-            f"front_end.architecture: transformers has no feature extractor for the model type "
-            f"{shorten(model_type)!r}: it is not an encoder of audio. Choose one that takes "
-            "waveforms or features of them, such as wav2vec2, whisper, parakeet_encoder."
+            "front_end.architecture: transformers has no feature extractor for the model type "
+            f"{shorten(model_type)!r}: it is not an encoder of audio. Choose an encoder of "
+            "waveforms or their features, such as wav2vec2, whisper, parakeet_encoder."
         )
     # The longest match: 'wav2vec2-bert' begins with 'wav2vec2' as well.
     return names[max(families, key=len)]
@@ -226,7 +226,7 @@ def _find_class(name: str) -> Any:
     if extractor_class is None:
         raise UsageError(
             f"front_end.architecture: {shorten(name)!r} is not a feature extractor of "
-            "transformers. Code of other sources is not run."
+            "transformers. Code from other sources is not run."
         )
     return extractor_class
 
@@ -247,8 +247,8 @@ def _try(extractor: Any) -> dict[str, Tensor]:
     again = _call(lambda: extract(extractor, waveform_T), name)
     if not result or any(not torch.equal(tensor, again[key]) for key, tensor in result.items()):
         raise UsageError(
-            f"front_end.architecture: {name} makes other features of the same waveform each time, "
-            "so that scores could not be repeated. Choose another encoder."
+            f"front_end.architecture: {name} gives different features for the same waveform each "
+            "time, so scores would not be reproducible. Choose another encoder."
         )
     return result
 

@@ -190,8 +190,8 @@ class FrontEnd(nn.Module, ABC):
             if first_1LC.shape[1] != self.frames(samples):
                 raise AsdfError(
                     f"{type(self).__qualname__} gives {first_1LC.shape[1]} frames of {samples} "
-                    f"samples, and its frames({samples}) is {self.frames(samples)}: padding could "
-                    "not be masked. Correct its window and hop, or its method frames."
+                    f"samples, but its frames({samples}) returns {self.frames(samples)}: padding "
+                    "could not be masked. Correct its window and hop, or its method frames."
                 )
         for states in zip(*of_each, strict=True):
             yield pad_rows(states)
@@ -250,8 +250,9 @@ class FrontEnd(nn.Module, ABC):
             UsageError: this kind of front end has no pretrained weights.
         """
         raise UsageError(
-            f"front_end.weights = {weights!r}: {type(self).__name__} takes no pretrained weights. "
-            "Set front_end.weights = None, or give the class a method load_weights(weights)."
+            f"front_end.weights = {weights!r}: {type(self).__name__} does not support pretrained "
+            "weights. Set front_end.weights = None, or implement load_weights(weights) in the "
+            "class."
         )
 
     def train(self, mode: bool = True) -> FrontEnd:
@@ -338,9 +339,9 @@ class FrontEnd(nn.Module, ABC):
         if self.unloaded_weights is not None:
             raise AsdfError(
                 f"front_end.weights = {self.unloaded_weights!r} are not loaded: the front end has "
-                "random numbers. Build the network with "
-                "asdf.interchange.build_pretrained(settings), or call "
-                "load_pretrained(network) of the same module first."
+                "random values. Build the network with "
+                "asdf.interchange.build_pretrained(settings), or call load_pretrained(network) "
+                "from the same module first."
             )
 
     def _gradients(self, waveforms_BT: Tensor | Padded) -> torch.set_grad_enabled:
@@ -392,6 +393,6 @@ def _choose_layers(settings: FrontEndSettings, encoder_layers: int) -> int:
     if settings.layer > encoder_layers:
         raise UsageError(
             f"front_end.layer = {settings.layer}: this front end has {encoder_layers} encoder "
-            "layers. Choose one of them, 0 for the input of the first, 'last' or 'weighted'."
+            "layers. Set the number of a layer, 0 for the input of the first, 'last' or 'weighted'."
         )
     return settings.layer

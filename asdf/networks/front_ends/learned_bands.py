@@ -46,8 +46,7 @@ class SincFrontEnd(FramedFrontEnd):
         rate = self.sections.audio.sample_rate
         if sinc.low_hz >= rate / 2:
             raise UsageError(
-                f"sinc.low_hz = {sinc.low_hz:g}: the lowest filter has to begin below "
-                f"{rate // 2} Hz."
+                f"sinc.low_hz = {sinc.low_hz:g}: the lowest filter must begin below {rate // 2} Hz."
             )
         spectrum = self.sections.spectrum
         self.frame = spectrum.window or in_time(WINDOW, rate)

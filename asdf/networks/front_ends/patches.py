@@ -89,7 +89,7 @@ class PatchSizes:
                 raise ValueError(f"{name} is {value!r}")
         for name, rest in self.rests().items():
             if rest:
-                raise ValueError(f"{name} = {getattr(self, name)} does not fit the other sizes")
+                raise ValueError(f"{name} = {getattr(self, name)} does not match the other sizes")
 
     def rests(self) -> dict[str, int]:
         """Return remainders that must be zero, by the size's name."""

@@ -282,17 +282,17 @@ def choose_sizes(spectrum: Spectrum, usual: Sizes) -> Sizes:
     if sizes.window > sizes.n_fft:
         raise UsageError(
             f"spectrum.window is {sizes.window} samples, and spectrum.n_fft is {sizes.n_fft}: the "
-            "Fourier transform has to be as long as a window or longer."
+            "Fourier transform must be at least as long as a window."
         )
     if sizes.coefficients > sizes.filters:
         raise UsageError(
-            f"spectrum.coefficients is {sizes.coefficients}, and there are {sizes.filters} "
-            "spectrum.filters: there are at most as many coefficients as filters."
+            f"spectrum.coefficients is {sizes.coefficients}, but spectrum.filters is "
+            f"{sizes.filters}: coefficients cannot outnumber filters."
         )
     if sizes.high_hz > sizes.rate / 2 or not sizes.bins:
         raise UsageError(
             f"spectrum.low_hz is {sizes.low_hz:g} and spectrum.high_hz {sizes.high_hz:g}: the "
-            f"first has to be below the second by a bin of the Fourier transform or more, and the "
+            "first must be at least one bin of the Fourier transform below the second, and the "
             f"second at most {sizes.rate / 2:g}."
         )
     return sizes

@@ -54,7 +54,7 @@ def resting_names(front_end: DividedFrontEnd, parts: tuple[str, ...]) -> frozens
         used = [name for name, parameter in named.items() if id(parameter) not in unused]
         if not used:
             raise UsageError(
-                f"{_SETTING}: front_end.layer leaves out all of {part!r}, which then cannot learn. "
+                f"{_SETTING}: front_end.layer leaves out all of {part!r}, so it cannot be trained. "
                 f"The front end computes {front_end.layers} of {front_end.encoder_layers} layers."
             )
         trained.update(used)
@@ -118,6 +118,6 @@ def _describe_missing(front_end: DividedFrontEnd, part: str) -> str:
             f"{did_you_mean(part, names)} Its parameters are {and_more(names, _SHOWN)}."
         )
     return (
-        f"{_SETTING}: {type(front_end).__name__} has no part {part!r}. Name its parameters by a "
-        f"pattern instead; they are {and_more(names, _SHOWN)}."
+        f"{_SETTING}: {type(front_end).__name__} has no part {part!r}. Select its parameters by a "
+        f"pattern instead: they are {and_more(names, _SHOWN)}."
     )

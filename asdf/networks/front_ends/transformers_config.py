@@ -161,6 +161,5 @@ def _check_numbers(config: Mapping[str, Any]) -> None:
 
 def _refuse(name: str, value: int | float, limit: int) -> None:
     raise UsageError(
-        f"front_end.architecture: {name} = {shorten(str(value))} is beyond {limit:,}, which no "
-        "encoder has."
+        f"front_end.architecture: {name} = {shorten(str(value))} exceeds the limit of {limit:,}."
     )

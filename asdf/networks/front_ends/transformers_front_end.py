@@ -330,7 +330,7 @@ def make_config(values: dict[str, Any]) -> Any:
         return AutoConfig.for_model(**described)
     except Exception as error:
         raise UsageError(
-            f"front_end.architecture: transformers does not take the configuration: "
+            "front_end.architecture: transformers rejects the configuration: "
             f"{describe_error(error, __file__)}."
         ) from error
 

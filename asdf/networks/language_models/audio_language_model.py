@@ -69,7 +69,7 @@ class AudioLanguageModel(DetectorNetwork):
         if self.options.prompt.count(AUDIO) != 1:
             raise UsageError(
                 f"language_model.prompt has {AUDIO!r} {self.options.prompt.count(AUDIO)} times. "
-                "Write it once: the model hears the recording there."
+                "Write it once: it marks where the recording goes."
             )
         self.front_end = PretrainedLanguageModel(settings.front_end, settings)
         attach_head(self, Words(self.front_end.own_words))

@@ -128,9 +128,9 @@ def find_family(model_type: str) -> Family:
     if model_type in FAMILIES:
         return FAMILIES[model_type]
     raise UsageError(
-        f"front_end.weights: a model of the type {shorten(model_type)!r} is no audio language "
-        f"model that asdf.networks.AudioLanguageModel knows: {', '.join(FAMILIES)}. Others are a "
-        "class of your own (docs/your_own.md)."
+        f"front_end.weights: the model type {shorten(model_type)!r} is not an audio language model "
+        f"that asdf.networks.AudioLanguageModel supports: {', '.join(FAMILIES)}. For others write "
+        "a class of your own (docs/your_own.md)."
     )
 
 

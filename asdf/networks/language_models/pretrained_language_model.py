@@ -108,7 +108,7 @@ class PretrainedLanguageModel(FrontEnd):
         """
         if is_traced():
             raise UsageError(
-                "an audio language model cannot be exported as a graph, which would have one "
+                "an audio language model cannot be exported as a graph, which would have a fixed "
                 "length. Export it as safetensors, or serve the network file."
             )
         self.check_loaded()
@@ -157,7 +157,7 @@ class PretrainedLanguageModel(FrontEnd):
             UsageError: always.
         """
         raise UsageError(
-            "an audio language model is no front end of other back ends: set "
+            "an audio language model cannot be a front end for other back ends: set "
             "network.network_class = 'asdf.networks.AudioLanguageModel'."
         )
 
@@ -210,8 +210,9 @@ class PretrainedLanguageModel(FrontEnd):
         for name, is_set in others.items():
             if is_set:
                 raise UsageError(
-                    f"{name} is not of asdf.networks.AudioLanguageModel. Leave it at its default; "
-                    "lora.*, front_end.trained_parts and front_end.frozen choose what learns."
+                    f"{name} does not apply to asdf.networks.AudioLanguageModel. Leave it at its "
+                    "default; lora.*, front_end.trained_parts and front_end.frozen choose what is "
+                    "trained."
                 )
 
 

@@ -47,8 +47,8 @@ class Words(Head):
         """
         if not self.text:
             raise AsdfError(
-                "the words of the language model are not loaded: its weights are random numbers. "
-                "Build the network with asdf.interchange.build_pretrained(settings)."
+                "the tokenizer of the language model is not loaded: its weights are random. Build "
+                "the network with asdf.interchange.build_pretrained(settings)."
             )
         tokens: list[int] = _open(self.text).encode(text, add_special_tokens=False).ids
         return tokens
@@ -151,4 +151,4 @@ def _open(text: str) -> Any:
         return Tokenizer.from_str(text)
     # The package raises plain Exceptions.
     except Exception as error:
-        raise ValueError(f"it is no tokenizer.json ({shorten(str(error))})") from error
+        raise ValueError(f"it is not a tokenizer.json ({shorten(str(error))})") from error

@@ -54,8 +54,8 @@ def add_adapters(front_end: FrontEnd, adapter: Adapter) -> None:
     layers = list(front_end.layer_modules())[: front_end.layers]
     if not layers:
         raise UsageError(
-            f"adapter.width = {adapter.width}: {type(front_end).__name__} computes no encoder "
-            "layers, to which adapters could be added. Set adapter.positions = ('after',)."
+            f"adapter.width = {adapter.width}: {type(front_end).__name__} has no encoder layers to "
+            "add adapters to. Set adapter.positions = ('after',)."
         )
     if "before" in adapter.positions:
         layers[0].add_module(_BEFORE, Bottleneck(front_end.dimension, adapter.width, "before"))
@@ -76,8 +76,8 @@ def add_feature_adapter(network: nn.Module, adapter: Adapter) -> None:
     """
     if not isinstance(network, SSLDetector) or network.back_end.takes != "features":
         raise UsageError(
-            "adapter.positions: 'after' is for networks whose back end takes one tensor of "
-            f"features; {type(network).__name__} is of another kind. Leave it out."
+            "adapter.positions: 'after' needs a network whose back end takes one tensor of "
+            f"features, unlike {type(network).__name__}. Remove 'after'."
         )
     network.feature_adapter = Bottleneck(network.front_end.dimension, adapter.width, "after")
 
@@ -101,7 +101,7 @@ def _last_map(front_end: FrontEnd, layer: nn.Module, number: int) -> nn.Module:
     if not maps:
         raise UsageError(
             f"adapter.positions: layer {number} of {type(front_end).__name__} has no feed-forward "
-            "network of torch.nn.Linear. Leave 'layers' out."
+            "network of torch.nn.Linear. Remove 'layers'."
         )
     return maps[-1]
 

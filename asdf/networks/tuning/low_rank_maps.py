@@ -88,24 +88,24 @@ def _check_map(linear: LinearMap, lora: Lora) -> None:
     about = f"lora.targets: {linear.name}"
     if linear.part:
         if module._parameters.get("in_proj_weight") is None:
-            raise UsageError(f"{about} is of attention with maps of several sizes. Leave it out.")
+            raise UsageError(f"{about} belongs to attention whose maps differ in size. Remove it.")
         if lora.dropout:
             raise UsageError(
-                f"lora.dropout = {lora.dropout}: {linear.name} is a part of a joined projection, "
-                "whose input cannot be dropped for the update alone. Set lora.dropout = 0, or name "
+                f"lora.dropout = {lora.dropout}: {linear.name} is part of a joined projection, "
+                "where dropout cannot apply to the update alone. Set lora.dropout = 0, or choose "
                 "other lora.targets."
             )
         return
     if type(module).forward is not nn.Linear.forward or "weight" not in module._parameters:
         raise UsageError(
-            f"{about} is a {type(module).__name__}, which computes otherwise than torch.nn.Linear. "
-            "Name other lora.targets."
+            f"{about} is a {type(module).__name__}, which computes differently from "
+            "torch.nn.Linear. Choose other lora.targets."
         )
     assert isinstance(module, nn.Linear)
     if lora.rank > min(module.in_features, module.out_features):
         raise UsageError(
-            f"lora.rank = {lora.rank}: {linear.name} takes {module.in_features} values to "
-            f"{module.out_features}, so a higher rank than the lower of both is none."
+            f"lora.rank = {lora.rank}: {linear.name} maps {module.in_features} values to "
+            f"{module.out_features}. The rank must not exceed the lower of the two."
         )
 
 

@@ -98,9 +98,9 @@ class PromptedLayer(nn.Module):
                 if x_BLC.shape[1] in tensor.shape[1:] and name != _WITH_PROMPTS:
                     layer = type(self).__name__.removeprefix(_PREFIX)
                     raise UsageError(
-                        f"prompt.tokens: a {layer} also gets {name}, with a value for each frame, "
+                        f"prompt.tokens: a {layer} also receives {name}, with a value per frame, "
                         "which prompts do not have. Set prompt.tokens = 0 and "
-                        "prompt.wavelet_tokens = 0; lora and adapter go with this front end."
+                        "prompt.wavelet_tokens = 0; lora and adapter work with this front end."
                     )
 
 
@@ -119,20 +119,20 @@ def add_prompts(front_end: FrontEnd, prompt: Prompt) -> None:
     kind = type(front_end).__name__
     if not layers:
         raise UsageError(
-            f"prompt.tokens: {kind} computes no encoder layers, which could have prompts. Set "
-            "prompt.tokens = 0 and prompt.wavelet_tokens = 0."
+            f"prompt.tokens: {kind} has no encoder layers to add prompts to. Set prompt.tokens = 0 "
+            "and prompt.wavelet_tokens = 0."
         )
     if prompt.wavelet_tokens % 2 or (prompt.wavelet_tokens and front_end.dimension % 2):
         raise UsageError(
             f"prompt.wavelet_tokens = {prompt.wavelet_tokens} of {front_end.dimension} values: the "
-            "wavelet transform is of an even number of prompts, and of values."
+            "wavelet transform needs an even number of prompts and of values."
         )
     for number, layer in enumerate(layers, 1):
         if any(isinstance(module, nn.Conv1d | nn.Conv2d) for module in layer.modules()):
             raise UsageError(
                 f"prompt.tokens: layer {number} of {kind} has a convolution over frames, which "
-                "would take prompts for speech. Set prompt.tokens = 0 and prompt.wavelet_tokens = "
-                "0; lora and adapter go with this front end."
+                "would treat prompts as speech. Set prompt.tokens = 0 and prompt.wavelet_tokens = "
+                "0; lora and adapter work with this front end."
             )
         prompts = Prompts(prompt, front_end.dimension, f"layer {number}")
         plain = type(layer)

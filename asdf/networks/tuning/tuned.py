@@ -40,8 +40,8 @@ def tune_front_ends(network: nn.Module, settings: NetworkSections) -> None:
     if setting and not front_ends:
         class_path = settings.network.network_class
         raise UsageError(
-            f"{setting}: {class_path} has no front end of asdf.networks.FrontEnd, to which it "
-            f"could apply. Leave {setting} out, or choose another network.network_class."
+            f"{setting}: {class_path} has no front end of asdf.networks.FrontEnd to apply it to. "
+            f"Leave {setting} out, or choose another network.network_class."
         )
     for front_end in front_ends:
         _tune_front_end(front_end, settings)

@@ -1,6 +1,6 @@
 // The recordings of this visit, as a table, and as files to save.
 const recordings = [];
-const STATES = { waiting: 'waits', scoring: 'is being scored' };
+const STATES = { waiting: 'waiting', scoring: 'being scored' };
 
 function rowOf(entry) {
   const { answer, state, words } = entry;

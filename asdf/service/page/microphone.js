@@ -27,7 +27,7 @@ function writeWav(parts, rate) {
 }
 
 function microphoneProblem(error) {
-  if (!window.isSecureContext) return 'Browsers give the microphone to pages with https (or on this same machine) only. Choose a file instead.';
+  if (!window.isSecureContext) return 'Browsers allow the microphone only on pages with https or from this machine. Choose a file instead.';
   if (error.name === 'NotAllowedError') return 'The browser was not allowed to use the microphone. Allow it in the settings of this page, or choose a file.';
   if (error.name === 'NotFoundError') return 'There is no microphone. Choose a file instead.';
   return `The microphone cannot be used (${error.message}). Choose a file instead.`;

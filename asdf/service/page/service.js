@@ -17,13 +17,13 @@ function setBusy(busy) {
 
 function problemOf(file) {
   if (file.size <= data.max_mb * 1e6) return '';
-  return `The file has ${(file.size / 1e6).toFixed(1)} MB, and this service takes up to ${data.max_mb} MB. Cut it, or compress it.`;
+  return `The file has ${(file.size / 1e6).toFixed(1)} MB, but this service accepts up to ${data.max_mb} MB. Cut it, or compress it.`;
 }
 
 // Scores the recordings among files that were chosen or dropped.
 async function scoreFiles(files) {
   const entries = await prepare(files);
-  if (files.length && !entries.length) say('The turns go with the recording that you choose next.');
+  if (files.length && !entries.length) say('The turns apply to the next recording that you choose.');
   score(entries);
 }
 
@@ -95,7 +95,7 @@ function remember(value) {
 function showRecording(isRecording) {
   byId('recording').hidden = !isRecording;
   byId('file').disabled = isRecording;
-  byId('record').textContent = isRecording ? 'Stop, and score it' : 'Record with the microphone';
+  byId('record').textContent = isRecording ? 'Stop and score' : 'Record with the microphone';
 }
 
 async function endRecording() {

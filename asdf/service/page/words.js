@@ -27,26 +27,26 @@ function mixedWords(parts) {
   return parts.length === 1 ? `Part of this sounds spoofed (${times})` : `Parts of this sound spoofed (${times})`;
 }
 
-const UNLIKE = 'it is unlike the recordings that the detector\'s numbers were learnt from';
+const UNLIKE = 'it is unlike the recordings that the detector was calibrated on';
 
 function verdictWords(recording, threshold) {
   const words = soundWords(recording, threshold);
   // No colour of a verdict above a number that does not stand for the recording.
   if (!recording.unlike || !recording.verdict) return words;
-  return { kind: 'mixed', short: `${words.short}, but unlike its set`, text: `${words.text}. But ${UNLIKE}` };
+  return { kind: 'mixed', short: `${words.short}, but unlike the calibration set`, text: `${words.text}. But ${UNLIKE}` };
 }
 
 function soundWords({ verdict, remark, parts }, threshold) {
-  if (verdict === 'spoof') return { kind: 'spoof', short: 'spoofed', text: 'This sounds spoofed: like a voice that a machine has made or changed' };
+  if (verdict === 'spoof') return { kind: 'spoof', short: 'spoofed', text: 'This sounds spoofed: like a voice that a machine generated or altered' };
   if (verdict === 'mixed') return { kind: 'mixed', short: parts.length === 1 ? 'part sounds spoofed' : 'parts sound spoofed', text: mixedWords(parts) };
-  if (verdict === 'bona fide') return { kind: 'genuine', short: 'genuine', text: 'This sounds genuine: like a person who speaks' };
+  if (verdict === 'bona fide') return { kind: 'genuine', short: 'genuine', text: 'This sounds genuine: like a person speaking' };
   if (threshold !== null && remark) return { kind: '', short: 'not judged', text: notJudgedWords(remark) };
-  return { kind: '', short: 'no verdict', text: 'A score, and no verdict' };
+  return { kind: '', short: 'no verdict', text: 'A score without a verdict' };
 }
 
 // The remark of what is not judged begins so, and says why.
 function notJudgedWords(remark) {
-  if (remark.includes('no speech')) return 'Not judged: no speech was found in this';
+  if (remark.includes('no speech')) return 'Not judged: no speech was found';
   if (remark.includes('silence')) return 'Not judged: this is silence';
   return 'Not judged: there is too little speech';
 }
@@ -56,21 +56,21 @@ function likelihoodWords(llr) {
   const times = ratio > 1000 ? 'more than 1,000' : `about ${number(ratio)}`;
   const [more, less] = llr > 0 ? ['genuine', 'spoofed'] : ['spoofed', 'genuine'];
   if (ratio < 1.5) return 'The detector gives a score like this about as often to genuine speech as to spoofed speech.';
-  return `Among as many genuine as spoofed recordings, a score like this comes ${times} times as often from ${more} speech as from ${less} speech like that of its calibration set.`;
+  return `Among equally many genuine and spoofed recordings like its calibration set, a score like this is ${times} times as common in ${more} speech as in ${less} speech.`;
 }
 
 const WHOLE_WORDS = 'The score of the whole recording is that of genuine speech. ';
 
 function scoreWords({ score, verdict, unlike }, { kind, threshold }) {
   // Nothing that was not judged is likelier to be anything.
-  if (threshold !== null && !verdict) return `The score is ${number(score)}, and says nothing about this recording.`;
-  if (unlike) return `The score is ${number(score)}. How often recordings like this one get such a score is not known, so it is no likelihood ratio for this recording.`;
+  if (threshold !== null && !verdict) return `The score is ${number(score)}, but means nothing for this recording.`;
+  if (unlike) return `The score is ${number(score)}. How often recordings like this one get such a score is not known, so it is not a likelihood ratio for this recording.`;
   if (verdict === 'mixed') return `${WHOLE_WORDS}${wholeWords(score, kind, threshold)}`;
   return wholeWords(score, kind, threshold);
 }
 
 function wholeWords(score, kind, threshold) {
-  if (kind === 'llr') return `${likelihoodWords(score)} This is what the sound alone says. What else you know of the recording counts as well.`;
+  if (kind === 'llr') return `${likelihoodWords(score)} This considers the sound alone. What else you know about the recording counts as well.`;
   const limit = threshold === null
     ? 'This detector has no threshold, so it gives no verdict.'
     : `The detector calls a recording genuine when its score is at least ${number(threshold)}.`;
@@ -104,14 +104,14 @@ function markWords({ detector, strength, message, start_s: start, end_s: end }) 
   return `${detector} (${details.filter(Boolean).join(', ')})`;
 }
 
-const NO_MARK = 'That says nothing: most voices have no mark, and a mark can be removed.';
+const NO_MARK = 'This proves nothing: most voices have no watermark, and a watermark can be removed.';
 
 function watermarkWords(marks) {
   const found = marks.filter((mark) => mark.found).map(markWords);
   const none = marks.filter((mark) => mark.found === false).map(({ detector }) => detector);
-  const unknown = marks.filter((mark) => mark.found === null).map(({ detector, error }) => `${detector} could not be asked: ${error}.`);
+  const unknown = marks.filter((mark) => mark.found === null).map(({ detector, error }) => `${detector} gave no result: ${error}.`);
   const words = [];
-  if (found.length) words.push(`A watermark was found by ${found.join(' and ')}: a program that marks what it makes has marked this. The score and the verdict do not count it.`);
+  if (found.length) words.push(`A watermark was found by ${found.join(' and ')}: a program that watermarks its output has marked this recording. It does not affect the score and the verdict.`);
   if (none.length) words.push(`No ${found.length ? 'other ' : ''}watermark was found by ${none.join(' or ')}. ${found.length ? '' : NO_MARK}`);
   return [...words, ...unknown].join(' ').trim();
 }

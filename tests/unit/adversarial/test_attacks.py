@@ -179,8 +179,8 @@ def test_conditions_are_level_by_level_with_noise_first():
     ("arguments", "message"),
     [
         ((["pgx"],), "there is no attack pgx. Did you mean 'pgd'"),
-        ((["noise"],), "name one"),
-        ((["pgd"], [500]), "-20 to 120 can be meant"),
+        ((["noise"],), "name an attack"),
+        ((["pgd"], [500]), "-20 to 120 is allowed"),
         ((["pgd"], [], [0]), "0.001"),
     ],
 )

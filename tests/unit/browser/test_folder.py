@@ -217,7 +217,7 @@ def test_a_network_that_hears_no_silence_is_refused(detector, tmp_path):
 
 def test_a_graph_of_one_length_is_for_networks_of_one_length(detector):
     graph = Graph(b"", (16000,), "of one length: a reason", 16000)
-    with pytest.raises(UsageError, match=r"4,000 to 16,000 samples.*16,000 samples and no other"):
+    with pytest.raises(UsageError, match=r"4,000 to 16,000 samples.*takes 16,000 samples only"):
         folder_module._check_lengths(graph, detector)
     other = asdf.Detector.__new__(asdf.Detector)
     other.length = replace(detector.length, min_samples=16000)

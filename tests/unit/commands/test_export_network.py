@@ -440,7 +440,7 @@ def test_torchscript_runs_without_asdf(kind, make, run, tmp_path):
     with torch.no_grad():
         torch.testing.assert_close(graph(waveforms), network(waveforms), atol=1e-4, rtol=0)
         with pytest.raises(
-            torch.jit.Error, match="as many samples as the network was exported for"
+            torch.jit.Error, match="the number of samples that the network was exported for"
         ):
             graph(0.1 * torch.randn(3, samples + 320))
 
@@ -604,7 +604,7 @@ def test_a_graph_that_is_wrong_at_other_lengths_is_written_for_one(run, tmp_path
     status, said, _ = run("export", tmp_path / "net.pt", *words)
     assert status == 0
     assert "takes waveforms (batch, 64600) at 16 kHz" in said
-    assert "of one length: the exported graph of Net gives other numbers" in said
+    assert "of one length: the exported graph of Net differs from the network" in said
     with pytest.raises(Exception, match="invalid dimensions"):
         onnx_session(tmp_path / "net.onnx").run(None, {"waveforms": torch.zeros(1, 9001).numpy()})
 
@@ -643,7 +643,7 @@ def test_int8_of_a_network_without_large_matrices_is_refused(run, tmp_path):
     write_halving_network(tmp_path, "network_without_matrices_of_a_test")
     words = ["--format", "onnx", tmp_path / "net.onnx", "--int8", "--network-folder", tmp_path]
     status, _, errors = run("export", tmp_path / "net.pt", *words)
-    assert status == 1 and "no linear layer that is large enough" in errors
+    assert status == 1 and "no linear layer large enough" in errors
     assert not (tmp_path / "net.onnx").exists()
 
 
@@ -652,7 +652,7 @@ def test_a_length_that_the_network_does_not_take_is_reported(make, run, tmp_path
     status, _, errors = run(
         "export", path, "--format", "torchscript", tmp_path / "net.ts", "--samples", CLIP
     )
-    assert status == 2 and "SSL_SLS takes 6000 samples and no other length" in errors
+    assert status == 2 and "SSL_SLS takes 6000 samples only" in errors
 
 
 OWN = """
@@ -692,7 +692,7 @@ def test_a_graph_that_gives_other_numbers_is_not_written(run, tmp_path):
         in errors
     )
     status, _, errors = run(*words, "--network-folder", tmp_path)
-    assert status == 1 and "gives other numbers than the network" in errors
+    assert status == 1 and "differs from the network" in errors
     assert not (tmp_path / "net.ts").exists()
 
 
@@ -723,5 +723,5 @@ def test_a_graph_whose_logits_are_nan_is_not_written(layout, run, tmp_path):
     words = ["export", tmp_path / "net.pt", "--format", layout, out, "--samples", 500]
     status, _, errors = run(*words, "--network-folder", tmp_path)
     assert status == 1
-    assert "the exported graph of Net gives other numbers than the network" in errors
+    assert "the exported graph of Net differs from the network" in errors
     assert "nothing was written" in errors and not out.exists()

@@ -131,7 +131,7 @@ def test_published_ssl_anti_spoofing(prefix, nested, reference, run, tmp_path):
     status, said, errors = run(*words)
     assert (status, said) == (1, "")
     assert (
-        "Set front_end.architecture to a name or a literal. By the shapes it may be:\n"
+        "Set front_end.architecture to a name or a literal. The shapes suggest:\n"
         f'front_end.architecture="{SMALL}"'
     ) in errors
     assert not (tmp_path / "net.pt").exists()
@@ -339,7 +339,7 @@ def test_a_layer_that_does_not_fit_is_an_error(change, reference, run, tmp_path)
 
 def test_front_ends_alone_are_sent_to_training(reference, run, tmp_path):
     status, _, errors = run("import", reference("fairseq_xlsr_like.pt"), tmp_path / "net.pt")
-    assert status == 1 and "a front end and no detector" in errors
+    assert status == 1 and "a front end, not a detector" in errors
     assert f"front_end.weights={reference('fairseq_xlsr_like.pt')} in a config" in errors
     (tmp_path / "config.json").write_text('{"model_type": "wavlm"}')
     status, _, errors = run("import", tmp_path, tmp_path / "net.pt")
@@ -365,7 +365,7 @@ def test_back_ends_alone_and_unknown_files_are_reported(reference, run, tmp_path
     status, _, errors = run(
         "import", tmp_path / "b.pth", tmp_path / "net.pt", "front_end.architecture=tiny"
     )
-    assert status == 1 and "of shapes that it cannot have" in errors
+    assert status == 1 and "but impossible shapes" in errors
 
 
 def test_mistakes_on_the_command_line(reference, run, tmp_path):

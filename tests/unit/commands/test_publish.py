@@ -63,7 +63,7 @@ def test_a_licence_that_the_hub_does_not_know(hub, token, network_file, capsys):
     assert publish(network_file, "--licence", "cc-by") == 1
     error = capsys.readouterr().err
     assert (
-        'the hub refuses the model card: Invalid metadata in README.md. - "license" must' in error
+        'the hub rejects the model card: Invalid metadata in README.md. - "license" must' in error
     )
 
 
@@ -96,8 +96,8 @@ def test_nothing_private_goes_to_a_public_repository(hub, token, network_file, c
     ("token_text", "status", "message"),
     [
         (None, 2, "publishing needs an account of http://127.0.0.1"),
-        ("unknown", 1, "the hub does not know the token. Log in with one that may write"),
-        ("reader", 1, "the token has no right to write there"),
+        ("unknown", 1, "the hub does not recognise the token. Log in with one that may write"),
+        ("reader", 1, "the token may not write there"),
     ],
 )
 def test_who_may_not_publish(
@@ -117,7 +117,7 @@ def test_who_may_not_publish(
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("net", "'hub:net' is not a name of the hub"),
+        ("net", "'hub:net' is not a hub name"),
         ("org/net@v2", "Give the branch to push to with --revision v2"),
     ],
 )

@@ -31,7 +31,7 @@ def serve(network_file, capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--host", "0.0.0.0"], "at 0.0.0.0 other machines can use the service: set a token"),
+        (["--host", "0.0.0.0"], "at 0.0.0.0 other machines can use the service. Set a token"),
         (["--host", "::"], "at :: other machines can use the service"),
         (["--queue", "0"], "queue = 0: give 1 or more"),
         (["--max-seconds", "nan"], "max_seconds = nan: give a positive number"),
@@ -72,7 +72,7 @@ def test_a_port_that_is_taken_is_reported(serve):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         status, error = serve("--port", str(taken.getsockname()[1]))
     assert status == 2
-    assert "Another program has it" in error
+    assert "Another program uses it" in error
 
 
 def test_a_network_that_is_none_is_reported(capsys, tmp_path):
@@ -101,7 +101,7 @@ def test_a_weak_token_is_refused(serve, tmp_path, monkeypatch, text):
     path.write_text(text)
     status, error = serve("--token-file", str(path))
     assert status == 2
-    assert "take 16 or more" in error
+    assert "use 16 or more" in error
     monkeypatch.setenv(VARIABLE, text)
     assert serve()[0] == 2
 
@@ -110,7 +110,7 @@ def test_a_token_that_is_no_text_is_just_wrong():
     token = Token("sixteen characters and ä")
     token.check("Bearer sixteen characters and ä")
     for stated in ("", "Bearer", "Bearer \udcff", "sixteen characters and ä"):
-        with pytest.raises(Exception, match="needs its token"):
+        with pytest.raises(Exception, match="requires its token"):
             token.check(stated)
 
 

@@ -51,7 +51,7 @@ def test_more_threads_than_cores_are_warned_of(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "4096")
     (finding,) = machine.look_at_cores()
     assert finding.status == WARNING
-    assert "OMP_NUM_THREADS=4096: threads would wait for each other" in finding.text
+    assert "OMP_NUM_THREADS=4096: threads would compete for cores" in finding.text
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     (finding,) = machine.look_at_cores()
     assert finding.status == OK

@@ -95,7 +95,7 @@ def test_a_worker_waits_for_a_process_that_was_left_behind(tmp_path):
 
 
 def test_a_node_without_the_folder_is_named(tmp_path):
-    with pytest.raises(AsdfError, match="All nodes have to see this folder"):
+    with pytest.raises(AsdfError, match="All nodes must share this folder"):
         Worker(score, str(tmp_path / "nowhere"))
 
 
@@ -140,7 +140,7 @@ def test_rows_have_scores_and_errors(whole):
     assert scored["score"][0] == pytest.approx(float(detector.score(whole / "r0.wav")), abs=1e-5)
     assert np.isnan(scored["score"][1]) and scored["error"][1] and not scored["error"][0]
     assert scored["verdict"].tolist() == ["bona fide", ""]
-    with pytest.raises(UsageError, match="needs a column `bytes` or `path`; there is text"):
+    with pytest.raises(UsageError, match="needs a column `bytes` or `path`; it has text"):
         Scorer(str(whole / "net.pt"), device="cpu")({"text": np.array(["a"])})
 
 

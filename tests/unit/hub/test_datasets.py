@@ -102,13 +102,15 @@ def test_several_splits_or_configurations_are_to_be_named(hub, repository):
         download_dataset("org/many", "test")
     assert download_dataset("org/many/en").shards == ["en/test-00000-of-00001.parquet"]
     assert download_dataset("org/many/de", "test").shards == ["de/test/0000.parquet"]
-    with pytest.raises(AsdfError, match=r"no configuration 'fr'.* There is de, en"):
+    with pytest.raises(AsdfError, match=r"no configuration 'fr'.* It has de, en"):
         download_dataset("org/many/fr", "test")
 
 
 def test_what_is_no_data_set_in_parquet(hub, repository):
     hub.repository("org/zips").commit({"audio.zip": b"x"})
-    with pytest.raises(AsdfError, match=r"no parquet, but 'audio.zip'.*@refs/convert/parquet"):
+    with pytest.raises(
+        AsdfError, match=r"no parquet files, but 'audio.zip'.*@refs/convert/parquet"
+    ):
         download_dataset("org/zips")
     with pytest.raises(AsdfError, match=r"no such data set.*/datasets/org/none"):
         download_dataset("org/none")

@@ -60,5 +60,5 @@ def test_what_is_on_this_machine_is_a_path(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("text", ["hub:", "hub:net", "hub:a/b/c", "hub:org/net@", "hub:o/n@a..b"])
 def test_no_names_of_the_hub(text):
-    with pytest.raises(UsageError, match="is not a name of the hub: write hub:ORG/NAME"):
+    with pytest.raises(UsageError, match="is not a hub name: write hub:ORG/NAME"):
         parse_name(text)

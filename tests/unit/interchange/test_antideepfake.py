@@ -311,7 +311,7 @@ def damaged(change: str) -> dict[str, Tensor]:
         ),
         (
             "no number",
-            "not finite, and would give no scores. They are in 2 layers: "
+            "not finite, so it would give no scores. They are in 2 layers: "
             "m_ssl.model.encoder.layers.1.fc1.bias, proj_fc.bias",
         ),
         ("a layer is missing", "1 missing from the file: m_ssl.model.encoder.layers.1.fc1.bias."),
@@ -379,14 +379,14 @@ def test_what_their_program_would_score_otherwise_is_not_exported():
         (linear_settings(layer="weighted"), "has no layer for front_end.layer_sum.weights"),
         (
             linear_settings(front_end_class="log_mel"),
-            "LogMelFrontEnd has no layout of AntiDeepfake",
+            "LogMelFrontEnd cannot be written in the layout",
         ),
     ]
     for settings, said in cases:
         with pytest.raises(AsdfError) as caught:
             antideepfake_state(SSL_Linear(settings))
         assert said in str(caught.value)
-    with pytest.raises(AsdfError, match="SSL_AASIST has no layout of AntiDeepfake"):
+    with pytest.raises(AsdfError, match="SSL_AASIST cannot be written in AntiDeepfake"):
         antideepfake_state(SSL_AASIST(linear_settings()))
 
 

@@ -173,7 +173,7 @@ def test_conv_layers_are_not_run(text):
 
 def test_conv_layers_that_cannot_be_read_are_reported(checkpoint, tmp_path):
     checkpoint["cfg"]["model"]["conv_feature_layers"] = "[("
-    with pytest.raises(AsdfError, match="its options cannot be understood"):
+    with pytest.raises(AsdfError, match="its options are invalid"):
         load(checkpoint, tmp_path)
 
 

@@ -117,7 +117,7 @@ def test_a_folder_of_mert_for_16_khz_is_read_as_the_hubert_that_it_is(
     torch.testing.assert_close(build(tmp_path)(waveforms), expected, atol=1e-4, rtol=0)
     preprocessor["sampling_rate"] = 24000
     (tmp_path / "preprocessor_config.json").write_text(json.dumps(preprocessor))
-    with pytest.raises(AsdfError, match="state the sampling rates 16000 and 24000"):
+    with pytest.raises(AsdfError, match="conflicting or invalid sampling rates: 16000 and 24000"):
         build(tmp_path)
     # As most of them: of 24 kHz, which the front end then is of.
     (tmp_path / "config.json").write_text(json.dumps({**config, **own, "sample_rate": 24_000}))
@@ -130,7 +130,7 @@ def test_a_folder_of_mert_for_16_khz_is_read_as_the_hubert_that_it_is(
     network = build_pretrained(settings)
     assert network.front_end.sample_rate == 24_000
     settings.audio.sample_rate = 16_000
-    with pytest.raises(UsageError, match=r"Wav2Vec2FrontEnd is of 24,000 Hz and no other"):
+    with pytest.raises(UsageError, match=r"Wav2Vec2FrontEnd supports only 24,000 Hz"):
         build_pretrained(settings)
 
 
@@ -324,7 +324,7 @@ def test_it_is_logged_when_waveforms_come_otherwise_than_in_pretraining(
     with caplog.at_level(logging.INFO, logger="asdf"):
         build(folder, normalize_waveforms=setting)
     assert (
-        f"front_end.normalize_waveforms = {normalizes} is as it was trained" in caplog.text
+        f"front_end.normalize_waveforms = {normalizes} matches its training" in caplog.text
     ) is said
 
 
@@ -333,18 +333,21 @@ def test_it_is_logged_when_waveforms_come_otherwise_than_in_pretraining(
     [
         (
             {"model_type": "whisper"},
-            "is of the model type 'whisper'; a front end is one of wav2vec2, hubert, wavlm, mert",
+            "has the model type 'whisper'; a front end is one of wav2vec2, hubert, wavlm, mert",
         ),
-        ({"hidden_act": "relu"}, "has hidden_act = 'relu'; this front end only knows 'gelu'"),
+        ({"hidden_act": "relu"}, "has hidden_act = 'relu'; this front end only supports 'gelu'"),
         ({"adapter_attn_dim": 16}, "has adapter_attn_dim = 16"),
         ({"feature_extractor_cqt": True}, "has feature_extractor_cqt = True; this front end only"),
         ({"deepnorm": True}, "has deepnorm = True"),
-        ({"model_type": "mert_model", "sample_rate": 24000.5}, "state the sampling rates 24000.5"),
+        (
+            {"model_type": "mert_model", "sample_rate": 24000.5},
+            "conflicting or invalid sampling rates: 24000.5",
+        ),
         ({"feat_proj_layer_norm": False}, "has feat_proj_layer_norm = False"),
-        ({"conv_dim": [8]}, "cannot be understood"),
-        ({"hidden_size": "x"}, "cannot be understood"),
-        ({"num_attention_heads": 7}, "cannot be understood: dimension"),
-        ({"feat_extract_norm": "batch"}, "cannot be understood: extractor_mode is 'batch'"),
+        ({"conv_dim": [8]}, "is invalid"),
+        ({"hidden_size": "x"}, "is invalid"),
+        ({"num_attention_heads": 7}, "is invalid: dimension"),
+        ({"feat_extract_norm": "batch"}, "is invalid: extractor_mode is 'batch'"),
         (
             {"num_hidden_layers": 9},
             "do not fit the architecture that they name; nothing was loaded",

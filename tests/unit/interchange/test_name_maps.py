@@ -492,7 +492,7 @@ def test_what_their_program_would_score_otherwise_is_not_written(setting, tmp_pa
     words = ["export", str(tmp_path / "net.pt"), "--format", "published"]
     assert main([*words, "--output", str(tmp_path / "back.pth")]) == 1
     said = capsys.readouterr().err
-    assert f"compute as with front_end.{setting} = True, and this network was made with" in said
+    assert f"compute as with front_end.{setting} = True, but this network was built with" in said
     assert not (tmp_path / "back.pth").exists()
 
 
@@ -506,7 +506,7 @@ def test_a_file_without_its_front_end_says_so(tmp_path):
 def test_other_filters_are_refused(tmp_path):
     state = file_of("lfcc_lcnn")
     state["m_frontend.0.lfcc_fb"] = state["m_frontend.0.lfcc_fb"].flip(1).contiguous()
-    with pytest.raises(AsdfError, match=r"layer m_frontend\.0\.lfcc_fb holds other numbers"):
+    with pytest.raises(AsdfError, match=r"layer m_frontend\.0\.lfcc_fb holds other values"):
         import_detector(write(state, tmp_path / "file.pth"))
 
 
@@ -537,7 +537,7 @@ def test_what_was_trained_alone_is_read_with_the_weights_that_it_was_trained_on(
     path = write(head, tmp_path / "head.pth")
     words = [f"front_end.architecture={ENCODER.to_text()}"]
     assert main(["import", str(path), str(tmp_path / "net.pt"), *words]) == 1
-    assert "Name the weights that it was trained on after the command" in capsys.readouterr().err
+    assert "Name the front end's weights after the command" in capsys.readouterr().err
     words.append(f"front_end.weights={write(encoder, tmp_path / 'encoder.pth')}")
     assert main(["import", str(path), str(tmp_path / "net.pt"), *words]) == 0
     assert "front end: " in capsys.readouterr().out
@@ -556,7 +556,9 @@ def test_another_output_layer_is_described_in_the_files_own_names(tmp_path):
         import_detector(write(others, tmp_path / "file.pth"), SMALL_ENCODER)
     said = str(raised.value)
     assert "is not a known detector: it holds weights_k (3), weights_v (3), " in said
-    assert "Nearest is WeDefense: a self-supervised front end and MHFA on centred frames" in said
+    assert (
+        "The nearest is WeDefense: a self-supervised front end and MHFA on centred frames" in said
+    )
     # By hand: two weights of layers, four linear layers, and five kinds of the projection.
     assert "of its 15 kinds of layers behind a front end 10 are there" in said
     assert "missing are projection.trans.N.bias, " in said
@@ -607,8 +609,8 @@ def test_deepfense_is_scored_as_its_configuration_says(tmp_path):
         ("sampling_rate: 16000", "sampling_rate: 24000", "recordings have 24000 Hz"),
         ("activation: tanh", "pool_ratios: [0.5]", r"pool_ratios = \[0.5\]"),
         ("sampling_rate: 16000", "sampling_rate: [16000, 1]", r"have \[16000, 1\] Hz"),
-        ("activation: tanh", "activation: nope", "deepfense_activation does not take"),
-        ("max_len: 48000", "max_len: 10000000000000", "samples does not take"),
+        ("activation: tanh", "activation: nope", "deepfense_activation does not accept"),
+        ("max_len: 48000", "max_len: 10000000000000", "samples does not accept"),
         ("data:", "made: 2001-99-99\ndata:", "cannot be read as the configuration"),
         # Four thousand million values, if somebody wrote them all out.
         (
@@ -650,7 +652,7 @@ def test_another_loss_of_deepfense_is_described_in_the_files_own_names(tmp_path)
     with pytest.raises(AsdfError) as raised:
         import_detector(write(others, tmp_path / "file.pth"), SMALL_ENCODER)
     said = str(raised.value)
-    assert "Nearest is DeepFense: a self-supervised front end and AASIST" in said
+    assert "The nearest is DeepFense: a self-supervised front end and AASIST" in said
     assert "missing are losses.N.fc.bias, losses.N.fc.weight; others are losses.N.mapper" in said
     # Each toolkit once, though it may have several layouts.
     assert said.count("DeepFense, ") == 1
@@ -663,13 +665,13 @@ def test_a_file_with_the_head_of_a_classifier_leads_to_its_folder(tmp_path):
         "wav2vec2.encoder.layer_norm.weight": torch.ones(4),
     }
     path = write(layers, tmp_path / "state.pth")
-    with pytest.raises(AsdfError, match=r"read from its folder alone: config\.json"):
+    with pytest.raises(AsdfError, match=r"only be read from its folder: config\.json"):
         import_detector(path)
     # One for speakers has such layers, too, and others.
     layers["tdnn.0.kernel.weight"] = torch.zeros(3, 3)
     with pytest.raises(AsdfError) as raised:
         import_detector(write(layers, tmp_path / "speakers.pth"))
-    assert "folder alone" not in str(raised.value)
+    assert "from its folder" not in str(raised.value)
 
 
 def test_a_missing_package_is_named_and_the_defaults_are_taken(tmp_path, monkeypatch):

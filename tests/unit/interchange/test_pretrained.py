@@ -139,7 +139,7 @@ def test_weights_are_read_before_the_network_is_built(tiny, tmp_path):
 def test_a_front_end_built_as_another_architecture_is_not_filled(tiny, reference):
     tiny.front_end.weights = str(reference("fairseq_xlsr_like.pt"))
     network = build_network(tiny)
-    with pytest.raises(AsdfError, match="and the front end was built as tiny"):
+    with pytest.raises(AsdfError, match="but the front end was built as tiny"):
         load_pretrained(network)
 
 

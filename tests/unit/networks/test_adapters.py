@@ -88,9 +88,9 @@ def test_behind_a_frozen_front_end_an_adapter_learns_with_the_back_end(tiny, wav
 @pytest.mark.parametrize(
     ("network_class", "layer", "positions", "message"),
     [
-        ("SSL_MHFA", "last", ("after",), "'after' is for networks whose back end takes one"),
+        ("SSL_MHFA", "last", ("after",), "'after' needs a network whose back end takes one"),
         ("AASIST_L", "last", ("after",), "has no front end"),
-        ("SSL_ASP", 0, ("layers",), "computes no encoder layers"),
+        ("SSL_ASP", 0, ("layers",), "has no encoder layers to add adapters to"),
     ],
 )
 def test_where_no_adapter_can_hang(network_class, layer, positions, message, tiny):

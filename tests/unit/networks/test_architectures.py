@@ -63,7 +63,7 @@ def test_the_literal_of_any_other_architecture_comes_back():
         ("{1: 2", "never closed"),
         ("{'conv_layers': __import__('os').getcwd()}", "not the literal"),
         (KNOWN["tiny"].to_text() + "x", "Did you mean 'tiny'"),
-        (repr({**vars(KNOWN["tiny"]), "heads": 7}), "cannot be shared out among 7 heads"),
+        (repr({**vars(KNOWN["tiny"]), "heads": 7}), "cannot be divided among 7 heads"),
     ],
 )
 def test_texts_that_mean_nothing_are_refused(text, message):

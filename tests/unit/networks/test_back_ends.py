@@ -135,7 +135,7 @@ def test_one_length_only_is_taken(small, waveforms):
 def test_a_back_end_that_weighs_layers_gets_no_weighted_sum(name, small):
     small.front_end.layer = "weighted"
     with pytest.raises(
-        UsageError, match=rf"front_end\.layer = 'weighted': {name} weighs the layers by itself"
+        UsageError, match=rf"front_end\.layer = 'weighted': {name} weighs the layers itself"
     ):
         build(small, name)
 
@@ -207,10 +207,12 @@ def test_sizes_that_do_not_fit_are_refused(small):
     with pytest.raises(UsageError, match=r"conformer_heads = 3: frames of 16 values"):
         build(small, "SSL_Conformer")
     small.back_end.lcnn_projection = 15
-    with pytest.raises(UsageError, match=r"lcnn_projection: LCNN pools 16 .* gets 15"):
+    with pytest.raises(UsageError, match=r"lcnn_projection: LCNN pools 16 .* receives only 15"):
         build(small, "SSL_LCNN")
     small.back_end.resnet_projection = 6
-    with pytest.raises(UsageError, match=r"resnet_projection: ResNet-18 looks at 7 .* gets 6"):
+    with pytest.raises(
+        UsageError, match=r"resnet_projection: ResNet-18 needs at least 7 .* receives 6"
+    ):
         build(small, "SSL_ResNet18")
     small.back_end.ecapa_splits = 5
     with pytest.raises(UsageError, match=r"ecapa_splits = 5: 16 channels"):

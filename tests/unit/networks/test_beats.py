@@ -100,7 +100,7 @@ def test_a_fine_tuned_file_is_read_without_its_head(tmp_path):
     [
         ({"encoder_layers": 4}, {}, r"of other sizes .* Set front_end\.architecture = '\{"),
         ({"layer_norm_first": True}, {}, "has layer_norm_first = True in its configuration"),
-        ({"max_distance": None}, {}, "its configuration has no number max_distance"),
+        ({"max_distance": None}, {}, "its configuration lacks the number max_distance"),
         ({}, {"decoder.weight": torch.zeros(2)}, r"1 unknown to the network: decoder\.weight"),
         (
             {},
@@ -122,7 +122,7 @@ def test_files_of_other_networks_are_told_apart(tmp_path):
     with pytest.raises(AsdfError, match=r"holds BEATs, .* front_end\.front_end_class = 'beats'"):
         build_pretrained(settings)
     torch.save({"model": {"a": torch.zeros(2)}}, tmp_path / "other.pt")
-    with pytest.raises(AsdfError, match="is none of BEATs: such a file has its configuration"):
+    with pytest.raises(AsdfError, match="is not a BEATs file: it lacks the configuration"):
         build_pretrained(tiny_settings(str(tmp_path / "other.pt")))
 
 
@@ -142,10 +142,10 @@ def test_the_published_sizes_are_the_papers():
         ("{'layers': 2}", "is not the literal of BEATs' sizes"),
         ('{"depth": 2}', "is not the literal of BEATs' sizes"),
         ('{"layers": 0}', r"is not the literal of BEATs' sizes \(layers is 0\)"),
-        ('{"heads": 5}', "heads = 5 does not fit the other sizes"),
-        ('{"patch": 30}', "patch = 30 does not fit the other sizes"),
+        ('{"heads": 5}', "heads = 5 does not match the other sizes"),
+        ('{"patch": 30}', "patch = 30 does not match the other sizes"),
         ('{"deep_norm": 1}', "deep_norm is 1"),
-        ('{"buckets": 3200}', "buckets = 3200 does not fit the other sizes"),
+        ('{"buckets": 3200}', "buckets = 3200 does not match the other sizes"),
     ],
 )
 def test_sizes_that_no_network_has_are_refused(text, message):

@@ -135,14 +135,14 @@ def test_a_named_end_is_in_the_network_or_refused(tiny):
     tiny.network.network_class = "asdf.networks.AASIST"
     with pytest.raises(
         UsageError,
-        match=r"front_end\.front_end_class names Wav2Vec2FrontEnd, and asdf\.networks\.AASIST has",
+        match=r"front_end\.front_end_class names Wav2Vec2FrontEnd, but asdf\.networks\.AASIST does",
     ):
         build_network(tiny)
     tiny.network.network_class = "asdf.networks.SSL_AASIST"
     tiny.back_end.back_end_class = "mhfa"
     with pytest.raises(UsageError, match=r"Choose network\.network_class = '\S+ComposedDetector'"):
         build_network(tiny)
-    with pytest.raises(UsageError, match=r"Name one of aasist, "):
+    with pytest.raises(UsageError, match=r"Set it to one of aasist, "):
         build_network(compose(tiny, None, None))
 
 
@@ -216,7 +216,7 @@ def test_a_file_cannot_describe_more_layers_than_it_holds(tiny, tmp_path):
 def test_features_of_the_named_front_end_are_cached_if_its_class_says_so(ends, tiny):
     tiny.front_end.front_end_class = "my_ends.Frames"
     check_split(ComposedDetector, find_front_end_class(tiny.front_end, ends))
-    with pytest.raises(UsageError, match="has the front end OldFrames, whose class does not say"):
+    with pytest.raises(UsageError, match="has the front end OldFrames, whose class does not set"):
         tiny.front_end.front_end_class = "my_ends.OldFrames"
         check_split(ComposedDetector, find_front_end_class(tiny.front_end, ends))
     check_split(ComposedDetector, Wav2Vec2FrontEnd)

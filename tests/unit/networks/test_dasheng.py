@@ -108,11 +108,15 @@ def test_chunks_do_not_attend_to_each_other():
 @pytest.mark.parametrize(
     ("encoder", "layers", "message"),
     [
-        ({"patch_stride": [32, 4]}, {}, r"have patch_stride = \[32, 4\] .* known with \[64, 4\]"),
+        (
+            {"patch_stride": [32, 4]},
+            {},
+            r"have patch_stride = \[32, 4\] .* ASDF supports \[64, 4\]",
+        ),
         ({"pooling": "token"}, {}, "have pooling = 'token'"),
-        ({"num_heads": 3}, {}, "cannot be understood: heads = 3 does not fit the other sizes"),
-        ({"depth": "x"}, {}, "cannot be understood"),
-        ({"depth": 90000}, {}, "is of 90,000 layers of 16 and 24 values, and its weights are of 3"),
+        ({"num_heads": 3}, {}, "is invalid: heads = 3 does not match the other sizes"),
+        ({"depth": "x"}, {}, "is invalid"),
+        ({"depth": 90000}, {}, "states 90,000 layers of 16 and 24 values, but its weights have 3"),
         ({"mlp_ratio": 2.0}, {}, r"16 and 32 values, .* the first of \(24, 16\)"),
         ({}, {"encoder.norm.weight": torch.zeros(2)}, r"1 of another shape: norm\.weight"),
         ({}, {"encoder.cls_token": torch.zeros(2)}, "1 unknown to the network: cls_token"),
@@ -131,10 +135,10 @@ def test_what_is_none_is_refused_and_dasheng_is_told_apart(tmp_path):
         with pytest.raises(AsdfError, match=r"[Ss]et front_end\.front_end_class = 'dasheng'"):
             build_pretrained(settings)
     folder = write_folder(tmp_path / "other", model_type="ced")
-    with pytest.raises(AsdfError, match="is of the model type 'ced', and not of Dasheng"):
+    with pytest.raises(AsdfError, match="is of the model type 'ced', not Dasheng"):
         build_pretrained(tiny_settings(folder))
     torch.save({"model": {"x": torch.zeros(1)}}, tmp_path / "x.pt")
-    with pytest.raises(AsdfError, match="are none of Dasheng: a folder of the hub has"):
+    with pytest.raises(AsdfError, match="are not Dasheng's: a folder of the hub has"):
         build_pretrained(tiny_settings(str(tmp_path / "x.pt")))
     settings = tiny_settings()
     settings.front_end.architecture = '{"depth": 3}'
@@ -148,7 +152,7 @@ def test_heads_that_a_file_does_not_state_are_the_authors(tmp_path):
     del content["config"]["num_heads"]
     torch.save(content, path)
     # Of 16 values none are published: 12 is the base network's, which 16 does not divide into.
-    with pytest.raises(AsdfError, match="heads = 12 does not fit"):
+    with pytest.raises(AsdfError, match="heads = 12 does not match"):
         build_pretrained(tiny_settings(path))
 
 

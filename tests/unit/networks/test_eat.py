@@ -90,11 +90,11 @@ def test_a_fine_tuned_folder_is_read_without_its_head(tmp_path):
 @pytest.mark.parametrize(
     ("config", "layers", "message"),
     [
-        ({"model_type": "hubert"}, {}, "is of the model type 'hubert', and not of EAT"),
-        ({"layer_norm_first": True}, {}, "has layer_norm_first = True; EAT is known with False"),
-        ({"num_heads": 3}, {}, "cannot be understood: heads = 3 does not fit the other sizes"),
-        ({"depth": "x"}, {}, "cannot be understood"),
-        ({"depth": 90000}, {}, "is of 90,000 layers of 16 and 24 values, and its weights are of 3"),
+        ({"model_type": "hubert"}, {}, "is of the model type 'hubert', not EAT"),
+        ({"layer_norm_first": True}, {}, "has layer_norm_first = True; ASDF supports False"),
+        ({"num_heads": 3}, {}, "is invalid: heads = 3 does not match the other sizes"),
+        ({"depth": "x"}, {}, "is invalid"),
+        ({"depth": 90000}, {}, "states 90,000 layers of 16 and 24 values, but its weights have 3"),
         ({"mlp_ratio": 2.0}, {}, r"16 and 32 values, .* the first of \(24, 16\)"),
         (
             {},
@@ -102,7 +102,7 @@ def test_a_fine_tuned_folder_is_read_without_its_head(tmp_path):
             r"1 of another shape: pre_norm\.weight",
         ),
         ({}, {"model.decoder": torch.zeros(2)}, "1 unknown to the network: decoder"),
-        ({}, {POSITIONS: torch.zeros(1, 96, 16)}, "have other positions than EAT's sines"),
+        ({}, {POSITIONS: torch.zeros(1, 96, 16)}, "have positions other than EAT's sines"),
     ],
 )
 def test_folders_that_are_others_are_refused(config, layers, message, tmp_path):
@@ -116,7 +116,7 @@ def test_what_is_no_folder_is_refused_and_a_folder_is_told_apart(tmp_path):
     settings.front_end.front_end_class = None
     with pytest.raises(AsdfError, match=r"Set front_end\.front_end_class = 'eat'"):
         build_pretrained(settings)
-    with pytest.raises(AsdfError, match=r"are no folder of EAT: there is no config\.json in it"):
+    with pytest.raises(AsdfError, match=r"are not a folder of EAT: it contains no config\.json"):
         build_pretrained(tiny_settings(str(tmp_path)))
     settings = tiny_settings(write_published(tmp_path / "eat"))
     settings.front_end.architecture = '{"depth": 3}'

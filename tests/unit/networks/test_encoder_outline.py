@@ -97,19 +97,28 @@ def test_a_number_of_frames_that_no_formula_gives_is_measured(waveforms):
     fewest = model.min_samples(5)
     assert model(waveforms[:, :fewest]).shape[1] == 5
     assert model(waveforms[:, : fewest - 1]).shape[1] == 4
-    with pytest.raises(UsageError, match="frames of 30 s, and the back end wants 999"):
+    with pytest.raises(UsageError, match="frames of 30 s, but the back end needs 999"):
         front_end("audio-spectrogram-transformer").min_samples(999)
 
 
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"model_type": "bert", "num_hidden_layers": 2}, "no encoder .* 'bert'.* Seen: BertModel"),
-        ({"model_type": "vit", "num_hidden_layers": 2}, "no encoder .* 'vit'.* Seen: ViTModel"),
+        (
+            {"model_type": "bert", "num_hidden_layers": 2},
+            "'bert' .* is not an encoder .* Seen: BertModel",
+        ),
+        (
+            {"model_type": "vit", "num_hidden_layers": 2},
+            "'vit' .* is not an encoder .* Seen: ViTModel",
+        ),
         # Its blocks have other widths each, and grow with the waveform.
-        ({"model_type": "dac"}, "no encoder of the type 'dac' .* encoder.block gives"),
+        ({"model_type": "dac"}, "the type 'dac' of transformers is not an .* encoder.block gives"),
         ({"model_type": "mimi"}, "EncodecFeatureExtractor is for audio of 24,000 Hz"),
-        ({"model_type": "hubert", "num_hidden_layers": 10_000}, "= 10000 is beyond 1,000"),
+        (
+            {"model_type": "hubert", "num_hidden_layers": 10_000},
+            "= 10000 exceeds the limit of 1,000",
+        ),
         (
             {
                 "model_type": "lasr_encoder",
@@ -122,7 +131,7 @@ def test_a_number_of_frames_that_no_formula_gives_is_measured(waveforms):
                 "model_type": "lasr_encoder",
                 "feature_extractor": {"feature_extractor_type": "x", "n_fft": 10**9},
             },
-            "feature_extractor.n_fft = 1000000000 is beyond 32,768",
+            "feature_extractor.n_fft = 1000000000 exceeds the limit of 32,768",
         ),
     ],
 )

@@ -101,7 +101,9 @@ def test_a_coarser_frame_is_the_mean_of_finer_ones(small):
 
 def test_a_resolution_that_the_frames_do_not_divide_is_refused(small):
     settings = with_head(small, resolution=1000)
-    with pytest.raises(UsageError, match=r"the resolution is a multiple of that.*960 and 1280"):
+    with pytest.raises(
+        UsageError, match=r"the resolution must be a multiple of that.*960 and 1280"
+    ):
         build(settings, "SSL_Linear")
     with pytest.raises(UsageError, match=r"5120 samples long.* The nearest: 5120\."):
         build(settings, "SSL_LCNN")

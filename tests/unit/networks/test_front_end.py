@@ -162,12 +162,12 @@ def test_a_derived_class_has_to_say_again_that_its_features_can_be_cached():
     class LouderASP(SSL_ASP):
         front_end_class = Louder
 
-    with pytest.raises(UsageError, match="has the front end Louder, whose class does not say"):
+    with pytest.raises(UsageError, match="has the front end Louder, whose class does not set"):
         check_split(LouderASP)
     settings = Sections()
     settings.front_end.architecture = "tiny"
     settings.front_end.frozen = True
-    with pytest.raises(UsageError, match="or its class does not say cacheable = True"):
+    with pytest.raises(UsageError, match="or its class does not set cacheable = True"):
         feature_identity(LouderASP(settings))
 
 
@@ -194,7 +194,9 @@ def test_a_front_end_that_takes_no_weights_refuses_them():
     class Bare(Frames):
         load_weights = FrontEnd.load_weights
 
-    with pytest.raises(UsageError, match=r"front_end\.weights = 'x\.pt': Bare takes no pretrained"):
+    with pytest.raises(
+        UsageError, match=r"front_end\.weights = 'x\.pt': Bare does not support pre"
+    ):
         load_pretrained(front_end(Bare, weights="x.pt"))
 
 

@@ -308,7 +308,7 @@ def test_what_learns_follows_from_the_settings():
         settings = settings_of()
         section, _, entry = name.partition(".")
         setattr(getattr(settings, section), entry, 1)
-        with pytest.raises(UsageError, match=f"^{name} is not of"):
+        with pytest.raises(UsageError, match=f"^{name} does not apply to"):
             build_network(settings)
 
 
@@ -401,7 +401,7 @@ def test_a_network_file_needs_no_other_file(tmp_path):
     content = torch.load(path, weights_only=True)
     content["heads"]["rationale"]["tokenizer"] = "{}"
     torch.save(content, path)
-    with pytest.raises(AsdfError, match=r"it is no tokenizer\.json"):
+    with pytest.raises(AsdfError, match=r"it is not a tokenizer\.json"):
         read_network(path)
 
 
@@ -414,13 +414,13 @@ def test_a_folder_without_a_tokenizer_or_of_another_model_is_refused(tmp_path):
         build_pretrained(settings)
     settings.language_model.bona_fide_answer = "real"
     (folder / "tokenizer.json").write_text("{")
-    with pytest.raises(AsdfError, match=r"it is no tokenizer\.json"):
+    with pytest.raises(AsdfError, match=r"it is not a tokenizer\.json"):
         build_pretrained(settings)
     (folder / "tokenizer.json").unlink()
     with pytest.raises(AsdfError, match=r"tokenizer\.json is missing"):
         build_pretrained(settings)
     (folder / "config.json").write_text('{"model_type": "hubert"}')
-    with pytest.raises(UsageError, match="'hubert' is no audio language model"):
+    with pytest.raises(UsageError, match="'hubert' is not an audio language model"):
         build_pretrained(settings)
 
 
@@ -430,7 +430,7 @@ def test_without_its_weights_it_says_so():
     network = build_network(settings)
     with pytest.raises(AsdfError, match=r"front_end\.weights = 'model' are not loaded"):
         network(noise(1, 8000))
-    with pytest.raises(AsdfError, match="words of the language model are not loaded"):
+    with pytest.raises(AsdfError, match="tokenizer of the language model is not loaded"):
         network.words.encode("real")
 
 

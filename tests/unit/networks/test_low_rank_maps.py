@@ -176,9 +176,9 @@ def test_a_front_end_of_ones_own_is_updated_in_all_of_its_maps(tiny, waveforms):
     ("lora", "message"),
     [
         (Lora(rank=2, targets=("*.q_prj",)), r"no linear map '\*\.q_prj'"),
-        (Lora(rank=2, targets=("odd*",)), "odd is a Odd, which computes otherwise than torch"),
-        (Lora(rank=9), "takes 8 values to 8, so a higher rank than the lower of both is none"),
-        (Lora(rank=2, dropout=0.1), "is a part of a joined projection"),
+        (Lora(rank=2, targets=("odd*",)), "odd is a Odd, which computes differently from torch"),
+        (Lora(rank=9), "maps 8 values to 8. The rank must not exceed the lower of the two"),
+        (Lora(rank=2, dropout=0.1), "is part of a joined projection"),
     ],
 )
 def test_what_cannot_be_updated_is_an_error(lora, message, tiny):

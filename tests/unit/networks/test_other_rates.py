@@ -87,10 +87,10 @@ def test_a_tone_is_at_its_frequency_at_any_rate(front_end: str, rate: int) -> No
 @pytest.mark.parametrize(
     ("settings", "named"),
     [
-        (at_rate(24_000, "wav2vec2"), "Wav2Vec2FrontEnd is of 16,000 Hz"),
-        (at_rate(8000, "whisper_lfcc"), "WhisperLFCCFrontEnd is of 16,000 Hz"),
-        (at_rate(44_100, "beats"), "BEATsFrontEnd is of 16,000 Hz"),
-        (at_rate(44_100, "moments"), "MomentsFrontEnd is of 16,000 Hz"),
+        (at_rate(24_000, "wav2vec2"), "Wav2Vec2FrontEnd supports only 16,000 Hz"),
+        (at_rate(8000, "whisper_lfcc"), "WhisperLFCCFrontEnd supports only 16,000 Hz"),
+        (at_rate(44_100, "beats"), "BEATsFrontEnd supports only 16,000 Hz"),
+        (at_rate(44_100, "moments"), "MomentsFrontEnd supports only 16,000 Hz"),
     ],
 )
 def test_what_is_of_16_khz_says_so(settings: Sections, named: str) -> None:
@@ -106,7 +106,7 @@ def test_published_networks_are_of_16_khz_and_of_one_channel() -> None:
             build_network(settings)
         text = str(caught.value)
         # Both in one message.
-        assert "is of 16,000 Hz" in text and "takes one channel, (batch, samples)" in text
+        assert "supports only 16,000 Hz" in text and "takes one channel, (batch, samples)" in text
 
 
 class Stereo(DetectorNetwork):
@@ -152,5 +152,5 @@ def test_an_encoder_of_24_khz_is_built_at_24_khz_alone() -> None:
     assert find_front_end_class(settings.front_end) is not None
     assert build_network(settings).front_end.sample_rate == 24_000
     settings.audio.sample_rate = 16_000
-    with pytest.raises(UsageError, match="is of 24,000 Hz and no other"):
+    with pytest.raises(UsageError, match="supports only 24,000 Hz"):
         build_network(settings)

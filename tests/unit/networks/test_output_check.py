@@ -89,9 +89,9 @@ def test_wrong_outputs_are_said_in_a_sentence(change, said):
 @pytest.mark.parametrize(
     ("hop", "frames", "said"),
     [
-        (None, 5, "gives logits of frames, and has no attribute frame_hop"),
-        (160, 6, "gives logits of 6 frames for 800 samples, and its frame_hop = 160 means 5"),
-        (160, 2, "gives logits of 2 frames for 800 samples, and its frame_hop = 160 means 5"),
+        (None, 5, "gives frame logits but has no attribute frame_hop"),
+        (160, 6, "gives logits of 6 frames for 800 samples, but its frame_hop = 160 means 5"),
+        (160, 2, "gives logits of 2 frames for 800 samples, but its frame_hop = 160 means 5"),
     ],
 )
 def test_frames_of_another_length_are_said_in_a_sentence(hop, frames, said):

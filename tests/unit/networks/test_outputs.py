@@ -86,7 +86,7 @@ def test_parts_complete_the_outputs_in_their_order_whatever_was_attached_first()
         assert torch.equal(outputs.extras["sources"], 2 * embeddings)
         assert torch.equal(outputs.logits_B2, loss.logits(embeddings, logits))
     assert torch.equal(completed(network, (embeddings, logits)).logits_B2, outputs.logits_B2)
-    with pytest.raises(UsageError, match="has a 'class_head' by itself"):
+    with pytest.raises(UsageError, match="already has an attribute 'class_head'"):
         attach(network, "class_head", Doubling(), "a head")
 
 

@@ -65,5 +65,5 @@ def test_the_comparison_is_in_float32_under_autocast(waveforms) -> None:
 
 
 def test_without_a_back_end_it_is_refused_as_a_detector_is() -> None:
-    with pytest.raises(AsdfError, match="has no back end"):
+    with pytest.raises(AsdfError, match="has no default back end"):
         CosinePairNetwork(settings_of("CosinePairNetwork", back_end=None))  # type: ignore[arg-type]

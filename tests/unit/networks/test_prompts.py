@@ -228,7 +228,7 @@ def test_it_is_exported_as_a_graph(tiny, tmp_path):
     [
         ("wav2vec2-conformer", "layer 1 of TransformersFrontEnd has a convolution over frames"),
         ("wav2vec2-bert", "has a convolution over frames"),
-        ("moonshine", "MoonshineEncoderLayer also gets position_ids, with a value for each frame"),
+        ("moonshine", "MoonshineEncoderLayer also receives position_ids, with a value per frame"),
     ],
 )
 def test_layers_that_mix_frames_otherwise_are_refused(kind, message, waveforms):
@@ -241,8 +241,8 @@ def test_layers_that_mix_frames_otherwise_are_refused(kind, message, waveforms):
     [
         ("AASIST_L", {}, Prompt(tokens=2), r"prompt\.tokens: .* has no front end"),
         ("AASIST_L", {}, Prompt(wavelet_tokens=2), r"prompt\.wavelet_tokens: .* has no front end"),
-        ("SSL_ASP", {"layer": 0}, Prompt(tokens=2), "computes no encoder layers"),
-        ("SSL_ASP", {"front_end_class": "lfcc"}, Prompt(tokens=2), "LFCCFrontEnd computes no enc"),
+        ("SSL_ASP", {"layer": 0}, Prompt(tokens=2), "has no encoder layers to add"),
+        ("SSL_ASP", {"front_end_class": "lfcc"}, Prompt(tokens=2), "LFCCFrontEnd has no encoder"),
         ("SSL_ASP", {}, Prompt(wavelet_tokens=3), r"wavelet_tokens = 3 of 64 values: the wavelet"),
     ],
 )

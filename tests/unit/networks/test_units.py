@@ -51,7 +51,7 @@ def test_networks_that_cannot_be_divided_are_refused_before_they_are_built() -> 
     ("numbers", "reason"),
     [
         (torch.zeros(()), "a parameter, level, that is a single number"),
-        (torch.zeros(3, 2).T, "a parameter, level, that is a view whose numbers"),
+        (torch.zeros(3, 2).T, "a parameter, level, that is not contiguous"),
     ],
 )
 def test_parameters_that_cannot_be_divided_are_named(numbers: torch.Tensor, reason: str) -> None:

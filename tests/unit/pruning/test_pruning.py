@@ -158,7 +158,7 @@ def test_what_cannot_be_pruned_is_refused():
     settings.front_end.layer = 2
     network = drawn(settings)
     sizes = choose_sizes(importance_of(network), TINY, 1.0, 1.0, 2)
-    with pytest.raises(UsageError, match="takes layer 2"):
+    with pytest.raises(UsageError, match="uses layer 2"):
         pruned_network(network, file_of(network, settings), sizes)
     with pytest.raises(UsageError, match="has 3 layers"):
         choose_sizes(importance_of(network), TINY, 1.0, 1.0, 4)

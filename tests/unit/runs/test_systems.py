@@ -114,7 +114,7 @@ def test_the_detector_scores_the_same_bits_without_what_a_system_lacks(
     assert expected["system"].startswith("Linux ")
     name = {"windows": "Windows", "macos": "macOS"}[system]
     assert result["system"].startswith(f"{name}: scoring on the CPU (score, Detector, evaluate, ")
-    assert "Not promised: training, several processes or GPUs, launching" in result["system"]
+    assert "Not supported: training, several processes or GPUs, launching" in result["system"]
 
 
 @pytest.mark.slow

@@ -147,7 +147,9 @@ def test_a_stopped_list_ends_with_the_same_bytes_unless_references_changed(utter
 
 
 def test_a_list_without_references_is_refused_in_one_message(utterances):
-    with pytest.raises(UsageError, match=r"Counting compares each .* got none\. Give one: "):
+    with pytest.raises(
+        UsageError, match=r"Counting compares each .* but there is none\. Pass one: "
+    ):
         score(counting(), utterances)
     with pytest.raises(UsageError, match="--reference REF"):
         counting()(torch.zeros(2, 4000))
@@ -156,7 +158,7 @@ def test_a_list_without_references_is_refused_in_one_message(utterances):
 def test_a_detector_embeds_no_reference(utterances):
     scorer = build_list_scorer(plain(), scoring_settings(), World())
     with pytest.raises(
-        UsageError, match="Plain takes no reference: it scores each recording by itself"
+        UsageError, match="Plain does not take a reference: it scores each recording by itself"
     ):
         scorer.embed(torch.zeros(1, 4000))
 
@@ -178,5 +180,5 @@ def test_a_scorer_with_a_reference_scores_all_against_it(utterances):
     result = bound.score_waveforms(waveforms).scores
     wanted = expected(network, trials, ["1.wav;2.wav"] * 8)
     np.testing.assert_allclose(result, wanted, atol=1e-6)
-    with pytest.raises(UsageError, match="got none"):
+    with pytest.raises(UsageError, match="but there is none"):
         scorer.score_waveforms(waveforms)

@@ -84,7 +84,9 @@ def test_windows_streams_and_wholes_have_the_same_reference(folder):
 
 def test_a_pair_network_without_a_reference_says_what_to_give(folder):
     detector = Detector(folder / "pairs.pt", "cpu")
-    with pytest.raises(UsageError, match=r"got none\. Give one: Detector\.score\(recording, ref"):
+    with pytest.raises(
+        UsageError, match=r"but there is none\. Pass one: Detector\.score\(recording, ref"
+    ):
         detector.score(folder / "0.wav")
     assert detector.warm_up(0.5) is detector and detector.needs_reference
     with pytest.raises(UsageError, match="the list of references is empty"):
@@ -101,7 +103,7 @@ def test_copies_have_the_reference(folder):
 
 
 def test_a_detector_takes_no_reference(folder):
-    with pytest.raises(UsageError, match="takes no reference"):
+    with pytest.raises(UsageError, match="does not take a reference"):
         Detector(device="cpu").score(folder / "0.wav", reference=folder / "1.wav")
 
 

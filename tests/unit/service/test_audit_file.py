@@ -61,7 +61,7 @@ def test_a_chain_goes_on_after_a_restart(path):
         (lambda lines: [*lines[:3], lines[1], *lines[3:]], 4, "does not follow"),
         (lambda lines: [lines[0], lines[2], lines[1], *lines[3:]], 2, "does not follow"),
         (lambda lines: lines[1:], 1, "does not follow"),
-        (lambda lines: [*lines[:4], "{}"], 5, "no line of an audit file"),
+        (lambda lines: [*lines[:4], "{}"], 5, "not a line of an audit file"),
         (lambda lines: [*lines[:4], lines[4].replace(",", ", ")], 5, "changed"),
     ],
 )
@@ -98,7 +98,7 @@ def test_a_service_does_not_go_on_from_a_broken_end(path):
     with pytest.raises(AsdfError, match="last line"):
         AuditFile(path)
     path.write_text("a letter to my aunt")
-    with pytest.raises(AsdfError, match="no line of an audit file"):
+    with pytest.raises(AsdfError, match="its last line is not from an audit file"):
         AuditFile(path)
     assert path.read_text() == "a letter to my aunt"
 

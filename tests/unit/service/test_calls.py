@@ -137,7 +137,7 @@ def test_verdicts_of_a_detector_with_a_threshold(network):
         ("rate=10", "outside the range of speech"),
         ("window=9", "this network hears the first"),
         ("hop=0", "windows of 1 s every 0 s"),
-        ("window=1&hop=0.0001", "more than 5 times. Give 0.2 s or more"),
+        ("window=1&hop=0.0001", "more than 5 times. Set 0.2 s or more"),
         ("format=mp3", "int16 or float32"),
         ("channels=0", "channels = 0"),
         ("speed=2", "no parameter 'speed'"),
@@ -153,7 +153,7 @@ def test_a_call_needs_the_token_and_its_own_site(detector):
     with running(detector, token="secret of sixteen") as served:
         status, error, headers = refused(served, "rate=8000&window=1")
         assert (status, headers["www-authenticate"]) == (401, "Bearer")
-        assert "needs its token" in error
+        assert "requires its token" in error
         token = {"Authorization": "Bearer secret of sixteen"}
         with calling(served, **token) as call:
             assert "result" in speak(call, PCM[:9000].tobytes(), 9000)[-1]
@@ -184,7 +184,7 @@ def test_no_more_calls_than_there_may_be(detector):
         with calling(served):
             status, error, headers = refused(served, "window=1")
             assert (status, headers["retry-after"]) == (503, "10")
-            assert "1 calls are heard already" in error
+            assert "1 calls are already in progress" in error
             # Recordings are taken none the less.
             assert served.ask("/ready").status == 200
         wait_for(lambda: not served.service.calls)
@@ -196,7 +196,7 @@ def test_no_more_calls_than_there_may_be(detector):
     ("message", "code", "words"),
     [
         (b"odd", 1007, "ends within a sample"),
-        ("stop", 1007, "a message of text is 'end'"),
+        ("stop", 1007, "a text message must be 'end'"),
         (bytes(2**18 + 2), 1009, ""),
     ],
 )
@@ -230,7 +230,7 @@ def test_calls_that_are_long_or_say_nothing_are_ended(detector):
         with calling(served) as call:
             messages = answers(call)
             assert call.protocol.close_code == 1008
-        assert "nothing came for 0.5 s" in messages[-1]["error"]
+        assert "nothing was received for 0.5 s" in messages[-1]["error"]
 
 
 def test_a_service_that_stops_says_what_it_heard(detector):

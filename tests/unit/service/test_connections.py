@@ -224,7 +224,7 @@ def test_where_no_descriptor_is_left_it_is_closed_and_logged_once(monkeypatch, c
                 with pytest.raises(BlockingIOError):
                     listener.accept()
                 assert is_closed(client)
-        assert caplog.text.count("a connection could not be taken") == 1
+        assert caplog.text.count("a connection could not be accepted") == 1
         monkeypatch.undo()
         with closing(connect(port)):
             accepted, _ = listener.accept()

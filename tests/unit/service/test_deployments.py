@@ -75,12 +75,12 @@ def test_a_replica_is_ready_when_it_has_scored(network, monkeypatch):
     app = TestClient(replica.__serve_build_asgi_app__())
     assert app.get("/ready").json()["ready"]
     monkeypatch.setattr(SharedPasses, "pass_s", 1000.0)
-    with pytest.raises(RuntimeError, match="does not come back"):
+    with pytest.raises(RuntimeError, match="does not return"):
         replica.check_health()
     assert app.get("/live").status_code == 503
     replica._service.close()
     monkeypatch.delenv("ASDF_SERVICE_TOKEN", raising=False)
-    with pytest.raises(UsageError, match="set a token"):
+    with pytest.raises(UsageError, match="Set a token"):
         Replica(replace(options, without_token=False), ServiceLimits())
 
 
@@ -97,7 +97,7 @@ def test_a_replica_refuses_messages_that_its_server_lets_through(network):
         with app.websocket_connect("/stream?rate=8000&window=1") as call:
             getattr(call, send)(most)
             answer = call.receive_json()
-        assert "window" in answer or "a message of text is 'end'" in answer["error"]
+        assert "window" in answer or "a text message must be 'end'" in answer["error"]
     replica._service.close()
 
 

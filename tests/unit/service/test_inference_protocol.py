@@ -96,14 +96,14 @@ BINARY = {"name": "waveforms", "shape": [2], "datatype": "FP32"}
     ("document", "tail", "message"),
     [
         ([], b"", "open inference protocol"),
-        ({"inputs": {}}, b"", "other types"),
+        ({"inputs": {}}, b"", "the protocol's types"),
         ({"inputs": []}, b"", "the inputs are waveforms"),
         ({"inputs": [{**ONE, "name": "audio"}]}, b"", "has 'audio'"),
-        ({"inputs": [{**ONE, "datatype": "FP16"}]}, b"", "'FP16' is none of FP32"),
+        ({"inputs": [{**ONE, "datatype": "FP16"}]}, b"", "'FP16' is not one of FP32"),
         ({"inputs": [{**ONE, "datatype": "INT32"}]}, b"", "waveforms are FP32"),
         ({"inputs": [{**ONE, "shape": [4001]}]}, b"", "has 4000 values"),
-        ({"inputs": [{**ONE, "shape": [-1]}]}, b"", "no shape of positive numbers"),
-        ({"inputs": [{**ONE, "shape": []}]}, b"", "no shape of positive numbers"),
+        ({"inputs": [{**ONE, "shape": [-1]}]}, b"", "not have a shape of positive numbers"),
+        ({"inputs": [{**ONE, "shape": []}]}, b"", "not have a shape of positive numbers"),
         (
             {"inputs": [{"name": "lengths", "shape": [1], "datatype": "INT32", "data": [10**30]}]},
             b"",
@@ -166,6 +166,8 @@ def test_other_models_and_versions_are_not_there(served):
 
 
 def test_json_that_takes_too_much_memory_is_not_read():
-    with pytest.raises(Refusal, match=r"8,388,608 are read\. Send tensors as binary") as refused:
+    with pytest.raises(
+        Refusal, match=r"the limit is 8,388,608\. Send tensors as binary"
+    ) as refused:
         tensors.read_request(bytes(tensors.MAX_JSON + 1), None)
     assert refused.value.status == 413

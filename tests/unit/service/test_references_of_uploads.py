@@ -88,4 +88,4 @@ def test_a_reference_that_cannot_be_read_is_named(served):
 def test_a_detector_refuses_one(network_file):
     with running(asdf.Detector(network_file, "cpu")) as service:
         answer = ask(service, file=as_file(CALL), reference=as_file(KNOWN))
-    assert answer.status == 422 and "takes no reference" in answer.json["error"]
+    assert answer.status == 422 and "does not take a reference" in answer.json["error"]

@@ -158,11 +158,11 @@ def test_two_files_in_a_form_are_refused(served):
         ("?window=1&hop=1e308", "the hop at most the window"),
         ("?window=1e-320", "both must be positive"),
         ("?window=inf", "both must be positive"),
-        ("?hop=1", "state window too"),
+        ("?hop=1", "set window too"),
         ("?window=long", "window: "),
         ("?outline=-1", "outline: "),
         ("?outline=100000000", "outline: "),
-        ("?window=0.001&hop=0.0001", "take a longer hop"),
+        ("?window=0.001&hop=0.0001", "use a longer hop"),
     ],
 )
 def test_questions_that_cannot_be_meant(served, query, words):
@@ -180,7 +180,7 @@ def test_windows_are_limited_by_what_the_network_would_hear(served):
     assert len(fits.json["recordings"][0]["windows"]) == 1198
     refused = served.score(content, f"?window=0.25&hop={263 / 16000}")
     assert refused.status == 422
-    assert error_of(refused).startswith("the network would hear 1,203 windows, each as 0.25 s")
+    assert error_of(refused).startswith("the network would score 1,203 windows, each as 0.25 s")
 
 
 def test_cheap_files_count_by_what_the_network_hears(detector):
@@ -317,7 +317,7 @@ def test_a_full_service_refuses_more_until_one_is_done(detector):
         wait_for(lambda: served.service.in_memory == 2)
         answer = served.score(GOOD)
         assert (answer.status, answer.headers["retry-after"]) == (503, "1")
-        assert "2 recordings are waiting" in error_of(answer)
+        assert "2 recordings are already waiting" in error_of(answer)
         first.sendall(GOOD[1000:])
         assert first.recv(100).startswith(b"HTTP/1.1 200 ")
         wait_for(lambda: served.service.in_memory == 1)
@@ -368,7 +368,7 @@ def test_a_mistake_of_the_service_has_the_form_of_a_refusal(detector):
         object.__setattr__(served.service.current, "documents", None)
         answer = served.score(GOOD)
         assert answer.status == 500
-        assert error_of(answer) == "the service failed (AttributeError): its log says why."
+        assert error_of(answer) == "the service failed (AttributeError): see its log."
         wait_for(lambda: served.service.in_memory == 0)
 
 
@@ -393,7 +393,7 @@ def test_a_full_service_refuses_on_the_connection_that_the_next_recording_comes_
                     port = connection.sock.getsockname()[1]
                     answer = connection.getresponse()
                     assert (answer.status, answer.getheader("retry-after")) == (503, "1")
-                    assert "2 recordings are waiting already" in json.loads(answer.read())["error"]
+                    assert "2 recordings are already waiting" in json.loads(answer.read())["error"]
                 # Whoever has no token does not learn how much there is to do.
                 connection.request("POST", "/score", GOOD)
                 answer = connection.getresponse()

@@ -97,7 +97,7 @@ def test_without_turns_nothing_changes(served):
         (b"SPEAKER call 1 0 x <NA> <NA> ann <NA> <NA>\n", "", "rttm, line 1: a turn from"),
         (as_rttm({"ann": [Segment(0, 9)]}), "", "a turn ends at 9.00 s"),
         (as_rttm(TURNS, "a") + as_rttm(TURNS, "b"), "", "has no turns of 'file.bin'"),
-        (as_rttm(TURNS), "?trial=true", "trial is of whole recordings"),
+        (as_rttm(TURNS), "?trial=true", "trial applies to whole recordings"),
     ],
 )
 def test_turns_that_do_not_fit_are_refused(served, turns, query, message):

@@ -69,7 +69,7 @@ def test_sigterm_finishes_what_there_is_and_refuses_the_rest(process):
         assert json.loads(answer.read())["recordings"][0]["seconds"] == 1.25
     output, _ = service.communicate(timeout=PATIENCE_S)
     assert service.returncode == 0
-    assert "stopping: 0 recordings are left" in output
+    assert "stopping: 0 recordings remain" in output
     assert "Traceback" not in output
 
 
@@ -82,7 +82,7 @@ def test_a_recording_that_never_comes_does_not_keep_it(process):
         service.send_signal(signal.SIGTERM)
         output, _ = service.communicate(timeout=PATIENCE_S)
     assert service.returncode == 0
-    assert "stopping: 1 recordings are left" in output
+    assert "stopping: 1 recordings remain" in output
 
 
 @pytest.mark.slow

@@ -91,7 +91,7 @@ def test_a_service_that_offers_none_says_who_could(detector):
     with running(detector) as service:
         answer = service.score(marked(), "?watermarks=true")
         assert answer.status == 422
-        assert "start it with serve --watermarks" in answer.json["error"]
+        assert "must be started with serve --watermarks" in answer.json["error"]
 
 
 def test_each_package_counts_as_hearing_the_recording(detector, served):

@@ -35,10 +35,10 @@ def test_no_verdict_has_its_colour_above_a_ratio_that_does_not_stand():
         assert like["kind"] in ("genuine", "spoof") and unlike["kind"] == "mixed"
         assert unlike["text"].startswith(like["text"])
         assert unlike["text"].endswith(
-            "it is unlike the recordings that the detector's numbers were learnt from"
+            "it is unlike the recordings that the detector was calibrated on"
         )
-        assert "times as often" in like_score
-        assert "times as often" not in unlike_score and "2.5" in unlike_score
+        assert "times as common" in like_score
+        assert "times as common" not in unlike_score and "2.5" in unlike_score
     # What is not judged is not compared with the set.
     assert none[0][0] == none[1][0]
 

@@ -145,7 +145,7 @@ def test_a_worker_that_lives_and_says_nothing_is_replaced(tmp_path, monkeypatch)
         os.kill(hanging, signal.SIGSTOP)
         wait_for(lambda: len(pids(board)) == 2 and hanging not in pids(board))
         assert other in pids(board)
-        assert f"worker {hanging} has said nothing for 1 s: it is killed" in log.read_text()
+        assert f"worker {hanging} has not responded for 1 s and is killed" in log.read_text()
         with pytest.raises(ProcessLookupError):
             os.kill(hanging, 0)
 
@@ -216,7 +216,7 @@ def test_workers_that_never_get_ready_end_the_service(tmp_path, monkeypatch):
         try:
             Workers(2, board, lambda: lambda _: 7, stop_s=1).run()
         except AsdfError as error:
-            status = 3 if "die before they are ready" in str(error) else 4
+            status = 3 if "exit before they are ready" in str(error) else 4
         finally:
             os._exit(status)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 3
@@ -312,7 +312,7 @@ def test_what_has_begun_is_answered_by_the_network_that_it_began_with(
         # What is no network changes nothing.
         path.write_text("junk")
         reload_network(served.service, reopen, "net.pt")
-        assert "net.pt was not read again" in caplog.text
+        assert "net.pt was not reloaded" in caplog.text
         assert served.ask("/ready").json["network_sha256"] == after
         assert served.score(GOOD).status == 200
 
@@ -328,7 +328,7 @@ def test_a_network_without_a_score_is_refused_and_the_service_stays_ready(detect
             raise AsdfError("the weights are not finite")
 
         object.__setattr__(broken._hearing, "score", fail)
-        with pytest.raises(AsdfError, match="gives no score: the weights are not finite"):
+        with pytest.raises(AsdfError, match="the network failed: the weights are not finite"):
             served.service.replace(broken, "net.pt")
         assert served.service.current is before
         wait_for(lambda: served.ask("/ready").status == 200)
@@ -448,13 +448,13 @@ def test_workers_die_and_networks_change_without_a_lost_request(network, other_n
         shutil.copy(other_network, tmp_path / "new.pt")
         (tmp_path / "new.pt").replace(path)
         process.send_signal(signal.SIGHUP)
-        wait_for(lambda: any("as it is now" in line for line in lines))
+        wait_for(lambda: any("with the current network" in line for line in lines))
         wait_for(lambda: digests[-1] != before)
         # A file that is no network.
         (tmp_path / "bad.pt").write_text("junk")
         (tmp_path / "bad.pt").replace(path)
         process.send_signal(signal.SIGHUP)
-        wait_for(lambda: any("not read again" in line for line in lines))
+        wait_for(lambda: any("not reloaded" in line for line in lines))
         after = hashlib.sha256(other_network.read_bytes()).hexdigest()
         wait_for(lambda: number(port, "asdf_workers_ready") == 2)
         over.set()
