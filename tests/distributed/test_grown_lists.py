@@ -49,7 +49,7 @@ def test_the_epoch_under_way_ends_on_its_list_and_the_next_has_all(
     outcome = run("grown", 2)
     assert outcome.status == 0, outcome.output
     assert (
-        "the training list grew: epoch 1 ends on the 18 utterances that it began with, and the "
+        "the training list grew: epoch 1 ends with the 18 utterances that it began with, and the "
         "next one uses all" in outcome.output
     )
     assert "starts over" not in outcome.output
@@ -92,7 +92,7 @@ def test_a_list_that_grew_goes_on_in_one_process(sharded, capsys):  # noqa: F811
     # Training is over with the epoch under way: the grown list has no turn.
     outcome = sharded.call(capsys, *options, "network.max_epochs=1")
     assert outcome.status == 0, outcome.output
-    assert "epoch 1 ends on the 18 utterances that it began with" in outcome.output
+    assert "epoch 1 ends with the 18 utterances that it began with" in outcome.output
     assert outcome.output.count("training ended: network.max_epochs = 1") == 1
     assert equal(epoch(sharded.system(), 1), epoch(copy, 1))
     assert_equal_runs(sharded.system(), copy)

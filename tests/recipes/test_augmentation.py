@@ -23,7 +23,7 @@ def call(recipe, capsys):
         ),
         (
             ("augmentation.chain=('noise',)", "augmentation.noise_folders=('musan',)"),
-            "augmentation.noise_folders names {corpus}/musan, and there is no such folder.",
+            "augmentation.noise_folders names {corpus}/musan, which does not exist.",
         ),
         (
             ("sad.mode=endpoint", "sad.detector=silero"),

@@ -231,7 +231,7 @@ class Short(LinearClassHead):
             "network.loss=my_code.Joined",
             "my_code.Joined gives a tensor (48,) as per_utterance of 2",
         ),
-        ("source.head=my_code.Short", "my_code.Short gives (2, 2) as the logits of 2 utterances"),
+        ("source.head=my_code.Short", "my_code.Short returns (2, 2) as the logits of 2 utterances"),
     ],
 )
 def test_a_network_a_loss_or_a_head_that_fails_on_noise_is_a_problem(

@@ -215,7 +215,7 @@ def test_what_does_not_fit_the_interface_is_said(recipe, capsys):
         (
             ("network.callbacks=('my_network.Mean',)",),
             2,
-            "derived from asdf.training.callbacks.Callback is needed",
+            "derived from asdf.training.callbacks.Callback is required",
         ),
         (("network.callbacks=('my_callbacks.Note',)",), 2, "Did you mean 'Notes'?"),
     ):

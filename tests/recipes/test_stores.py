@@ -84,7 +84,7 @@ def test_a_store_trains_and_scores_as_a_folder(recipe, packed, capsys) -> None:
         cached = ("paths.cache_folder=cache", "computing.cache_gb=1e-6", "recipe.sampler=sharded")
         plan = recipe.call(capsys, *words("b", f"{store}/db"), *cached, "--dry-run")
         assert plan.status == 0
-        assert "warning: computing.cache_gb = 1e-06 does not hold the " in plan.output
+        assert "warning: computing.cache_gb = 1e-06 is too small for the " in plan.output
         (packed / "train_list.txt").write_text("LA.tar/no.flac 1\n")
         put(packed / "train_list.txt", f"{store}/db/train_list.txt")
         missing = recipe.call(capsys, *words("c", f"{store}/db"))

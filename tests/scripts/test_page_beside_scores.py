@@ -145,7 +145,7 @@ def test_a_watermark_is_shown_apart_from_the_verdict(opened, call):
     assert found.get_attribute("class") == "findings"
     words = find(opened, "watermark-words").text
     assert words.startswith("A watermark was found by loud (strength 0.90, message 2a, 0:00.0 to")
-    assert "do not count it" in words
+    assert "It does not affect the score and the verdict" in words
     assert words.endswith("failing gave no result: failing failed: no such kernel.")
     find(opened, "marks").click()
     choose(opened, call / "my call.wav")

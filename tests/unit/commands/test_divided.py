@@ -149,7 +149,7 @@ def test_without_slurm_here_it_says_so(score, monkeypatch):
         (("--slurm", "2", "--csv", "o", "--max-running", "0"), "give at least 1"),
         (("--slurm", "2", "--csv", "o", "--why", "w"), "--why works on complete lists"),
         (("-", "--slurm", "2", "--csv", "o"), "cannot share standard input"),
-        (("--slurm", "2", "--csv", "o", "--", "--array=1"), "the array follows from"),
+        (("--slurm", "2", "--csv", "o", "--", "--array=1"), "the array is set by"),
     ],
 )
 def test_mistakes(score, words, said):

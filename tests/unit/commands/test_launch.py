@@ -140,7 +140,7 @@ def test_without_gpus_a_config_that_needs_one_is_refused(recipe, capsys, monkeyp
     recipe.add_configs("needy < debug\ncomputing.use_gpu = 'required'\n")
     status, error = launch(recipe, capsys, "needy")
     assert status == 2
-    assert "config needy: computing.use_gpu = 'required', but no NVIDIA GPU is here" in error
+    assert "config needy: computing.use_gpu = 'required', but no NVIDIA GPU was found" in error
     assert error.endswith("To launch runs on the CPU, use --slots N.\n")
     hidden = SeenGpus(0, 2, Build("2.14.1", "CUDA 13.0"), shown="")
     monkeypatch.setattr("asdf.launcher.commands.launch_jobs.look_without_torch", lambda: hidden)
@@ -166,9 +166,9 @@ def test_one_launch_is_enough(recipe, capsys, monkeypatch):
         (("--slurm", ARRAY, "--slots", "1"), "--slots cannot be used with --slurm"),
         (("--slurm", ARRAY, "--gpus", "0"), "--gpus cannot be used with --slurm"),
         (("--slurm", ARRAY, "--max-running", "0"), "--max-running 0: give at least 1"),
-        (("--slurm", ARRAY, "--", "--array=0-3"), "--array=0-3: the array follows from the runs"),
-        (("--slurm", ARRAY, "--", "-a0-3"), "-a0-3: the array follows from the runs"),
-        (("--slurm", ARRAY), "--slurm: there is no sbatch here. Submit from a login node"),
+        (("--slurm", ARRAY, "--", "--array=0-3"), "--array=0-3: the array is set by the runs"),
+        (("--slurm", ARRAY, "--", "-a0-3"), "-a0-3: the array is set by the runs"),
+        (("--slurm", ARRAY), "--slurm: sbatch was not found. Submit from a login node"),
         (("--max-running", "2"), "--max-running and sbatch options after -- need --slurm"),
         (("--", "--time=1"), "--max-running and sbatch options after -- need --slurm"),
     ],

@@ -165,7 +165,7 @@ def test_what_is_no_part_is_refused(text):
     [
         (("--part", "1/2", "--merge"), "--part and --merge exclude each other"),
         (("--part", "1/2", "--why", "why"), "not with --part or --merge"),
-        (("--part", "3/2"), "give which of how many parts"),
+        (("--part", "3/2"), "write K/N, from 1/N to N/N"),
     ],
 )
 def test_contradicting_options_are_refused(score, words, said):

@@ -42,7 +42,7 @@ def serve(network_file, capsys, monkeypatch):
         (["--client-connections", "0"], "client_connections = 0: give 1 or more"),
         (["--head-s", "inf"], "head_s = inf: give a positive number"),
         (["--threshold", "inf"], "would give every recording the same verdict"),
-        (["--port", "70000"], "there is no port 70000"),
+        (["--port", "70000"], "port 70000 does not exist"),
         (["--host", "192.0.2.1", "--without-token"], "cannot serve at 192.0.2.1"),
     ],
 )

@@ -72,7 +72,7 @@ def test_a_spoof_without_segments_is_detected_but_not_localised(lay: Lay, read: 
     (note,) = reading.notes
     assert note.startswith("segment_labels (database_segment_labels_v1.2.tar.gz), which is not")
     assert "does not list 2 spoofs, such as CON_D_0000000" in note
-    with pytest.raises(AsdfError, match="file of segments was not there"):
+    with pytest.raises(AsdfError, match="file of segments was missing"):
         spoofed_parts(trials, 0)
 
 

@@ -127,7 +127,7 @@ def test_no_more_workers_are_submitted_than_there_is_work_for(
         (("--slurm", "0"), "--slurm 0: with --search, give the number of workers"),
         (("--slurm", "2", "--gpus", "0"), "--gpus cannot be used with --slurm"),
         (("--slu", "2"), "Write --slurm, --max-running and --dry-run in full"),
-        (("--slurm", "2", "--", "--array=1"), "the array follows from the workers"),
+        (("--slurm", "2", "--", "--array=1"), "the array is set by the workers"),
     ],
 )
 def test_mistakes(launch, tmp_path, monkeypatch, words, said):

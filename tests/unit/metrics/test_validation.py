@@ -126,7 +126,7 @@ def test_a_function_or_a_class_of_ones_own_by_its_path(chosen):
         ("Broken", AsdfError, r"my_metrics.Broken\(settings\) failed: KeyError: 'nothing there'"),
         ("fails", AsdfError, "failed on the scores of a trial run: IndexError: .*my_metrics.py"),
         ("lost", AsdfError, "is nan on a trial run, but networks are chosen by a finite number"),
-        ("Valueless", UsageError, "Valueless lacks value, without which it is no ValidationMetr"),
+        ("Valueless", UsageError, "Valueless does not implement value, which ValidationMetr"),
         ("word", AsdfError, "failed on the scores of a trial run: ValueError"),
     ],
 )

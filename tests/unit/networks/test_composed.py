@@ -147,9 +147,9 @@ def test_a_named_end_is_in_the_network_or_refused(tiny):
 
 
 def test_a_class_that_is_no_end_is_refused(tiny):
-    with pytest.raises(UsageError, match=r"front_end\.front_end_class: .* does not fit"):
+    with pytest.raises(UsageError, match=r"front_end\.front_end_class: .*\.FrontEnd is required"):
         build_network(compose(tiny, "asdf.networks.SSL_ASP", "asp"))
-    with pytest.raises(UsageError, match=r"back_end\.back_end_class: .* does not fit"):
+    with pytest.raises(UsageError, match=r"back_end\.back_end_class: .*\.BackEnd is required"):
         build_network(compose(tiny, None, "asdf.networks.SSL_ASP"))
 
 

@@ -148,7 +148,7 @@ def test_parts_of_other_work_are_not_used(utterances, tmp_path, log, change, dif
         work(utterances, output, wanted=(), **change),
         work(utterances, None, wanted=(), **change),
     )
-    assert f"what an earlier start had saved is not used: it is of {differs}" in log.text
+    assert f"data saved by an earlier start is not used: it is of {differs}" in log.text
     assert "resumes" not in log.text
 
 

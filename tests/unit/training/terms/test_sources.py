@@ -179,7 +179,7 @@ def test_a_network_comes_back_from_its_file_with_the_names_of_its_classes(
 def test_heads_that_are_none_are_refused(tmp_path: Path) -> None:
     (tmp_path / "my_other_head.py").write_text(OWN_HEAD)
     messages = {
-        "my_other_head.Short": r"gives \(2, 2\) as the logits of 2 utterances",
+        "my_other_head.Short": r"returns \(2, 2\) as the logits of 2 utterances",
         "my_other_head.Other": "ClassHead",
         "my_other_head.Nothing": "Nothing",
     }
