@@ -230,8 +230,9 @@ class _Progress:
         """Return the result of `gather`; for a part, save the rows of all ranks and mark it."""
         if part is None:
             return self.gather(world, trials)
-        # Rows before the mark, which promises that they are there.
+        # The rows of all ranks before the mark, which promises that they are there.
         self.rows.save()
+        world.barrier()
         world.run_on_main(lambda: mark_part(output, part, work))
         return None
 
