@@ -155,10 +155,9 @@ def find_heard(detector: Detector, waveform: Floats, is_whole: bool) -> Indices:
 def _score(attacker: Attacker, waveform: Floats, source: str) -> float:
     pair: Any = (waveform, SAMPLE_RATE)
     [scored] = attacker.victim.score_many([pair], whole=attacker.is_whole)
-    if scored.score is None:
+    if scored.compared is None:
         raise AsdfError(f"{source}: {scored.error}")
-    # Bounds limit claims, not decisions.
-    return scored.score if scored.unbounded_llr is None else scored.unbounded_llr
+    return scored.compared
 
 
 class ScoreSurface:

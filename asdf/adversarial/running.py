@@ -200,8 +200,7 @@ def _measure(plan: Plan, victim: Rival, surrogate: Rival | None, rows: Mapping[s
         snrs_db[name] = of_condition.snrs_db[common]
     clean = scores[CLEAN]
     detector = victim.detector
-    are_llrs = detector.calibration is not None
-    judging = judging_of(clean, detector.threshold, are_llrs=are_llrs)
+    judging = judging_of(clean, detector.threshold, calibration=detector.calibration)
     drawing = Drawing(plan.replicates, speakers_of(clean, plan.trials))
     conditions = [Condition(), *plan.conditions]
     return Study(

@@ -62,16 +62,21 @@ class Judging:
         calibration: Map of scores to likelihood ratios, learnt from clean speech; None if scores
             are likelihood ratios already, or no map can be learnt.
         has_llrs: Whether there are likelihood ratios.
+        bounds: Lowest and highest likelihood ratio that the detector's calibration supports, by
+            which scores are limited as claims, but not as decisions; None without.
     """
 
     threshold: float
     source: str
     calibration: Calibration | None
     has_llrs: bool
+    bounds: tuple[float, float] | None = None
 
     def llrs(self, scores: Scores) -> Floats:
         """Return the natural-log likelihood ratios of scores."""
-        return scores.scores if self.calibration is None else self.calibration.llr(scores.scores)
+        if self.calibration is not None:
+            return self.calibration.llr(scores.scores)
+        return scores.scores if self.bounds is None else scores.scores.clip(*self.bounds)
 
 
 @dataclass(frozen=True)
@@ -107,20 +112,25 @@ class Compared:
     p_values: Mapping[str, float]
 
 
-def judging_of(clean: Scores, threshold: float | None, *, are_llrs: bool) -> Judging:
+def judging_of(
+    clean: Scores, threshold: float | None, *, calibration: Calibration | None
+) -> Judging:
     """Return the decision rule of a detector with these scores on clean speech.
 
     Args:
         threshold: Threshold of the detector itself; None: that of equal error rates on clean
             speech.
-        are_llrs: Whether scores are likelihood ratios.
+        calibration: Calibration of the detector, whose scores are likelihood ratios before they
+            are limited; None if they are not likelihood ratios.
     """
     source = "the network's"
     if threshold is None:
         threshold = eer_threshold(clean.bona_fide, clean.spoof)
         source = "that of equal error rates on clean speech"
-    if are_llrs:
-        return Judging(threshold, source, None, has_llrs=True)
+    if calibration is not None:
+        low, high = calibration.lowest_llr, calibration.highest_llr
+        bounds = None if low is None or high is None else (low, high)
+        return Judging(threshold, source, None, has_llrs=True, bounds=bounds)
     try:
         learnt = calibrate(clean.bona_fide, clean.spoof)
     except AsdfError:

@@ -271,12 +271,12 @@ def _score(
     title = f"{condition}, {rival.name}"
     with closing(track(scored, len(trials), title, unit="recordings")) as tracked:
         for result in tracked:
-            if result.score is None:
+            if result.compared is None:
                 utterance = trials.ids[result.index]
                 # The network's error would only say that the copy is missing.
                 left_out[utterance] = copies.problems.get(utterance, result.error)
             else:
-                scores[result.index] = result.score
+                scores[result.index] = result.compared
     known = np.flatnonzero(np.isfinite(scores))
     path = score_path(plan.folder, rival.name, condition)
     key = _key_path(plan, rival, condition)
@@ -312,9 +312,10 @@ def _measure(plan: Plan, rivals: Sequence[Rival]) -> Study:
     for number, rival in enumerate(rivals, 1):
         plan.say(f"measuring {rival.name} ({number} of {len(rivals)})")
         detector = rival.detector
-        are_llrs = detector.calibration is not None
         of_rival = scores[rival.name]
-        judging[rival.name] = judging_of(of_rival[CLEAN], detector.threshold, are_llrs=are_llrs)
+        judging[rival.name] = judging_of(
+            of_rival[CLEAN], detector.threshold, calibration=detector.calibration
+        )
         measured += measure_network(rival.name, of_rival, judging[rival.name], drawing)
     return Study(
         conditions=list(plan.conditions),

@@ -221,6 +221,11 @@ class Scored(Known):
     error: str = ""
     name: str = ""
 
+    @property
+    def compared(self) -> float | None:
+        """Value that is compared with thresholds: bounds limit claims, not decisions."""
+        return self.score if self.unbounded_llr is None else self.unbounded_llr
+
     def entry(self) -> dict[str, Any]:
         """Return the result as plain values, for JSON; what does not apply is null or omitted."""
         # These keys are always present, so that a reader need not check for each.

@@ -96,7 +96,7 @@ def test_reasons_of_parts_are_those_of_one_process(
     def score_many(self, paths):
         for result in heard_well(self, paths):
             if "white_10" in str(paths[result.index]) and result.index in (3, 7):
-                result.score, result.error = None, f"{result.index} is too loud"
+                result.compared, result.error = None, f"{result.index} is too loud"
             yield result
 
     monkeypatch.setattr(LevelDetector, "score_many", score_many)

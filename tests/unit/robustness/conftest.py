@@ -60,9 +60,9 @@ class LevelDetector:
         for index, path in enumerate(paths):
             self.heard.append(str(path))
             if not Path(path).exists():
-                yield SimpleNamespace(index=index, score=None, error=f"{path} is missing.")
+                yield SimpleNamespace(index=index, compared=None, error=f"{path} is missing.")
                 continue
-            yield SimpleNamespace(index=index, score=self.level(path), error="")
+            yield SimpleNamespace(index=index, compared=self.level(path), error="")
 
     def level(self, path: Path) -> float:
         samples = read_audio(path).astype(np.float64)

@@ -192,6 +192,26 @@ def test_numbers_are_those_of_the_metrics(trials, tmp_path) -> None:
     assert compared[lowest].p_values["eer"] == pytest.approx(adjusted)
 
 
+def test_bounds_of_a_calibration_limit_costs_and_no_error_rate(trials, tmp_path) -> None:
+    """As in verdicts: with nearly all ratios at a bound, ties would make any EER."""
+    learnt = calibrate(np.array([1.0, 2.0, 4.0]), np.array([0.0, 1.5, 3.0]))
+    calibrated = LevelDetector()
+    calibrated.calibration = replace(learnt, lowest_llr=-0.01, highest_llr=0.01)
+    calibrated.threshold = 0.0
+    plan = plan_of(trials, tmp_path / "bounded")
+    study = run_study(plan, [Rival("level", calibrated, "x")])
+    speakers = trials.columns["speaker"]
+    for row in study.measured:
+        scores = read_scores(plan.folder / "scores" / "level" / f"{row.condition}.txt")
+        assert np.abs(scores.scores).max() > 1
+        assert (
+            row.values["eer"] == confidence_intervals(scores, speakers=speakers, replicates=60).eer
+        )
+        limited = scores.scores.clip(-0.01, 0.01)
+        expected = cllr(limited[scores.labels == 1], limited[scores.labels == 0])
+        assert row.values["cllr"].value == pytest.approx(expected)
+
+
 def test_paired_intervals_of_misses_are_those_of_a_bootstrap_by_hand(trials, tmp_path) -> None:
     rows = dict(trials.columns)
     del rows["speaker"]
@@ -221,7 +241,7 @@ def test_a_recording_that_cannot_be_read_is_left_out_of_all_and_named(trials, tm
             for index, path in enumerate(paths):
                 is_bad = index == 4
                 score = None if is_bad else self.level(path)
-                yield SimpleNamespace(index=index, score=score, error="bad" if is_bad else "")
+                yield SimpleNamespace(index=index, compared=score, error="bad" if is_bad else "")
 
     study = run_study(plan_of(trials, tmp_path / "out"), [Rival("level", Refusing(), "x")])
     assert list(study.left_out) == ["r4.wav"]

@@ -232,8 +232,15 @@ def test_a_calibrated_network_gives_llrs(tmp_path, recordings, network_file):
         pytest.approx(score, abs=1e-5),
         pytest.approx(2 * score - 0.5, abs=1e-5),
     )
+    assert result.compared == result.score
     window = detector.score_over_time(recordings / "a.wav", 0.5, 0.5)[0]
     assert window.score == pytest.approx(2 * score - 0.5, abs=1e-5)
+    # Bounds limit the ratio, and not what thresholds are compared with.
+    narrow = replace(calibration, lowest_llr=-1e-3, highest_llr=1e-3)
+    path = write_small_network(tmp_path / "narrow.pt", calibration=narrow.content())
+    (limited,) = asdf.Detector(path, "cpu").score_many([recordings / "a.wav"])
+    assert abs(limited.score) == pytest.approx(1e-3)
+    assert limited.compared == pytest.approx(result.score, abs=1e-5)
 
 
 def test_a_network_class_of_ones_own(tmp_path, recordings):
