@@ -518,7 +518,7 @@ def test_parquet_of_the_library_datasets(
         np.testing.assert_array_equal(read_audio(trials.path(number)), as_float(number))
     assert compare_with_disk(reading, tree) == OnDisk([], [])
     check_files([trials])
-    with pytest.raises(AsdfError, match=r"no parquet file is of a split 'test'"):
+    with pytest.raises(AsdfError, match=r"no parquet file belongs to a split 'test'"):
         read(f"datasets:{data}:test")
 
 
