@@ -31,6 +31,7 @@ class Zenodo(ThreadingHTTPServer):
         self.breaks: list[int] = []
         self.damaged = False
         self.in_chunks = False
+        self.takes_ranges = True
         self.is_garbled = False
         self.asked: list[tuple[str, str | None]] = []
         self.names: dict[str, str] = {}
@@ -73,7 +74,8 @@ class Handler(BaseHTTPRequestHandler):
             return
         if self.server.damaged:
             content = bytes(len(content))
-        first = int((self.headers.get("Range") or "bytes=0-")[6:-1])
+        requested = self.headers.get("Range") if self.server.takes_ranges else None
+        first = int((requested or "bytes=0-")[6:-1])
         body = content[first:]
         if self.server.in_chunks:
             self.send_response(200)
@@ -153,6 +155,16 @@ def test_a_broken_connection_goes_on_where_it_ended(zenodo, tmp_path):
     assert (tmp_path / "a.tar").read_bytes() == zenodo.files["a.tar"]
     ranges = [part for path, part in zenodo.asked if path == "/files/a.tar"]
     assert ranges == [None, "bytes=300000-", "bytes=300000-", "bytes=400000-"]
+
+
+def test_a_server_that_begins_anew_and_breaks_earlier_is_not_asked_for_ever(zenodo, tmp_path):
+    zenodo.files = {"a.tar": bytes(range(256)) * 4000}
+    zenodo.takes_ranges = False
+    # Each answer begins with the first byte, and the third gets less far than the second.
+    zenodo.breaks = [100_000, 200_000, 150_000, 250_000]
+    with pytest.raises(AsdfError, match="the connection ended after 150,000 of 1,024,000 bytes"):
+        download_record(look_up_record("1"), tmp_path)
+    assert zenodo.breaks == [250_000]
 
 
 def test_an_answer_that_breaks_the_protocol_is_one_message(zenodo, tmp_path):
