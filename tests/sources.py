@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 from functools import cache
 from pathlib import Path
 
@@ -27,4 +28,8 @@ def parse(path: Path) -> ast.Module:
 @cache
 def nodes(path: Path) -> list[ast.AST]:
     """Return all nodes of a file, in the order of `ast.walk`."""
-    return list(ast.walk(parse(path)))
+    all_nodes = list(ast.walk(parse(path)))
+    # They live as long as the process: without this, each collection of garbage during later
+    # tests would visit a million of them.
+    gc.freeze()
+    return all_nodes
