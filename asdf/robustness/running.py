@@ -217,8 +217,11 @@ def _key_path(plan: Plan, rival: Rival, condition: str) -> Path:
 
 def _key(rival: Rival, digest: str) -> str:
     detector = rival.detector
-    facts = (digest, rival.digest, detector.length, detector.precision, detector.engine)
-    return hashlib.sha256(repr(facts).encode()).hexdigest()
+    facts = [digest, rival.digest, detector.length, detector.precision, detector.engine]
+    if detector.calibration is not None:
+        # Earlier versions wrote limited ratios, which must not be mixed with these.
+        facts.append("ratios before their limits")
+    return hashlib.sha256(repr(tuple(facts)).encode()).hexdigest()
 
 
 def _is_scored(plan: Plan, rival: Rival, condition: str, digest: str) -> bool:

@@ -199,7 +199,10 @@ def test_bounds_of_a_calibration_limit_costs_and_no_error_rate(trials, tmp_path)
     calibrated.calibration = replace(learnt, lowest_llr=-0.01, highest_llr=0.01)
     calibrated.threshold = 0.0
     plan = plan_of(trials, tmp_path / "bounded")
+    # Scores whose key lacks the limits are those of an earlier version, and are computed again.
+    run_study(plan, [Rival("level", LevelDetector(), "x")])
     study = run_study(plan, [Rival("level", calibrated, "x")])
+    assert len(calibrated.heard) == len(study.measured) * len(trials)
     speakers = trials.columns["speaker"]
     for row in study.measured:
         scores = read_scores(plan.folder / "scores" / "level" / f"{row.condition}.txt")
