@@ -12,7 +12,9 @@ import argparse
 import importlib
 import sys
 
+from asdf import removed
 from asdf.errors import AsdfError, UsageError
+from asdf.ports import provided
 from asdf.runs.files import removed_folder_error
 from asdf.runs.streams import (
     NobodyReadsError,
@@ -76,6 +78,9 @@ GROUPS = {
 
 OLDER = ("detplot",)
 """Commands that others do now. They are understood, and not listed."""
+
+for _name, (_group, _summary, _) in provided("COMMANDS").items():
+    GROUPS[_group][_name] = _summary
 
 COMMANDS = {name: summary for group in GROUPS.values() for name, summary in group.items()}
 
@@ -142,6 +147,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 def module_name(command: str) -> str:
     """Return the module of a command."""
+    if command in provided("COMMANDS"):
+        return str(provided("COMMANDS")[command][2])
     module = _MODULES.get(command, f"commands.{command}")
     return f"asdf.{module}"
 
@@ -162,11 +169,16 @@ def _run(arguments: list[str] | None) -> int:
     if args.command is None:
         show(_build_parser().format_help().rstrip())
         return UsageError.exit_status
+    if args.command in removed.COMMANDS:
+        raise UsageError(f"{args.command} has left ASDF. {removed.COMMANDS[args.command]}")
     if args.command not in (*COMMANDS, *OLDER):
         raise UsageError(
             f"there is no command {args.command!r}.{did_you_mean(args.command, COMMANDS)} "
             f"{program_name()} --help lists all of them."
         )
+    left = removed.option_has_left(args.command, args.arguments)
+    if left:
+        raise UsageError(left)
     module = importlib.import_module(module_name(args.command))
     with progress_on_stderr():
         status: int = module.main(args.arguments)

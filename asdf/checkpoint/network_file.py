@@ -22,6 +22,7 @@ from asdf.errors import AsdfError
 from asdf.networks.build import self_contained
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.trained_loss import PREFIX
+from asdf.removed import SETTINGS, setting_has_left
 from asdf.runs.log import LOG
 from asdf.settings.catalogue import (
     Known,
@@ -354,8 +355,13 @@ class NetworkFile:
         for full_name, value in self._values(names):
             if full_name in catalogue.settings:
                 assign(sections, {full_name: self._checked(catalogue.settings[full_name], value)})
-            else:
+            elif full_name not in SETTINGS:
                 unknown.append(full_name)
+            elif value != SETTINGS[full_name].default:
+                left = f"{self.path} has {full_name} = {value!r}. {setting_has_left(full_name)}"
+                if SETTINGS[full_name].scores:
+                    raise AsdfError(left)
+                LOG.warning("%s", left)
         if unknown and not self._others_classes():
             LOG.warning(
                 "%s was written by a newer ASDF; settings not known here are ignored: %s",

@@ -33,6 +33,7 @@ from types import ModuleType, TracebackType
 from typing import Any, TypeVar
 
 from asdf.errors import AsdfError, UsageError
+from asdf.removed import class_has_left
 from asdf.text import did_you_mean
 
 Kind = TypeVar("Kind")
@@ -97,6 +98,8 @@ def find_named(
         UsageError: the module does not exist, or lacks the name.
         AsdfError: importing the module fails.
     """
+    if class_has_left(class_path):
+        raise UsageError(f"{setting}: {class_has_left(class_path)}")
     module_name, name = _split_path(class_path, setting)
     module = _import(module_name, folder, setting)
     named = getattr(module, name, None)
@@ -146,6 +149,8 @@ def look_for_class(class_path: str, folder: Path, setting: str) -> None:
             among the project's networks.
         AsdfError: the file is not Python.
     """
+    if class_has_left(class_path):
+        raise UsageError(f"{setting}: {class_has_left(class_path)}")
     module_name, class_name = _split_path(class_path, setting)
     package = module_name.partition(".")[0]
     file = _file_in(folder, module_name)

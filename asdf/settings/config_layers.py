@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from asdf.removed import SETTINGS, setting_has_left
 from asdf.settings.catalogue import Catalogue, Known, our_catalogue
 from asdf.settings.config_files import Assignment
 from asdf.settings.literals import parse_literal
@@ -112,7 +113,11 @@ def steps_of(
         try:
             known = catalogue.look_up(assignment.target)
         except Complaint as complaint:
-            collector.mistakes.append(complaint.at(assignment.location))
+            left = SETTINGS.get(assignment.target)
+            if left is None:
+                collector.mistakes.append(complaint.at(assignment.location))
+            elif assignment.broken or assignment.value != left.default:
+                collector.add(assignment.location, setting_has_left(assignment.target))
         else:
             steps.append(_step_of(known, assignment, collector))
     return steps

@@ -1,0 +1,57 @@
+"""Names that have left ASDF, one line each: what an old config or command gets to read.
+
+Configs with such a name are refused, unless it has the value that changed nothing. Network files
+and run folders that name one score as before; a setting that had a part in scoring is refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Removed:
+    """A setting that has left.
+
+    Attributes:
+        default: Value with which the setting changed nothing.
+        why: Sentence with what to do or to use instead.
+        scores: Whether it had a part in scoring.
+    """
+
+    default: Any
+    why: str
+    scores: bool = False
+
+
+SETTINGS: dict[str, Removed] = {}
+"""Settings by their full names."""
+
+CLASSES: dict[str, str] = {}
+"""What to use instead of a class, by its class path or short name."""
+
+COMMANDS: dict[str, str] = {}
+"""What to use instead of a command, by its name."""
+
+OPTIONS: dict[str, str] = {}
+"""What to use instead of an option, by command and option: 'score --option'."""
+
+
+def setting_has_left(name: str) -> str:
+    """Return the sentences about a setting; '' if it is not one that has left."""
+    return f"{name} has left ASDF. {SETTINGS[name].why}" if name in SETTINGS else ""
+
+
+def class_has_left(path: str) -> str:
+    """Return the sentences about a class; '' if it is not one that has left."""
+    return f"{path} has left ASDF. {CLASSES[path]}" if path in CLASSES else ""
+
+
+def option_has_left(command: str, arguments: list[str]) -> str:
+    """Return the sentences about the first of the arguments that is an option that has left."""
+    for argument in arguments:
+        name = f"{command} {argument.partition('=')[0]}"
+        if name in OPTIONS:
+            return f"{name} has left ASDF. {OPTIONS[name]}"
+    return ""

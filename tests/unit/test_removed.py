@@ -1,0 +1,72 @@
+"""Names that have left get one sentence, and change nothing where they changed nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from asdf import removed
+from asdf.__main__ import COMMANDS, main
+from asdf.checkpoint.network_reading import read_network_file
+from asdf.errors import AsdfError
+from asdf.removed import Removed
+from asdf.settings import Settings
+from asdf.settings.catalogue import catalogue
+from asdf.settings.mistakes import SettingsError
+from tests.unit.conftest import write_small_network
+
+
+@pytest.fixture
+def left(monkeypatch):
+    """A setting, a class, a command and an option that have left, whatever else has."""
+    monkeypatch.setitem(removed.SETTINGS, "network.gone", Removed(None, "Write network.loss."))
+    monkeypatch.setitem(removed.SETTINGS, "network.heard", Removed(0, "It is fixed.", scores=True))
+    monkeypatch.setitem(removed.CLASSES, "asdf.networks.Gone", "Use asdf.networks.AASIST.")
+    monkeypatch.setitem(removed.COMMANDS, "gone", "evaluate does it.")
+    monkeypatch.setitem(removed.OPTIONS, "score --gone", "Use --csv.")
+
+
+def read(tmp_path, *lines: str) -> None:
+    (tmp_path / "init_config.py").write_text("")
+    (tmp_path / "run_configs.py").write_text("small\n" + "".join(f"{line}\n" for line in lines))
+    settings = Settings(tmp_path / "init_config.py")
+    settings.read_configs(tmp_path / "run_configs.py", ["small"])
+
+
+def test_a_config_with_a_setting_that_has_left_is_refused_in_a_sentence(left, tmp_path) -> None:
+    with pytest.raises(SettingsError) as error:
+        read(tmp_path, "network.gone = 3")
+    assert str(error.value).endswith(
+        ":2: network.gone has left ASDF. Write network.loss."
+    )
+    read(tmp_path, "network.gone = None", "network.heard = 0")
+
+
+def test_a_network_scores_as_before_unless_the_setting_scored(left, tmp_path, caplog) -> None:
+    plain = read_network_file(write_small_network(tmp_path / "plain.pt"))
+    entries = {name: dict(section) for name, section in plain.settings.items()}
+    entries["network"]["gone"] = 3
+    plain.settings = entries
+    assert "gone" not in vars(plain.to_sections().network)
+    assert "network.gone = 3. network.gone has left ASDF. Write network.loss." in caplog.text
+    entries["network"]["heard"] = 0
+    plain.to_sections()
+    entries["network"]["heard"] = 1
+    with pytest.raises(AsdfError, match=r"network\.heard = 1. network\.heard has left ASDF"):
+        plain.to_sections()
+
+
+def test_commands_options_and_classes_that_have_left(left, tmp_path, capsys) -> None:
+    assert main(["gone", "x"]) == 2
+    assert capsys.readouterr().err == "error: gone has left ASDF. evaluate does it.\n"
+    assert main(["score", "--gone=3"]) == 2
+    assert capsys.readouterr().err == "error: score --gone has left ASDF. Use --csv.\n"
+
+
+def test_what_has_left_is_not_there() -> None:
+    assert not removed.SETTINGS.keys() & catalogue().keys()
+    assert not removed.COMMANDS.keys() & COMMANDS.keys()
+    for why in (
+        *(entry.why for entry in removed.SETTINGS.values()),
+        *(*removed.CLASSES.values(), *removed.COMMANDS.values(), *removed.OPTIONS.values()),
+    ):
+        assert why.endswith("."), why
