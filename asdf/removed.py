@@ -34,7 +34,11 @@ CLASSES: dict[str, str] = {}
 COMMANDS: dict[str, str] = {}
 """What to use instead of a command, by its name."""
 
-OPTIONS: dict[str, str] = {}
+OPTIONS: dict[str, str] = {
+    "score --watermarks": "The packages audioseal, resemble-perth and silentcipher find their own.",
+    "case --watermarks": "The packages audioseal, resemble-perth and silentcipher find their own.",
+    "serve --watermarks": "The packages audioseal, resemble-perth and silentcipher find their own.",
+}
 """What to use instead of an option, by command and option: 'score --option'."""
 
 

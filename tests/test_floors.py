@@ -34,7 +34,6 @@ ROOMS = [
     "audio",
     "trials",
     "segments",
-    "watermarks",
     "tables",
     "metrics",
     "demo",
@@ -97,7 +96,6 @@ ANNEXES = {
     "robustness",
     "service",
     "shipped",
-    "watermarks",
 }
 DOORS = {*(f"asdf.{room}" for room in ANNEXES), "asdf.engines.ray", "asdf.report.plots"}
 # Rooms that other programs may use without torch; and all on the way to --list and --explain.

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asdf.commands.judged_files import Protocol, read_system_scores
-from asdf.commands.options import PROGRAM, Command, argument, flag, option
+from asdf.commands.options import PROGRAM, Command, argument, option
 from asdf.commands.outputs import check_file, check_overwriting, show, text_stream, write_outputs
 from asdf.commands.score_options import DetectorOptions
 from asdf.errors import UsageError
@@ -59,10 +59,6 @@ class CaseOptions(DetectorOptions):
     validation: Path | None = option(
         "score file of this network on a set with known labels, written by `score --scores`",
         metavar="SCORES",
-    )
-    watermarks: bool = flag(
-        "also search for watermarks, with the installed ones of the packages audioseal, perth and "
-        "silentcipher; reported separately from the score"
     )
     title: str = option("title of the page", metavar="TEXT", default="")
     reference: str = option("reference of the case, such as its number", metavar="TEXT", default="")
@@ -114,11 +110,7 @@ def main(arguments: list[str]) -> int:
 def _make(args: CaseOptions, detector: Detector, names: list[str], date: str, command: str) -> Case:
     """Return the case, with progress on the screen."""
     from asdf.case import Headings, make_case
-    from asdf.watermarks import open_search
 
-    search = open_search(args.device) if args.watermarks else None
-    if search is not None:
-        show(search.describe(), sys.stderr)
     return make_case(
         detector,
         names,
@@ -126,7 +118,6 @@ def _make(args: CaseOptions, detector: Detector, names: list[str], date: str, co
         command,
         _validate(args, detector),
         lambda examined: track(examined, len(names), "examining", unit="recordings"),
-        search,
     )
 
 

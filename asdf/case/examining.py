@@ -21,7 +21,6 @@ from asdf.facts import SAMPLE_RATE
 from asdf.scoring.detector import Detector
 from asdf.scoring.made_by import recording_digest
 from asdf.scoring.scored import Scored, WindowScore
-from asdf.watermarks import Watermark, WatermarkSearch, read_marks
 
 _POINTS = 480
 
@@ -74,7 +73,6 @@ class Examined:
         result: Score of the recording, or the reason why it has none.
         windows: Scores of consecutive windows.
         outline: Outline of the waveform; None if the file cannot be decoded.
-        watermarks: Result of each watermark package; empty without packages.
     """
 
     name: str
@@ -82,20 +80,17 @@ class Examined:
     result: Scored
     windows: tuple[WindowScore, ...] = ()
     outline: Outline | None = None
-    watermarks: tuple[Watermark, ...] = ()
 
 
 def examine(
     detector: Detector,
     names: list[str],
     window: tuple[float, float],
-    search: WatermarkSearch | None = None,
 ) -> Iterator[Examined]:
     """Yield the result for each recording, in order.
 
     Args:
         window: Length of a window and distance between window starts, in seconds.
-        search: Packages that search for watermarks; None: none.
     """
     for index, name in enumerate(names):
         # What the file states is shown even if its score fails.
@@ -109,9 +104,7 @@ def examine(
         except (AsdfError, OSError) as error:
             yield Examined(name, facts, Scored(index, Path(name), error=str(error), name=name))
             continue
-        # Outside the block: a package that fails states it in its result.
-        marks = () if search is None else tuple(read_marks(search, name))
-        yield Examined(name, facts, result, tuple(windows), outline, marks)
+        yield Examined(name, facts, result, tuple(windows), outline)
 
 
 def read_facts(path: str) -> FileFacts:

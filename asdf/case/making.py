@@ -19,7 +19,6 @@ from asdf.metrics.calibration import Calibration
 from asdf.scoring.detector import Detector
 from asdf.scoring.document import Heading, make_heading
 from asdf.scoring.made_by import Provenance, provenance_of
-from asdf.watermarks import WatermarkSearch
 
 _WINDOW_S = 4
 
@@ -80,13 +79,11 @@ def make_case(
     command: str,
     validation: Validation | None = None,
     track: Tracked = iter,
-    search: WatermarkSearch | None = None,
 ) -> Case:
     """Examine recordings and assemble the case.
 
     Args:
         track: Function that shows the progress.
-        search: Packages that search for watermarks; None: none.
 
     Raises:
         AsdfError: the network's file is missing.
@@ -101,14 +98,11 @@ def make_case(
         "libsndfile": soundfile.__libsndfile_version__,
         "system": f"{platform.system()} {platform.machine()}",
     }
-    heading = make_heading(detector, detector.source, False)
-    if search is not None:
-        heading = replace(heading, watermarks=search.entry())
     return Case(
         headings,
-        tuple(track(examine(detector, names, window, search))),
+        tuple(track(examine(detector, names, window))),
         detector.source,
-        heading,
+        make_heading(detector, detector.source, False),
         # Not the date of now, which would change the page's bytes from day to day.
         replace(provenance, date=headings.date, options=options),
         software,

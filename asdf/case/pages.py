@@ -105,8 +105,6 @@ def _recording_section(one: Examined, number: int, case: Case) -> Section:
     if not one.result.error:
         rows = _result_rows(one)
         tables.append(_pairs("Result", rows))
-    if one.watermarks:
-        tables.append(_watermark_table(one, case))
     if one.facts is not None:
         rows = _file_rows(one)
         tables.append(_pairs("File", rows))
@@ -147,24 +145,6 @@ def _result_rows(one: Examined) -> dict[str, str]:
     rows["Verdict"] = result.verdict or "none"
     rows["Seconds scored"] = f"{result.seconds_scored or 0:.2f} of {result.seconds or 0:.2f}"
     return rows
-
-
-def _watermark_table(one: Examined, case: Case) -> PageTable:
-    """Return the result of each package, and why others were not used."""
-    rows = {}
-    for mark in one.watermarks:
-        words = {True: "found", False: "none found", None: f"search failed: {mark.error}"}
-        details = [words[mark.found]]
-        if mark.strength is not None:
-            details.append(f"strength {mark.strength:.2f}")
-        if mark.message:
-            details.append(f"message {mark.message}")
-        if mark.start_s is not None and mark.end_s is not None:
-            details.append(f"{mark.start_s:.1f} to {mark.end_s:.1f} s")
-        rows[mark.detector] = ", ".join(details)
-    for name, reason in (case.heading.watermarks or {}).get("not_asked", {}).items():
-        rows[name] = f"not searched for: {reason}"
-    return _pairs("Watermarks, apart from the score", rows)
 
 
 def _file_rows(one: Examined) -> dict[str, str]:

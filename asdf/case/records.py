@@ -46,7 +46,5 @@ def _recording_entry(one: Examined, case: Case) -> dict[str, Any]:
         entry["sha256"] = one.facts.sha256
         entry["file"] = one.facts.entry()
     entry["windows"] = [window.entry() for window in one.windows]
-    if one.watermarks:
-        entry["watermarks"] = [mark.entry() for mark in one.watermarks]
     entry["statements"] = statements(one, case)
     return entry

@@ -13,7 +13,6 @@ from asdf.case.making import Case
 from asdf.metrics.calibration import Calibration
 from asdf.metrics.verbal_scale import log10_llr
 from asdf.scoring.scored import MIXED, Scored
-from asdf.watermarks import describe_watermarks
 
 _FEW = 100
 # Larger ratios are integers with thousands separators.
@@ -36,13 +35,6 @@ _ALWAYS = (
 _PANEL_LIMIT = (
     "Detectors that agree are not independent witnesses: those trained on the same data err "
     "together. Their joint evidence is the ratio of the panel, which is calibrated as a whole."
-)
-
-_WATERMARK_LIMIT = (
-    "A watermark that was found indicates that a program which marks its output has made or "
-    "changed the recording; the packages that search for one can err, too. Finding none means "
-    "nothing: most voices have none, and a mark can be removed. Watermarks enter no score and no "
-    "ratio."
 )
 
 
@@ -100,9 +92,6 @@ def statements(one: Examined, case: Case, *, is_brief: bool = False) -> list[str
     # Otherwise, the remark was stated above.
     if result.judged and result.remark and not result.unlike:
         sentences.append(_sentence(result.remark))
-    marks = describe_watermarks(one.watermarks)
-    if marks:
-        sentences.append(f"Apart from the score: {marks}.")
     return sentences
 
 
@@ -167,8 +156,6 @@ def limits(case: Case) -> list[str]:
     special += _limits_of_calibration(case.calibration)
     if case.heading.members:
         special.append(_PANEL_LIMIT)
-    if case.heading.watermarks:
-        special.append(_WATERMARK_LIMIT)
     validation = case.validation
     if validation is None:
         special.append(

@@ -79,7 +79,6 @@ if TYPE_CHECKING:
     from asdf.scoring.detector import Detector
     from asdf.scoring.document import Heading
     from asdf.scoring.scored import Scored, WindowScore
-    from asdf.watermarks import Watermark, WatermarkSearch
 
 COMMAND = Command(
     "score", __doc__, ScoreOptions, {".csv": "csv", ".json": "json", ".txt": "scores"}
@@ -192,22 +191,19 @@ def score_into_outputs(
     from asdf.commands.score_segments import segment_outputs
     from asdf.commands.score_why import why_outputs
     from asdf.trials.how_scored import HowScored
-    from asdf.watermarks import open_search
 
     detector = open_detector(args, window, are_compared=recordings.are_compared)
     segments = segment_outputs(args, detector)
     # Published error rates are on trials: only trial scores can be compared with them.
     are_trials = bool(args.trial or args.scores or recordings.are_labelled)
     why = why_outputs(args, detector, are_trials)
-    watermarks = open_search(args.device) if args.watermarks else None
     heading = _heading(args, detector, are_trials, window, command, recordings.are_compared)
-    heading = _with_watermarks(heading, watermarks)
     work = _describe_work(args, detector, heading, window, are_trials)
     outputs = Outputs(args.csv, args.json, args.scores, segments, args.part, args.merge)
     with closing(Results(recordings, heading, outputs, work, screen, stdin_path)) as results:
         try:
             with _termination_is_an_interrupt():
-                _score_all(detector, recordings, results, not are_trials, window, watermarks)
+                _score_all(detector, recordings, results, not are_trials, window)
                 results.finish(HowScored(detector.length, detector.precision, detector.engine))
         except KeyboardInterrupt as stop:
             return _report_stop(results, len(recordings), stop)
@@ -282,14 +278,6 @@ def _heading(
     return replace(heading, made_by=made)
 
 
-def _with_watermarks(heading: Heading, search: WatermarkSearch | None) -> Heading:
-    """Return the heading with the watermark packages in use, which it shows."""
-    if search is None:
-        return heading
-    show(search.describe(), sys.stderr)
-    return replace(heading, watermarks=search.entry())
-
-
 def _describe_work(
     args: ScoreOptions,
     detector: Detector,
@@ -317,8 +305,6 @@ def _describe_work(
         work["frames"] = True
     if args.rationale:
         work["rationale"] = True
-    if heading.watermarks is not None:
-        work["watermarks"] = heading.watermarks["asked"]
     if args.reference:
         work["reference"] = [digest_of(path) for path in args.reference]
     if args.json is not None:
@@ -379,11 +365,9 @@ def _score_all(
     results: Results,
     whole: bool,
     window: tuple[float, float] | None,
-    watermarks: WatermarkSearch | None,
 ) -> None:
     from asdf.runs.progress import track
     from asdf.scoring.speakers import conclude_speaker
-    from asdf.watermarks import read_marks
 
     results.put_out()
     remaining = results.remaining
@@ -397,10 +381,7 @@ def _score_all(
             if window and not result.error:
                 heard_by = _compared(detector, recordings.references(result.index))
                 result, over_time = _over_time(heard_by, result, window)
-            marks: list[Watermark] = []
-            if watermarks is not None and not result.error:
-                marks = read_marks(watermarks, str(result.path))
-            results.add(result.index, result, over_time, marks)
+            results.add(result.index, result, over_time)
 
 
 def _score_groups(

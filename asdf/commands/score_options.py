@@ -143,10 +143,6 @@ class ScoreOptions(DetectorOptions, DividedOptions):
         "for trial scores 0)",
         "S",
     )
-    watermarks: bool = flag(
-        "also search for watermarks, with the installed ones of the packages audioseal, perth and "
-        "silentcipher; reported separately, without effect on the score"
-    )
     rationale: bool = flag(
         "also write the text that an audio language model generates: in --json, --csv, and in "
         "OUT.rationales.csv next to a score file; the text is not evidence"
@@ -184,7 +180,6 @@ def check_speaker_options(args: ScoreOptions) -> None:
         "--window": args.window,
         "--segments": args.segments,
         "--why": args.why,
-        "--watermarks": args.watermarks or None,
         "--rationale": args.rationale or None,
     }
     for name, value in others.items():

@@ -23,7 +23,6 @@ from asdf.scoring.scored import Scored, WindowScore
 from asdf.scoring.speakers import speaker_entry
 from asdf.segments import Segment, Speaker
 from asdf.text import csv_text, printable
-from asdf.watermarks import Watermark
 
 _COLUMNS_BEFORE = ("path", "start_s", "end_s")
 _COLUMNS_AFTER = (
@@ -59,7 +58,6 @@ class Line:
         spoofed: Parts marked by the scores of frames.
         sha256: Digest of the recording's file; None if not requested or not readable.
         speaker: Speaker of the result; None: the result is of the whole recording.
-        watermarks: Results of watermark packages for the recording.
     """
 
     label: int | None
@@ -68,7 +66,6 @@ class Line:
     spoofed: Sequence[Segment] = ()
     sha256: str | None = None
     speaker: Speaker | None = None
-    watermarks: Sequence[Watermark] = ()
 
     @property
     def shown(self) -> str:
@@ -95,7 +92,6 @@ class CsvTable:
         self._members = heading.members
         self._has_speakers = heading.of_speakers
         self._has_rationales = bool(heading.rationales)
-        self._watermarks = (heading.watermarks or {}).get("asked", [])
         columns = [*_COLUMNS_BEFORE, heading.kind, *_COLUMNS_AFTER]
         if self._has_sources:
             columns += _COLUMNS_OF_SOURCES
@@ -112,8 +108,6 @@ class CsvTable:
             columns += _COLUMNS_OF_SPEAKERS
         if self._has_rationales:
             columns += [_RATIONALE]
-        for name in self._watermarks:
-            columns += [f"watermark_{name}", f"watermark_{name}_strength"]
         self._width = len(columns)
         self._rows.writerow(columns)
 
@@ -160,8 +154,6 @@ class CsvTable:
             after += [csv_text(line.speaker.name), _cell(line.speaker.overlapped_s)]
         if self._has_rationales:
             after += [_said(line.result)]
-        if self._watermarks:
-            after += _watermark_cells(line, self._watermarks)
         return after
 
     def end(self, complete: bool) -> None:
@@ -280,17 +272,6 @@ def _agreement_cells(result: Scored, members: int) -> list[str]:
     return [str(agreement.bona_fide), str(agreement.spoof), *llrs]
 
 
-def _watermark_cells(line: Line, names: Sequence[str]) -> list[str]:
-    """Return whether each package found its watermark, yes, no or unknown, with its confidence."""
-    known = {mark.detector: mark for mark in line.watermarks}
-    words = {True: "yes", False: "no", None: "unknown"}
-    cells = []
-    for name in names:
-        mark = known.get(name)
-        cells += ["", ""] if mark is None else [words[mark.found], _cell(mark.strength)]
-    return cells
-
-
 def _cell(value: float | None) -> str:
     """Return a number in the shortest exact form."""
     return "" if value is None else repr(value)
@@ -306,8 +287,6 @@ def _entry(line: Line) -> dict[str, Any]:
         entry["label"] = line.label
     if line.windows:
         entry["windows"] = [window.entry() for window in line.windows]
-    if line.watermarks:
-        entry["watermarks"] = [mark.entry() for mark in line.watermarks]
     if line.result.frames is not None:
         entry["spoofed"] = [list(segment) for segment in line.spoofed]
     return entry

@@ -47,7 +47,6 @@ from asdf.text import printable
 from asdf.trials.how_scored import HowScored
 from asdf.trials.score_file import write_scores
 from asdf.trials.scored_files import remove_how_scored, write_how_scored
-from asdf.watermarks import Watermark
 
 # Values that follow from the command are not saved, such as names and verdicts.
 _SAVED_FIELDS = (
@@ -227,17 +226,8 @@ class Results:
         """Whether the recording at `index` has a result already."""
         return index in self._entries or index not in self._mine
 
-    def add(
-        self,
-        index: int,
-        result: Scored,
-        windows: list[WindowScore],
-        watermarks: Sequence[Watermark] = (),
-    ) -> None:
+    def add(self, index: int, result: Scored, windows: list[WindowScore]) -> None:
         """Save the result of a recording, and output all results that are due.
-
-        Args:
-            watermarks: Results of watermark packages for the recording.
 
         Raises:
             AsdfError: it cannot be written.
@@ -252,8 +242,6 @@ class Results:
                 {**window.entry(), "judged": window.judged} for window in result.windows_scores
             ]
         entry["over_time"] = [window.entry() for window in windows]
-        if watermarks:
-            entry["watermarks"] = [mark.entry() for mark in watermarks]
         if self.needs_frames:
             entry["frames"] = frames_entry(result.frames)
         if result.rationale is not None:
@@ -396,9 +384,8 @@ class Results:
         frames = result.frames
         if frames is not None and self._outputs.segments is not None:
             spoofed = frames.segments(self._outputs.segments.threshold)
-        marks = [Watermark(**mark) for mark in entry.get("watermarks", ())]
         speaker = self._recordings.speaker(index)
-        return Line(recording.label, result, windows, spoofed, entry.get("sha256"), speaker, marks)
+        return Line(recording.label, result, windows, spoofed, entry.get("sha256"), speaker)
 
     def _as_field(self, text: str) -> str:
         """Turn a text with a path in it into one field of a line; file names may have any bytes."""

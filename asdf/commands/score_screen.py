@@ -16,7 +16,6 @@ from asdf.metrics.llr_intervals import INTERVAL_LEVEL
 from asdf.metrics.verbal_scale import log10_llr
 from asdf.scoring.document import Heading
 from asdf.text import and_more, printable
-from asdf.watermarks import describe_watermarks
 
 # On standard error; the lines and tables contain all remarks.
 _REMARKS_SHOWN = 20
@@ -55,7 +54,6 @@ class Screen:
             _describe_lowest(line),
             _describe_spoofed(line),
             _describe_source(line),
-            describe_watermarks(line.watermarks),
             result.rationale.describe() if result.rationale else "",
             result.remark,
         ]

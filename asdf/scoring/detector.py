@@ -53,7 +53,6 @@ from asdf.settings.sections import Audio
 from asdf.shipped import SMALL
 from asdf.text import AnyPath
 from asdf.trials.how_scored import ScoredLength
-from asdf.watermarks import Watermark, WatermarkSearch, open_search, read_marks
 
 # An unusual rate, so that the resampler is warm too.
 _WARMING_RATE = 8000
@@ -205,7 +204,6 @@ class Detector:
         self.panel = getattr(opened.scorer.extras.get(MEMBERS), "panel", None)
         self._hearing = self._make_hearing(opened, parts, speech_check)
         self.speech_check = "off" if self._hearing.find_speech is None else speech_check
-        self._watermarks: WatermarkSearch | None = None
         self._reference: list[np.ndarray] | None = None
 
     def _make_hearing(self, opened: OpenedNetwork, parts: bool, speech_check: str) -> Hearing:
@@ -537,30 +535,6 @@ class Detector:
             concluded = replace(conclude_speaker(result, speaker), name=named.name)
             scored.append(SpeakerScored(speaker, concluded))
         return scored
-
-    def find_watermarks(self, recording: Any, sample_rate: int | None = None) -> list[Watermark]:
-        """Return the result of each watermark package for a recording, independent of its score.
-
-        The installed packages among audioseal, perth and silentcipher are opened at the first call,
-        on the detector's device. A watermark that is found shows that the program of its maker
-        generated or marked the recording; no watermark found proves nothing.
-
-        Args:
-            recording, sample_rate: Recording and its rate, as in `score`.
-
-        Returns:
-            Results in the order of the packages; `found` is None for a package that fails.
-
-        Raises:
-            UsageError: as `score`; none of the packages can be opened, and why.
-            AsdfError: as `score`.
-        """
-        named = self._take(recording, sample_rate)
-        # Report an unreadable recording before any package is opened.
-        named.measure(NO_DETECTION)
-        if self._watermarks is None:
-            self._watermarks = open_search(str(self.device))
-        return read_marks(self._watermarks, named.searched)
 
     def score_over_time(
         self,

@@ -37,7 +37,6 @@ class Heading:
             omitted.
         remark: Sentence on what limits all scores of the network; ''.
         panel: Members and candidates of a panel (`Panel.summary`); None for other systems.
-        watermarks: Packages that searched for watermarks, and those that did not; None: no search.
         of_speakers: Whether scores are of single speakers of a conversation.
         rationales: Sentence on the texts that the network generates; '' where it generates none.
     """
@@ -54,7 +53,6 @@ class Heading:
     made_by: dict[str, Any] | None = None
     remark: str = ""
     panel: dict[str, Any] | None = None
-    watermarks: dict[str, Any] | None = None
     of_speakers: bool = False
     rationales: str = ""
 
@@ -74,7 +72,7 @@ class Heading:
         del entries["part_search"]
         if self.part_search is not None:
             entries["part_search"] = self.part_search.entry()
-        for name in ("made_by", "calibration", "panel", "watermarks"):
+        for name in ("made_by", "calibration", "panel"):
             if entries[name] is None:
                 del entries[name]
         for name in ("remark", "rationales"):

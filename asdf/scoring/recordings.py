@@ -31,10 +31,9 @@ from asdf.audio.speech import (
 from asdf.audio.streaming import read_blocks
 from asdf.errors import AsdfError, UsageError
 from asdf.remote import SHOWN_SCHEMES, as_path, is_remote
-from asdf.scoring.waveforms import as_mono, as_waveform, check_rate
+from asdf.scoring.waveforms import as_waveform, check_rate
 from asdf.settings.sections import USUAL_AUDIO, Audio, SpeechActivity
 from asdf.text import from_here, is_address
-from asdf.watermarks import Samples
 
 # Minimum number of seconds of a file that are read at a time: a seek and a call for each short
 # window would cost more.
@@ -91,13 +90,6 @@ class Recording(ABC):
     def read_whole(self) -> np.ndarray:
         """Read the whole recording without speech activity detection. Raises as `measure`."""
 
-    @property
-    def searched(self) -> Path | Source | Samples:
-        """Audio, at its own rate, in which watermarks are searched for. Raises as `measure`."""
-        whole = self.read_whole()
-        mono = whole if whole.ndim == 1 else whole.mean(axis=1)
-        return Samples(mono, self.audio.sample_rate)
-
 
 @dataclass(frozen=True)
 class FileRecording(Recording):
@@ -120,10 +112,6 @@ class FileRecording(Recording):
 
     def read_whole(self) -> np.ndarray:
         return read_audio(self._checked(), audio=self.audio)
-
-    @property
-    def searched(self) -> Path | Source | Samples:
-        return self._checked()
 
     def _checked(self) -> Path | Source:
         """Return the source after checking that it exists.
@@ -185,10 +173,6 @@ class ArrayRecording(Recording):
 
     def read_whole(self) -> np.ndarray:
         return self._waveform
-
-    @property
-    def searched(self) -> Path | Source | Samples:
-        return Samples(as_mono(self.samples, self.sample_rate, self.limits), self.sample_rate)
 
 
 def as_recording(

@@ -7,15 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from asdf.errors import UsageError
 from asdf.service.addresses import Address, Network
 from asdf.service.audit_file import AuditFile, Chain, check_audit_file
 from asdf.service.limits import ServiceLimits
-
-if TYPE_CHECKING:
-    from asdf.watermarks import WatermarkSearch
 
 __all__ = [
     "Address",
@@ -48,14 +44,12 @@ def serve(
     limits: ServiceLimits,
     announce: Callable[[str], None],
     audit: Path | None = None,
-    watermarks: WatermarkSearch | None = None,
     workers: int = 1,
 ) -> None:
     """Serve until SIGTERM or Ctrl-C; SIGHUP reloads the network.
 
     Args:
         audit: Audit file in which each verdict is recorded; None: no record.
-        watermarks: Packages that search for watermarks if a client requests it; None: none.
         announce: Function that is called with the service's address when it starts.
         workers: Number of worker processes, which share the limits.
 
@@ -80,7 +74,7 @@ def serve(
         raise UsageError(f"workers = {workers}: give 1 or more.")
     if audit is not None:
         AuditFile(audit)
-    serving = Serving(network, address, token, limits, audit, watermarks)
+    serving = Serving(network, address, token, limits, audit)
     if workers == 1:
         serve_alone(serving, announce)
     else:

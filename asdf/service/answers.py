@@ -66,35 +66,6 @@ class AgreementAnswer(_Part):
     members: list[MemberAnswer] = Field(description="Result of each, in the panel's order.")
 
 
-class WatermarkAnswer(_Part):
-    """What a package that finds watermarks says of a recording, apart from its score."""
-
-    detector: str = Field(description="Name of the package.")
-    found: bool | None = Field(
-        description="Whether it found its mark; null where it failed (`error`)."
-    )
-    strength: float | None = Field(
-        None, description="Highest strength, between 0 and 1; absent where it is not reported."
-    )
-    message: str | None = Field(
-        None, description="Message of the mark in hexadecimal digits; absent without one."
-    )
-    start_s: float | None = Field(
-        None, description="Start of the first piece with a mark, in seconds; absent without."
-    )
-    end_s: float | None = Field(
-        None, description="End of the last piece with a mark, in seconds; absent without."
-    )
-    error: str | None = Field(None, description="Why it failed; absent otherwise.")
-
-
-class WatermarksAnswer(_Part):
-    """Who was asked for watermarks."""
-
-    asked: list[str] = Field(description="Names of the packages used.")
-    not_asked: dict[str, str] = Field(description="Why others were not used, by name.")
-
-
 class RecordingAnswer(_Part):
     """The score of a recording; the higher, the more bona fide."""
 
@@ -160,9 +131,6 @@ class RecordingAnswer(_Part):
     )
     windows: list[WindowAnswer] | None = Field(
         None, description="Scores over time, where the query has `window`."
-    )
-    watermarks: list[WatermarkAnswer] | None = Field(
-        None, description="What each package found, where the query has `watermarks`."
     )
 
 
@@ -237,9 +205,6 @@ class ScoreAnswer(_Part):
     )
     speakers: list[SpeakerAnswer] | None = Field(
         None, description="A score per speaker, where the form has turns of speakers as `rttm`."
-    )
-    watermarks: WatermarksAnswer | None = Field(
-        None, description="Packages that searched for watermarks, where the query has it."
     )
     complete: bool = Field(description="Always true: no recording is missing from the list.")
     made_by: MadeByAnswer = Field(description="Versions, digest, date and options.")

@@ -47,10 +47,6 @@ _MAX_POINTS = 4000
 _OUTLINE = Query(
     ge=0, le=_MAX_POINTS, description="Points of the waveform's outline, for a picture."
 )
-_WATERMARKS = Query(
-    description="Search for watermarks too, apart from the score; needs a service started with "
-    "`--watermarks`."
-)
 _BINARY: dict[str, Any] = {"schema": {"type": "string", "format": "binary"}}
 _FORM: dict[str, Any] = {
     "schema": {
@@ -205,7 +201,6 @@ def describe_service(service: Service) -> dict[str, Any]:
         "limits": f"{limits.max_mb:g} MB and {length}",
         "window_s": part_window(detector.length, detector.window_samples) / detector.sample_rate,
         "suffixes": sorted(AUDIO_SUFFIXES),
-        "watermarks": None if service.watermarks is None else service.watermarks.entry(),
     }
 
 
@@ -254,7 +249,6 @@ class _Paths:
             Query(description="Score the beginning only, as a trial of the network's protocol."),
         ] = False,
         outline: Annotated[int, _OUTLINE] = 0,
-        watermarks: Annotated[bool, _WATERMARKS] = False,
     ) -> Response:
         """The answer is what `python -m asdf score --json` writes of the recording."""
         self.admit(request)
@@ -263,7 +257,7 @@ class _Paths:
         windows = None
         if window is not None:
             windows = (window, window / 2 if hop is None else hop)
-        question = Question(windows, trial, outline, watermarks)
+        question = Question(windows, trial, outline)
         self.service.check_question(question)
         service = self.service
         client = _client_of(request)

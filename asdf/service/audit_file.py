@@ -221,9 +221,6 @@ def audit_entry(document: Mapping[str, Any]) -> dict[str, Any]:
     compared = {}
     if "reference_sha256" in recording:
         compared = {"reference_sha256": recording["reference_sha256"]}
-    marks = {}
-    if "watermarks" in recording:
-        marks = {"watermarks": recording["watermarks"]}
     return {
         "time": made_by["date"],
         "recording_sha256": recording["sha256"],
@@ -239,5 +236,4 @@ def audit_entry(document: Mapping[str, Any]) -> dict[str, Any]:
         "options": made_by["options"],
         **compared,
         **speakers,
-        **marks,
     }

@@ -56,16 +56,12 @@ def decode_upload(
         samples = np.frombuffer(upload.content, "<f4")
         return as_waveform(samples, upload.rate, Limits(max_seconds=limits.max_seconds), audio)
     length = _BLOCK_S * audio.sample_rate
-    for block in read_blocks(upload_source(upload, limits), length, audio):
+    bounds = Limits(max_seconds=limits.max_seconds, memory=_BLOCK_BYTES)
+    source = Source(upload.name or NAME, upload.content, bounds)
+    for block in read_blocks(source, length, audio):
         blocks.append(block)
         wait.check()
     return np.concatenate(blocks)
-
-
-def upload_source(upload: Upload, limits: ServiceLimits) -> Source:
-    """Return a recording in the form that decoders read, within the limits."""
-    bounds = Limits(max_seconds=limits.max_seconds, memory=_BLOCK_BYTES)
-    return Source(upload.name or NAME, upload.content, bounds)
 
 
 def outline(waveform: np.ndarray, points: int) -> dict[str, list[float]]:

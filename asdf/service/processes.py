@@ -28,7 +28,6 @@ from asdf.service.reloading import on_reload_signal, reload_network
 from asdf.service.server import Server, describe_address, is_local, make_server
 from asdf.service.service import Service
 from asdf.service.workers import Work, Workers
-from asdf.watermarks import WatermarkSearch
 
 Announce = Callable[[str], None]
 
@@ -42,7 +41,6 @@ class Serving:
     token: Token | None
     limits: ServiceLimits
     audit: Path | None
-    watermarks: WatermarkSearch | None
 
     def make_server(
         self,
@@ -54,9 +52,7 @@ class Serving:
         """Make the server of one process, which starts to warm up."""
         record = None if self.audit is None else AuditFile(self.audit)
         name = self.network.name
-        service = Service(
-            detector, name, self.limits, record, self.watermarks, seat=seat, metrics=metrics
-        )
+        service = Service(detector, name, self.limits, record, seat=seat, metrics=metrics)
         host = self.address.host
         app = make_app(service, self.token, Names(host, is_local(host), self.address.names))
         again = partial(reload_network, service, partial(self.network.open, None), name)
@@ -77,17 +73,12 @@ def serve_by_workers(serving: Serving, announce: Announce, count: int) -> None:
     """Serve in several processes.
 
     Raises:
-        UsageError: the system cannot fork, or a watermark package uses a GPU.
+        UsageError: the system cannot fork.
         AsdfError: no worker becomes ready.
     """
     if not hasattr(os, "fork"):
         raise UsageError(
             "several workers need an operating system that forks processes: Linux or macOS."
-        )
-    if serving.watermarks is not None and not serving.network.is_shared:
-        raise UsageError(
-            "several workers search for watermarks only on a CPU, with --threads 1: leave out "
-            "--workers or --watermarks."
         )
     above = os.getpid()
     is_shared = serving.network.is_shared

@@ -14,10 +14,8 @@ class Question:
         trial: Whether to score the beginning of the recording, as a trial of the network's
             protocol.
         points: Number of points of the waveform's outline; 0: none.
-        watermarks: Whether to search for watermarks too.
     """
 
     window: tuple[float, float] | None = None
     trial: bool = False
     points: int = 0
-    watermarks: bool = False

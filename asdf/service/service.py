@@ -40,7 +40,7 @@ from asdf.segments import Speaker, parse_speakers
 from asdf.service.audit_file import AuditFile, audit_entry
 from asdf.service.board import Board, Seat
 from asdf.service.counts import Counts
-from asdf.service.decoding import NAME, Wait, decode_upload, outline, upload_source
+from asdf.service.decoding import NAME, Wait, decode_upload, outline
 from asdf.service.limits import GONE, Refusal, ServiceLimits, for_clients
 from asdf.service.questions import Question
 from asdf.service.rates import Rates
@@ -48,7 +48,6 @@ from asdf.service.served import Served
 from asdf.service.shared_passes import SharedPasses
 from asdf.service.uploads import Upload
 from asdf.trials.text_lines import lines_of
-from asdf.watermarks import Watermark, WatermarkSearch, read_marks
 
 Value = TypeVar("Value")
 Ending = asyncio.Event
@@ -56,8 +55,6 @@ Ending = asyncio.Event
 _WARM_UP_S = 1
 # Name of the turns of speakers in messages.
 _RTTM = "rttm"
-# Output of packages is captured per process, so two searches would mix their output.
-_SEARCHERS = 1
 
 
 @dataclass(frozen=True)
@@ -66,7 +63,7 @@ class _Decoded:
 
     Attributes:
         digests: Digests of the uploaded files, by their keys in answers.
-        heard_s: Length of audio heard by the network and by watermark packages, in seconds.
+        heard_s: Length of audio heard by the network, in seconds.
         speakers: Speakers of a conversation, each with pieces of his or her speech alone, or None.
         hearing: Scorer of the recording: the service's, or with the uploaded reference.
     """
@@ -95,7 +92,6 @@ class Service:
         current: Network for new requests.
         counts: Counts for Prometheus.
         rates: Limits on requests and seconds of audio of each client.
-        watermarks: Packages that search for watermarks if a client requests it; None: none.
         stopping: Whether new recordings are refused, because the service is about to end.
         draining: Whether no connection is accepted any more, because other workers accept them.
         calls: Calls in progress.
@@ -107,7 +103,6 @@ class Service:
         network: str,
         limits: ServiceLimits,
         audit: AuditFile | None = None,
-        watermarks: WatermarkSearch | None = None,
         seat: Seat | None = None,
         metrics: Path | None = None,
     ) -> None:
@@ -116,7 +111,6 @@ class Service:
         Args:
             network: Path or name that the detector was opened by.
             audit: Audit file in which each verdict is recorded.
-            watermarks: Packages that search for watermarks; None: clients cannot request it.
             seat: Seat of this worker among those of the service; None: it is the only one.
             metrics: Folder in which the workers count together; None: there is only one worker.
 
@@ -131,13 +125,11 @@ class Service:
         self.stopping = False
         self.draining = False
         self.current = Served(detector, network)
-        self.watermarks = watermarks
         self.audit = audit
         self.calls: set[Ending] = set()
         self._readers = Threads(limits.readers)
         # Separate from the readers, which may be busy with a long recording.
         self.cutters = Threads(1)
-        self._searchers = Threads(_SEARCHERS)
         self.passes = SharedPasses(self.current.hearing, self.counts.pass_pieces.observe)
         self._watch()
         self._warm_up(self.current)
@@ -202,7 +194,6 @@ class Service:
         self.passes.close()
         self._readers.close()
         self.cutters.close()
-        self._searchers.close()
 
     def end_calls(self) -> None:
         """End calls with the result so far."""
@@ -264,11 +255,6 @@ class Service:
         """Raise a UsageError if a request cannot be answered, before anything is read."""
         if question.window is not None:
             in_samples(*question.window, self.detector.window_samples)
-        if question.watermarks and self.watermarks is None:
-            raise UsageError(
-                "this service does not search for watermarks: it must be started with serve "
-                "--watermarks."
-            )
 
     async def answer(
         self,
@@ -298,12 +284,9 @@ class Service:
         try:
             decoded = await wait_for(reading, gone, wait)
             self.rates.charge(client, decoded.heard_s)
-            marking = self._begin_search(upload, question, wait, slot)
             passing = self.passes.submit(decoded.pieces, upload.name or "-", decoded.hearing)
             result, windows = await wait_for(passing, gone, wait)
             speakers = await self._score_speakers(decoded, upload.name or "-", gone, wait)
-            if marking is not None:
-                await wait_for(marking, gone, wait)
         except UsageError as error:
             raise Refusal(422, for_clients(str(error))) from None
         except AsdfError as error:
@@ -313,27 +296,13 @@ class Service:
             wait.is_over.set()
             if passing is not None:
                 passing.cancel()
-        document = self._conclude(served, result, windows, question, marking)
+        document = self._conclude(served, result, windows, question)
         document["recordings"][0] |= decoded.digests
         document |= speakers
         await self.record(document)
         if decoded.outline is not None:
             document["outline"] = decoded.outline
         return document
-
-    def _begin_search(
-        self, upload: Upload, question: Question, wait: Wait, slot: Slot
-    ) -> Future[list[Watermark]] | None:
-        """Begin to search an upload for watermarks during scoring; None if not requested."""
-        if self.watermarks is None or not question.watermarks:
-            return None
-        # At the rate of the file, which a watermark may need.
-        source = upload_source(upload, self.limits)
-        is_over = wait.is_over.is_set
-        marking = self._searchers.submit(read_marks, self.watermarks, source, is_over)
-        # The recording stays in memory while the search reads it.
-        slot.hold_until_done(marking)
-        return marking
 
     async def _score_speakers(
         self, decoded: _Decoded, name: str, gone: asyncio.Future[None], wait: Wait
@@ -363,17 +332,11 @@ class Service:
         result: Scored,
         windows: Sequence[WindowScore],
         question: Question,
-        marking: Future[list[Watermark]] | None,
     ) -> dict[str, Any]:
-        """Count a scored recording, and return its document, with the watermarks."""
+        """Count a scored recording, and return its document."""
         self.counts.recordings.inc()
         self.counts.audio_seconds.inc(result.seconds or 0)
-        document = served.documents.make(result, windows, question.trial, question.window)
-        if self.watermarks is not None and marking is not None:
-            document["watermarks"] = self.watermarks.entry()
-            marks = [mark.entry() for mark in marking.result()]
-            document["recordings"][0]["watermarks"] = marks
-        return document
+        return served.documents.make(result, windows, question.trial, question.window)
 
     async def record(self, document: dict[str, Any]) -> None:
         """Record a verdict in the audit file, if there is one, before it is sent.
@@ -417,8 +380,6 @@ class Service:
         decoded = _Decoded(pieces, shape, digests, speakers=speakers, hearing=hearing)
         # Not estimated by the file's size: minutes of silence take only kilobytes.
         heard = sum(map(hearing.batch_length, decoded.all_pieces))
-        if self.watermarks is not None and question.watermarks:
-            heard += len(waveform) * len(self.watermarks.readers)
         heard_s = reference_s + heard / hearing.audio.sample_rate
         return replace(decoded, heard_s=heard_s)
 

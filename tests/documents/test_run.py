@@ -151,8 +151,6 @@ ELSEWHERE = {
     "python -m asdf robustness a.pt": "the same",
     "python -m asdf score network.pt call.mp3 --diarise": "no weights of pyannote.audio here; "
     "tests/unit/scoring/test_speakers.py",
-    "python -m asdf score network.pt call.mp3 --watermarks": "packages that need not be here; "
-    "tests/unit/watermarks",
     "python -m asdf score alm.pt call.mp3 --rationale": "an audio language model; "
     "tests/recipes/test_language_model.py",
     "python -m asdf score network.pt call.mp3 --rationale": "the same",
@@ -173,7 +171,6 @@ PYTHON_ELSEWHERE = {
     "docs/losses.md": "tests/unit/training/losses",
     "docs/service.md": "tests/unit/service",
     "docs/training.md": "tests/unit/training/test_schedules.py",
-    "docs/watermarks.md": "tests/unit/watermarks",
 }
 # Commands that report something missing here, with their exit status.
 STATUSES = {

@@ -1,15 +1,13 @@
-"""The service's page with turns of speakers and watermarks: chosen, dropped, in batches, saved."""
+"""The service's page with turns of speakers: chosen, dropped, in batches, saved."""
 
 from __future__ import annotations
 
 import csv
 import json
 
-import numpy as np
 import pytest
 import soundfile
 
-from asdf.watermarks import WatermarkSearch
 from tests.scripts.chromium import needs_chromium
 from tests.scripts.test_service_page import (
     browser,
@@ -26,7 +24,6 @@ from tests.scripts.test_service_page import (
 from tests.unit.conftest import sound
 from tests.unit.service.conftest import network, running
 from tests.unit.service.test_speakers_of_uploads import TURNS, as_rttm
-from tests.unit.watermarks.test_searching import Failing, Loud
 
 pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
 
@@ -45,8 +42,7 @@ def detector(network):
 
 @pytest.fixture(scope="module")
 def served(detector):
-    search = WatermarkSearch((Loud(), Failing()), {})
-    with running(detector, watermarks=search) as service:
+    with running(detector) as service:
         yield service
 
 
@@ -57,9 +53,8 @@ def opened(browser, served):
 
 @pytest.fixture
 def call(tmp_path):
-    """A conversation that is loud enough for a mark, and its turns under another's name."""
-    samples = sound(7 * RATE, 4)
-    soundfile.write(tmp_path / "my call.wav", 0.9 * samples / np.abs(samples).max(), RATE)
+    """A conversation, and its turns under another's name."""
+    soundfile.write(tmp_path / "my call.wav", 0.2 * sound(7 * RATE, 4), RATE)
     (tmp_path / "turns.rttm").write_bytes(as_rttm(TURNS, "my_call"))
     return tmp_path
 
@@ -112,9 +107,8 @@ def test_turns_of_a_batch_go_with_the_recording_that_they_name(opened, call, tmp
     find(opened, "file").send_keys("\n".join(map(str, chosen)))
     wait_for_batch(opened, "2 of 2 scored")
     other, conversation = rows(opened)
-    assert other[0] == "other.wav" and "speaker" not in other[1] and "watermark" not in other[1]
+    assert other[0] == "other.wav" and "speaker" not in other[1]
     assert "3 speakers: " in conversation[1] and "1 not judged" in conversation[1]
-    assert "a watermark was found" in conversation[1]
     opened.find_element(By.CSS_SELECTOR, "#rows button").click()
     wait_for_result(opened)
     assert find(opened, "speakers").text.splitlines() == [
@@ -129,37 +123,11 @@ def test_turns_of_a_batch_go_with_the_recording_that_they_name(opened, call, tmp
         table = list(csv.DictReader(file))
     assert [row["path"] for row in table] == ["other.wav", *4 * ["my call.wav"]]
     assert [row["speaker"] for row in table] == ["", "", "ann", "bob", "cy"]
-    assert [row["watermark_loud"] for row in table] == ["no", "yes", "", "", ""]
-    assert table[1]["watermark_failing"] == "unknown"
     [_, answer] = json.loads(saved[1].read_text(encoding="utf-8"))
     for row, entry in zip(table[2:], answer["speakers"], strict=True):
         assert row["score"] == ("" if entry["score"] is None else str(entry["score"]))
         assert row["verdict"] == (entry["verdict"] or "")
         assert float(row["overlapped_s"]) == entry["overlapped_s"]
-
-
-def test_a_watermark_is_shown_apart_from_the_verdict(opened, call):
-    choose(opened, call / "my call.wav")
-    wait_for_result(opened)
-    found = find(opened, "watermarks")
-    assert found.get_attribute("class") == "findings"
-    words = find(opened, "watermark-words").text
-    assert words.startswith("A watermark was found by loud (strength 0.90, message 2a, 0:00.0 to")
-    assert "It does not affect the score and the verdict" in words
-    assert words.endswith("failing gave no result: failing failed: no such kernel.")
-    find(opened, "marks").click()
-    choose(opened, call / "my call.wav")
-    wait_until(opened, lambda b: not find(b, "watermarks").is_displayed())
-
-
-def test_none_found_says_what_that_means(opened, tmp_path):
-    path = tmp_path / "quiet.wav"
-    soundfile.write(path, 0.1 * sound(20000) / np.abs(sound(20000)).max(), RATE)
-    choose(opened, path)
-    wait_for_result(opened)
-    assert find(opened, "watermarks").get_attribute("class") == ""
-    words = find(opened, "watermark-words").text
-    assert words.startswith("No watermark was found by loud. This proves nothing")
 
 
 @pytest.mark.parametrize("width", [320, 375])

@@ -180,7 +180,7 @@ function send({ file, name }, token, calls) {
   });
 }
 
-// Speakers and watermarks are the service's.
+// Speakers are the service's.
 const prepare = async (files) => files;
 
 function cancelUpload() {

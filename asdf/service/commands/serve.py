@@ -6,7 +6,6 @@
     curl -F file=@call.mp3 'http://127.0.0.1:8000/score?window=4&hop=2'  # also over time
     python -m asdf serve network.pt --host 0.0.0.0 --token-file token    # for other machines
     python -m asdf serve network.pt --audit verdicts.jsonl               # record each verdict
-    python -m asdf serve network.pt --watermarks                         # also find watermarks
     python -m asdf serve network.pt --workers 4                          # on several cores
 
 The websocket ws://127.0.0.1:8000/stream?rate=8000 scores a call: it takes samples, and returns a
@@ -78,10 +77,6 @@ class ServeOptions(DetectorOptions):
         "FILE",
         check=check_file,
     )
-    watermarks: bool = flag(
-        "search for watermarks on request (?watermarks=true), with the installed ones of the "
-        "packages audioseal, perth and silentcipher; reported separately from the score"
-    )
     workers: int = option(
         "number of processes; they share the limits and, on a CPU, the memory of the network; each "
         "uses one thread, or a GPU of its own",
@@ -148,13 +143,7 @@ def main(arguments: list[str]) -> int:
     # Checked before the seconds for importing torch and reading a network.
     check_installed()
     args.limits.check()
-    from asdf.watermarks import open_search
-
     network = _plan_network(args)
-    watermarks = None
-    if args.watermarks:
-        watermarks = open_search(args.device)
-        show(watermarks.describe(), sys.stderr)
     address = Address(
         args.host,
         args.port,
@@ -171,7 +160,7 @@ def main(arguments: list[str]) -> int:
             f"recordings take up to {args.limits.memory_mb:,.0f} MB of memory together", sys.stderr
         )
 
-    serve(network, address, args.limits, announce, args.audit, watermarks, args.workers)
+    serve(network, address, args.limits, announce, args.audit, args.workers)
     return 0
 
 

@@ -1,4 +1,4 @@
-// What is asked of recordings besides their scores: verdicts of speakers, by their turns, and watermarks.
+// What is asked of recordings besides their scores: verdicts of speakers, by their turns.
 // Turns are used once: those of one call must not be taken for those of the next.
 let turns = [];
 
@@ -41,8 +41,6 @@ async function prepare(files) {
   setTurns([]);
   return entries;
 }
-
-const asksForMarks = () => Boolean(byId('marks')?.checked);
 
 byId('turns').addEventListener('change', async ({ target }) => {
   setTurns(await Promise.all(named(target.files).map(readTurns)));

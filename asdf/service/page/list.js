@@ -10,14 +10,11 @@ function rowOf(entry) {
   const { kind, short } = verdictWords(recording, answer.threshold);
   const details = el('button', { type: 'button', class: 'name', 'aria-current': entry.isShown ? 'true' : null }, entry.name);
   details.addEventListener('click', () => show(entry));
-  const beside = [answer.speakers ? speakersWords(answer.speakers) : '', hasMark(recording) ? 'a watermark was found' : ''];
   const verdict = el('td', {}, el('span', { class: `verdict ${kind}` }, short),
-    ...beside.filter(Boolean).map((words) => el('span', { class: 'interval' }, words)));
+    ...(answer.speakers ? [el('span', { class: 'interval' }, speakersWords(answer.speakers))] : []));
   return el('tr', {}, el('th', { scope: 'row' }, details), verdict,
     el('td', { class: 'n' }, recording.score.toFixed(4).replace('-', '−')), el('td', { class: 'n' }, clock(recording.seconds)));
 }
-
-const hasMark = ({ watermarks = [] }) => watermarks.some(({ found }) => found);
 
 function countWords() {
   const count = (state) => recordings.filter((entry) => entry.state === state).length;
@@ -59,10 +56,9 @@ function csvCells(answer, entry) {
   for (const name of ['verdict', 'seconds', 'seconds_scored', 'remark', 'error', 'sha256', 'distance', 'speaker', 'overlapped_s']) cells[name] = entry[name] ?? '';
   cells.parts = (entry.parts || []).map(({ start_s: start, end_s: end, score: lowest }) => `${start} ${end} ${lowest}`).join('; ');
   cells.unlike = String(entry.unlike ?? '');
-  const { agreement, watermarks = [] } = entry;
+  const { agreement } = entry;
   if (agreement) Object.assign(cells, { members_bona_fide: agreement.bona_fide, members_spoof: agreement.spoof });
   for (const { name, llr } of agreement?.members || []) cells[`member_${name}`] = llr;
-  for (const { detector, found, strength = '' } of watermarks) Object.assign(cells, { [`watermark_${detector}`]: YES.get(found), [`watermark_${detector}_strength`]: strength });
   return cells;
 }
 
@@ -73,8 +69,7 @@ function csvColumns(answers) {
   const { members = [] } = answers.map(({ panel }) => panel).find(Boolean) || {};
   if (members.length) columns.push('members_bona_fide', 'members_spoof', ...members.map(({ name }) => `member_${name}`));
   if (answers.some(({ speakers }) => speakers)) columns.push('speaker', 'overlapped_s');
-  const { asked = [] } = answers.map(({ watermarks }) => watermarks).find(Boolean) || {};
-  return [...columns, ...asked.flatMap((name) => [`watermark_${name}`, `watermark_${name}_strength`])];
+  return columns;
 }
 
 // A row per recording, and one per speaker of those that are conversations.

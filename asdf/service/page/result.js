@@ -55,13 +55,6 @@ function showNumbers(name, answer, recording) {
   byId('numbers').replaceChildren(...rows.flatMap(([title, value]) => [el('dt', {}, title), el('dd', {}, value)]));
 }
 
-function showWatermarks({ watermarks }) {
-  byId('watermarks').hidden = !watermarks;
-  if (!watermarks) return;
-  byId('watermark-words').textContent = watermarkWords(watermarks);
-  byId('watermarks').classList.toggle('findings', watermarks.some(({ found }) => found));
-}
-
 function speakerRow(entry, threshold) {
   const { speaker, score, seconds, error, remark, agreement, parts = [] } = entry;
   const name = el('th', { scope: 'row' }, speaker);
@@ -103,7 +96,6 @@ function showResult({ answer, file, name, note }) {
   byId('verdict').className = kind;
   byId('explanation').textContent = `${recording.agreement ? agreementWords(recording.agreement) : ''}${scoreWords(recording, answer)}`;
   byId('remark').textContent = [recording.remark, answer.remark].filter(Boolean).join(' ');
-  showWatermarks(recording);
   showSpeakers(answer, note);
   byId('caption').textContent = captionWords(parts, searched);
   showNumbers(name, answer, recording);

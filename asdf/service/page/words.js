@@ -99,23 +99,6 @@ function chanceWords({ windows, false_alarms: alarms }) {
 }
 
 // What was found apart from the score. Of packages that found nothing their names are enough.
-function markWords({ detector, strength, message, start_s: start, end_s: end }) {
-  const details = [strength === undefined ? '' : `strength ${strength.toFixed(2)}`, message ? `message ${message}` : '', `${clockWithTenths(start)} to ${clockWithTenths(end)}`];
-  return `${detector} (${details.filter(Boolean).join(', ')})`;
-}
-
-const NO_MARK = 'This proves nothing: most voices have no watermark, and a watermark can be removed.';
-
-function watermarkWords(marks) {
-  const found = marks.filter((mark) => mark.found).map(markWords);
-  const none = marks.filter((mark) => mark.found === false).map(({ detector }) => detector);
-  const unknown = marks.filter((mark) => mark.found === null).map(({ detector, error }) => `${detector} gave no result: ${error}.`);
-  const words = [];
-  if (found.length) words.push(`A watermark was found by ${found.join(' and ')}: a program that watermarks its output has marked this recording. It does not affect the score and the verdict.`);
-  if (none.length) words.push(`No ${found.length ? 'other ' : ''}watermark was found by ${none.join(' or ')}. ${found.length ? '' : NO_MARK}`);
-  return [...words, ...unknown].join(' ').trim();
-}
-
 // Of a conversation: how many of its speakers sound how.
 function speakersWords(speakers) {
   const count = (verdicts) => speakers.filter(({ verdict }) => verdicts.includes(verdict)).length;

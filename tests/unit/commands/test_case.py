@@ -27,9 +27,7 @@ from asdf.scoring.window_threshold import WindowThreshold
 from asdf.trials.how_scored import HowScored, ScoredLength
 from asdf.trials.score_file import read_scores, write_scores
 from asdf.trials.scored_files import write_how_scored
-from asdf.watermarks import searching
 from tests.unit.conftest import small_settings, sound, write_small_network
-from tests.unit.watermarks.test_searching import Loud, Missing
 
 CALIBRATION = Calibration(
     scale=20.0,
@@ -266,44 +264,3 @@ def test_a_pdf_has_the_date_of_the_case_and_the_same_bytes(capsys, network, reco
     assert contents[0].startswith(b"%PDF")
     assert set(re.findall(rb"\(D:(\d{14})", contents[0])) == {b"20260503000000"}
     assert contents[0] == contents[1]
-
-
-def test_watermarks_stand_apart_from_the_score(capsys, network, tmp_path, monkeypatch):
-    """A mark is stated, and changes nothing else; who was not asked is said."""
-    monkeypatch.setattr(searching, "READERS", (Loud, Missing))
-    samples = sound(70_000)
-    samples *= 0.9 / np.abs(samples).max()
-    soundfile.write("call.wav", samples, 16000)
-    words = [network, "call.wav", "--html", "case.html", "--json", "case.json"]
-    assert run(capsys, *words)[0] == 0
-    plain = json.loads(Path("case.json").read_text())
-    assert "Watermarks, apart" not in Path("case.html").read_text()
-    status, _, errors = run(capsys, *words, "--watermarks")
-    assert status == 0 and "searched for by loud, apart from the score" in errors
-    case = json.loads(Path("case.json").read_text())
-    asked = case.pop("watermarks")
-    assert asked["asked"] == ["loud"] and list(asked["not_asked"]) == ["missing"]
-    [mark] = case["recordings"][0].pop("watermarks")
-    assert (mark["found"], mark["message"]) == (True, "2a")
-    sentence = case["recordings"][0]["statements"].pop()
-    assert sentence == "Apart from the score: watermark found: loud 0.90, message 2a."
-    [limit] = [text for text in case["limits"] if text not in plain["limits"]]
-    assert limit.startswith("A watermark that was found indicates")
-    case["limits"].remove(limit)
-    case["made_by"].pop("command")
-    plain["made_by"].pop("command")
-    assert case == plain
-    page = Path("case.html").read_text()
-    assert "Watermarks, apart from the score" in page and sentence in page
-    assert "found, strength 0.90, message 2a, 0.0 to 4.4 s" in page
-    assert "not searched for: not installed: pip install missing-marks" in page
-
-
-def test_a_recording_without_a_mark_says_none_found(capsys, network, recording, monkeypatch):
-    monkeypatch.setattr(searching, "READERS", (Loud,))
-    loud = sound(70_000)
-    soundfile.write(recording, 0.3 * loud / np.abs(loud).max(), 16000)
-    words = [network, recording, "--html", "case.html", "--watermarks"]
-    assert run(capsys, *words)[0] == 0
-    page = Path("case.html").read_text()
-    assert "none found, strength 0.30" in page and "Apart from the score" not in page

@@ -10,10 +10,7 @@ import pytest
 
 from asdf.__main__ import main
 from asdf.service.bearer_token import VARIABLE, Token, read_token
-from asdf.service.commands import serve as serve_command
-from asdf.watermarks import searching
 from tests.conftest import ROOT
-from tests.unit.watermarks.test_searching import Loud, Missing
 
 
 @pytest.fixture
@@ -50,22 +47,6 @@ def test_mistakes_are_one_message(serve, words, message):
     status, error = serve(*words)
     assert status == 2
     assert message in error
-
-
-def test_watermarks_are_offered_by_packages_that_are_there(serve, monkeypatch):
-    """What is missing is said before the port is open; what is there goes to the service."""
-    monkeypatch.setattr(searching, "READERS", (Missing,))
-    status, error = serve("--watermarks")
-    assert status == 2
-    assert "missing: not installed: pip install missing-marks" in error
-    monkeypatch.setattr(searching, "READERS", (Loud, Missing))
-    served = []
-    monkeypatch.setattr(serve_command, "serve", lambda *arguments: served.append(arguments) or None)
-    status, error = serve("--watermarks")
-    assert status == 0 and "watermarks are searched for by loud, apart from the score" in error
-    assert [reader.name for reader in served[0][5].readers] == ["loud"]
-    serve()
-    assert served[1][5] is None
 
 
 def test_a_port_that_is_taken_is_reported(serve):

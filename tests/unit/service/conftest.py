@@ -28,7 +28,6 @@ from asdf.service.host_names import Names
 from asdf.service.listener import listen
 from asdf.service.server import Server, make_server, run_server
 from asdf.service.service import Service
-from asdf.watermarks import WatermarkSearch
 from tests.conftest import PATIENCE_S
 from tests.unit.conftest import small_settings, write_small_network
 
@@ -112,12 +111,11 @@ def running(
     token: str = "",
     names: Sequence[str] = (),
     audit: AuditFile | None = None,
-    watermarks: WatermarkSearch | None = None,
     seat: Seat | None = None,
     **options: Any,
 ) -> Iterator[Running]:
     """Run a service in a thread of this process, on any free port of this machine."""
-    service = Service(detector, "plain.pt", limits, audit, watermarks, seat)
+    service = Service(detector, "plain.pt", limits, audit, seat)
     secret = Token(token) if token else None
     app = make_app(service, secret, Names("127.0.0.1", True, names))
     server = make_server(app, service, **options)

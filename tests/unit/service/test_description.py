@@ -48,16 +48,14 @@ def test_what_is_answered_is_what_is_described(judging):
     answer = served.score(as_file(sound(50000)), "?window=1&outline=10").json
     assert set(answer["part_search"]) == set(schemas["PartSearchAnswer"]["properties"])
     # Of a panel alone: tests/unit/commands/test_panel.py; those of what a client asks for beside
-    # the score: test_speakers_of_uploads.py, test_watermarks_of_uploads.py,
-    # test_references_of_uploads.py.
-    beside = {"panel", "speakers", "watermarks"}
+    # the score: test_speakers_of_uploads.py, test_references_of_uploads.py.
+    beside = {"panel", "speakers"}
     assert set(answer) == set(schemas["ScoreAnswer"]["properties"]) - beside
     silent = served.score(as_file(np.zeros(9000))).json["recordings"][0]
     fields = set(answer["recordings"][0]) | set(silent)
     assert set(answer["recordings"][0]["searched"]) == set(schemas["SearchedAnswer"]["properties"])
     assert fields == set(schemas["RecordingAnswer"]["properties"]) - {
         "agreement",
-        "watermarks",
         "reference_sha256",
     }
     assert set(answer["recordings"][0]["windows"][0]) == set(schemas["WindowAnswer"]["properties"])
@@ -100,7 +98,6 @@ def test_all_paths_and_statuses_are_described(served):
         "hop",
         "trial",
         "outline",
-        "watermarks",
     ]
     page = served.ask("/docs").content.decode()
     assert all(f'<th scope="row">{status}</th>' in page for status in statuses)
