@@ -53,7 +53,6 @@ GROUPS = {
         "fuse": "fuse several systems: weights from score files, the gain, fused scores",
         "lists": "make training and test lists of a folder or table, with disjoint speakers",
         "pack": "pack recordings into shards (tar files) with index, lengths and list",
-        "audit": "search a corpus for shortcuts, duplicates and bad files",
         "robustness": "measure the effect of codecs, noise, rooms etc. on detectors, by grade",
         "adversarial": "measure the success of attacks by strength: FGSM, PGD, transferred",
         "submission": "write scores in a challenge's format: ASVspoof, CtrSVDD, AT-ADD, arenas",
@@ -87,7 +86,6 @@ COMMANDS = {name: summary for group in GROUPS.values() for name, summary in grou
 # `import` is a Python keyword, so no module can have that name.
 _MODULES = {
     "adversarial": "adversarial.command",
-    "audit": "audit.command",
     "audit-file": "service.commands.audit_file",
     "case": "case.command",
     "corpora": "corpora.commands.corpora",

@@ -6,5 +6,11 @@ Invariant: an extra imports the core, and the core imports none: it looks names 
 
 from __future__ import annotations
 
-COMMANDS: dict[str, tuple[str, str, str]] = {}
+COMMANDS: dict[str, tuple[str, str, str]] = {
+    "audit": (
+        "measure",
+        "search a corpus for shortcuts, duplicates and bad files",
+        "asdf.extras.audit.command",
+    ),
+}
 """Group in --help, summary and module of each command, by name."""

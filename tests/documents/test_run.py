@@ -136,7 +136,7 @@ ELSEWHERE = {
     "python -m asdf evaluate dev.txt --protocol dev_list.tsv --by": "the same",
     "python -m asdf audit train_list.tsv": "lists that docs/corpus_case.py makes",
     "python -m asdf audit train_list.txt dev_list.txt --rebalance": "the lists here are too short; "
-    "tests/unit/audit/test_rebalancing.py",
+    "tests/extras/audit/test_rebalancing.py",
     "python -m asdf calibrate network.pt dev.txt --protocol P --where": "the list here has no such "
     "columns; tests/unit/commands/test_calibrate.py",
     "python -m asdf calibrate network.pt dev.txt --output calibrated.pt --windows": "hours of "

@@ -35,9 +35,7 @@ def read(tmp_path, *lines: str) -> None:
 def test_a_config_with_a_setting_that_has_left_is_refused_in_a_sentence(left, tmp_path) -> None:
     with pytest.raises(SettingsError) as error:
         read(tmp_path, "network.gone = 3")
-    assert str(error.value).endswith(
-        ":2: network.gone has left ASDF. Write network.loss."
-    )
+    assert str(error.value).endswith(":2: network.gone has left ASDF. Write network.loss.")
     read(tmp_path, "network.gone = None", "network.heard = 0")
 
 

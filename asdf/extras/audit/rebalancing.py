@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 
 from asdf.arrays import Floats, Indices
-from asdf.audit.audited import Audit, Result
-from asdf.audit.auditing import Options, audit_recordings, feature_columns, list_rows
-from asdf.audit.features import column_feature
-from asdf.audit.measuring import Measured
-from asdf.audit.single import Values, are_words
 from asdf.errors import AsdfError
+from asdf.extras.audit.audited import Audit, Result
+from asdf.extras.audit.auditing import Options, audit_recordings, feature_columns, list_rows
+from asdf.extras.audit.features import column_feature
+from asdf.extras.audit.measuring import Measured
+from asdf.extras.audit.single import Values, are_words
 from asdf.runs.seeds import generator
 from asdf.tables.table import Table, Value, counts, each, rate
 from asdf.trials.trial_list import TrialList

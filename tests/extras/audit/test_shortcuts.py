@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import soundfile
 
-from asdf.audit import Audit, audit_recordings, audit_text, measure_all
+from asdf.extras.audit import Audit, audit_recordings, audit_text, measure_all
 from asdf.trials.lists import read_list
-from tests.unit.audit.conftest import QUICK, RATE, voice, write_corpus
+from tests.extras.audit.conftest import QUICK, RATE, voice, write_corpus
 
 
 def audit_of(*tables: Path, joint: bool = False) -> Audit:

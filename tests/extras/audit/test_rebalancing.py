@@ -11,13 +11,13 @@ import pytest
 import soundfile
 
 from asdf.__main__ import main
-from asdf.audit import audit_recordings, rebalance
-from asdf.audit.measuring import Measured
-from asdf.audit.rebalancing import Rebalanced, _choose, _places
 from asdf.errors import AsdfError
+from asdf.extras.audit import audit_recordings, rebalance
+from asdf.extras.audit.measuring import Measured
+from asdf.extras.audit.rebalancing import Rebalanced, _choose, _places
 from asdf.trials.lists import read_list
 from asdf.trials.trial_list import TrialList
-from tests.unit.audit.conftest import QUICK, RATE, voice
+from tests.extras.audit.conftest import QUICK, RATE, voice
 
 OPTIONS = replace(QUICK, limit=0.4, permutations=199)
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from asdf.audit.audited import Audit, Group, Result, as_record
-from asdf.audit.rebalancing import (
+from asdf.extras.audit.audited import Audit, Group, Result, as_record
+from asdf.extras.audit.rebalancing import (
     Rebalanced,
     rebalanced_record,
     rebalanced_sentences,

@@ -10,9 +10,9 @@ from itertools import pairwise
 import numpy as np
 
 from asdf.arrays import Flags, Floats
-from asdf.audit.audited import Group, Result, Row
-from asdf.audit.fingerprints import same_recordings
-from asdf.audit.single import TIE
+from asdf.extras.audit.audited import Group, Result, Row
+from asdf.extras.audit.fingerprints import same_recordings
+from asdf.extras.audit.single import TIE
 from asdf.tables.table import each
 from asdf.trials.trial_list import TrialList
 

@@ -9,15 +9,15 @@ from dataclasses import replace
 import numpy as np
 import soundfile
 
-from asdf.audit import audit_json, audit_page, audit_recordings, audit_text
-from asdf.audit.audited import Audit, Result, Row
-from asdf.audit.features import FEATURES
-from asdf.audit.fingerprints import fingerprint, same_recordings
-from asdf.audit.list_findings import contradicted_labels
-from asdf.audit.measuring import Measured, as_entry, from_entry, measure
-from asdf.audit.single import TIE, make_folds, score_feature, separate
+from asdf.extras.audit import audit_json, audit_page, audit_recordings, audit_text
+from asdf.extras.audit.audited import Audit, Result, Row
+from asdf.extras.audit.features import FEATURES
+from asdf.extras.audit.fingerprints import fingerprint, same_recordings
+from asdf.extras.audit.list_findings import contradicted_labels
+from asdf.extras.audit.measuring import Measured, as_entry, from_entry, measure
+from asdf.extras.audit.single import TIE, make_folds, score_feature, separate
 from asdf.trials.trial_list import TrialList
-from tests.unit.audit.conftest import QUICK, RATE, voice
+from tests.extras.audit.conftest import QUICK, RATE, voice
 
 
 def audit_of(*lists: tuple[TrialList, list[Measured]]) -> Audit:

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from asdf.audit import audit_recordings
-from asdf.audit.measuring import Measured
-from asdf.audit.single import make_folds, permutation_tests, score_feature
+from asdf.extras.audit import audit_recordings
+from asdf.extras.audit.measuring import Measured
+from asdf.extras.audit.single import make_folds, permutation_tests, score_feature
 from asdf.metrics.intervals import holm
 from asdf.trials.trial_list import TrialList
-from tests.unit.audit.conftest import QUICK
+from tests.extras.audit.conftest import QUICK
 
 NUMBERS = ("duration", "leading_silence", "level", "noise_floor", "bandwidth", "zeros")
 WORDS = ("format", "sample_rate", "bits")

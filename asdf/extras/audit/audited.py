@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from asdf.arrays import Flags
-from asdf.audit.features import Feature
-from asdf.audit.measuring import Measured
-from asdf.audit.single import Separation, Values
+from asdf.extras.audit.features import Feature
+from asdf.extras.audit.measuring import Measured
+from asdf.extras.audit.single import Separation, Values
 from asdf.metrics.bootstrap import Interval
 
 

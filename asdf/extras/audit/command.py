@@ -41,7 +41,7 @@ from asdf.trials.trial_list import TrialList
 from asdf.version import VERSION
 
 if TYPE_CHECKING:
-    from asdf.audit import Audit, Measured, Options, Rebalanced
+    from asdf.extras.audit import Audit, Measured, Options, Rebalanced
 
 
 def _check_limit(limit: float) -> None:
@@ -109,7 +109,7 @@ def main(arguments: list[str]) -> int:
         # A rebalanced list in the folder of its origin could have its name.
         written = map(args.rebalance.joinpath, _list_names(lists))
         check_overwriting(map(Path, args.lists), list(written))
-    from asdf.audit import (
+    from asdf.extras.audit import (
         Options,
         audit_recordings,
         audit_text,
@@ -156,7 +156,7 @@ def _rebalanced(
 
     The paths of recordings are relative to the folder of the lists.
     """
-    from asdf.audit import rebalance
+    from asdf.extras.audit import rebalance
 
     if args.rebalance is None or not audit.shortcuts:
         return None
@@ -179,7 +179,7 @@ def _write_outputs(
     rebalanced: Rebalanced | None,
 ) -> None:
     """Write the requested page and JSON."""
-    from asdf.audit import audit_json, audit_page
+    from asdf.extras.audit import audit_json, audit_page
 
     command = f"asdf-antispoofing audit {shlex.join(arguments)}"
     made_by = {"ASDF": VERSION, "command": command}
@@ -211,7 +211,7 @@ def _open_journal(lists: Sequence[TrialList], args: AuditOptions) -> Iterator[Jo
 
 def _measure(lists: Sequence[TrialList], journal: Journal, workers: int) -> list[list[Measured]]:
     """Measure the recordings of all lists, except those in the journal."""
-    from asdf.audit import as_entry, from_entry, measure_all
+    from asdf.extras.audit import as_entry, from_entry, measure_all
 
     paths = _paths(lists)
     left = [index for index in range(len(paths)) if index not in journal]

@@ -12,17 +12,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from asdf.arrays import Flags, Indices
-from asdf.audit.audited import Audit, Result, Row
-from asdf.audit.features import FEATURES, NOT_FEATURES, Feature, column_feature
-from asdf.audit.list_findings import (
+from asdf.errors import AsdfError
+from asdf.extras.audit.audited import Audit, Result, Row
+from asdf.extras.audit.features import FEATURES, NOT_FEATURES, Feature, column_feature
+from asdf.extras.audit.list_findings import (
     attacks_of_one_language,
     bad_files,
     contradicted_labels,
     copies,
     shared_by_splits,
 )
-from asdf.audit.measuring import Measured, name_values
-from asdf.audit.single import (
+from asdf.extras.audit.measuring import Measured, name_values
+from asdf.extras.audit.single import (
     Separation,
     Values,
     bins_of,
@@ -33,7 +34,6 @@ from asdf.audit.single import (
     score_feature,
     separate,
 )
-from asdf.errors import AsdfError
 from asdf.metrics.intervals import holm
 from asdf.tables.table import each
 from asdf.trials.trial_list import TrialList

@@ -22,8 +22,8 @@ import numpy as np
 from asdf.arrays import Floats
 from asdf.audio import audio_length, read_audio
 from asdf.audio.recording_files import open_recording
-from asdf.audit.fingerprints import fingerprint
 from asdf.errors import AsdfError
+from asdf.extras.audit.fingerprints import fingerprint
 from asdf.facts import SAMPLE_RATE
 
 _HEAD_S = 60
