@@ -35,6 +35,9 @@ COMMANDS: dict[str, str] = {}
 """What to use instead of a command, by its name."""
 
 OPTIONS: dict[str, str] = {
+    "evaluate --audio": "Recall and false alarms do not need durations.",
+    "evaluate --cross-test": "Evaluate each pair of sets by itself, or --by a column.",
+    "evaluate --html": "--json, --csv and --latex write the results.",
     "score --watermarks": "The packages audioseal, resemble-perth and silentcipher find their own.",
     "case --watermarks": "The packages audioseal, resemble-perth and silentcipher find their own.",
     "serve --watermarks": "The packages audioseal, resemble-perth and silentcipher find their own.",

@@ -10,8 +10,7 @@
     python -m asdf evaluate eval.txt --calibration calibrated.pt --ece ece.pdf
     python -m asdf evaluate eval.txt --threshold-from dev.txt --threshold-by best-f1
     python -m asdf evaluate predict.csv --protocol eval.csv --decisions --by type
-    python -m asdf evaluate itw.txt studio.txt --cross-test file,file --html matrix.html
-    python -m asdf evaluate calls.txt --threshold-from dev.txt --audio calls
+    python -m asdf evaluate calls.txt --threshold-from dev.txt
 
 A score file has lines 'relative/path.flac 1 SCORE', 'UTT ATTACK bonafide|spoof SCORE' or 'UTT
 SCORE' (with or without the header 'filename TAB cm-score'), plain or gzipped; a higher score means
@@ -22,27 +21,21 @@ output; if an output is '-', the tables are printed on standard error.
 For several seeds, given as NAME=A,B,C or as files of runs whose recorded settings differ only in
 the seed, the output also has the mean, standard deviation, interval and a test over seeds.
 
-With --cross-test, all files belong to one system, and the output is an EER for each set of spoofs
-against each set of genuine speech (bona fide cross-testing, Interspeech 2025), with maxima and
-means.
-
 For a set with only one class, the output is the recall and the error rate at a threshold from other
-trials (--threshold-from, --threshold-of, --threshold), with exact intervals. For genuine speech
-with known durations it also has the expected hours until the next false alarm.
+trials (--threshold-from, --threshold-of, --threshold), with exact intervals.
 """
 
 from __future__ import annotations
 
 import importlib
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
 
 from asdf.commands.detplot import count_curves, curves_of
-from asdf.commands.evaluate_groups import with_groups, write_groups
 from asdf.commands.evaluate_llrs import calibrate_file, draw_llrs
+from asdf.commands.evaluate_one_class import decide_systems, one_class_json, one_class_text
 from asdf.commands.evaluate_options import EvaluateOptions
 from asdf.commands.judged_files import (
     UNDIVIDED,
@@ -85,14 +78,6 @@ from asdf.report import (
 from asdf.runs.files import write_text
 from asdf.runs.streams import show_error
 from asdf.tables.table import each
-from asdf.tasks.cross_testing.command import check_cross_test, run_cross_test
-from asdf.tasks.one_class.command import (
-    check_one_class_options,
-    check_one_class_systems,
-    decide_systems,
-    one_class_outputs,
-    one_class_texts,
-)
 from asdf.tasks.studies.seed_results import OverSeeds
 from asdf.tasks.studies.seed_tables import over_seeds_text
 from asdf.trials.asv_scores import AsvScores, read_asv_scores
@@ -101,13 +86,12 @@ from asdf.trials.score_file import missing_class
 from asdf.trials.scored_files import how_scored
 from asdf.trials.submission_files import FORMATS, write_submission
 from asdf.trials.trial_list import TrialList
-from asdf.version import VERSION
 
 COMMAND = Command(
     "evaluate",
     __doc__,
     EvaluateOptions,
-    {".json": "json", ".csv": "csv", ".tex": "latex", ".html": "html"}
+    {".json": "json", ".csv": "csv", ".tex": "latex"}
     | dict.fromkeys((".pdf", ".png", ".svg"), "plot"),
 )
 
@@ -126,32 +110,24 @@ def main(arguments: list[str]) -> int:
     if any(_plots(args)):
         # Checked first, so that missing matplotlib does not cost the minutes of a bootstrap.
         importlib.import_module("asdf.report.plots")
-    facts = [f"ASDF {VERSION}", f"asdf-antispoofing evaluate {shlex.join(arguments)}"]
     protocol = read_protocol_option(args)
-    if args.cross_test:
-        run_cross_test(args, facts, systems, protocol, screen)
-        return 0
     columns = _columns(args.by, protocol.trials)
     asv = None
     if args.asv_scores:
         asv = read_asv_scores(args.asv_scores, args.asv_keys, args.subset)
     judged = _read_scores(args, systems, protocol)
-    scored = each(judged, "scores")
-    if any(missing_class(scores.labels) for scores in scored):
-        check_one_class_systems(args, systems, scored)
-        check_one_class_options(_of_both_classes(args))
-        sets = decide_systems(systems, judged, protocol, columns, args.audio)
-        write_outputs(one_class_outputs(sets, args.json, args.csv, args.latex))
-        show(one_class_texts(sets), screen)
+    if any(missing_class(scores.labels) for scores in each(judged, "scores")):
+        sets = decide_systems(args, systems, judged, protocol, columns)
+        write_outputs([(args.json, lambda path: write_text(path, one_class_json(sets)))])
+        show(one_class_text(sets), screen)
         return 0
     summaries = _summarise(args, systems, judged, protocol, columns, asv)
-    _report(args, facts, systems, summaries, protocol.trials, columns, screen)
+    _report(args, systems, summaries, protocol.trials, columns, screen)
     return 0
 
 
 def _report(
     args: EvaluateOptions,
-    facts: Sequence[str],
     systems: Sequence[System],
     summaries: Sequence[Summary],
     trials: TrialList | None,
@@ -168,8 +144,6 @@ def _report(
         over = over_seeds_of(summaries, paths, groups, trials, args.replicates)
     # Files first: if the screen is closed or full, the results are not lost.
     _write(args, summaries, leading, over, trials)
-    if args.html:
-        write_groups(args.html, summaries, facts)
     drawn = []
     if args.plot:
         drawn.append(_draw(args.plot, args, systems, summaries, trials))
@@ -218,22 +192,21 @@ def _summarise(
             # default.
             scoring = replace(scoring, length=stated_length)
         with replicates_bar(f"intervals of {system.name}") as progress:
-            summary = summarise(
-                system.name,
-                args.set,
-                scores,
-                protocol.trials,
-                by=columns,
-                asv=asv,
-                replicates=args.replicates,
-                progress=progress,
-                scored=scoring,
-                threshold=threshold,
-                is_hard=args.decisions,
+            summaries.append(
+                summarise(
+                    system.name,
+                    args.set,
+                    scores,
+                    protocol.trials,
+                    by=columns,
+                    asv=asv,
+                    replicates=args.replicates,
+                    progress=progress,
+                    scored=scoring,
+                    threshold=threshold,
+                    is_hard=args.decisions,
+                )
             )
-        if args.by:
-            summary = with_groups(summary, protocol.trials, columns, args.replicates)
-        summaries.append(summary)
     return summaries
 
 
@@ -335,10 +308,6 @@ def _check(args: EvaluateOptions, systems: Sequence[System]) -> None:
             "--calibration applies to the scores of a single network, not to several files or to "
             "--decisions. Give one score file."
         )
-    if args.cross_test:
-        check_cross_test(args)
-    elif args.html and not args.by:
-        raise UsageError("--html needs --cross-test or --by. Give one of them too.")
     check_thresholds(args, systems)
     inputs = [system.path for system in systems]
     others = (args.protocol, args.asv_scores, args.asv_keys, args.threshold_protocol)
@@ -348,21 +317,8 @@ def _check(args: EvaluateOptions, systems: Sequence[System]) -> None:
     check_overwriting(inputs, _outputs(args))
 
 
-def _of_both_classes(args: EvaluateOptions) -> Mapping[str, object]:
-    """Return the options that do not apply to a set of one class."""
-    return {
-        "--plot": args.plot,
-        "--tippett": args.tippett,
-        "--ece": args.ece,
-        "--reliability": args.reliability,
-        "--asv-scores": args.asv_scores,
-        "--html": args.html,
-        "--submission": args.submission,
-    }
-
-
 def _outputs(args: EvaluateOptions) -> list[Path | None]:
-    return [args.json, args.csv, args.latex, args.html, args.submission, *_plots(args)]
+    return [args.json, args.csv, args.latex, args.submission, *_plots(args)]
 
 
 def _plots(args: EvaluateOptions) -> list[Path | None]:

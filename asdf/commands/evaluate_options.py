@@ -24,14 +24,8 @@ class EvaluateOptions(ScoreFilesOptions, ThresholdOptions):
         metavar="F",
     )
     by: str | None = option(
-        "columns of P to break results down by (attack); groups with trials of both classes are"
-        " compared; gender+language combines two columns",
+        "columns of P to break results down by (attack); gender+language combines two columns",
         metavar="C,C",
-    )
-    cross_test: str | None = option(
-        "column of the sets of spoofs and column of the sets of genuine speech; each pair of sets"
-        " gets an EER; such as attack,language; `file` is the score file",
-        metavar="S,G",
     )
     replicates: int = replicates_option(
         "number of bootstrap replicates (%(default)s); 0: no intervals"
@@ -56,10 +50,6 @@ class EvaluateOptions(ScoreFilesOptions, ThresholdOptions):
     )
     latex: Path | None = option(
         "write LaTeX tables for a paper (booktabs)",
-        metavar="OUT",
-    )
-    html: Path | None = option(
-        "write an HTML page for --cross-test, or for the groups of --by",
         metavar="OUT",
     )
     plot: Path | None = option(
@@ -87,10 +77,6 @@ class EvaluateOptions(ScoreFilesOptions, ThresholdOptions):
         "draw a reliability diagram: observed over stated proportion of bona fide trials",
         metavar="OUT",
         check=check_file,
-    )
-    audio: Path | None = option(
-        "folder of the recordings, whose headers give the hours of genuine speech",
-        metavar="FOLDER",
     )
     title: str = option(
         "title of the plots",

@@ -25,7 +25,6 @@ from asdf.metrics.bootstrap import Intervals, confidence_intervals
 from asdf.metrics.costs import min_cllr_of
 from asdf.metrics.decisions import Decisions, Threshold, decide, find_turned
 from asdf.metrics.detection import DetCurve, eer
-from asdf.metrics.groups import GroupStudy
 from asdf.metrics.results import (
     Average,
     Condition,
@@ -93,7 +92,6 @@ class Summary:
         findings: Warnings about the scores; errors are raised.
         scored: Information on the computation of the scores, as far as it is known.
         decisions: Decisions at a threshold chosen elsewhere; None without one.
-        groups: Comparisons of the groups of columns, which `compare_groups` adds on request.
         is_hard: Whether the scores are only decisions, 1 and 0, for which only metrics of decisions
             are meaningful.
     """
@@ -113,7 +111,6 @@ class Summary:
     scored: HowScored = NOT_KNOWN
     decisions: Decisions | None = None
     is_hard: bool = False
-    groups: tuple[GroupStudy, ...] = ()
 
     @property
     def tdcf_2019(self) -> float | None:

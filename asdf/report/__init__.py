@@ -23,7 +23,6 @@ if TYPE_CHECKING:
         different_results,
         different_settings,
     )
-    from asdf.report.cross_test_document import cross_test_page
     from asdf.report.detection_text import summary_text, systems_text
     from asdf.report.document import Document, Items, Section, document_page
     from asdf.report.drawing import Figure, Legend
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from asdf.report.exports import to_csv
     from asdf.report.folding import fold_findings
     from asdf.report.gathering import Gathered, gather
-    from asdf.report.group_results import groups_page
     from asdf.report.html_page import chart_svg, heat_maps_svg, picture_svg, report_page
     from asdf.report.llr_pictures import llr_figures
     from asdf.report.paper_tables import runs_to_latex, to_latex

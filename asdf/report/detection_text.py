@@ -8,13 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
-from textwrap import fill
 
 from asdf.metrics.metric_columns import METRICS, intervals_of, metric_columns
 from asdf.metrics.summary import Summary
 from asdf.report.by_condition import columns_of, eer_columns, value_heading
-from asdf.report.group_results import gap_sentence, group_table, remarks
 from asdf.tables.labels import labels_of
 from asdf.tables.plain_text import BEST, as_lines, as_text
 from asdf.tables.table import Columns, Table, each, rate, texts
@@ -50,7 +47,6 @@ def summary_text(summary: Summary) -> str:
             lines += _condition_lines(summary, column)
         if summary.decisions:
             lines += ["", *_decision_lines(summary, column)]
-        lines += _group_lines(summary, column)
     return "\n".join(lines)
 
 
@@ -121,24 +117,6 @@ def _condition_lines(summary: Summary, column: str) -> list[str]:
         columns.append(texts(name, numbers))
     names = [value_heading(condition.value) for condition in conditions]
     return as_lines(Table([*names, "mean", "pooled"], columns, column))
-
-
-def _group_lines(summary: Summary, column: str) -> list[str]:
-    """Return the comparison of a column's groups in lines of 80 characters; [] without one.
-
-    An empty line comes first.
-    """
-    lines: list[str] = []
-    filled = partial(fill, width=80, initial_indent="  ", subsequent_indent="  ")
-    for study in summary.groups:
-        if study.column != column:
-            continue
-        lines += ["", *filled(gap_sentence(study)).split("\n")]
-        for block in as_text(group_table(study)):
-            lines += ["", *block.split("\n")]
-        for sentence in remarks(study):
-            lines += filled(sentence).split("\n")
-    return lines
 
 
 def _decision_lines(summary: Summary, column: str) -> list[str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, fields
-from itertools import chain
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,7 +15,6 @@ from asdf.metrics.decisions import DECISION_METRICS, Decisions
 from asdf.metrics.metric_columns import METRICS
 from asdf.metrics.results import Condition
 from asdf.metrics.summary import Summary, Tandem
-from asdf.report.group_results import GROUP_COLUMNS, group_record, group_rows
 from asdf.tables.comma_separated import as_csv
 from asdf.tables.plain_json import bounds_records
 from asdf.trials.how_scored import UNKNOWN, described, role_record
@@ -53,8 +51,6 @@ def record(summary: Summary) -> dict[str, Any]:
         },
         "conditions": [_condition_record(c, summary.is_hard) for c in summary.conditions],
         "means": {column: _means(summary, column) for column in summary.columns},
-        # A record without a comparison of groups is the same as in versions before it existed.
-        **({"groups": list(map(group_record, summary.groups))} if summary.groups else {}),
         **summary.scored.record(),
         "warnings": [finding.message for finding in summary.findings],
     }
@@ -81,13 +77,8 @@ def to_csv(summaries: Sequence[Summary]) -> str:
             for key, interval in vars(drawn or _NO_INTERVALS).items():
                 pooled[f"{prefix}{key}_low"] = interval.low
                 pooled[f"{prefix}{key}_high"] = interval.high
-        groups = list(chain.from_iterable(map(group_rows, summary.groups)))
-        rows += [{**common, **row} for row in (pooled, *_condition_rows(summary), *groups)]
-    keys = CSV_COLUMNS
-    # Without groups, the columns are those of versions that had none.
-    if any(summary.groups for summary in summaries):
-        keys += GROUP_COLUMNS
-    return as_csv(keys, rows)
+        rows += [{**common, **row} for row in (pooled, *_condition_rows(summary))]
+    return as_csv(CSV_COLUMNS, rows)
 
 
 def _condition_rows(summary: Summary) -> list[dict[str, Any]]:

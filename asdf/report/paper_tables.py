@@ -13,7 +13,6 @@ from asdf.metrics.summary import Summary
 from asdf.report.by_condition import columns_of, eer_columns, macro_f1_columns
 from asdf.report.detection_text import LEADS
 from asdf.report.gathering import Gathered
-from asdf.report.group_results import group_tables
 from asdf.report.result_tables import set_column, system_columns
 from asdf.report.task_results import TaskResult, TaskResults, sets_of
 from asdf.report.task_results import Value as Result
@@ -61,9 +60,6 @@ def to_latex(summaries: Sequence[Summary], leading: Mapping[str, int] | None = N
             f1s = macro_f1_columns(summaries, column, _LABEL)
             table = as_latex(Table(names, f1s, "System", [scored]))
             parts.append(f"% macro-F1 in per cent by {column}\n{table}")
-    for summary in summaries:
-        for groups in group_tables(summary):
-            parts.append(f"% groups by {groups.row_heading}\n{as_latex(groups)}")
     return PACKAGES + "\n".join(parts)
 
 

@@ -120,7 +120,7 @@ ELSEWHERE = {
     "python run.py telephone": "ASVspoof 2019 is not here; tests/recipes/test_rates.py",
     "python -m asdf score network.pt calls --label": "sets of one class are not here",
     "python -m asdf evaluate calls.txt --threshold-from": "sets of one class are not here; "
-    "tests/unit/tasks/test_one_class.py",
+    "tests/unit/commands/test_one_class.py",
     "python -m asdf evaluate mlaad.txt": "the same",
     "python -m asdf import swa.pth": "1.2 GB; tests/unit/interchange/test_name_maps.py",
     "python -m asdf prune": "tests/unit/pruning",
@@ -129,11 +129,6 @@ ELSEWHERE = {
     "python run.py demo-distilled": "tests/unit/tasks/test_distillation.py",
     "python3 -m http.server": "tests/scripts/test_browser_page.py",
     "curl": "tests/unit/service",
-    "python -m asdf evaluate studio.txt": "tests/unit/tasks/test_cross_testing.py",
-    "python -m asdf evaluate dev.txt calls.txt": "tests/unit/tasks/test_cross_testing.py",
-    "python -m asdf evaluate scores.txt --protocol trials.csv --by": "no groups of enough trials "
-    "here; tests/unit/metrics/test_groups.py",
-    "python -m asdf evaluate dev.txt --protocol dev_list.tsv --by": "the same",
     "python -m asdf audit train_list.tsv": "lists that docs/corpus_case.py makes",
     "python -m asdf audit train_list.txt dev_list.txt --rebalance": "the lists here are too short; "
     "tests/extras/audit/test_rebalancing.py",

@@ -1,1 +1,0 @@
-"""Sets of one class: recall and errors at a threshold from other trials."""
