@@ -39,7 +39,6 @@ GROUPS = {
         "audit-file": "check the integrity of a service's record of verdicts",
         "detectors": "list published detectors with their error rates and licences",
         "calibrate": "convert a network's scores to log-likelihood ratios, with a threshold",
-        "panel": "combine the detectors that are competent on your recordings",
         "case": "report recordings on one page: scores, likelihood ratios, validation, limits",
     },
     "train": {
@@ -100,7 +99,6 @@ _MODULES = {
     "localise": "tasks.localisation.command",
     "new-recipe": "commands.new_recipe",
     "pack": "packing.command",
-    "panel": "tasks.panels.command",
     "prune": "pruning.command",
     "publish": "hub.commands.publish",
     "quickstart": "demo.command",

@@ -31,7 +31,9 @@ SETTINGS: dict[str, Removed] = {}
 CLASSES: dict[str, str] = {}
 """What to use instead of a class, by its class path or short name."""
 
-COMMANDS: dict[str, str] = {}
+COMMANDS: dict[str, str] = {
+    "panel": "Score a set like your recordings with each detector and `fuse` those that help.",
+}
 """What to use instead of a command, by its name."""
 
 OPTIONS: dict[str, str] = {

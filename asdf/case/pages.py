@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from asdf.case.examining import Examined
 from asdf.case.making import Case
@@ -18,7 +17,7 @@ from asdf.report import Document, Figure, Items, Section, document_page, llr_fig
 from asdf.scoring.scored import WindowScore
 from asdf.tables.page_cells import ABSENT, Cell, PageTable
 from asdf.tables.panels import Axis, Line, Panel, nice_ticks
-from asdf.text import p_value_text, printable
+from asdf.text import printable
 
 _WIDTH = 520
 _WAVEFORM_HEIGHT = 130
@@ -133,9 +132,6 @@ def _result_rows(one: Examined) -> dict[str, str]:
     rows["Score of the network"] = ABSENT
     if result.raw is not None:
         rows["Score of the network"] = _number(result.raw)
-    if result.agreement is not None:
-        for member in result.agreement.members:
-            rows[f"LLR of {member.name}"] = f"{_number(member.llr)} ({member.verdict})"
     rows["Threshold"] = ABSENT
     if result.threshold is not None:
         rows["Threshold"] = _number(result.threshold)
@@ -279,33 +275,12 @@ def _calibration_section(case: Case) -> Section:
             rows[label] = f"{value:.6g}" if isinstance(value, float) else str(value)
     origin = calibration.describe_origin() or "calibrated on a set that its file does not name"
     sentence = f"{origin[0].upper()}{origin[1:]}."
-    tables = [_pairs("Calibration of the network", rows)]
-    if case.heading.panel is not None:
-        tables.append(_panel_table(case.heading.panel))
     return Section(
         "calibration",
         "Calibration",
         [sentence, f"Decision: {calibration.describe()}."],
-        tables,
+        [_pairs("Calibration of the network", rows)],
     )
-
-
-def _panel_table(panel: Mapping[str, Any]) -> PageTable:
-    """Return the candidates of a panel, with their competence on its control set."""
-    rows = []
-    for candidate in panel["competence"]:
-        low, high = 100 * candidate["eer_low"], 100 * candidate["eer_high"]
-        member = "member" if candidate["member"] else "excluded"
-        rows.append(
-            [
-                Cell(printable(candidate["name"], one_line=True)),
-                Cell(f"{100 * candidate['eer']:.2f}", interval=f"{low:.2f} to {high:.2f}"),
-                Cell(p_value_text(candidate["p"]).removeprefix("= ")),
-                Cell(member),
-            ]
-        )
-    headings = [Cell(text) for text in ("Detector", "EER %, 95 %", "p", "Panel")]
-    return PageTable("Competence on the control set, and test against chance", headings, rows)
 
 
 def _validation_section(case: Case) -> Section:

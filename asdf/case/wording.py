@@ -32,12 +32,6 @@ _ALWAYS = (
 )
 
 
-_PANEL_LIMIT = (
-    "Detectors that agree are not independent witnesses: those trained on the same data err "
-    "together. Their joint evidence is the ratio of the panel, which is calibrated as a whole."
-)
-
-
 def propositions(calibration: Calibration | None) -> dict[str, str]:
     """Return both propositions and the relevant population, in words."""
     h1 = "H1: the recording is bona fide: a human being spoke what is heard."
@@ -84,8 +78,6 @@ def statements(one: Examined, case: Case, *, is_brief: bool = False) -> list[str
     else:
         ratio = _ratio_sentences(entry, result.llr)
         sentences += ratio[:2] if is_brief else ratio
-    if result.agreement:
-        sentences.append(f"By themselves, {result.agreement.describe()}.")
     if result.verdict:
         decision = "" if is_brief else f" ({case.heading.decision})"
         sentences.append(f"Verdict: {result.verdict}{decision}.")
@@ -154,8 +146,6 @@ def limits(case: Case) -> list[str]:
     if case.remark:
         special.append(_sentence(case.remark))
     special += _limits_of_calibration(case.calibration)
-    if case.heading.members:
-        special.append(_PANEL_LIMIT)
     validation = case.validation
     if validation is None:
         special.append(

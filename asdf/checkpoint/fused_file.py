@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from asdf.checkpoint.panel_entry import Panel, read_panel
 from asdf.errors import AsdfError
 from asdf.hub import parse_name
 from asdf.metrics.calibration import Calibration, read_calibration
@@ -28,7 +27,7 @@ VERSION = 1
 SUFFIX = ".json"
 # Ranks of a thousand scores per system take 40 kB.
 _MAX_BYTES = 64 * 2**20
-_KEYS = ("format", "version", "networks", "fusion", "calibration", "development", "panel")
+_KEYS = ("format", "version", "networks", "fusion", "calibration", "development")
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,6 @@ class FusedSystem:
         calibration: Calibration of fused scores; None without one.
         development: Facts about the set that it was fitted to, as plain values.
         others: Further entries, for example of a newer version, which are preserved.
-        panel: Panel formed by the networks; None if they are not a panel.
     """
 
     networks: tuple[FusedNetwork, ...]
@@ -61,7 +59,6 @@ class FusedSystem:
     calibration: Calibration | None = None
     development: Mapping[str, Any] = field(default_factory=dict)
     others: Mapping[str, Any] = field(default_factory=dict)
-    panel: Panel | None = None
 
 
 def is_fused_file(path: AnyPath) -> bool:
@@ -85,8 +82,6 @@ def write_fused_file(path: Path, system: FusedSystem) -> None:
         "development": dict(system.development),
         **system.others,
     }
-    if system.panel is not None:
-        content["panel"] = system.panel.content()
     write_text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
 
@@ -119,7 +114,6 @@ def read_fused_file(path: Path) -> FusedSystem:
         read_calibration(content.get("calibration"), path),
         development if isinstance(development, dict) else {},
         {key: value for key, value in content.items() if key not in _KEYS},
-        read_panel(content.get("panel"), len(networks), path),
     )
 
 

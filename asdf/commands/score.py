@@ -479,8 +479,6 @@ def _show_heading(heading: Heading, named: str, detector: Detector) -> None:
     if detector.device.type == "cpu":
         where = count_of(detector.threads, "thread")
     show(f"{heading.scores}; higher: more bona fide; {where}", sys.stderr)
-    if detector.panel is not None:
-        show(detector.panel.describe(), sys.stderr)
     if heading.rationales:
         show(f"rationales: {heading.rationales}", sys.stderr)
     if heading.part_search is not None:

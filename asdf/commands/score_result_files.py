@@ -44,10 +44,8 @@ _COLUMNS_OF_PARTS = ("parts", "windows_searched")
 _COLUMNS_OF_LLRS = ("log10_llr", "llr_low", "llr_high", "unbounded_llr", "llr_words")
 # After these, if the calibration detects recordings unlike its set.
 _COLUMNS_OF_HOMES = ("unlike", "distance")
-# After these, for panels, followed by the LLR of each member.
 _COLUMNS_OF_SPEAKERS = ("speaker", "overlapped_s")
 _RATIONALE = "generated_text"
-_COLUMNS_OF_PANELS = ("members_bona_fide", "members_spoof")
 
 
 @dataclass(frozen=True)
@@ -89,7 +87,6 @@ class CsvTable:
         self._has_parts = heading.part_search is not None
         self._has_llrs = heading.kind == "llr"
         self._has_home = "home" in (heading.calibration or {})
-        self._members = heading.members
         self._has_speakers = heading.of_speakers
         self._has_rationales = bool(heading.rationales)
         columns = [*_COLUMNS_BEFORE, heading.kind, *_COLUMNS_AFTER]
@@ -101,9 +98,6 @@ class CsvTable:
             columns += _COLUMNS_OF_LLRS
         if self._has_home:
             columns += _COLUMNS_OF_HOMES
-        if self._members:
-            columns += _COLUMNS_OF_PANELS
-            columns += [f"member_{name}" for name in self._members]
         if self._has_speakers:
             columns += _COLUMNS_OF_SPEAKERS
         if self._has_rationales:
@@ -148,8 +142,6 @@ class CsvTable:
     def _last_cells(self, line: Line) -> list[str]:
         """Return the cells of columns that few tables have."""
         after: list[str] = []
-        if self._members:
-            after += _agreement_cells(line.result, len(self._members))
         if line.speaker is not None:
             after += [csv_text(line.speaker.name), _cell(line.speaker.overlapped_s)]
         if self._has_rationales:
@@ -261,15 +253,6 @@ def _llr_cells(result: Scored) -> list[str]:
         ends = list(map(_cell, result.llr_interval))
     unbounded = _cell(result.unbounded_llr)
     return [_cell(log10_llr(result.llr)), *ends, unbounded, result.llr_words]
-
-
-def _agreement_cells(result: Scored, members: int) -> list[str]:
-    """Return the numbers of bona fide and spoof verdicts of a panel, and the LLR of each member."""
-    agreement = result.agreement
-    if agreement is None:
-        return [""] * (len(_COLUMNS_OF_PANELS) + members)
-    llrs = [_cell(member.llr) for member in agreement.members]
-    return [str(agreement.bona_fide), str(agreement.spoof), *llrs]
 
 
 def _cell(value: float | None) -> str:

@@ -39,7 +39,6 @@ from asdf.runs.files import atomic_write, digest_of, remove_unfinished
 from asdf.runs.streams import descriptor_of
 from asdf.scoring.document import Heading
 from asdf.scoring.made_by import recording_digest
-from asdf.scoring.panel_agreement import MEMBERS, read_agreement
 from asdf.scoring.scored import Scored, WindowScore, decide_verdict
 from asdf.segments import Segment
 from asdf.tasks.tracing.traced import Sources
@@ -235,8 +234,6 @@ class Results:
         entry: Entry = {name: getattr(result, name) for name in _SAVED_FIELDS}
         entry["lowest"] = result.lowest.entry() if result.lowest else None
         entry["sources"] = asdict(result.sources) if result.sources else None
-        if result.agreement:
-            entry["agreement"] = result.agreement.entry()
         if result.windows_scores:
             entry["searched"] = [
                 {**window.entry(), "judged": window.judged} for window in result.windows_scores
@@ -456,7 +453,6 @@ def _extras_of(entry: Entry) -> dict[str, Any]:
     return {
         "sources": Sources(**sources) if sources else None,
         "frames": frames_of(entry.get("frames")),
-        MEMBERS: read_agreement(entry.get("agreement")),
         "rationale": read_rationale(entry.get("rationale")),
     }
 

@@ -47,9 +47,7 @@ class Screen:
         cells = [line.shown, f"{result.score:.4f}"]
         if self._heading.threshold is not None:
             cells.append(line.result.verdict or "")
-        agreement = result.agreement
         notes = [
-            agreement.describe() if agreement else "",
             _describe_parts(line),
             _describe_lowest(line),
             _describe_spoofed(line),

@@ -33,7 +33,6 @@ from asdf.scoring.detector_copies import restore
 from asdf.scoring.hearing import NO_DETECTION, Hearing, track_windows
 from asdf.scoring.many import ManyRecordings
 from asdf.scoring.network_opening import OpenedNetwork, Options, open_network
-from asdf.scoring.panel_agreement import MEMBERS
 from asdf.scoring.parts import make_search
 from asdf.scoring.recordings import Recording, as_recording
 from asdf.scoring.scored import Score, Scored, WindowScore
@@ -94,8 +93,6 @@ class Detector:
             fused system, the smallest of its networks.
         source_classes: Classes that the network traces, listed in `sources` of its results; None
             for a network that does not trace.
-        panel: Members of a panel of detectors, whose verdicts are in `agreement` of its results;
-            None for other systems.
 
     Examples:
         >>> from asdf import Detector
@@ -201,7 +198,6 @@ class Detector:
         self._trial_samples = self.length.max_samples
         self.window_samples = opened.scorer.window_samples
         self.source_classes = getattr(opened.scorer.extras.get("sources"), "classes", None)
-        self.panel = getattr(opened.scorer.extras.get(MEMBERS), "panel", None)
         self._hearing = self._make_hearing(opened, parts, speech_check)
         self.speech_check = "off" if self._hearing.find_speech is None else speech_check
         self._reference: list[np.ndarray] | None = None

@@ -36,7 +36,6 @@ class Heading:
         made_by: Versions, digest, date and options (`asdf.scoring.made_by`), for JSON; None:
             omitted.
         remark: Sentence on what limits all scores of the network; ''.
-        panel: Members and candidates of a panel (`Panel.summary`); None for other systems.
         of_speakers: Whether scores are of single speakers of a conversation.
         rationales: Sentence on the texts that the network generates; '' where it generates none.
     """
@@ -52,14 +51,8 @@ class Heading:
     part_search: PartSearch | None = None
     made_by: dict[str, Any] | None = None
     remark: str = ""
-    panel: dict[str, Any] | None = None
     of_speakers: bool = False
     rationales: str = ""
-
-    @property
-    def members(self) -> list[str]:
-        """Names of a panel's members; [] where it is no panel."""
-        return [] if self.panel is None else [each["name"] for each in self.panel["members"]]
 
     def entries(self) -> dict[str, Any]:
         """Return the fields as plain values, without those that do not apply."""
@@ -72,7 +65,7 @@ class Heading:
         del entries["part_search"]
         if self.part_search is not None:
             entries["part_search"] = self.part_search.entry()
-        for name in ("made_by", "calibration", "panel"):
+        for name in ("made_by", "calibration"):
             if entries[name] is None:
                 del entries[name]
         for name in ("remark", "rationales"):
@@ -105,7 +98,6 @@ def make_heading(detector: Detector, network: str, are_trials: bool) -> Heading:
         part_search=None if are_trials else detector.hearing.summary.search,
         calibration=detector.calibration.summary() if detector.calibration else None,
         remark=detector.remark,
-        panel=detector.panel.summary() if detector.panel else None,
     )
 
 

@@ -13,12 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from asdf.checkpoint.panel_entry import Panel
 from asdf.data.scoring_plan import ScoringBatch
 from asdf.errors import UsageError
 from asdf.metrics.fusion import Fusion
 from asdf.networks.extras import Extra
-from asdf.scoring.panel_agreement import MEMBERS, Members
 from asdf.scoring.scorer import Scorer
 from asdf.scoring.waveform_scorer import Outcomes, WaveformScorer
 from asdf.trials.how_scored import ScoredLength
@@ -32,8 +30,7 @@ class FusedScorer(WaveformScorer):
 
     Attributes:
         length: Range from the shortest minimum to the longest maximum of the networks.
-        extras: Extras of the system: those that exactly one of the networks gives, and for a panel
-            the verdict of each member.
+        extras: Extras of the system: those that exactly one of the networks gives.
     """
 
     name = "a fused system"
@@ -43,9 +40,7 @@ class FusedScorer(WaveformScorer):
         "networks by itself.",
     }
 
-    def __init__(
-        self, scorers: Sequence[Scorer], fusion: Fusion, panel: Panel | None = None
-    ) -> None:
+    def __init__(self, scorers: Sequence[Scorer], fusion: Fusion) -> None:
         """`scorers` are in the order of the fusion, of one device, precision and audio.
 
         Raises:
@@ -77,9 +72,6 @@ class FusedScorer(WaveformScorer):
         self.extras: dict[str, Extra] = {}
         for key, index in self._giver.items():
             self.extras[key] = scorers[index].extras[key]
-        self._members = None if panel is None else Members(panel)
-        if self._members is not None:
-            self.extras[MEMBERS] = self._members
 
     @property
     def window_samples(self) -> int:
@@ -137,8 +129,6 @@ class FusedScorer(WaveformScorer):
             for key, rows in outcomes.extras.items():
                 if self._giver.get(key) == index:
                     extras[key] = rows
-        if self._members is not None:
-            extras[MEMBERS] = self._members.rows(columns)
         return Outcomes(self._fusion.fuse(np.stack(columns, axis=1)), extras)  # (pieces, networks)
 
     def scored_samples(self, samples: int) -> int:

@@ -214,7 +214,7 @@ def _open_fused(path: Path, options: Options, precision: ScoringPrecision) -> _O
             "python -m asdf fuse ... --apply ... --output OUT"
         )
     LOG.info("%s: %s fusion of %d networks", path, system.fusion.method, len(scorers))
-    fused = FusedScorer(scorers, system.fusion, system.panel)
+    fused = FusedScorer(scorers, system.fusion)
     lists = [settings.recipe.training_sets for settings in all_settings]
     remark = _remark_on_training(str(path), lists)
     return _Opened(str(path), fused, first, system.calibration, state, tuple(paths), remark)

@@ -50,22 +50,6 @@ class SearchedAnswer(_Part):
     )
 
 
-class MemberAnswer(_Part):
-    """What a detector of a panel says by itself."""
-
-    name: str = Field(description="Name of the detector.")
-    llr: float = Field(description="Natural-log likelihood ratio by its own calibration.")
-    verdict: str = Field(description="'bona fide' or 'spoof', by its own threshold.")
-
-
-class AgreementAnswer(_Part):
-    """What the detectors of a panel say of a recording."""
-
-    bona_fide: int = Field(description="Number of detectors whose verdict is bona fide.")
-    spoof: int = Field(description="Number of detectors whose verdict is spoof.")
-    members: list[MemberAnswer] = Field(description="Result of each, in the panel's order.")
-
-
 class RecordingAnswer(_Part):
     """The score of a recording; the higher, the more bona fide."""
 
@@ -107,9 +91,6 @@ class RecordingAnswer(_Part):
         None,
         description="Distance of the recording's embedding from the calibration set; unlike above "
         "1.",
-    )
-    agreement: AgreementAnswer | None = Field(
-        None, description="Result of each detector of a panel; absent where there is no verdict."
     )
     seconds: float = Field(description="Length of the recording.")
     seconds_scored: float = Field(description="Seconds of the recording that were scored.")
@@ -196,9 +177,6 @@ class ScoreAnswer(_Part):
     )
     part_search: PartSearchAnswer | None = Field(
         None, description="How long recordings are searched for parts; absent where they are not."
-    )
-    panel: dict[str, Any] | None = Field(
-        None, description="Detectors of a panel and their competence on its control set."
     )
     recordings: list[RecordingAnswer] = Field(
         min_length=1, max_length=1, description="The recording, as a list of one."

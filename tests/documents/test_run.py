@@ -38,7 +38,6 @@ PAGES_OF_MINUTES = (
                 "lengths",
                 "localisation",
                 "own_corpus",
-                "panels",
                 "reproduce",
                 "sasv",
                 "small_networks",

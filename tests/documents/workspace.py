@@ -27,7 +27,6 @@ from asdf.tasks.embeddings.embedding_files import Embeddings, write_embeddings
 from asdf.tasks.tracing.source_scores import SourceScores, write_source_scores
 from asdf.trials.trial_list import TrialList
 from tests.conftest import PATIENCE_S, RECIPE, ROOT
-from tests.unit.panels import write_control, write_detectors
 
 CONFIGS = """
 quickstart
@@ -159,7 +158,6 @@ def make_workspace(folder: Path, corpus: Path, python: Path) -> None:
     write_sources(folder, corpus)
     write_recordings(folder, corpus)
     write_networks(folder, output)
-    write_panel(space)
     write_frames(folder)
     write_embedding_files(folder)
     (folder / "puhti_slurm_scripts").symlink_to(ROOT / "puhti_slurm_scripts")
@@ -306,18 +304,6 @@ def write_networks(folder: Path, output: Path) -> None:
     settings.localisation.enabled = True
     network = build_network(settings).eval()
     write_network_file(folder / "localiser.pt", NetworkFile.from_network(network, settings))
-
-
-def write_panel(space: Workspace) -> None:
-    """Write two detectors, the control set on which both are competent, and their panel."""
-    folder = space.folder
-    write_control(folder, 24)
-    write_detectors(folder)
-    (folder / "a.pt").rename(folder / "first.pt")
-    (folder / "b.pt").rename(folder / "second.pt")
-    words = "panel first.pt second.pt --control control.tsv --output panel.json"
-    ended = space.run(f"python -m asdf {words} --replicates 20")
-    assert ended.status == 0, ended.output
 
 
 def write_frames(folder: Path) -> None:

@@ -56,9 +56,6 @@ function csvCells(answer, entry) {
   for (const name of ['verdict', 'seconds', 'seconds_scored', 'remark', 'error', 'sha256', 'distance', 'speaker', 'overlapped_s']) cells[name] = entry[name] ?? '';
   cells.parts = (entry.parts || []).map(({ start_s: start, end_s: end, score: lowest }) => `${start} ${end} ${lowest}`).join('; ');
   cells.unlike = String(entry.unlike ?? '');
-  const { agreement } = entry;
-  if (agreement) Object.assign(cells, { members_bona_fide: agreement.bona_fide, members_spoof: agreement.spoof });
-  for (const { name, llr } of agreement?.members || []) cells[`member_${name}`] = llr;
   return cells;
 }
 
@@ -66,8 +63,6 @@ function csvCells(answer, entry) {
 function csvColumns(answers) {
   const columns = [...FIRST_COLUMNS];
   if (answers.some(({ recordings: [entry] }) => entry.unlike !== undefined)) columns.push('unlike', 'distance');
-  const { members = [] } = answers.map(({ panel }) => panel).find(Boolean) || {};
-  if (members.length) columns.push('members_bona_fide', 'members_spoof', ...members.map(({ name }) => `member_${name}`));
   if (answers.some(({ speakers }) => speakers)) columns.push('speaker', 'overlapped_s');
   return columns;
 }

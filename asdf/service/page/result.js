@@ -34,19 +34,13 @@ function llrRows(recording, calibration) {
   return rows;
 }
 
-// What each detector of a panel says.
-function memberRows({ agreement }) {
-  if (!agreement) return [];
-  return agreement.members.map(({ name, llr, verdict }) => [`Detector ${name}`, `${verdict}, LLR ${llr.toFixed(2)}`]);
-}
-
 // What a report of the recording has to state, whatever else it says.
 function showNumbers(name, answer, recording) {
   const made = answer.made_by;
   const strength = recording.llr === undefined ? [] : llrRows(recording, answer.calibration);
   const rows = [['File', name], ['SHA-256', recording.sha256 || 'unknown'], ['Seconds', recording.seconds.toFixed(2)],
     ['Seconds scored', recording.seconds_scored.toFixed(2)], [answer.kind === 'llr' ? 'Score (LLR)' : 'Score', recording.score.toFixed(4)],
-    ...strength, ...memberRows(recording),
+    ...strength,
     ['What the score is of', answer.scores], ['Verdict', recording.verdict || 'none'], ['Threshold', answer.decision || 'none'],
     ['Scored at', dateWords(made.date)], ['Network', answer.network], ['SHA-256 of the network', made.network_sha256 || 'unknown'],
     ...(made.graph_sha256 ? [['SHA-256 of network.onnx', made.graph_sha256], ['Decoded by', recording.decoded_by]] : []),
@@ -56,11 +50,11 @@ function showNumbers(name, answer, recording) {
 }
 
 function speakerRow(entry, threshold) {
-  const { speaker, score, seconds, error, remark, agreement, parts = [] } = entry;
+  const { speaker, score, seconds, error, remark, parts = [] } = entry;
   const name = el('th', { scope: 'row' }, speaker);
   if (error) return el('tr', {}, name, el('td', { colspan: 3, class: 'wide soft' }, `Not scored: ${error}.`));
   const { kind, short } = verdictWords(entry, threshold);
-  const more = [parts.length ? parts.map(timesWords).join(', ') : '', agreement ? agreementWords(agreement).trim() : '', remark || ''];
+  const more = [parts.length ? parts.map(timesWords).join(', ') : '', remark || ''];
   const verdict = el('td', { class: 'wide' }, el('span', { class: `verdict ${kind}` }, short),
     ...more.filter(Boolean).map((words) => el('span', { class: 'interval' }, words)));
   return el('tr', {}, name, verdict, el('td', { class: 'n' }, score.toFixed(4).replace('-', '−')), el('td', { class: 'n' }, clockWithTenths(seconds)));
@@ -94,7 +88,7 @@ function showResult({ answer, file, name, note }) {
   shown = { seconds: recording.seconds, outline: answer.outline, windows: recording.windows, threshold: searched ? searched.threshold : answer.threshold, parts, searched, kind: answer.kind };
   byId('verdict').textContent = text;
   byId('verdict').className = kind;
-  byId('explanation').textContent = `${recording.agreement ? agreementWords(recording.agreement) : ''}${scoreWords(recording, answer)}`;
+  byId('explanation').textContent = scoreWords(recording, answer);
   byId('remark').textContent = [recording.remark, answer.remark].filter(Boolean).join(' ');
   showSpeakers(answer, note);
   byId('caption').textContent = captionWords(parts, searched);

@@ -77,15 +77,6 @@ function wholeWords(score, kind, threshold) {
   return `The score is ${number(score)}. ${limit} A higher score means that the recording sounds more genuine to this detector. Scores of different detectors cannot be compared.`;
 }
 
-// Of a panel of detectors: how many say what, and what each says.
-function agreementWords({ bona_fide: genuine, spoof }) {
-  const count = genuine + spoof;
-  const whole = count === 2 ? 'Both' : `All ${count}`;
-  if (!spoof) return `${whole} detectors of the panel call it genuine. `;
-  if (!genuine) return `${whole} detectors of the panel call it spoofed. `;
-  return `The detectors of the panel do not agree: ${genuine} of ${count} ${genuine === 1 ? 'calls' : 'call'} it genuine, ${spoof} spoofed. `;
-}
-
 function partsWords(parts) {
   if (!parts) return 'no part sounds spoofed';
   return parts === 1 ? '1 part sounds spoofed' : `${parts} parts sound spoofed`;

@@ -47,15 +47,14 @@ def test_what_is_answered_is_what_is_described(judging):
     schemas = description["components"]["schemas"]
     answer = served.score(as_file(sound(50000)), "?window=1&outline=10").json
     assert set(answer["part_search"]) == set(schemas["PartSearchAnswer"]["properties"])
-    # Of a panel alone: tests/unit/commands/test_panel.py; those of what a client asks for beside
-    # the score: test_speakers_of_uploads.py, test_references_of_uploads.py.
-    beside = {"panel", "speakers"}
+    # Of what a client sends beside the recording: test_speakers_of_uploads.py,
+    # test_references_of_uploads.py.
+    beside = {"speakers"}
     assert set(answer) == set(schemas["ScoreAnswer"]["properties"]) - beside
     silent = served.score(as_file(np.zeros(9000))).json["recordings"][0]
     fields = set(answer["recordings"][0]) | set(silent)
     assert set(answer["recordings"][0]["searched"]) == set(schemas["SearchedAnswer"]["properties"])
     assert fields == set(schemas["RecordingAnswer"]["properties"]) - {
-        "agreement",
         "reference_sha256",
     }
     assert set(answer["recordings"][0]["windows"][0]) == set(schemas["WindowAnswer"]["properties"])

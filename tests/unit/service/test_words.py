@@ -41,16 +41,3 @@ def test_no_verdict_has_its_colour_above_a_ratio_that_does_not_stand():
         assert "times as common" not in unlike_score and "2.5" in unlike_score
     # What is not judged is not compared with the set.
     assert none[0][0] == none[1][0]
-
-
-def test_a_panel_says_whether_its_detectors_agree():
-    body = """
-      const said = [[3, 0], [0, 2], [1, 2], [2, 1]];
-      return said.map(([genuine, spoof]) => agreementWords({ bona_fide: genuine, spoof }));
-    """
-    assert run(body) == [
-        "All 3 detectors of the panel call it genuine. ",
-        "Both detectors of the panel call it spoofed. ",
-        "The detectors of the panel do not agree: 1 of 3 calls it genuine, 2 spoofed. ",
-        "The detectors of the panel do not agree: 2 of 3 call it genuine, 1 spoofed. ",
-    ]

@@ -14,7 +14,6 @@ from asdf.shipped import is_shipped
 from asdf.tasks.fusion.commands.fuse_scores import DevelopmentSet
 
 if TYPE_CHECKING:
-    from asdf.checkpoint.panel_entry import Panel
     from asdf.metrics.calibration import Calibration
     from asdf.tasks.fusion.gain import FusionGain
 
@@ -38,12 +37,8 @@ def write_fused_system(
     networks: Sequence[str],
     development: DevelopmentSet,
     measured: FusionGain,
-    panel: Panel | None = None,
 ) -> None:
     """Write the fusion of all trials with its networks and a threshold at the EER.
-
-    Args:
-        panel: Panel of the networks; None: they are not a panel.
 
     Raises:
         AsdfError: a network cannot be read, or the file cannot be written.
@@ -65,7 +60,6 @@ def write_fused_system(
             "spoof": result.spoof,
             "cross_validated_eer": result.eer,
         },
-        panel=panel,
     )
     write_fused_file(out, system)
 
