@@ -39,7 +39,6 @@ GROUPS = {
         "audit-file": "check the integrity of a service's record of verdicts",
         "detectors": "list published detectors with their error rates and licences",
         "calibrate": "convert a network's scores to log-likelihood ratios, with a threshold",
-        "case": "report recordings on one page: scores, likelihood ratios, validation, limits",
     },
     "train": {
         "train": "run the configs of a recipe",
@@ -86,7 +85,6 @@ COMMANDS = {name: summary for group in GROUPS.values() for name, summary in grou
 _MODULES = {
     "adversarial": "adversarial.command",
     "audit-file": "service.commands.audit_file",
-    "case": "case.command",
     "corpora": "corpora.commands.corpora",
     "detectors": "hub.commands.detectors",
     "distance": "tasks.embeddings.commands.distance",

@@ -51,8 +51,6 @@ ROOMS = [
     "training",
     "tasks",
     "report",
-    "attribution",
-    "case",
     "robustness",
     "adversarial",
     "memory",
@@ -75,9 +73,7 @@ OFFERED = {f"asdf.{name}" for name in asdf.__all__} - {"asdf.__version__"}
 ANNEXES = {
     "adversarial",
     "archives",
-    "attribution",
     "browser",
-    "case",
     "corpora",
     "demo",
     "doctor",

@@ -6,7 +6,6 @@
     python -m asdf score network.pt dev_list.txt --csv scores.csv     # a list, to a table
     python -m asdf score network.pt call.mp3 --window 4 --hop 2       # over time, with a plot
     python -m asdf score network.pt call.mp3 --segments call          # the spoofed parts
-    python -m asdf score network.pt call.mp3 --why call               # an explanation of the score
     python -m asdf score alm.pt call.mp3 --rationale                  # text of a language model
     python -m asdf score network.pt call.mp3 --rttm call.rttm         # a verdict per speaker
     python -m asdf score network.pt dev_list.txt --scores dev.txt     # a score file, for calibrate
@@ -105,7 +104,6 @@ def main(arguments: list[str]) -> int:
     check_division(args, sbatch_options)
     if args.slurm is not None or args.ray is not None:
         return _divide(args, arguments, sbatch_options)
-    _check_part(args)
     if sys.stderr.isatty():
         # Shown before slow imports: torch takes seconds.
         show("loading the network ...", sys.stderr)
@@ -130,19 +128,6 @@ def main(arguments: list[str]) -> int:
         return score_into_outputs(args, recordings, screen, command, window, stdin_path)
 
 
-def _check_part(args: ScoreOptions) -> None:
-    """Refuse options for whole lists if the work is divided.
-
-    Raises:
-        UsageError: there is one; the message names it.
-    """
-    if args.is_divided and args.why is not None:
-        raise UsageError(
-            "--why works on complete lists, after scoring, not with --part or --merge. Leave one "
-            "of them out."
-        )
-
-
 def _divide(args: ScoreOptions, arguments: list[str], sbatch_options: list[str]) -> int:
     """Delegate the scoring; return the exit status.
 
@@ -150,7 +135,6 @@ def _divide(args: ScoreOptions, arguments: list[str], sbatch_options: list[str])
         UsageError: there is no output next to which parts could be saved.
         AsdfError: Slurm refuses, or a part failed.
     """
-    _check_part(args)
     if any(name in STANDARD_INPUT for name in args.recordings):
         raise UsageError(
             "--slurm and --ray start several processes, which cannot share standard input ('-'). "
@@ -189,14 +173,12 @@ def score_into_outputs(
     from asdf.audio import fallbacks
     from asdf.commands.score_results import Outputs, Results
     from asdf.commands.score_segments import segment_outputs
-    from asdf.commands.score_why import why_outputs
     from asdf.trials.how_scored import HowScored
 
     detector = open_detector(args, window, are_compared=recordings.are_compared)
     segments = segment_outputs(args, detector)
     # Published error rates are on trials: only trial scores can be compared with them.
     are_trials = bool(args.trial or args.scores or recordings.are_labelled)
-    why = why_outputs(args, detector, are_trials)
     heading = _heading(args, detector, are_trials, window, command, recordings.are_compared)
     work = _describe_work(args, detector, heading, window, are_trials)
     outputs = Outputs(args.csv, args.json, args.scores, segments, args.part, args.merge)
@@ -209,14 +191,7 @@ def score_into_outputs(
             return _report_stop(results, len(recordings), stop)
         if decoded := fallbacks.describe(fallbacks.take(), recordings.paths, len(recordings)):
             show_error(decoded)
-        failed = results.failed
-    if why is not None:
-        try:
-            with _termination_is_an_interrupt():
-                failed += why.write(heading.network, recordings.paths, stdin_path)
-        except KeyboardInterrupt as stop:
-            return _describe_stop(stop, f"finished explanations are saved next to {why.json}")
-    return int(failed > 0)
+        return int(results.failed > 0)
 
 
 def _find_recordings(args: ScoreOptions, names: Sequence[str]) -> Recordings:

@@ -124,25 +124,6 @@ class ScoreOptions(DetectorOptions, DividedOptions):
         default=0.0,
         check=_check_segment_threshold,
     )
-    why: Path | None = option(
-        "explain the score: write OUT.json with maps over time and frequency bands, and plots; "
-        "needs hundreds of forward passes per recording",
-        "OUT",
-    )
-    why_by: Literal["occlusion", "gradients", "both"] = option(
-        "method of --why (%(default)s: cells are replaced; gradients: integrated gradients, which "
-        "need the package captum)",
-        default="occlusion",
-    )
-    why_filler: Literal["noise", "silence"] = option(
-        "replacement of cells by --why (%(default)s at the recording's level in each band)",
-        default="noise",
-    )
-    why_start: float | None = option(
-        "start in seconds of the window that --why explains (the window with the lowest score; "
-        "for trial scores 0)",
-        "S",
-    )
     rationale: bool = flag(
         "also write the text that an audio language model generates: in --json, --csv, and in "
         "OUT.rationales.csv next to a score file; the text is not evidence"
@@ -179,7 +160,6 @@ def check_speaker_options(args: ScoreOptions) -> None:
         "--label": args.label,
         "--window": args.window,
         "--segments": args.segments,
-        "--why": args.why,
         "--rationale": args.rationale or None,
     }
     for name, value in others.items():

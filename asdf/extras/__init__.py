@@ -12,5 +12,15 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "search a corpus for shortcuts, duplicates and bad files",
         "asdf.extras.audit.command",
     ),
+    "case": (
+        "judge recordings",
+        "report recordings on one page: scores, likelihood ratios, validation, limits",
+        "asdf.extras.forensic.case.command",
+    ),
+    "why": (
+        "judge recordings",
+        "show which stretches of time and which bands a score depends on",
+        "asdf.extras.forensic.why.command",
+    ),
 }
 """Group in --help, summary and module of each command, by name."""

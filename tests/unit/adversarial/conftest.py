@@ -11,7 +11,7 @@ from asdf.networks import build_network
 from asdf.robustness import Rival
 from asdf.settings.sections import Sections
 from asdf.trials.lists import read_list
-from tests.unit.attribution.conftest import listener, write_listener  # noqa: F401 (fixtures)
+from tests.extras.forensic.why.conftest import listener, write_listener  # noqa: F401 (fixtures)
 
 RATE = 16_000
 

@@ -298,7 +298,7 @@ def test_networks_without_gradients_are_refused_by_name(trials, listener, tmp_pa
 
 
 def test_a_gradient_of_zero_is_refused(trials, listener, tmp_path, monkeypatch):
-    from tests.unit.attribution.listeners import Linear
+    from tests.extras.forensic.why.listeners import Linear
 
     monkeypatch.setattr(Linear, "listen", lambda self, waveforms: (100 * waveforms).round().sum(1))
     with pytest.raises(AsdfError, match="has a zero gradient"):

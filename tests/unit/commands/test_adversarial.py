@@ -5,12 +5,12 @@ import json
 import pytest
 
 from asdf.__main__ import main
+from tests.extras.forensic.why.conftest import ROOT
 from tests.unit.adversarial.conftest import (  # noqa: F401 (fixtures)
     listener,
     trials,
     write_listener,
 )
-from tests.unit.attribution.conftest import ROOT
 
 
 @pytest.fixture

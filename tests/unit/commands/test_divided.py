@@ -147,7 +147,6 @@ def test_without_slurm_here_it_says_so(score, monkeypatch):
         (("--csv", "o", "--dry-run"), "need --slurm N"),
         (("--csv", "o", "--ray-address", "auto"), "--ray-address needs --ray"),
         (("--slurm", "2", "--csv", "o", "--max-running", "0"), "give at least 1"),
-        (("--slurm", "2", "--csv", "o", "--why", "w"), "--why works on complete lists"),
         (("-", "--slurm", "2", "--csv", "o"), "cannot share standard input"),
         (("--slurm", "2", "--csv", "o", "--", "--array=1"), "the array is set by"),
     ],

@@ -164,7 +164,6 @@ def test_what_is_no_part_is_refused(text):
     ("words", "said"),
     [
         (("--part", "1/2", "--merge"), "--part and --merge exclude each other"),
-        (("--part", "1/2", "--why", "why"), "not with --part or --merge"),
         (("--part", "3/2"), "write K/N, from 1/N to N/N"),
     ],
 )

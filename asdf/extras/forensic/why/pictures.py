@@ -8,8 +8,8 @@ from textwrap import wrap
 import numpy as np
 
 from asdf.arrays import Floats
-from asdf.attribution.cells import FILLERS, Grid
-from asdf.attribution.explanation import METHODS, Explanation, Map
+from asdf.extras.forensic.why.cells import FILLERS, Grid
+from asdf.extras.forensic.why.explanation import METHODS, Explanation, Map
 from asdf.facts import SAMPLE_RATE
 from asdf.scoring.scored import BONA_FIDE
 from asdf.tables.panels import Axis, Line, Panel, nice_ticks

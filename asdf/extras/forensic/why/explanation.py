@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from asdf.arrays import Flags, Floats
-from asdf.attribution.cells import BANDS_HZ, FILLERS, Grid, check_cells
-from asdf.attribution.checks import Removal, WeightsCheck
-from asdf.attribution.gradients import check_installed
 from asdf.errors import UsageError
+from asdf.extras.forensic.why.cells import BANDS_HZ, FILLERS, Grid, check_cells
+from asdf.extras.forensic.why.checks import Removal, WeightsCheck
+from asdf.extras.forensic.why.gradients import check_installed
 from asdf.facts import SAMPLE_RATE
 
 Method = Literal["occlusion", "gradients"]

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 
 from asdf.arrays import Floats
-from asdf.attribution.cells import Cells
 from asdf.errors import AsdfError, UsageError
+from asdf.extras.forensic.why.cells import Cells
 from asdf.scoring.waveform_scorer import WaveformScorer
 
 # Samples of passes that are computed together: gradients hold all layers of a network.
@@ -25,7 +25,7 @@ def check_installed() -> None:
     if find_spec("captum") is None:
         raise UsageError(
             "integrated gradients need captum: pip install 'asdf-antispoofing[why]'. Occlusion "
-            "needs no other package: --why-by occlusion."
+            "needs no other package: --by occlusion."
         )
 
 

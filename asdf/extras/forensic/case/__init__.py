@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from asdf.doors import open_door
 
 if TYPE_CHECKING:
-    from asdf.case.making import Case, Headings, make_case
-    from asdf.case.pages import case_page
-    from asdf.case.printing import find_browser, print_page
-    from asdf.case.records import case_json
-    from asdf.case.validating import Validation, validate
+    from asdf.extras.forensic.case.making import Case, Headings, make_case
+    from asdf.extras.forensic.case.pages import case_page
+    from asdf.extras.forensic.case.printing import find_browser, print_page
+    from asdf.extras.forensic.case.records import case_json
+    from asdf.extras.forensic.case.validating import Validation, validate
 
 __all__, __getattr__ = open_door(__name__)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from asdf.case.examining import Examined
-from asdf.case.making import Case
-from asdf.case.wording import limits, propositions, statements
+from asdf.extras.forensic.case.examining import Examined
+from asdf.extras.forensic.case.making import Case
+from asdf.extras.forensic.case.wording import limits, propositions, statements
 from asdf.metrics.verbal_scale import log10_llr
 from asdf.report import Document, Figure, Items, Section, document_page, llr_figures
 from asdf.scoring.scored import WindowScore

@@ -15,8 +15,11 @@ from typing import Any
 import numpy as np
 
 from asdf.arrays import Flags, Floats
-from asdf.attribution.cells import Cells, make_cells, make_grid
-from asdf.attribution.checks import (
+from asdf.audio import cut_to_speech
+from asdf.audio.speech import needs_whole_recording
+from asdf.errors import AsdfError, UsageError
+from asdf.extras.forensic.why.cells import Cells, make_cells, make_grid
+from asdf.extras.forensic.why.checks import (
     WeightsCheck,
     compare_maps,
     compare_removals,
@@ -24,11 +27,8 @@ from asdf.attribution.checks import (
     mark,
     shuffle_weights,
 )
-from asdf.attribution.explanation import Explanation, Map, Options, check_options
-from asdf.attribution.gradients import integrate
-from asdf.audio import cut_to_speech
-from asdf.audio.speech import needs_whole_recording
-from asdf.errors import AsdfError, UsageError
+from asdf.extras.forensic.why.explanation import Explanation, Map, Options, check_options
+from asdf.extras.forensic.why.gradients import integrate
 from asdf.facts import SAMPLE_RATE
 from asdf.runs.progress import track
 from asdf.scoring.detector import Detector
@@ -80,6 +80,7 @@ class Explainer:
         self._detector = detector
         self._options = options
         self._progress = progress
+        self.network = detector.source
 
     def explain(self, recording: Any, sample_rate: int | None = None) -> Explanation:
         """Explain a recording. Arguments and errors are those of `explain`."""

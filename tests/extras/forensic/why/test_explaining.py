@@ -7,9 +7,9 @@ import pytest
 import torch
 
 import asdf
-from asdf.attribution import Explainer, Options, explain
-from asdf.attribution.cells import make_cells, make_grid
 from asdf.errors import AsdfError, UsageError
+from asdf.extras.forensic.why import Explainer, Options, explain
+from asdf.extras.forensic.why.cells import make_cells, make_grid
 from asdf.metrics.calibration import Calibration
 from tests.unit.conftest import small_settings, write_small_network
 
@@ -198,7 +198,7 @@ def test_what_cannot_be_is_refused(listener):
 
 
 def test_gradients_without_captum_name_the_extra(listener, monkeypatch):
-    monkeypatch.setattr("asdf.attribution.gradients.find_spec", lambda name: None)
+    monkeypatch.setattr("asdf.extras.forensic.why.gradients.find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"asdf-antispoofing\[why\]"):
         Explainer(listener("OneBand"), options())
     Explainer(listener("OneBand"), options(methods=["occlusion"]))

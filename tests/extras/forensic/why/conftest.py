@@ -11,7 +11,7 @@ from asdf.networks import build_network
 from asdf.settings.sections import Sections
 
 # Where the package of `listeners` lies.
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def write_listener(tmp_path):
 
     def write(name: str, samples: int = 16_000, **settings):
         sections = Sections()
-        sections.network.network_class = f"tests.unit.attribution.listeners.{name}"
+        sections.network.network_class = f"tests.extras.forensic.why.listeners.{name}"
         sections.network.min_evaluation_utterance_length_in_samples = samples
         sections.network.max_evaluation_utterance_length_in_samples = samples
         sections.sad.mode = settings.get("sad", "off")

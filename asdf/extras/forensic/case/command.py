@@ -36,7 +36,7 @@ from asdf.runs.files import write_text
 from asdf.runs.progress import track
 
 if TYPE_CHECKING:
-    from asdf.case import Case, Validation
+    from asdf.extras.forensic.case import Case, Validation
     from asdf.scoring.detector import Detector
 
 _EPOCH = "SOURCE_DATE_EPOCH"
@@ -86,8 +86,8 @@ def main(arguments: list[str]) -> int:
     recordings = find_recordings(args.recordings)
     inputs = [*map(Path, recordings.paths), *filter(None, [args.validation])]
     check_overwriting(inputs, outputs)
-    from asdf.case import find_browser
     from asdf.commands.score import open_detector
+    from asdf.extras.forensic.case import find_browser
 
     if args.pdf:
         # Checked before recordings are scored, because the PDF needs a browser.
@@ -109,7 +109,7 @@ def main(arguments: list[str]) -> int:
 
 def _make(args: CaseOptions, detector: Detector, names: list[str], date: str, command: str) -> Case:
     """Return the case, with progress on the screen."""
-    from asdf.case import Headings, make_case
+    from asdf.extras.forensic.case import Headings, make_case
 
     return make_case(
         detector,
@@ -123,7 +123,7 @@ def _make(args: CaseOptions, detector: Detector, names: list[str], date: str, co
 
 def _write(args: CaseOptions, case: Case, date: str) -> None:
     """Write the requested outputs."""
-    from asdf.case import case_json, case_page, print_page
+    from asdf.extras.forensic.case import case_json, case_page, print_page
 
     page = case_page(case)
     write_outputs(
@@ -139,7 +139,7 @@ def _validate(args: CaseOptions, detector: Detector) -> Validation | None:
     """Return the results on the validation set; None without one."""
     if args.validation is None:
         return None
-    from asdf.case import validate
+    from asdf.extras.forensic.case import validate
     from asdf.interchange import network_digest
     from asdf.trials.scored_files import read_how_scored
 

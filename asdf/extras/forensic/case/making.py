@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import soundfile
 
-from asdf.case.examining import Examined, examine
-from asdf.case.validating import Validation
+from asdf.extras.forensic.case.examining import Examined, examine
+from asdf.extras.forensic.case.validating import Validation
 from asdf.metrics.calibration import Calibration
 from asdf.scoring.detector import Detector
 from asdf.scoring.document import Heading, make_heading

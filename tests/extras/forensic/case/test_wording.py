@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from asdf.case.wording import propositions, ratio_text
+from asdf.extras.forensic.case.wording import propositions, ratio_text
 from asdf.metrics.calibration import Calibration
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from asdf.case.examining import read_facts, read_outline
+from asdf.extras.forensic.case.examining import read_facts, read_outline
 
 
 def test_facts_of_a_file(tmp_path):

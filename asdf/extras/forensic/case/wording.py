@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from asdf.case.examining import Examined
-from asdf.case.making import Case
+from asdf.extras.forensic.case.examining import Examined
+from asdf.extras.forensic.case.making import Case
 from asdf.metrics.calibration import Calibration
 from asdf.metrics.verbal_scale import log10_llr
 from asdf.scoring.scored import MIXED, Scored

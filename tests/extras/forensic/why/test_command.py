@@ -1,4 +1,4 @@
-"""`python -m asdf score --why`: maps as text, JSON and pictures."""
+"""`python -m asdf why`: maps as text, JSON and pictures."""
 
 import json
 from pathlib import Path
@@ -10,12 +10,12 @@ import soundfile
 
 import asdf
 from asdf.__main__ import main
-from asdf.attribution import Explainer, Options, explain
-from asdf.attribution.pictures import explanation_text
+from asdf.extras.forensic.why import Explainer, Options, explain
+from asdf.extras.forensic.why.pictures import explanation_text
 from tests.unit.conftest import small_settings, sound, write_small_network
 
 # Where the package of the network lies.
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 SPACE = "{http://www.w3.org/2000/svg}"
 
 
@@ -31,23 +31,23 @@ def folder(tmp_path, monkeypatch):
 @pytest.fixture
 def network_file(tmp_path):
     """A network of which hundreds of passes take no time."""
-    settings = small_settings(network_class="tests.unit.attribution.listeners.Learned")
+    settings = small_settings(network_class="tests.extras.forensic.why.listeners.Learned")
     return write_small_network(tmp_path / "network.pt", settings)
 
 
 @pytest.fixture
-def score(capsys, network_file):
+def why(capsys, network_file):
     def run(*words):
         rest = ("--device", "cpu", "--network-folder", str(ROOT))
-        status = main(["score", str(network_file), *map(str, words), *rest])
+        status = main(["why", str(network_file), *map(str, words), *rest])
         captured = capsys.readouterr()
         return status, captured.out, captured.err
 
     return run
 
 
-def test_the_outputs_are_those_of_explain(folder, score, network_file):
-    status, _, errors = score("recordings", "--why", "out/call.2", "--why-by", "both")
+def test_the_outputs_are_those_of_explain(folder, why, network_file):
+    status, _, errors = why("recordings", "-o", "out/call.2", "--by", "both")
     assert status == 0, errors
     written = json.loads((folder / "out/call.2.json").read_text())
     detector = asdf.Detector(network_file, "cpu", ROOT)
@@ -78,19 +78,7 @@ def test_the_outputs_are_those_of_explain(folder, score, network_file):
     assert not list((folder / "out").glob(".*"))
 
 
-def test_scores_are_the_same_with_and_without(folder, score):
-    assert score("recordings", "--csv", "plain.csv")[0] == 0
-    assert score("recordings", "--csv", "why.csv", "--why", "call.json")[0] == 0
-    assert (folder / "plain.csv").read_bytes() == (folder / "why.csv").read_bytes()
-    assert (folder / "call.json").is_file()
-
-
-def test_trial_scores_are_explained_from_the_beginning(folder, score):
-    assert score("recordings/b.wav", "--trial", "--why", "t")[0] == 0
-    assert json.loads((folder / "t.json").read_text())["recordings"][0]["start_s"] == 0
-
-
-def test_a_stopped_command_goes_on(folder, score, monkeypatch):
+def test_a_stopped_command_goes_on(folder, why, monkeypatch):
     examined = []
     explain_one = Explainer.explain
 
@@ -101,7 +89,7 @@ def test_a_stopped_command_goes_on(folder, score, monkeypatch):
         return explain_one(self, recording, *rest)
 
     monkeypatch.setattr(Explainer, "explain", stop_at_the_second)
-    status, _, errors = score("recordings", "--why", "call")
+    status, _, errors = why("recordings", "-o", "call")
     assert status == 130
     assert "finished explanations are saved next to call.json" in errors
     assert not (folder / "call.json").exists()
@@ -112,14 +100,14 @@ def test_a_stopped_command_goes_on(folder, score, monkeypatch):
         return explain_one(self, recording, *rest)
 
     monkeypatch.setattr(Explainer, "explain", remember)
-    assert score("recordings", "--why", "call")[0] == 0
+    assert why("recordings", "-o", "call")[0] == 0
     assert [str(path) for path in seen] == ["recordings/b.wav"]
     assert len(json.loads((folder / "call.json").read_text())["recordings"]) == 2
 
 
-def test_a_recording_that_cannot_be_read_leaves_the_rest(folder, score):
+def test_a_recording_that_cannot_be_read_leaves_the_rest(folder, why):
     (folder / "recordings" / "c.wav").write_bytes(b"no sound")
-    status, _, errors = score("recordings", "--why", "call")
+    status, _, errors = why("recordings", "-o", "call")
     assert status == 1
     assert "recordings/c.wav: not explained:" in errors
     assert len(json.loads((folder / "call.json").read_text())["recordings"]) == 2
@@ -128,14 +116,12 @@ def test_a_recording_that_cannot_be_read_leaves_the_rest(folder, score):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--why", "-"), "several files"),
-        (("--why-by", "both"), "need --why OUT"),
-        (("--why-start", "1"), "need --why OUT"),
-        (("--why", "x", "--json", "x.json"), "--why would also write"),
-        (("--why", "x", "--why-start", "-1"), "seconds from 0 on"),
+        (("-o", "-"), "several files"),
+        ((), "--output OUT is missing"),
+        (("-o", "x", "--start", "-1"), "seconds from 0 on"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(folder, score, words, message):
-    status, _, errors = score("recordings", *words)
+def test_what_cannot_be_meant_is_refused(folder, why, words, message):
+    status, _, errors = why("recordings", *words)
     assert status == 2
     assert message in errors

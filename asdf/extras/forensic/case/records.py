@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from asdf.case.examining import Examined
-from asdf.case.making import Case
-from asdf.case.wording import limits, propositions, statements
+from asdf.extras.forensic.case.examining import Examined
+from asdf.extras.forensic.case.making import Case
+from asdf.extras.forensic.case.wording import limits, propositions, statements
 from asdf.tables.plain_json import as_json
 
 
