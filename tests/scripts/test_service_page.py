@@ -153,7 +153,7 @@ def test_a_file_gets_a_verdict_a_picture_and_its_parts(opened, detector, recordi
     }
     assert words[expected.verdict] in find(opened, "verdict").text
     assert opened.switch_to.active_element.get_attribute("id") == "verdict"
-    assert "no proof" in find(opened, "result").text
+    assert "not proof in either direction" in find(opened, "result").text
     parts = spoofed_parts(detector, recording)
     assert parts
     buttons = [b.text for b in opened.find_elements(By.CSS_SELECTOR, "#parts button")]
