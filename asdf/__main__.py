@@ -59,8 +59,7 @@ GROUPS = {
         "localise": "evaluate frame scores that locate spoofed parts of recordings",
         "trace": "evaluate source tracing (attack, vocoder): accuracy, macro-F1, confusion, OSCR",
         "sasv": "evaluate spoofing-robust speaker verification: a-DCF, t-EER; fuse its scores",
-        "embed": "write the embeddings of recordings, with plots",
-        "distance": "measure the distance of recordings from a network's training set",
+        "embed": "write the embeddings of recordings",
     },
     "exchange": {
         "import": "convert a published or older detector to a network of ASDF",
@@ -87,7 +86,6 @@ _MODULES = {
     "audit-file": "service.commands.audit_file",
     "corpora": "corpora.commands.corpora",
     "detectors": "hub.commands.detectors",
-    "distance": "tasks.embeddings.commands.distance",
     "doctor": "doctor.command",
     "embed": "tasks.embeddings.commands.embed",
     "export": "interchange.commands.export_network",

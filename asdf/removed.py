@@ -32,11 +32,18 @@ CLASSES: dict[str, str] = {}
 """What to use instead of a class, by its class path or short name."""
 
 COMMANDS: dict[str, str] = {
+    "distance": "`embed` writes the vectors; scipy and sklearn compare them.",
     "panel": "Score a set like your recordings with each detector and `fuse` those that help.",
 }
 """What to use instead of a command, by its name."""
 
 OPTIONS: dict[str, str] = {
+    "embed --by": "`embed` writes the vectors; matplotlib and sklearn draw them.",
+    "embed --method": "`embed` writes the vectors; matplotlib and sklearn draw them.",
+    "embed --picture": "`embed` writes the vectors; matplotlib and sklearn draw them.",
+    "report --by": "It was for --embeddings; matplotlib and sklearn draw what `embed` writes.",
+    "report --embeddings": "matplotlib and sklearn draw what `embed` writes.",
+    "report --method": "It was for --embeddings; matplotlib and sklearn draw what `embed` writes.",
     "evaluate --audio": "Recall and false alarms do not need durations.",
     "evaluate --cross-test": "Evaluate each pair of sets by itself, or --by a column.",
     "evaluate --html": "--json, --csv and --latex write the results.",

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from asdf.report.detection_text import summary_text, systems_text
     from asdf.report.document import Document, Items, Section, document_page
     from asdf.report.drawing import Figure, Legend
-    from asdf.report.embedding_pictures import embedding_section, points_svg
     from asdf.report.exports import to_csv
     from asdf.report.folding import fold_findings
     from asdf.report.gathering import Gathered, gather

@@ -6,7 +6,6 @@
     python -m asdf report output/net --networks all           # all networks with scores
     python -m asdf report output/net --plots figures          # also every plot as PDF and PNG
     python -m asdf report output/net-seed* --output page.html --latex table.tex
-    python -m asdf report output/net --embeddings dev.npz --by attack
 
 FOLDER is a system folder (paths.output_folder/paths.system_folder), or a folder with several of
 them. The page is a single file that needs no other file and no internet connection. Runs whose
@@ -25,7 +24,6 @@ from asdf.commands.outputs import output_name, show, text_stream
 from asdf.errors import UsageError
 from asdf.report import (
     Gathered,
-    embedding_section,
     fold_findings,
     gather,
     report_page,
@@ -34,8 +32,6 @@ from asdf.report import (
 )
 from asdf.runs.files import write_text
 from asdf.runs.streams import show_error
-from asdf.tasks.embeddings.commands.embed_picture import METHODS
-from asdf.tasks.embeddings.embedding_files import read_embeddings
 from asdf.tasks.studies.left_out_tables import left_out_text
 
 PLOT_FORMATS = ("pdf", "png")
@@ -58,11 +54,6 @@ class ReportOptions:
     latex: Path | None = option(
         "also write a LaTeX table for a paper (booktabs): systems by set, over seeds", "OUT"
     )
-    embeddings: tuple[Path, ...] = option(
-        "also show a plot of these embeddings, written by `embed`", "E.npz", default=()
-    )
-    by: str = option("column that determines colour and shape of points", "COLUMN", default="label")
-    method: str = option("projection for the plot, as in `embed`", default="pca", choices=METHODS)
     replicates: int = replicates_option(
         "number of bootstrap replicates for intervals (%(default)s); 0: no intervals"
     )
@@ -98,13 +89,9 @@ def main(arguments: list[str]) -> int:
     )
     # Before the page, so that missing matplotlib does not leave a page that looks complete.
     plots = _write_plots(args.plots, gathered) if args.plots else 0
-    sections = []
-    for path in args.embeddings:
-        section = embedding_section(path.stem, read_embeddings(path), args.by, args.method)
-        sections.append(section)
     # The page shows the command that reproduces it.
     command = shlex.join(["python", "-m", "asdf", "report", *arguments])
-    write_text(output, report_page(gathered, args.title, command, sections))
+    write_text(output, report_page(gathered, args.title, command))
     if args.latex:
         write_text(args.latex, runs_to_latex(gathered))
     for folded in fold_findings(gathered.findings):

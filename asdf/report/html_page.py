@@ -58,7 +58,6 @@ _PARTS = {
     "sources": "Source tracing",
     "localisation": "Localisation",
     "robustness": "Robustness",
-    "embeddings": "Embeddings",
 }
 
 
@@ -92,34 +91,22 @@ class SetSection:
     ratios: LlrSection | None
 
 
-@dataclass(frozen=True)
-class EmbeddingSection:
-    """A plot of embeddings with the numbers of its points, for the page."""
-
-    name: str
-    svg: str
-    table: PageTable
-
-
 def report_page(
     gathered: Gathered,
     title: str = "",
     command: str = "",
-    embeddings: Sequence[EmbeddingSection] = (),
 ) -> str:
     """Return the report as HTML.
 
     Args:
         title: Title of the page; '' names the runs.
         command: Command that made the page, which is shown on it.
-        embeddings: Plots of embeddings to include.
     """
     parts = {
         "left_out": left_out_sections(gathered.left_out),
         "sources": source_sections(gathered.tasks.traced),
         "localisation": localisation_tables(gathered.tasks.located),
         "robustness": gathered.tasks.robustness,
-        "embeddings": embeddings,
     }
     style = read_page_text("style.css")
     # Other pages keep their bytes.

@@ -23,9 +23,7 @@ from asdf.interchange import read_network, write_onnx
 from asdf.networks import AASIST, build_network
 from asdf.segments import Segment, Timed, format_spoofed, write_rttm
 from asdf.settings.sections import Sections
-from asdf.tasks.embeddings.embedding_files import Embeddings, write_embeddings
 from asdf.tasks.tracing.source_scores import SourceScores, write_source_scores
-from asdf.trials.trial_list import TrialList
 from tests.conftest import PATIENCE_S, RECIPE, ROOT
 
 CONFIGS = """
@@ -159,7 +157,6 @@ def make_workspace(folder: Path, corpus: Path, python: Path) -> None:
     write_recordings(folder, corpus)
     write_networks(folder, output)
     write_frames(folder)
-    write_embedding_files(folder)
     (folder / "puhti_slurm_scripts").symlink_to(ROOT / "puhti_slurm_scripts")
 
 
@@ -277,17 +274,6 @@ def write_recordings(folder: Path, corpus: Path) -> None:
         path = folder / name
         path.parent.mkdir(exist_ok=True)
         soundfile.write(path, longer if name == "hour.mp3" else longer[: 4 * rate], rate)
-
-
-def write_embedding_files(folder: Path) -> None:
-    """Write embeddings of drawn numbers."""
-    rng = np.random.default_rng(0)
-    for name, count in (("train", 80), ("calls", 40), ("dev", 40)):
-        ids = [f"{name}/{index}.wav" for index in range(count)]
-        trials = TrialList(ids, np.arange(count) % 2)
-        embeddings_NE = rng.normal(size=(count, 8)).astype(np.float32)
-        scores_N = embeddings_NE[:, 0]
-        write_embeddings(folder / f"{name}.npz", Embeddings(trials, embeddings_NE, scores_N))
 
 
 def write_networks(folder: Path, output: Path) -> None:

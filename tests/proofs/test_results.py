@@ -12,7 +12,6 @@ import pytest
 from asdf.__main__ import main
 from asdf.evaluation import write_scores
 from asdf.segments import Segment, Timed, write_rttm
-from asdf.tasks.embeddings.embedding_files import Embeddings, write_embeddings
 from asdf.tasks.tracing.source_scores import write_source_scores
 from asdf.trials.table import write_trials
 from asdf.trials.trial_list import TrialList
@@ -118,16 +117,6 @@ def sources(folder: Path) -> list[list[str]]:
     return [["trace", "net=set.sources.tsv", *DRAWS, *every]]
 
 
-def distance(folder: Path) -> list[list[str]]:
-    rng = np.random.default_rng(5)
-    for name, mean in (("training", 0.0), ("new", 0.5)):
-        values = rng.normal(mean, 1, size=(120, 6)).astype(np.float32)
-        trials = TrialList([f"{i}.wav" for i in range(120)], np.arange(120, dtype=np.int8) % 2)
-        embeddings = Embeddings(trials, values, values[:, 0], {})
-        write_embeddings(folder / f"{name}.npz", embeddings)
-    return [["distance", "training.npz", "new.npz", "--json", "out.json"]]
-
-
 def runs(folder: Path) -> list[list[str]]:
     """One run with all kinds of results, another, and what differs."""
     make_run(folder / "net", attacks=ATTACKS)
@@ -172,7 +161,6 @@ KINDS: tuple[Callable[[Path], list[list[str]]], ...] = (
     sasv,
     localisation,
     sources,
-    distance,
     runs,
     runs_of_spoofs,
     runs_over_seeds,

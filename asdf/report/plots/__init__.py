@@ -6,7 +6,6 @@ They draw the panels of pages, and are written as PDF, PNG or SVG.
 from __future__ import annotations
 
 from asdf.report.curves import ThinnedCurve, thinned_det
-from asdf.report.plots.embeddings import embedding_plot, write_embedding_plot
 from asdf.report.plots.every import write_plots
 from asdf.report.plots.figures import FORMATS, save_figure
 from asdf.report.plots.llr_plots import ece_plot, reliability_plot, tippett_plot
@@ -27,7 +26,6 @@ __all__ = [
     "ece_plot",
     "effect_map",
     "effect_plot",
-    "embedding_plot",
     "heat_map",
     "oscr_plot",
     "reliability_plot",
@@ -36,6 +34,5 @@ __all__ = [
     "thinned_det",
     "tippett_plot",
     "training_curves",
-    "write_embedding_plot",
     "write_plots",
 ]

@@ -1,4 +1,4 @@
-"""`python -m asdf embed`: exact, resumable, of every kind of list; pictures and distances."""
+"""`python -m asdf embed`: exact, resumable, of every kind of list."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from asdf.errors import AsdfError
 from asdf.packed import is_available
 from asdf.remote import RemotePath, find_objects
 from asdf.scoring.scorer import Scorer
-from asdf.tasks.embeddings.embedding_files import Embeddings, read_embeddings, write_embeddings
+from asdf.tasks.embeddings.embedding_files import Embeddings
 from asdf.trials.trial_list import TrialList
 from tests.conftest import PATIENCE_S
 from tests.stores import put, s3_store
@@ -61,6 +61,15 @@ def embed(folder: Path, out: Path, *words: object) -> int:
     return main(["embed", *map(str, fixed)])
 
 
+def read_embeddings(path: Path) -> Embeddings:
+    with np.load(path) as file:
+        arrays = dict(file)
+    columns = {name[7:]: value for name, value in arrays.items() if name.startswith("column_")}
+    trials = TrialList(arrays["ids"].tolist(), arrays["labels"], columns=columns)
+    how = json.loads(str(arrays["how"]))
+    return Embeddings(trials, arrays["embeddings"], arrays["scores"], how)
+
+
 @pytest.fixture(scope="module")
 def whole(folder) -> Path:
     out = folder / "whole.npz"
@@ -78,7 +87,7 @@ def test_they_are_those_of_the_detector(folder, whole):
         assert embeddings.scores_N[index] == pytest.approx(float(score), abs=1e-5)
     trials = embeddings.trials
     assert trials.ids[3] == "audio/3.wav" and trials.labels[:3].tolist() == [0, 1, 0]
-    assert trials.columns["speaker"][6] == "s1" and embeddings.values_of("attack")[4] == "A01"
+    assert trials.columns["speaker"][6] == "s1" and trials.columns["attack"][4] == "A01"
     digest = hashlib.sha256((folder / "network.pt").read_bytes()).hexdigest()
     assert embeddings.how["sha256"] == digest
     assert embeddings.how["scored"] == {"min_samples": 4000, "max_samples": 8000}
@@ -182,49 +191,6 @@ def test_other_work_begins_anew(folder, whole, tmp_path):
     assert (tmp_path / "new.npz").read_bytes() == whole.read_bytes()
 
 
-def test_pictures(folder, whole, tmp_path, capsys):
-    words = ["--picture", tmp_path / "points.svg", "--by", "attack"]
-    assert main(["embed", *map(str, [whole, *words])]) == 0
-    out = capsys.readouterr().out
-    assert "A00: 10 (circle)" in out and "A01: 10 (square)" in out
-    svg = (tmp_path / "points.svg").read_text()
-    assert "30 embeddings by attack, principal components" in svg
-    # Each of 30 points, and a mark per line of the legend.
-    assert svg.count("M") == 30 + 3
-    first = svg
-    assert main(["embed", *map(str, [whole, *words])]) == 0
-    assert (tmp_path / "points.svg").read_text() == first
-    assert main(["embed", str(whole), "--picture", str(tmp_path / "p.png")]) == 0
-    assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
-    assert main(["embed", str(whole), "--picture", str(tmp_path / "p.svg"), "--by", "codec"]) == 1
-    assert "They have label, speaker, attack" in capsys.readouterr().err
-
-
-def write_drawn(path: Path, count: int, shift: float, seed: int, **how) -> None:
-    rng = np.random.default_rng(seed)
-    embeddings = rng.normal(shift, 1, (count, 6)).astype(np.float32)
-    ids = [f"{seed}/{index}" for index in range(count)]
-    speakers = {"speaker": [f"s{index % 10}" for index in range(count)]}
-    trials = TrialList(ids, np.arange(count) % 2, columns=speakers)
-    write_embeddings(path, Embeddings(trials, embeddings, np.zeros(count, np.float32), how))
-
-
-def test_a_set_of_another_distribution_is_far_from_home(tmp_path, capsys):
-    train, same, other = (tmp_path / name for name in ("train.npz", "same.npz", "other.npz"))
-    write_drawn(train, 300, 0.0, 1)
-    write_drawn(same, 100, 0.0, 2)
-    write_drawn(other, 100, 1.0, 3)
-    assert main(["distance", str(train), str(same), "--json", str(tmp_path / "d.json")]) == 0
-    out = capsys.readouterr().out
-    assert "near home" in out and "over speakers" in out
-    assert json.loads((tmp_path / "d.json").read_text())["is_far"] is False
-    assert main(["distance", str(train), str(other)]) == 0
-    assert "far from home" in capsys.readouterr().out
-    write_drawn(other, 100, 1.0, 3, sha256="x")
-    assert main(["distance", str(train), str(other)]) == 1
-    assert "they differ in 'sha256'" in capsys.readouterr().err
-
-
 def test_a_broken_recording_of_a_folder_is_reported_and_the_rest_go_on(folder, whole, tmp_path):
     audio = tmp_path / "audio"
     shutil.copytree(folder / "audio", audio)
@@ -255,7 +221,6 @@ def test_a_broken_recording_of_a_folder_is_reported_and_the_rest_go_on(folder, w
 def test_mistakes_in_the_command(folder, tmp_path, capsys):
     network = str(folder / "network.pt")
     for words, message in (
-        ([network], "give a network and a list"),
         ([network, "x.txt"], "--output OUT.npz"),
         ([network, "x.txt", "--output", "x.txt"], "the name must end in .npz"),
         ([network, "x.txt", "--output", str(tmp_path / "x.npz")], "there is no list, folder or"),
@@ -263,17 +228,9 @@ def test_mistakes_in_the_command(folder, tmp_path, capsys):
             [network, "asvspoof19-eval", "--output", str(tmp_path / "x.npz")],
             "Give its folder with --folder",
         ),
-        (["e.npz"], "give the plot to write with --picture"),
     ):
         assert main(["embed", *words]) == 2
         assert message in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"\x93NUMPY"])
-def test_other_files_are_refused(tmp_path, content, capsys):
-    (tmp_path / "e.npz").write_bytes(content)
-    assert main(["embed", str(tmp_path / "e.npz"), "--picture", str(tmp_path / "p.svg")]) == 1
-    assert "is not a file of embeddings" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -422,8 +379,6 @@ def test_only_what_is_divided_is_computed(folder, whole, tmp_path, monkeypatch):
 
 def test_mistakes_of_divisions(folder, tmp_path, capsys):
     out, trials = tmp_path / "out.npz", folder / "trials.txt"
-    assert embed(folder, out, trials, "--part", "1/2", "--picture", tmp_path / "p.svg") == 2
-    assert "--picture needs the complete file" in capsys.readouterr().err
     assert embed(folder, out, trials, "--ray", "2", "--processes", "2") == 2
     assert "Leave --processes out" in capsys.readouterr().err
     assert embed(folder, out, trials, "--slurm", "2", "--dry-run") == 0

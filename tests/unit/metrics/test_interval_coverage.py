@@ -16,7 +16,6 @@ from asdf.evaluation import Scores, Threshold, confidence_intervals, decide, pai
 from asdf.metrics.bootstrap import Interval
 from asdf.metrics.tandem import TANDEM
 from asdf.segments import Segment
-from asdf.tasks.embeddings.home_distance import measure_distance
 from asdf.tasks.localisation.located_intervals import localisation_intervals
 from asdf.tasks.localisation.located_measures import (
     LocatedRecording,
@@ -294,21 +293,6 @@ def test_paired_differences(gap, sets):
         assert low <= by_min_dcf <= high and by_eer <= high
     else:
         assert min(by_eer, by_min_dcf) > 0.6 * sets
-
-
-@pytest.mark.parametrize("shift", [0.0, 0.4])
-def test_distance_from_home(shift):
-    """What is covered is the value that other sets of the same numbers of recordings have."""
-    rng = np.random.default_rng(12)
-    found = []
-    for seed in range(60):
-        training = rng.normal(size=(200, 8))
-        new = rng.normal(shift, 1, size=(100, 8))
-        found.append(measure_distance(training, new, draws=60, seed=seed))
-    expected = float(np.mean([each.value for each in found]))
-    holds([Interval(each.value, each.low, each.high) for each in found], expected, highest=1)
-    far = sum(each.is_far for each in found)
-    assert far >= 50 if shift else far <= stats.binom.ppf(0.999, 60, 0.025)
 
 
 def located(rng: np.random.Generator, count: int) -> list[LocatedRecording]:

@@ -1,1 +1,1 @@
-"""The commands of embeddings: `embed`, which writes them, and `distance`, which compares them."""
+"""The command of embeddings: `embed`, which writes them."""

@@ -6,7 +6,6 @@
     python -m asdf embed network.pt recordings/ --output own.npz         # all audio in a folder
     python -m asdf embed network.pt dev_list.txt --output dev.npz --processes 4
     python -m asdf embed network.pt dev_list.txt --output dev.npz --slurm 40    # on a cluster
-    python -m asdf embed dev.npz --picture points.svg --by attack        # a plot of a file
 
 The file (NumPy's npz) contains embeddings (N, E), scores, ids, labels, the columns of the list and
 how they were computed. Embeddings use the same length of a recording as trial scores. Recordings
@@ -28,7 +27,6 @@ from asdf.commands.divided import Division, check_division, split_sbatch
 from asdf.commands.options import Command
 from asdf.commands.outputs import show
 from asdf.tasks.embeddings.commands.embed_options import EmbedOptions, check_options
-from asdf.tasks.embeddings.commands.embed_picture import draw_picture
 
 if TYPE_CHECKING:
     from asdf.tasks.embeddings.embedding_files import Embeddings
@@ -37,7 +35,7 @@ COMMAND = Command("embed", __doc__, EmbedOptions)
 
 
 def main(arguments: list[str]) -> int:
-    """Write embeddings, a picture of them, or both.
+    """Write embeddings.
 
     Returns:
         0; 1 if recordings could not be used, but the others are written; 130 if stopped.
@@ -51,12 +49,6 @@ def main(arguments: list[str]) -> int:
     args = COMMAND.read(arguments)
     check_division(args, sbatch_options)
     check_options(args)
-    if not args.list:
-        from asdf.tasks.embeddings.embedding_files import read_embeddings
-
-        assert args.picture is not None  # `check_options` refuses anything else
-        draw_picture(args.picture, read_embeddings(Path(args.network)), args)
-        return 0
     assert args.output is not None  # `check_options` refuses anything else
     division = Division(COMMAND, arguments, args.output, main)
     if args.slurm is not None:
@@ -83,8 +75,6 @@ def main(arguments: list[str]) -> int:
         return 130
     if embeddings is not None:
         _describe(args.output, embeddings)
-        if args.picture:
-            draw_picture(args.picture, embeddings, args)
         return int(embeddings.how.get("skipped", 0) > 0)
     return 0
 

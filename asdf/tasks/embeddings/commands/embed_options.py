@@ -12,20 +12,18 @@ from asdf.commands.outputs import check_file
 from asdf.commands.score_options import Engine, Precision
 from asdf.errors import UsageError
 from asdf.remote import refuse_unwritable
-from asdf.tasks.embeddings.commands.embed_picture import PictureOptions
 
 SUFFIX = ".npz"
 
 
 @dataclass(frozen=True, kw_only=True)
-class EmbedOptions(PictureOptions, WeightsOptions, DividedOptions):
+class EmbedOptions(WeightsOptions, DividedOptions):
     """Options of the command."""
 
-    network: str = argument(f"{NETWORK_HELP}; or an .npz file to plot", "NETWORK")
+    network: str = argument(NETWORK_HELP, "NETWORK")
     list: str = argument(
         "list, table of trials, protocol, folder of recordings, or name of a corpus",
         "LIST",
-        default="",
     )
     output: Path | None = option("output file (.npz)", "OUT", short="-o", needed=True)
     folder: Path | None = option(
@@ -45,21 +43,10 @@ class EmbedOptions(PictureOptions, WeightsOptions, DividedOptions):
 
 def check_options(args: EmbedOptions) -> None:
     """Raise a UsageError for contradictory options."""
-    if not args.list:
-        if Path(args.network).suffix != SUFFIX:
-            raise UsageError("give a network and a list, or an .npz file to plot.")
-        if not args.picture:
-            raise UsageError(f"{args.network}: give the plot to write with --picture OUT.svg.")
-        return
     if args.output is None:
         raise UsageError("the output file is missing. Give it with --output OUT.npz.")
     check_file(args.output)
     refuse_unwritable(args.output)
-    if args.is_divided and args.picture:
-        raise UsageError(
-            "--picture needs the complete file, but the work is divided. Draw it from OUT.npz "
-            "after the parts are merged."
-        )
     if args.ray is not None and args.processes > 1:
         raise UsageError("--ray starts the processes itself. Leave --processes out.")
     if args.output.suffix != SUFFIX:
