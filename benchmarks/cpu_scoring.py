@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from asdf.distributed.allocator import keep_freed_memory
-from asdf.packed import multiplies_bfloat16
+from asdf.distributed.cpu_arithmetic import multiplies_bfloat16
 from asdf.scoring.computing import ScoringPrecision
 from asdf.scoring.scorer import Scorer
 from asdf.settings.sections import Sections

@@ -25,9 +25,9 @@ import numpy as np
 
 from asdf.audio.recording_sources import Limits
 from asdf.audio.speech import read_speech
+from asdf.distributed.cpu_arithmetic import NO_BFLOAT16, computes_bfloat16
 from asdf.errors import UsageError
 from asdf.evaluation import eer, min_dcf
-from asdf.packed import NO_BFLOAT16, computes_bfloat16
 from asdf.runs.files import write_text
 from asdf.scoring.network_opening import Options, open_network
 from asdf.trials.lists import read_list

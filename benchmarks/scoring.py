@@ -37,7 +37,7 @@ from asdf.data.scoring_plan import batch_samples
 from asdf.distributed.resources import gpu_memory
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
-from asdf.packed.packed_weights import LinearWeight
+from asdf.extras.cpu.packed_weights import LinearWeight
 from asdf.scoring.score_list import build_list_scorer, score_list
 from asdf.settings.sections import Sections
 from asdf.trials.trial_list import TrialList

@@ -45,7 +45,7 @@ NUMBERS = (
 )
 # What has been seen to differ between processors, in about a minute per set.
 SHORT = (
-    "tests/unit/packed",
+    "tests/extras/cpu",
     "tests/unit/scoring/test_precision.py",
     "tests/unit/scoring/test_detector.py",
     "tests/unit/training/test_cached_features.py",

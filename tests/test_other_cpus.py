@@ -6,13 +6,13 @@ import sys
 
 import pytest
 
-from asdf.packed import is_available
+from asdf.extras.cpu.packed_weights import is_available
 from tests.conftest import ROOT
 from tests.other_cpus import NUMBERS, SETS, SHORT
 
 SHOW = """
 import torch
-from asdf.packed import computes_bfloat16
+from asdf.distributed.cpu_arithmetic import computes_bfloat16
 print(torch.backends.cpu.get_cpu_capability(), computes_bfloat16())
 """
 

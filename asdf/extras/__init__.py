@@ -24,3 +24,9 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     ),
 }
 """Group in --help, summary and module of each command, by name."""
+
+ENGINES: dict[str, str] = {"packed": "asdf.extras.cpu.PackedNetwork"}
+"""Class of each engine that computes a network with other layers, by name.
+
+A class has `takes(device, precision)`, and what `asdf.scoring.computing.Engine` says.
+"""

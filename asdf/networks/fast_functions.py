@@ -2,7 +2,7 @@
 
 Invariant: equal to torch's results up to the rounding of float32 (SELU and tanh within 1e-6), and
 deterministic. Most functions are for CPUs: where gradients are needed, and in packed layers
-(`asdf.packed`); GPUs have a kernel for each of them. The maximum over a dimension is for GPUs,
+(an engine); GPUs have a kernel for each of them. The maximum over a dimension is for GPUs,
 where it takes few operations: one of several equal maxima gets the gradient there, whereas on a
 CPU, with torch's operations, all share it.
 

@@ -3,7 +3,7 @@
 Invariant: lists (and thus validation and stage 2) and the Detector compute alike in one precision,
 whatever the surrounding program has chosen. Scores are recorded with the precision that was really
 used: a device that lacks the requested precision is logged, or refused. The score itself is always
-a float32 number; scores of the two engines differ by at most 1e-5 (`asdf.packed`).
+a float32 number; scores of two engines differ by at most 1e-5.
 
 The default precision, 'auto', is TF32 on GPUs that have it: fp32 takes several times as long there,
 and TF32 moved no error rate of the networks that were tried (benchmarks/RESULTS.md).
@@ -18,21 +18,19 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
+from typing import Protocol
 
 import torch
+from torch import nn
 
 from asdf.distributed.cores import usable_cores
+from asdf.distributed.cpu_arithmetic import NO_BFLOAT16, computes_bfloat16, multiplies_bfloat16
 from asdf.distributed.gpu_arithmetic import arithmetic
 from asdf.errors import AsdfError, UsageError
-from asdf.packed import (
-    NO_BFLOAT16,
-    computes_bfloat16,
-    is_available,
-    multiplies_bfloat16,
-)
+from asdf.ports import load, provided
 from asdf.runs.log import LOG
 
 AUTO = "auto"
@@ -234,19 +232,43 @@ def choose_scoring_precision(requested: str, device: torch.device) -> ScoringPre
     )
 
 
+class Engine(Protocol):
+    """A network with other layers, which compute the same faster.
+
+    It is made of the network, whether it replaces the network's own layers for good, and the
+    number format of large products.
+    """
+
+    def __init__(self, network: nn.Module, replace: bool, dtype: torch.dtype) -> None: ...
+
+    def in_use(self) -> AbstractContextManager[None]:
+        """Let the network compute with these layers inside a block, in `eval()` mode."""
+        ...
+
+
 def choose_engine(requested: str, precision: ScoringPrecision) -> str:
-    """Choose the engine for a device: 'packed' on a CPU that supports it, else 'plain'.
+    """Choose the engine for a device: the requested one where it computes, else 'plain'.
 
     Raises:
         UsageError: no such engine.
     """
     if requested not in ENGINES:
         raise UsageError(f"engine {requested!r} is not known: use {' or '.join(ENGINES)}.")
-    if precision.device.type != "cpu" or not is_available():
-        return PLAIN
-    if precision.name == "bf16" and not multiplies_bfloat16():
+    path = provided("ENGINES").get(requested)
+    if path is None or not load(path).takes(precision.device, precision.name):
         return PLAIN
     return requested
+
+
+def open_engine(
+    name: str, network: nn.Module, replace: bool, precision: ScoringPrecision
+) -> Engine | None:
+    """Return the engine with that name (`choose_engine`) for a network; None for 'plain'."""
+    if name == PLAIN:
+        return None
+    dtype = torch.bfloat16 if precision.name == "bf16" else torch.float32
+    engine: Engine = load(provided("ENGINES")[name])(network, replace, dtype)
+    return engine
 
 
 @contextmanager

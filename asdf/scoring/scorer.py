@@ -30,12 +30,12 @@ from asdf.networks.interface import as_outputs, takes_references, waveform_chann
 from asdf.networks.pair_network import EMBEDDED, no_reference, unwanted_reference
 from asdf.networks.split import state_digest
 from asdf.networks.trained_loss import loss_of
-from asdf.packed import PackedNetwork
 from asdf.scoring.computing import (
     PACKED,
     ScoringPrecision,
     choose_engine,
     memory_errors_as,
+    open_engine,
 )
 from asdf.scoring.forks import new_computing_lock
 from asdf.scoring.waveform_scorer import Outcomes, WaveformScorer
@@ -143,11 +143,8 @@ class Scorer(WaveformScorer):
         self.parameters = sum(weights.numel() for weights in network.parameters())
         self._network = network.to(self.device)
         self.engine = choose_engine(engine, precision)
-        self._packed: PackedNetwork | None = None
-        self.keeps_network = not (owns_network and self.engine == PACKED)
-        if self.engine == PACKED:
-            dtype = torch.bfloat16 if precision.name == "bf16" else torch.float32
-            self._packed = PackedNetwork(self._network, owns_network, dtype)
+        self._engine = open_engine(self.engine, self._network, owns_network, precision)
+        self.keeps_network = not (owns_network and self._engine is not None)
         self.extras: dict[str, Extra] = extras_of(network)
         self.name = type(network).__name__
         self.takes_references = takes_references(network)
@@ -253,7 +250,7 @@ class Scorer(WaveformScorer):
             self._computing_threads(),
             self.precision.computing(),
             _in_evaluation_mode(self._network),
-            self._packed.in_use() if self._packed is not None else nullcontext(),
+            self._engine.in_use() if self._engine is not None else nullcontext(),
             memory_errors_as(partial(self._explain_no_memory, waveforms_BT)),
         ):
             yield
@@ -318,9 +315,9 @@ class Scorer(WaveformScorer):
         return logits_B2[:, 1] - logits_B2[:, 0]
 
     def score_with_gradients(self, waveforms_BT: Tensor) -> Tensor:
-        if self._packed is not None:
+        if self._engine is not None:
             raise UsageError(
-                "packed weights have no gradients: open the network with engine 'plain'."
+                f"engine '{self.engine}' has no gradients: open the network with engine 'plain'."
             )
         given = waveforms_BT.shape[-1]
         samples = self.scored_samples(given)

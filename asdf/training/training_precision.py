@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from asdf.distributed.cpu_arithmetic import NO_BFLOAT16, computes_bfloat16
 from asdf.networks.autocast import norms_shortened
-from asdf.packed import NO_BFLOAT16, computes_bfloat16
 
 # Compute capabilities of NVIDIA GPUs with tensor cores for bf16, and for fp16.
 _BF16_NEEDS = (8, 0)

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from asdf.evaluation import eer, read_scores
+from asdf.extras.cpu.packed_weights import is_available
 from asdf.interchange import network_digest
-from asdf.packed import is_available
 from asdf.settings import Settings
 
 

@@ -20,7 +20,7 @@ import soundfile
 import asdf
 from asdf.__main__ import main
 from asdf.errors import AsdfError
-from asdf.packed import is_available
+from asdf.extras.cpu.packed_weights import is_available
 from asdf.remote import RemotePath, find_objects
 from asdf.scoring.scorer import Scorer
 from asdf.tasks.embeddings.embedding_files import Embeddings

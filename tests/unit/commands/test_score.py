@@ -24,9 +24,9 @@ from asdf.commands.score import COMMAND
 from asdf.commands.score_options import name_network
 from asdf.errors import UsageError
 from asdf.evaluation import read_scores
+from asdf.extras.cpu.packed_weights import is_available
 from asdf.interchange import network_digest
 from asdf.metrics.calibration import Calibration
-from asdf.packed import is_available
 from tests.unit.conftest import small_settings, sound, write_small_network
 
 NAMES = ["a.wav", "b.flac", "c.WAV", "d.ogg", "e.mp3"]

@@ -10,11 +10,11 @@ import pytest
 import torch
 
 import asdf
+from asdf.distributed.cpu_arithmetic import multiplies_bfloat16
 from asdf.distributed.world import World
 from asdf.errors import UsageError
+from asdf.extras.cpu.packed_weights import PackedLinear, is_available
 from asdf.networks.front_ends.architectures import Architecture, stem
-from asdf.packed import is_available, multiplies_bfloat16
-from asdf.packed.packed_weights import PackedLinear
 from asdf.scoring.computing import ScoringPrecision, choose_engine
 from asdf.scoring.score_list import build_list_scorer
 from asdf.settings.sections import Sections

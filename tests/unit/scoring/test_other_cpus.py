@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from asdf.packed import is_available
+from asdf.extras.cpu.packed_weights import is_available
 from tests.other_cpus import SETS
 from tests.unit.conftest import small_settings, sound, write_small_network
 

@@ -11,12 +11,12 @@ from torch import nn
 
 from asdf.audio import read_audio
 from asdf.distributed import resources
+from asdf.distributed.cpu_arithmetic import computes_bfloat16, multiplies_bfloat16
 from asdf.distributed.world import World
 from asdf.errors import AsdfError, UsageError
 from asdf.evaluation import eer
 from asdf.interchange import load_detector_weights
 from asdf.networks import AASIST_L
-from asdf.packed import computes_bfloat16, multiplies_bfloat16
 from asdf.scoring.agreement import agree_on_precision, describe_scoring
 from asdf.scoring.computing import choose_scoring_precision
 from asdf.scoring.detector import Detector

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
+from asdf.extras.cpu.packed_graphs import PackedNodeAttention
+from asdf.extras.cpu.packed_weights import is_available
 from asdf.networks.back_ends.ssl_aasist import AASISTBackEnd
 from asdf.networks.fast_functions import softmax_mean
-from asdf.packed import is_available
-from asdf.packed.packed_graphs import PackedNodeAttention
 
 pytestmark = pytest.mark.skipif(not is_available(), reason="torch lacks oneDNN's products here")
 

@@ -32,8 +32,8 @@ from torchaudio.models.wav2vec2.components import (
     SelfAttention,
 )
 
+from asdf.extras.cpu.packed_weights import LinearWeight, is_large
 from asdf.networks.autocast import without_autocast
-from asdf.packed.packed_weights import LinearWeight, is_large
 
 # Length of a segment of positions, in kernels. Shorter segments overlap more, longer ones exceed a
 # recording of 4 s.

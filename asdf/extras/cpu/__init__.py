@@ -11,18 +11,6 @@ exponential function is slow.
 
 from __future__ import annotations
 
-from asdf.packed.network import PackedNetwork
-from asdf.packed.packed_weights import (
-    NO_BFLOAT16,
-    computes_bfloat16,
-    is_available,
-    multiplies_bfloat16,
-)
+from asdf.extras.cpu.network import PackedNetwork
 
-__all__ = [
-    "NO_BFLOAT16",
-    "PackedNetwork",
-    "computes_bfloat16",
-    "is_available",
-    "multiplies_bfloat16",
-]
+__all__ = ["PackedNetwork"]

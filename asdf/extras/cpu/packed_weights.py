@@ -17,6 +17,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from asdf.distributed.cpu_arithmetic import multiplies_bfloat16
+
 _OPERATIONS = (
     "_linear_pointwise",
     "_reorder_linear_weight",
@@ -34,11 +36,6 @@ _GEOMETRY = ([1, 1], [1, 1], 1)
 
 MIN_NUMBERS = 2**16
 """Minimum size of a packed weight: torch is faster for 128 times 128."""
-
-NO_BFLOAT16 = (
-    "bf16 not used: torch has no bf16 for all operations on this CPU, it needs AVX-512 or "
-    "AVX-NE-CONVERT; fp32 is faster and finer here"
-)
 
 Pair = tuple[int, int]
 
@@ -58,33 +55,20 @@ def is_available() -> bool:
 
 
 @cache
-def computes_bfloat16() -> bool:
-    """Return whether all operations of the networks have kernels for bfloat16 on this processor.
+def packs_bfloat16() -> bool:
+    """Return whether products of packed weights are computed in bfloat16 by the processor itself.
 
-    Linear maps and convolutions are emulated everywhere; oneDNN's recurrent layers and products of
-    packed weights need AVX-512 or AVX-NE-CONVERT. Each is tried, since oneDNN may be limited to
-    fewer instructions than the processor has (ONEDNN_MAX_CPU_ISA), which torch's flags do not show.
+    They are tried, since oneDNN may be limited to fewer instructions than the processor has.
     """
-    x_TBI = torch.zeros(2, 1, 16)
-    state = (torch.zeros(1, 1, 16), torch.zeros(1, 1, 16))
-    # Zero weights, since creating an nn.LSTM would draw random numbers and change later draws.
-    weights = [torch.zeros(64, 16), torch.zeros(64, 16)]
+    if not (is_available() and multiplies_bfloat16()):
+        return False
     try:
-        with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
-            torch.lstm(x_TBI, state, weights, False, 1, 0.0, False, False, False)
-            if is_available():
-                LinearWeight(torch.zeros(32, 16), None, torch.bfloat16).apply(x_TBI)
+        with torch.inference_mode():
+            weight = LinearWeight(torch.zeros(32, 16), None, torch.bfloat16)
+            weight.apply(torch.zeros(2, 1, 16))
     except RuntimeError:
         return False
     return True
-
-
-def multiplies_bfloat16() -> bool:
-    """Return whether the processor multiplies bfloat16 natively rather than by emulation."""
-    names = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
-    # Private functions of torch, which an earlier version may lack.
-    has_instructions = any(getattr(torch.cpu, name, bool)() for name in names)
-    return has_instructions and computes_bfloat16()
 
 
 class LinearWeight:

@@ -6,16 +6,16 @@ import pytest
 import torch
 from torch import nn
 
+from asdf.extras.cpu.network import PackedNetwork
+from asdf.extras.cpu.packed_graphs import (
+    PackedGraphAttention,
+    PackedHeterogeneousAttention,
+    pack_graph,
+)
 from asdf.networks.back_ends.graph_attention import (
     GraphAttention,
     HeterogeneousGraphAttention,
     Pairs,
-)
-from asdf.packed.network import PackedNetwork
-from asdf.packed.packed_graphs import (
-    PackedGraphAttention,
-    PackedHeterogeneousAttention,
-    pack_graph,
 )
 
 TOLERANCE = 2e-6

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torchaudio.models.wav2vec2.components import ConvolutionalPositionalEmbedding
 
-from asdf.packed.packed_wav2vec2 import PackedPositions
+from asdf.extras.cpu.packed_wav2vec2 import PackedPositions
 
 
 # Fewer frames than the kernel has, one segment exactly (257), one frame more, and several segments.

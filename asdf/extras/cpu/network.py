@@ -22,6 +22,15 @@ from torchaudio.models.wav2vec2.components import (
     SelfAttention,
 )
 
+from asdf.extras.cpu.packed_graphs import pack_attention, pack_graph
+from asdf.extras.cpu.packed_wav2vec2 import (
+    PackedPositions,
+    pack_feed_forward,
+    pack_self_attention,
+    pack_stem,
+)
+from asdf.extras.cpu.packed_weights import is_available, pack_linear, packs_bfloat16
+from asdf.extras.cpu.raw_aasist import PackedMagnitudePool, pack_encoder, pack_filters
 from asdf.networks.aasist import MagnitudePool
 from asdf.networks.autocast import weights_cast_apart
 from asdf.networks.back_ends.graph_attention import GraphAttention, HeterogeneousGraphAttention
@@ -30,15 +39,6 @@ from asdf.networks.back_ends.ssl_aasist import NodeAttention
 from asdf.networks.fast_functions import LearningSELU, LearningTanh, PackedSelu, PackedTanh
 from asdf.networks.sinc import SincFilters
 from asdf.networks.watched import is_plain
-from asdf.packed.packed_graphs import pack_attention, pack_graph
-from asdf.packed.packed_wav2vec2 import (
-    PackedPositions,
-    pack_feed_forward,
-    pack_self_attention,
-    pack_stem,
-)
-from asdf.packed.packed_weights import pack_linear
-from asdf.packed.raw_aasist import PackedMagnitudePool, pack_encoder, pack_filters
 
 Make = Callable[[Any, torch.dtype], nn.Module | None]
 
@@ -79,6 +79,13 @@ class PackedNetwork:
         self._dtype = dtype
         self._exchanges: list[_Exchange] = []
         self._state: list[_State] | None = None
+
+    @staticmethod
+    def takes(device: torch.device, precision: str) -> bool:
+        """Return whether layers are packed on this device and in this precision."""
+        if device.type != "cpu" or not is_available():
+            return False
+        return precision != "bf16" or packs_bfloat16()
 
     @contextmanager
     def in_use(self) -> Iterator[None]:

@@ -9,16 +9,17 @@ import torch
 from torch import nn
 
 from asdf.distributed.batch_norm import synchronise_batch_norm
-from asdf.networks.front_ends.architectures import Architecture, stem
-from asdf.packed import PackedNetwork, is_available, multiplies_bfloat16
-from asdf.packed.packed_wav2vec2 import (
+from asdf.distributed.cpu_arithmetic import multiplies_bfloat16
+from asdf.extras.cpu import PackedNetwork
+from asdf.extras.cpu.packed_wav2vec2 import (
     PackedFeedForward,
     PackedPositions,
     PackedSelfAttention,
     PackedStem,
 )
-from asdf.packed.packed_weights import PackedLinear
-from asdf.packed.raw_aasist import PackedEncoder
+from asdf.extras.cpu.packed_weights import PackedLinear, is_available
+from asdf.extras.cpu.raw_aasist import PackedEncoder
+from asdf.networks.front_ends.architectures import Architecture, stem
 from tests.unit.networks.conftest import build
 
 pytestmark = pytest.mark.skipif(not is_available(), reason="torch lacks oneDNN's products here")
@@ -264,7 +265,7 @@ def test_products_of_large_maps_in_bfloat16_are_near_the_plain_ones(settings):
 
 
 def test_a_caller_in_bfloat16_does_not_decide_whether_weights_can_be_packed():
-    from asdf.packed import is_available as available
+    from asdf.extras.cpu.packed_weights import is_available as available
 
     available.cache_clear()
     with torch.autocast("cpu", torch.bfloat16):

@@ -18,6 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from asdf.extras.cpu.packed_weights import LinearWeight, fold_norm, is_foldable
 from asdf.networks.autocast import without_autocast
 from asdf.networks.back_ends.graph_attention import (
     GraphAttention,
@@ -26,7 +27,6 @@ from asdf.networks.back_ends.graph_attention import (
 )
 from asdf.networks.back_ends.ssl_aasist import NodeAttention
 from asdf.networks.fast_functions import ALPHA, LOG2_E, SCALE, selu, unscaled_selu_
-from asdf.packed.packed_weights import LinearWeight, fold_norm, is_foldable
 
 
 class PackedGraphAttention(nn.Module):

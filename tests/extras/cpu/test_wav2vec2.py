@@ -7,8 +7,8 @@ import torch
 from torch import nn
 from torchaudio.models.wav2vec2.components import FeatureExtractor, _get_feature_extractor
 
-from asdf.packed import is_available
-from asdf.packed.packed_wav2vec2 import PackedStem, pack_stem
+from asdf.extras.cpu.packed_wav2vec2 import PackedStem, pack_stem
+from asdf.extras.cpu.packed_weights import is_available
 
 pytestmark = pytest.mark.skipif(not is_available(), reason="torch lacks oneDNN's products here")
 

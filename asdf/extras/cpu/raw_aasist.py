@@ -21,11 +21,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from asdf.extras.cpu.packed_weights import ConvolutionWeight, fold_norm
 from asdf.networks.aasist import POOL
 from asdf.networks.back_ends.residual_blocks import ResidualBlock, ResidualEncoder
 from asdf.networks.fast_functions import ALPHA, LOG2_E, SCALE, unscaled_selu_
 from asdf.networks.sinc import SincFilters
-from asdf.packed.packed_weights import ConvolutionWeight, fold_norm
 
 # Times of a block of the filters and the pooling.
 _FILTERED = 8192
