@@ -9,13 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from asdf import removed
 from asdf.__main__ import main
 from asdf.evaluation import write_scores
 from asdf.segments import Segment, Timed, write_rttm
 from asdf.tasks.tracing.source_scores import write_source_scores
 from asdf.trials.table import write_trials
 from asdf.trials.trial_list import TrialList
-from tests.proofs.frozen import compare
+from tests.proofs.frozen import compare, compare_settings
 from tests.unit.commands.test_sasv import write_set
 from tests.unit.report.folders import make_run
 from tests.unit.report.seeded import make_seeded_run
@@ -233,3 +234,23 @@ def test_a_changed_word_and_a_changed_number_are_seen(tmp_path, monkeypatch) -> 
         (folder / "a.txt").write_text(text.replace(before, after))
         with pytest.raises(AssertionError):
             compare(folder, "x", RELATIVE, ABSOLUTE)
+
+
+def test_a_lost_and_a_changed_setting_are_seen(tmp_path, monkeypatch) -> None:
+    folder = tmp_path / "outputs"
+    folder.mkdir()
+    monkeypatch.setattr("tests.proofs.frozen.FROZEN", tmp_path / "frozen")
+    lines = ["a.b = 1  default", "a.c = 2  x.py:3 (net)", "d.e = 0.5  default"]
+    (folder / "a.txt").write_text("\n".join(lines))
+    monkeypatch.setenv("ASDF_FREEZE", "1")
+    compare_settings(folder, "x")
+    monkeypatch.delenv("ASDF_FREEZE")
+    (folder / "a.txt").write_text("\n".join([*lines[:2], "a.d = 1  default", lines[2]]))
+    compare_settings(folder, "x")
+    for changed in (lines[:2], [lines[1], lines[0], lines[2]], [*lines[:2], "d.e = 0.6  default"]):
+        (folder / "a.txt").write_text("\n".join(changed))
+        with pytest.raises(AssertionError):
+            compare_settings(folder, "x")
+    monkeypatch.setitem(removed.SETTINGS, "d.e", None)
+    (folder / "a.txt").write_text("\n".join(lines[:2]))
+    compare_settings(folder, "x")
