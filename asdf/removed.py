@@ -25,10 +25,29 @@ class Removed:
     scores: bool = False
 
 
-SETTINGS: dict[str, Removed] = {}
+_LANGUAGE_MODEL = "docs/your_own.md has a language model as a network of one's own."
+_PROMPT = (
+    "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n"
+    "<|im_start|>user\nAudio 1: <|audio_bos|>{audio}<|audio_eos|>\n"
+    "Is the speech in this recording real or fake?<|im_end|>\n<|im_start|>assistant\n"
+)
+
+SETTINGS: dict[str, Removed] = {
+    "language_model.prompt": Removed(_PROMPT, _LANGUAGE_MODEL),
+    "language_model.bona_fide_answer": Removed("real", _LANGUAGE_MODEL),
+    "language_model.spoof_answer": Removed("fake", _LANGUAGE_MODEL),
+    "language_model.end": Removed("<|im_end|>", _LANGUAGE_MODEL),
+    "language_model.pooling": Removed("last", _LANGUAGE_MODEL),
+    "language_model.text_column": Removed(None, _LANGUAGE_MODEL),
+    "language_model.text_weight": Removed(1.0, _LANGUAGE_MODEL),
+    "language_model.text_tokens": Removed(256, _LANGUAGE_MODEL),
+    "language_model.rationale_tokens": Removed(128, _LANGUAGE_MODEL),
+}
 """Settings by their full names."""
 
-CLASSES: dict[str, str] = {}
+CLASSES: dict[str, str] = {
+    "asdf.networks.AudioLanguageModel": _LANGUAGE_MODEL,
+}
 """What to use instead of a class, by its class path or short name."""
 
 COMMANDS: dict[str, str] = {
@@ -44,6 +63,7 @@ OPTIONS: dict[str, str] = {
     "report --by": "It was for --embeddings; matplotlib and sklearn draw what `embed` writes.",
     "report --embeddings": "matplotlib and sklearn draw what `embed` writes.",
     "report --method": "It was for --embeddings; matplotlib and sklearn draw what `embed` writes.",
+    "score --rationale": "ASDF has no audio language models.",
     "evaluate --audio": "Recall and false alarms do not need durations.",
     "evaluate --cross-test": "Evaluate each pair of sets by itself, or --by a column.",
     "evaluate --html": "--json, --csv and --latex write the results.",

@@ -62,7 +62,7 @@ def test_every_file_of_the_page_is_run() -> None:
     assert list(EXAMPLES) == [
         *("my_loss", "my_optimiser", "my_schedule", "my_parts", "my_vocoder", "my_sampler"),
         *("my_front_end", "my_back_end", "my_timed_back_end", "my_head"),
-        *("my_task", "my_network", "my_metric", "my_callbacks"),
+        *("my_task", "my_network", "my_language_model", "my_metric", "my_callbacks"),
         *("my_sam", "my_mldg", "my_adversarial", "my_teacher", "my_pretraining"),
         "my_gem",
     ]
@@ -181,6 +181,18 @@ def test_the_network(recipe, capsys):
         "front_end.model.encoder.transformer.layer_norm.weight"
         in network_of(recipe)["model_state_dict"]
     )
+
+
+def test_the_language_model(recipe, capsys, tmp_path):
+    transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+    sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "vocab_size": 50}
+    config = transformers.Qwen2Config(**sizes, num_attention_heads=2, num_key_value_heads=2)
+    transformers.Qwen2ForCausalLM(config).save_pretrained(tmp_path / "model")
+    numbers = ["asked.question=(3, 4, 5)", "asked.spoof=6", "asked.bona_fide=7"]
+    words = [f"asked.model={tmp_path / 'model'}", *numbers, "recipe.end_stage=2"]
+    run(recipe, capsys, EXAMPLES["my_language_model"], *words)
+    scores = read_scores(recipe.system() / "scores" / "epoch.1" / "demo-dev.txt")
+    assert np.isfinite(scores.bona_fide).all() and np.ptp(scores.scores) > 0
 
 
 def test_the_metric(recipe, capsys):

@@ -6,7 +6,6 @@
     python -m asdf score network.pt dev_list.txt --csv scores.csv     # a list, to a table
     python -m asdf score network.pt call.mp3 --window 4 --hop 2       # over time, with a plot
     python -m asdf score network.pt call.mp3 --segments call          # the spoofed parts
-    python -m asdf score alm.pt call.mp3 --rationale                  # text of a language model
     python -m asdf score network.pt call.mp3 --rttm call.rttm         # a verdict per speaker
     python -m asdf score network.pt dev_list.txt --scores dev.txt     # a score file, for calibrate
     python -m asdf score network.pt dev_list.txt --scores dev.txt --part 3/40    # one of 40 parts
@@ -225,7 +224,6 @@ def _heading(
     are_compared: bool = False,
 ) -> Heading:
     """Return the description of the scores, for display and JSON."""
-    from asdf.networks.language_models.rationale import NOTE
     from asdf.scoring.document import make_heading
     from asdf.scoring.made_by import made_by, provenance_of
     from asdf.scoring.speakers import SPEAKERS_NOTE
@@ -234,10 +232,6 @@ def _heading(
     if args.rttm is not None or args.diarise is not None:
         scores = f"{heading.scores}; {SPEAKERS_NOTE}"
         heading = replace(heading, scores=scores, of_speakers=True)
-    if args.rationale:
-        # Other networks are refused before anything is scored or written.
-        detector.score_many([], rationale=True)
-        heading = replace(heading, rationales=NOTE)
     if args.reference:
         names = ", ".join(map(str, args.reference))
         heading = replace(heading, scores=f"{heading.scores}; compared with {names}")
@@ -278,8 +272,6 @@ def _describe_work(
     if args.segments is not None:
         # Entries of a journal without it have no frames.
         work["frames"] = True
-    if args.rationale:
-        work["rationale"] = True
     if args.reference:
         work["reference"] = [digest_of(path) for path in args.reference]
     if args.json is not None:
@@ -382,7 +374,6 @@ def _score_groups(
             progress=True,
             is_known=is_known,
             frames=results.needs_frames,
-            rationale=results.needs_rationales,
         )
         for result in scored:
             yield replace(result, index=indices[result.index])
@@ -454,8 +445,6 @@ def _show_heading(heading: Heading, named: str, detector: Detector) -> None:
     if detector.device.type == "cpu":
         where = count_of(detector.threads, "thread")
     show(f"{heading.scores}; higher: more bona fide; {where}", sys.stderr)
-    if heading.rationales:
-        show(f"rationales: {heading.rationales}", sys.stderr)
     if heading.part_search is not None:
         show(heading.part_search.describe_search(), sys.stderr)
 

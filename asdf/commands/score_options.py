@@ -124,10 +124,6 @@ class ScoreOptions(DetectorOptions, DividedOptions):
         default=0.0,
         check=_check_segment_threshold,
     )
-    rationale: bool = flag(
-        "also write the text that an audio language model generates: in --json, --csv, and in "
-        "OUT.rationales.csv next to a score file; the text is not evidence"
-    )
     rttm: Path | None = option(
         "score each speaker of a conversation, with the turns in this RTTM file", "TURNS"
     )
@@ -160,7 +156,6 @@ def check_speaker_options(args: ScoreOptions) -> None:
         "--label": args.label,
         "--window": args.window,
         "--segments": args.segments,
-        "--rationale": args.rationale or None,
     }
     for name, value in others.items():
         if value is not None:

@@ -16,8 +16,7 @@ from typing import IO, Any
 
 from asdf.commands.score_pictures import svg_plot
 from asdf.metrics.verbal_scale import log10_llr
-from asdf.networks.language_models.rationale import NOTE
-from asdf.runs.files import atomic_write, write_text
+from asdf.runs.files import write_text
 from asdf.scoring.document import Heading
 from asdf.scoring.scored import Scored, WindowScore
 from asdf.scoring.speakers import speaker_entry
@@ -45,7 +44,6 @@ _COLUMNS_OF_LLRS = ("log10_llr", "llr_low", "llr_high", "unbounded_llr", "llr_wo
 # After these, if the calibration detects recordings unlike its set.
 _COLUMNS_OF_HOMES = ("unlike", "distance")
 _COLUMNS_OF_SPEAKERS = ("speaker", "overlapped_s")
-_RATIONALE = "generated_text"
 
 
 @dataclass(frozen=True)
@@ -88,7 +86,6 @@ class CsvTable:
         self._has_llrs = heading.kind == "llr"
         self._has_home = "home" in (heading.calibration or {})
         self._has_speakers = heading.of_speakers
-        self._has_rationales = bool(heading.rationales)
         columns = [*_COLUMNS_BEFORE, heading.kind, *_COLUMNS_AFTER]
         if self._has_sources:
             columns += _COLUMNS_OF_SOURCES
@@ -100,8 +97,6 @@ class CsvTable:
             columns += _COLUMNS_OF_HOMES
         if self._has_speakers:
             columns += _COLUMNS_OF_SPEAKERS
-        if self._has_rationales:
-            columns += [_RATIONALE]
         self._width = len(columns)
         self._rows.writerow(columns)
 
@@ -144,8 +139,6 @@ class CsvTable:
         after: list[str] = []
         if line.speaker is not None:
             after += [csv_text(line.speaker.name), _cell(line.speaker.overlapped_s)]
-        if self._has_rationales:
-            after += [_said(line.result)]
         return after
 
     def end(self, complete: bool) -> None:
@@ -193,26 +186,6 @@ def write_pictures(table: Path, heading: Heading, lines: Iterable[Line]) -> int:
         picture = svg_plot(line.windows, line.result.name, kind, heading.threshold)
         write_text(table.parent / f"{name}.svg", picture)
     return len(names)
-
-
-def rationales_path(scores: Path) -> Path:
-    """Return the path of the file of generated texts next to a score file."""
-    return scores.with_name(f"{scores.stem}.rationales.csv")
-
-
-def write_rationales(path: Path, lines: Iterable[Line]) -> None:
-    """Write path, score and generated text of recordings, with a note that it is not evidence."""
-    with atomic_write(path) as file:
-        rows = csv.writer(file, lineterminator="\n")
-        rows.writerow(["path", "score", _RATIONALE, "note"])
-        for line in lines:
-            result = line.result
-            rows.writerow([csv_text(result.name), _cell(result.score), _said(result), NOTE])
-
-
-def _said(result: Scored) -> str:
-    """Return the generated text as a cell."""
-    return "" if result.rationale is None else csv_text(result.rationale.text)
 
 
 def picture_name(output: str, line: Line, names: set[str]) -> str:

@@ -23,16 +23,13 @@ from asdf.commands.score_result_files import (
     CsvTable,
     JsonTable,
     Line,
-    rationales_path,
     write_pictures,
-    write_rationales,
 )
 from asdf.commands.score_screen import Screen
 from asdf.commands.score_segments import SegmentOutputs, frames_entry, frames_of
 from asdf.errors import AsdfError
 from asdf.hub import parse_name
 from asdf.interchange import find_network
-from asdf.networks.language_models.rationale import read_rationale
 from asdf.remote import refuse_unwritable
 from asdf.runs.divisions import Part
 from asdf.runs.files import atomic_write, digest_of, remove_unfinished
@@ -216,11 +213,6 @@ class Results:
         """Whether results must include the scores of frames."""
         return self._outputs.segments is not None
 
-    @property
-    def needs_rationales(self) -> bool:
-        """Whether results must include generated texts."""
-        return bool(self._heading.rationales)
-
     def is_known(self, index: int) -> bool:
         """Whether the recording at `index` has a result already."""
         return index in self._entries or index not in self._mine
@@ -241,8 +233,6 @@ class Results:
         entry["over_time"] = [window.entry() for window in windows]
         if self.needs_frames:
             entry["frames"] = frames_entry(result.frames)
-        if result.rationale is not None:
-            entry["rationale"] = result.rationale.entry()
         if self._outputs.json is not None:
             entry["sha256"] = _digest(self._recordings.paths[index])
         entry["stamp"] = stamp_of(self._recordings.paths[index])
@@ -323,13 +313,9 @@ class Results:
         self._screen.summarise()
 
     def _write_beside(self) -> None:
-        """Write the files next to the outputs: texts, plots, spoofed parts."""
+        """Write the files next to the outputs: plots, spoofed parts."""
         tables = [path for path, _ in self._outputs.tables() if not is_stream(path)]
         count = 0
-        if self._heading.rationales and self._outputs.scores:
-            path = rationales_path(self._outputs.scores)
-            write_rationales(path, self._known_lines())
-            self._screen.say(f"written to {path}: {self._heading.rationales}")
         if tables:
             count = write_pictures(tables[0], self._heading, self._known_lines())
         if count:
@@ -453,7 +439,6 @@ def _extras_of(entry: Entry) -> dict[str, Any]:
     return {
         "sources": Sources(**sources) if sources else None,
         "frames": frames_of(entry.get("frames")),
-        "rationale": read_rationale(entry.get("rationale")),
     }
 
 

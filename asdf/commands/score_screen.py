@@ -52,7 +52,6 @@ class Screen:
             _describe_lowest(line),
             _describe_spoofed(line),
             _describe_source(line),
-            result.rationale.describe() if result.rationale else "",
             result.remark,
         ]
         text = "; ".join(note for note in notes if note)

@@ -28,7 +28,6 @@ from asdf.interchange.front_end_weights import (
     log_normalization,
     read_front_end_weights,
 )
-from asdf.interchange.language_model_weights import fill_language_model
 from asdf.interchange.named_weights import fetch_weights, pin_weights
 from asdf.interchange.transformers_weights import fill_from_folder, read_architecture_text
 from asdf.networks.build import build_network, find_network_class
@@ -39,8 +38,6 @@ from asdf.networks.front_ends.eat import EATFrontEnd
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.front_ends.transformers_front_end import TransformersFrontEnd
 from asdf.networks.front_ends.wav2vec2 import Wav2Vec2FrontEnd
-from asdf.networks.language_models.audio_language_model import AudioLanguageModel
-from asdf.networks.language_models.pretrained_language_model import PretrainedLanguageModel
 from asdf.networks.ssl_detector import find_front_end_class
 from asdf.settings.catalogue import section_types
 from asdf.settings.sections import FrontEnd as FrontEndSettings
@@ -125,10 +122,7 @@ def load_pretrained(
         if not isinstance(module, FrontEnd) or module.unloaded_weights is None:
             continue
         source = module.unloaded_weights
-        if isinstance(module, PretrainedLanguageModel):
-            assert isinstance(network, AudioLanguageModel)
-            fill_language_model(network, source)
-        elif isinstance(module, tuple(_FILLED)):
+        if isinstance(module, tuple(_FILLED)):
             fill = next(each for kind, each in _FILLED.items() if isinstance(module, kind))
             fill(module, source)
         elif not isinstance(module, Wav2Vec2FrontEnd):
@@ -161,7 +155,7 @@ def _read_before_building(settings: FrontEndSettings, front_end_class: object) -
     """Read the weights, or only their architecture, if a front end takes them."""
     unread = _Start(settings.architecture, settings.weights, {})
     kind = front_end_class if isinstance(front_end_class, type) else type(None)
-    if issubclass(kind, TransformersFrontEnd | PretrainedLanguageModel):
+    if issubclass(kind, TransformersFrontEnd):
         return _name_architecture(settings)
     if settings.weights is None:
         return unread

@@ -104,8 +104,6 @@ if TYPE_CHECKING:
         front_end_parameters,
         scoring_length,
     )
-    from asdf.networks.language_models.audio_language_model import AudioLanguageModel
-    from asdf.networks.language_models.words import Words
     from asdf.networks.pair_network import (
         ComposedPairNetwork,
         CosinePairNetwork,

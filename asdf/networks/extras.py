@@ -10,11 +10,10 @@ Shapes: B utterances of a batch, F frames.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
-from torch import Tensor, nn
+from torch import Tensor
 
 from asdf.errors import UsageError
 from asdf.networks.interface import Outputs
@@ -30,18 +29,11 @@ class Extra(ABC):
         hop: Number of samples per row of an extra that follows the time of a recording; None for
             one row per recording, averaged over the windows of a long one.
         on_request: Whether it is computed only on request.
-        of_lowest: Whether a long recording gets the row of the window with the lowest score instead
-            of the mean over its windows.
     """
 
     key: str
     hop: int | None = None
     on_request: bool = False
-    of_lowest: bool = False
-
-    def requested(self, network: nn.Module) -> AbstractContextManager[None]:
-        """Return a block in which `network` computes the inputs of an on-request extra."""
-        return nullcontext()
 
     @abstractmethod
     def of_outputs(self, outputs: Outputs) -> Tensor:

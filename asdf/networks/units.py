@@ -17,13 +17,11 @@ from torchaudio.models.wav2vec2.components import Transformer
 from asdf.distributed.outlines import is_outlined
 from asdf.errors import AsdfError, UsageError
 from asdf.networks.build import build_network
-from asdf.networks.language_models.pretrained_language_model import PretrainedLanguageModel
 from asdf.settings.sections import Sections
 
 
 def encoder_units(network: nn.Module) -> list[nn.Module]:
-    """Return the encoder layers of the network's front ends of the wav2vec 2.0 family, and those of
-    language models with their audio towers.
+    """Return the encoder layers of the network's front ends of the wav2vec 2.0 family.
 
     Layers of a user's own networks are included. The convolutional stem is excluded, since it
     recomputes its utterances in groups to save memory, and processes may have different numbers of
@@ -31,8 +29,6 @@ def encoder_units(network: nn.Module) -> list[nn.Module]:
     """
     units: list[nn.Module] = []
     for module in network.modules():
-        if isinstance(module, PretrainedLanguageModel):
-            units += [*module.tower.layers, *module.layer_modules()]
         if not isinstance(module, Transformer):
             continue
         for layer in module.layers:

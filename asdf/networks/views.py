@@ -14,7 +14,6 @@ from asdf.settings.sections import (
     BackEnd,
     ConstantQ,
     FrontEnd,
-    LanguageModel,
     Localisation,
     Lora,
     Moments,
@@ -52,5 +51,3 @@ class NetworkSections(Protocol):
     def adapter(self) -> Adapter: ...
     @property
     def prompt(self) -> Prompt: ...
-    @property
-    def language_model(self) -> LanguageModel: ...

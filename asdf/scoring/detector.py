@@ -379,7 +379,6 @@ class Detector:
         *,
         embedding: bool = False,
         frames: bool = False,
-        rationale: bool = False,
         reference: Any = None,
     ) -> Score:
         """Return the trial score of one recording: a number with further attributes.
@@ -396,8 +395,6 @@ class Detector:
             embedding: Whether the result includes the network's embedding.
             frames: Whether the result includes the scores of the frames of the whole recording
                 (`FrameScores`); requires a frame-level head.
-            rationale: Whether the result includes a text that an audio language model generates:
-                the model's statement, not evidence.
             reference: Recording to compare with, or a list of several, for a network that compares
                 recordings (docs/pairs.md); see `with_reference`.
 
@@ -409,11 +406,9 @@ class Detector:
         """
         if reference is not None:
             compared = self.with_reference(reference)
-            return compared.score(
-                recording, sample_rate, embedding=embedding, frames=frames, rationale=rationale
-            )
+            return compared.score(recording, sample_rate, embedding=embedding, frames=frames)
         named = self._take(recording, sample_rate)
-        score = self._hearing_for(embedding, frames, rationale).score_trial(named)
+        score = self._hearing_for(embedding, frames).score_trial(named)
         if score.remark:
             LOG.warning("%s: %s", named.name, score.remark)
         return score
@@ -425,7 +420,6 @@ class Detector:
         *,
         embedding: bool = False,
         frames: bool = False,
-        rationale: bool = False,
     ) -> Scored:
         """Return the score of a whole recording of any length, with what is known of it.
 
@@ -446,14 +440,12 @@ class Detector:
             embedding: Whether the result includes the mean embedding of the windows.
             frames: Whether the result includes frame scores, as in `score`; the windows overlap, so
                 every frame is scored with its context.
-            rationale: Whether the result includes a generated text, as in `score`, for the window
-                with the lowest score.
 
         Raises:
             UsageError, AsdfError: as `score`.
         """
         named = self._take(recording, sample_rate)
-        return as_result(named, self._hearing_for(embedding, frames, rationale).score_whole(named))
+        return as_result(named, self._hearing_for(embedding, frames).score_whole(named))
 
     def score_many(
         self,
@@ -464,7 +456,6 @@ class Detector:
         *,
         embedding: bool = False,
         frames: bool = False,
-        rationale: bool = False,
     ) -> Iterator[Scored]:
         """Score recordings, batched by equal length; yield results as they are ready.
 
@@ -485,13 +476,12 @@ class Detector:
                 them the last digits.
             embedding: Whether results include the networks' embeddings.
             frames: Whether results include frame scores, as in `score`.
-            rationale: Whether results include a generated text, as in `score`.
 
         Raises:
             UsageError: one of them cannot be scored at all; the message names its index and type.
         """
         check_process(self._process)
-        hearing = self._hearing_for(embedding, frames, rationale)
+        hearing = self._hearing_for(embedding, frames)
         # Refused once, here: later, it would be the failure of each single recording.
         hearing.check()
         if is_known is None:
@@ -562,8 +552,8 @@ class Detector:
             windows = track_windows(windows, named, count)
         return [self._hearing.summary.describe_window(window) for window in windows]
 
-    def _hearing_for(self, embedding: bool, frames: bool, rationale: bool) -> Hearing:
-        requested = {EMBEDDING: embedding, "frames": frames, "rationale": rationale}
+    def _hearing_for(self, embedding: bool, frames: bool) -> Hearing:
+        requested = {EMBEDDING: embedding, "frames": frames}
         wanted = tuple(key for key, is_requested in requested.items() if is_requested)
         summary = self._hearing.summary
         # What was asked for is shown, even if the summary would have computed it for itself alone.

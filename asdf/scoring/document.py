@@ -37,7 +37,6 @@ class Heading:
             omitted.
         remark: Sentence on what limits all scores of the network; ''.
         of_speakers: Whether scores are of single speakers of a conversation.
-        rationales: Sentence on the texts that the network generates; '' where it generates none.
     """
 
     scores: str
@@ -52,7 +51,6 @@ class Heading:
     made_by: dict[str, Any] | None = None
     remark: str = ""
     of_speakers: bool = False
-    rationales: str = ""
 
     def entries(self) -> dict[str, Any]:
         """Return the fields as plain values, without those that do not apply."""
@@ -68,9 +66,8 @@ class Heading:
         for name in ("made_by", "calibration"):
             if entries[name] is None:
                 del entries[name]
-        for name in ("remark", "rationales"):
-            if not entries[name]:
-                del entries[name]
+        if not self.remark:
+            del entries["remark"]
         return entries
 
 

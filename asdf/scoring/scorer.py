@@ -8,7 +8,7 @@ scores for the same network and settings, and `how_scored` states what was reall
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from copy import copy
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, Protocol
@@ -111,7 +111,6 @@ class Scorer(WaveformScorer):
         "frames": "scores no frames: train a network with localisation.enabled = True for that. "
         "Windows, which are coarser, are scored by any network: `score --window`, "
         "`Detector.score_over_time`.",
-        "rationale": "generates no text: only an asdf.networks.AudioLanguageModel does.",
     }
 
     def __init__(
@@ -231,8 +230,7 @@ class Scorer(WaveformScorer):
             if waveforms_BT.device.type != self.device.type:
                 waveforms_BT = send(waveforms_BT, self.device)
             inputs = self._reference_inputs(len(waveforms_BT), references)
-            with self._requested(wanted):
-                outputs = as_outputs(self._network(waveforms_BT, **inputs))
+            outputs = as_outputs(self._network(waveforms_BT, **inputs))
             # Scores are computed and written in float32 in any precision of the network.
             logits_B2 = outputs.logits_B2.float()
             scores_B = self._score_of(logits_B2)
@@ -299,14 +297,6 @@ class Scorer(WaveformScorer):
                 raise no_reference(self.name)
             references = self._reference_E.expand(count, *self._reference_E.shape)
         return {EMBEDDED: references.to(self.device)}
-
-    @contextmanager
-    def _requested(self, wanted: Collection[str]) -> Iterator[None]:
-        """Let the network compute the sources of the `wanted` extras in the block."""
-        with ExitStack() as blocks:
-            for key in wanted:
-                blocks.enter_context(self.extras[key].requested(self._network))
-            yield
 
     def _score_of(self, logits_B2: Tensor) -> Tensor:
         if self._settings.score == "bona_fide":

@@ -255,11 +255,6 @@ class Summary:
         """
         problem = self._explain_no_verdict(tally.end, tally.all_silent, tally.has_speech)
         remark = problem
-        rows = dict(tally.extras)
-        for key, row in tally.lowest.outcome.extras.items():
-            # Some outputs have no mean, such as a generated text.
-            if self.extras[key].of_lowest:
-                rows[key] = row
         counted = tally.windows
         if not tally.all_silent:
             counted -= tally.silent
@@ -275,7 +270,7 @@ class Summary:
             lowest=self.describe_window(tally.lowest) if tally.windows > 1 else None,
             remark=remark,
             judged=not problem,
-            extras={**self.describe_extras(rows, tally.end), **(over_time or {})},
+            extras={**self.describe_extras(tally.extras, tally.end), **(over_time or {})},
             **(parts or {}),
             **self.compare_with_home(tally.extras, judged=not problem),
         )

@@ -51,7 +51,6 @@ _WITHOUT_TIME = (
 _NETWORKS_WITHOUT_TIME = (
     "asdf.networks.AASIST",
     "asdf.networks.AASIST_L",
-    "asdf.networks.AudioLanguageModel",
     "asdf.networks.CosinePairNetwork",
     "asdf.networks.MLPPairNetwork",
     "asdf.networks.RawGAT_ST",

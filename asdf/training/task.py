@@ -38,7 +38,6 @@ OURS = (
     "asdf.tasks.tracing.task.SourceTracing",
     "asdf.tasks.localisation.task.Localisation",
     "asdf.tasks.distillation.task.Distillation",
-    "asdf.tasks.rationales.task.Rationales",
 )
 """Class paths of ASDF's tasks, in the order of their terms."""
 

@@ -145,10 +145,6 @@ ELSEWHERE = {
     "python -m asdf robustness a.pt": "the same",
     "python -m asdf score network.pt call.mp3 --diarise": "no weights of pyannote.audio here; "
     "tests/unit/scoring/test_speakers.py",
-    "python -m asdf score alm.pt call.mp3 --rationale": "an audio language model; "
-    "tests/recipes/test_language_model.py",
-    "python -m asdf score network.pt call.mp3 --rationale": "the same",
-    "python -m asdf score network.pt dev_list.txt --rationale": "the same",
     "bsdtar": "libarchive's; tests/unit/archives reads what it writes",
 }
 # Pages whose blocks of Python have tests of their own.

@@ -55,8 +55,6 @@ CONFIGS = {
     "back_end.back_end_class = None\nnetwork.training_step = 'idea_noisy.FillIn'",
     "fine-tuning": "front_end.front_end_class = 'idea_noisy.Pretrained'\n"
     "front_end.weights = 'output/pretraining/networks/epoch.2.step.10.pt'",
-    "language model": "network.network_class = 'asdf.networks.AudioLanguageModel'\n"
-    "front_end.front_end_class = None\nback_end.back_end_class = None\nlora.rank = 2",
     "44.1 kHz": "network.network_class = 'my_singing.Singing'\nfront_end.front_end_class = None\n"
     "back_end.back_end_class = None\naudio.sample_rate = 44100\nnetwork.train_clip_size = 22050\n"
     "network.min_evaluation_utterance_length_in_samples = 22050",
@@ -106,8 +104,6 @@ def mine(recipe, corpus):
 @pytest.mark.slow
 @pytest.mark.parametrize("idea", CONFIGS)
 def test_an_idea_is_a_file_and_a_few_lines(mine, capsys, idea):
-    if idea == "language model":
-        pytest.importorskip("transformers", reason="needs pip install transformers")
     first = FIRST.get(idea)
     if first:
         words = ("paths.system_folder=teacher",) if idea == "taught" else ()

@@ -56,7 +56,6 @@ from asdf.settings.sections.front_ends import (
     Sinc,
     Spectrum,
 )
-from asdf.settings.sections.language_models import LanguageModel
 from asdf.settings.sections.runs import (
     SAMPLERS,
     WEIGHTED_SAMPLERS,
@@ -102,7 +101,6 @@ class Sections(KnownNames):
     lora: Lora = field(default_factory=Lora)
     adapter: Adapter = field(default_factory=Adapter)
     prompt: Prompt = field(default_factory=Prompt)
-    language_model: LanguageModel = field(default_factory=LanguageModel)
     rawboost: RawBoost = field(default_factory=RawBoost)
     augmentation: Augmentation = field(default_factory=Augmentation)
     lengths: Lengths = field(default_factory=Lengths)

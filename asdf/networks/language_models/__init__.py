@@ -1,1 +1,0 @@
-"""Networks that are audio language models; `audio_language_model` defines the network."""

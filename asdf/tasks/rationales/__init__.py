@@ -1,1 +1,0 @@
-"""Rationales: texts that an audio language model learns besides its answer."""
