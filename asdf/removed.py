@@ -42,11 +42,20 @@ SETTINGS: dict[str, Removed] = {
     "language_model.text_weight": Removed(1.0, _LANGUAGE_MODEL),
     "language_model.text_tokens": Removed(256, _LANGUAGE_MODEL),
     "language_model.rationale_tokens": Removed(128, _LANGUAGE_MODEL),
+SETTINGS: dict[str, Removed] = {
+    "network.keep_every_epochs": Removed(None, "Use keep_last_networks or keep_best_networks."),
+    "network.restart_epochs": Removed(10, "Write the schedule as a function of your own."),
+    "network.restart_growth": Removed(1, "Write the schedule as a function of your own."),
+    "vocoding.envelope_coefficients": Removed(41, "It is 41."),
+    "vocoding.griffin_lim_rounds": Removed(16, "There are 16."),
+    "vocoding.lpc_order": Removed(20, "It is 20."),
+    "vocoding.mel_bands": Removed(80, "There are 80."),
 }
 """Settings by their full names."""
 
 CLASSES: dict[str, str] = {
     "asdf.networks.AudioLanguageModel": _LANGUAGE_MODEL,
+    "cosine_restarts": "Write the schedule as a function of your own.",
 }
 """What to use instead of a class, by its class path or short name."""
 

@@ -35,7 +35,6 @@ _MEANT_TO_CHANGE = frozenset(
         "network.evaluation_interval_steps",
         "network.keep_last_networks",
         "network.keep_best_networks",
-        "network.keep_every_epochs",
         "network.average_best_networks",
         "network.callbacks",
         "network.eval_minibatch_size_factor",

@@ -13,6 +13,7 @@ from contextlib import suppress
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
+from asdf.removed import class_has_left
 from asdf.settings.catalogue import Known
 from asdf.settings.mistakes import Complaint, shortened
 from asdf.settings.part_names import check_parts, check_targets
@@ -232,6 +233,8 @@ def _check_class_path(value: str | tuple[str, ...], names: Mapping[str, str]) ->
         parts = path.split(".")
         if path in names or (len(parts) > 1 and all(map(str.isidentifier, parts))):
             continue
+        if class_has_left(path):
+            raise Complaint(class_has_left(path))
         if not names:
             raise Complaint(f"'{shortened(path)}' is not a class path; it is written {form}")
         near = closest(path, names)

@@ -38,12 +38,7 @@ def remove_networks(
     for epoch in settings.recipe.selected_epochs or ():
         if isinstance(epoch, int):
             retained.add(NetworkName.after_epoch(epoch))
-    interval = training.keep_every_epochs
     for name in existing:
-        at = name.position
-        # Networks inside an epoch, and those without a position, do not count here.
-        if interval and at and not at.step and at.epochs % interval == 0:
-            retained.add(name)
         if name not in retained:
             remove_with_parts(layout.network_file(name))
 

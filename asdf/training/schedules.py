@@ -87,24 +87,6 @@ def cosine(settings: TrainingSections, progress: ScheduleProgress) -> float:
     return _above_lowest(settings, 0.5 * (1 + math.cos(math.pi * progress.done)))
 
 
-def cosine_restarts(settings: TrainingSections, progress: ScheduleProgress) -> float:
-    """Return half a cosine as in `cosine` over `restart_epochs`, restarted from 1.
-
-    Each cycle is `restart_growth` times as long as the one before: SGDR (Loshchilov and Hutter,
-    ICLR 2017).
-    """
-    length = settings.network.restart_epochs
-    growth = settings.network.restart_growth
-    since = progress.epochs
-    if growth == 1:
-        since %= length
-    else:
-        while since >= length:
-            since -= length
-            length *= growth
-    return _above_lowest(settings, 0.5 * (1 + math.cos(math.pi * since / length)))
-
-
 def step(settings: TrainingSections, progress: ScheduleProgress) -> float:
     """Return `step_factor` to the number of passed `step_epochs`, down to `min_learning_rate`."""
     steps_down = int(progress.epochs // settings.network.step_epochs)

@@ -21,6 +21,7 @@ def left(monkeypatch):
     monkeypatch.setitem(removed.SETTINGS, "network.gone", Removed(None, "Write network.loss."))
     monkeypatch.setitem(removed.SETTINGS, "network.heard", Removed(0, "It is fixed.", scores=True))
     monkeypatch.setitem(removed.CLASSES, "asdf.networks.Gone", "Use asdf.networks.AASIST.")
+    monkeypatch.setitem(removed.CLASSES, "Gone", "Use asdf.networks.AASIST.")
     monkeypatch.setitem(removed.COMMANDS, "gone", "evaluate does it.")
     monkeypatch.setitem(removed.OPTIONS, "score --gone", "Use --csv.")
 
@@ -37,6 +38,8 @@ def test_a_config_with_a_setting_that_has_left_is_refused_in_a_sentence(left, tm
         read(tmp_path, "network.gone = 3")
     assert str(error.value).endswith(":2: network.gone has left ASDF. Write network.loss.")
     read(tmp_path, "network.gone = None", "network.heard = 0")
+    with pytest.raises(SettingsError, match=r"Gone has left ASDF. Use asdf.networks.AASIST."):
+        read(tmp_path, "network.schedule = 'Gone'")
 
 
 def test_a_network_scores_as_before_unless_the_setting_scored(left, tmp_path, caplog) -> None:

@@ -14,18 +14,16 @@ from numpy.random import Generator
 from asdf.audio.vocoding.analysis import TINY, cut_for_vocoder, invert, mel_filters
 from asdf.audio.vocoding.frames import HOP, Array
 from asdf.audio.vocoding.synthesis import match_spectrum
-from asdf.audio.vocoding.vocoder import Vocoder, VocoderSettings, normalize
+from asdf.audio.vocoding.vocoder import Vocoder, normalize
 
 _MAGNITUDES = 257
 
 
 class GriffinLim(Vocoder):
-    """A spectrogram in `vocoding.mel_bands`, and `vocoding.griffin_lim_rounds` of estimation."""
+    """A spectrogram in 80 mel bands, and 16 rounds of estimation of its phases."""
 
-    def __init__(self, settings: VocoderSettings) -> None:
-        super().__init__(settings)
-        self.bands = settings.vocoding.mel_bands
-        self.rounds = settings.vocoding.griffin_lim_rounds
+    bands = 80
+    rounds = 16
 
     def vocode(self, samples: np.ndarray, rng: Generator) -> np.ndarray:
         """Return a copy of `samples` (T,): (T,)."""

@@ -18,15 +18,13 @@ from asdf.audio.vocoding.synthesis import (
     per_sample,
     regular_wave,
 )
-from asdf.audio.vocoding.vocoder import Vocoder, VocoderSettings, normalize
+from asdf.audio.vocoding.vocoder import Vocoder, normalize
 
 
 class LinearPrediction(Vocoder):
-    """Linear prediction of `vocoding.lpc_order`, its residual replaced."""
+    """Linear prediction of order 20, its residual replaced."""
 
-    def __init__(self, settings: VocoderSettings) -> None:
-        super().__init__(settings)
-        self.order = settings.vocoding.lpc_order
+    order = 20
 
     def vocode(self, samples: np.ndarray, rng: Generator) -> np.ndarray:
         """Return a copy of `samples` (T,): (T,)."""

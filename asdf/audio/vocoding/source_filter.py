@@ -12,15 +12,13 @@ from numpy.random import Generator
 from asdf.audio.vocoding.analysis import BINS, FFT, analyse
 from asdf.audio.vocoding.frames import Array
 from asdf.audio.vocoding.synthesis import Excitation, draw_noise, excite, regular_wave
-from asdf.audio.vocoding.vocoder import Vocoder, VocoderSettings, normalize
+from asdf.audio.vocoding.vocoder import Vocoder, normalize
 
 
 class SourceFilter(Vocoder):
-    """An envelope of `vocoding.envelope_coefficients`, with pulses and noise, as in WORLD."""
+    """An envelope of 41 cepstral coefficients, with pulses and noise, as in WORLD."""
 
-    def __init__(self, settings: VocoderSettings) -> None:
-        super().__init__(settings)
-        self.coefficients = settings.vocoding.envelope_coefficients
+    coefficients = 41
 
     def vocode(self, samples: np.ndarray, rng: Generator) -> np.ndarray:
         """Return a copy of `samples` (T,): (T,)."""

@@ -258,16 +258,6 @@ class Vocoding(KnownNames):
         "True: the spoofs of the training sets are trained on as well; False: they are left out, "
         "and the copies are the only spoofs",
     )
-    mel_bands: int = setting(
-        80, "griffin_lim: mel bands of its spectrogram", at_least=8, at_most=1000
-    )
-    griffin_lim_rounds: int = setting(
-        16, "griffin_lim: rounds in which phases are estimated", at_least=1, at_most=1000
-    )
-    lpc_order: int = setting(20, "lpc: coefficients of the predictor", at_least=2, at_most=100)
-    envelope_coefficients: int = setting(
-        41, "source_filter: cepstral coefficients of its envelope", at_least=2, at_most=200
-    )
     phase: Literal["minimum", "random", "either"] = setting(
         "either",
         "phase: the phases that replace those of the voice; either: one of the two is drawn for "

@@ -34,7 +34,6 @@ SCHEDULES = {
     "constant": "asdf.training.schedules.constant",
     "linear": "asdf.training.schedules.linear",
     "step": "asdf.training.schedules.step",
-    "cosine_restarts": "asdf.training.schedules.cosine_restarts",
 }
 
 
@@ -250,8 +249,8 @@ class Network(KnownNames):
 
     schedule: str = setting(
         "plateau",
-        "course of the learning rate: plateau, by epoch, as in the original; cosine, linear, "
-        "cosine_restarts and step, down to min_learning_rate; or a function's path",
+        "course of the learning rate: plateau, by epoch, as in the original; cosine, linear "
+        "and step, down to min_learning_rate; or a function's path",
         check="class_path",
         names=SCHEDULES,
     )
@@ -269,7 +268,7 @@ class Network(KnownNames):
         at_most=MAX_STEPS,
     )
     min_learning_rate: float = setting(
-        0.0, "cosine, cosine_restarts, linear, step: the lowest learning rate", at_least=0
+        0.0, "cosine, linear, step: the lowest learning rate", at_least=0
     )
     step_epochs: int = setting(
         10,
@@ -280,19 +279,6 @@ class Network(KnownNames):
     )
     step_factor: float = setting(
         0.1, "step: factor by which the learning rate is multiplied", above=0, at_most=1
-    )
-    restart_epochs: int = setting(
-        10,
-        "cosine_restarts: epochs of the first cosine",
-        unit="epochs",
-        at_least=1,
-        at_most=MAX_EPOCHS,
-    )
-    restart_growth: int = setting(
-        1,
-        "cosine_restarts: how many times as long each cosine is as the one before",
-        at_least=1,
-        at_most=1000,
     )
     lr_update_ratio: float = setting(
         0.5, "plateau: factor by which the learning rate is multiplied", above=0, at_most=1
@@ -323,12 +309,6 @@ class Network(KnownNames):
         "if not all are",
         at_least=0,
         at_most=MAX_STEPS,
-    )
-    keep_every_epochs: int | None = setting(
-        None,
-        "networks of every N-th epoch are also retained, if not all are",
-        at_least=1,
-        at_most=MAX_EPOCHS,
     )
     average_best_networks: int = setting(
         0,

@@ -201,9 +201,9 @@ def test_copies_are_features_of_their_own(utterances, settings):
     copied = identity_of({}, utterances, LENGTHS, settings)
     settings.recipe.seed = 1
     other_draws = identity_of({}, utterances, LENGTHS, settings)
-    settings.vocoding.lpc_order = 12
-    other_order = identity_of({}, utterances, LENGTHS, settings)
-    known = [plain, copied, other_draws, other_order]
+    settings.vocoding.copies = 2.0
+    more_copies = identity_of({}, utterances, LENGTHS, settings)
+    known = [plain, copied, other_draws, more_copies]
     assert all(known.count(identity) == 1 for identity in known)
 
 

@@ -45,7 +45,6 @@ def test_all_networks_stay_by_default(tmp_path):
             {"keep_last_networks": 1, "keep_best_networks": 0, "average_best_networks": 3},
             [2, 4, 5, 8],
         ),
-        ({"keep_last_networks": 1, "keep_best_networks": 0, "keep_every_epochs": 3}, [3, 6, 8]),
         ({"keep_last_networks": 1, "keep_best_networks": 0, "selected": (1, "best", 6)}, [1, 6, 8]),
     ],
 )

@@ -153,14 +153,6 @@ def oracle(make, steps, rate_at_start=0.2):
             {"schedule": "step", "step_epochs": 2, "step_factor": 0.3},
             lambda o: lr_scheduler.StepLR(o, step_size=20, gamma=0.3),
         ),
-        (
-            {"schedule": "cosine_restarts", "restart_epochs": 2, "min_learning_rate": 0.02},
-            lambda o: lr_scheduler.CosineAnnealingWarmRestarts(o, 2, eta_min=0.02),
-        ),
-        (
-            {"schedule": "cosine_restarts", "restart_epochs": 1, "restart_growth": 2},
-            lambda o: lr_scheduler.CosineAnnealingWarmRestarts(o, 1, T_mult=2),
-        ),
     ],
 )
 def test_they_are_torchs_schedules(settings, make):
