@@ -42,7 +42,6 @@ SETTINGS: dict[str, Removed] = {
     "language_model.text_weight": Removed(1.0, _LANGUAGE_MODEL),
     "language_model.text_tokens": Removed(256, _LANGUAGE_MODEL),
     "language_model.rationale_tokens": Removed(128, _LANGUAGE_MODEL),
-SETTINGS: dict[str, Removed] = {
     "network.keep_every_epochs": Removed(None, "Use keep_last_networks or keep_best_networks."),
     "network.restart_epochs": Removed(10, "Write the schedule as a function of your own."),
     "network.restart_growth": Removed(1, "Write the schedule as a function of your own."),
