@@ -71,6 +71,8 @@ OPTIONS: dict[str, str] = {
     "report --by": "It was for --embeddings; matplotlib and sklearn draw what `embed` writes.",
     "report --embeddings": "matplotlib and sklearn draw what `embed` writes.",
     "report --method": "It was for --embeddings; matplotlib and sklearn draw what `embed` writes.",
+    "score --diarise": "Give the turns of a diariser with --rttm.",
+    "score --diariser": "Give the turns of a diariser with --rttm.",
     "score --rationale": "ASDF has no audio language models.",
     "evaluate --audio": "Recall and false alarms do not need durations.",
     "evaluate --cross-test": "Evaluate each pair of sets by itself, or --by a column.",

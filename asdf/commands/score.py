@@ -118,10 +118,10 @@ def main(arguments: list[str]) -> int:
         from asdf.audio import fallbacks
 
         recordings = _find_recordings(args, names)
-        if args.rttm is not None or args.diarise is not None:
+        if args.rttm is not None:
             from asdf.commands.score_speakers import with_speakers
 
-            recordings = with_speakers(args, recordings)
+            recordings = with_speakers(recordings, args.rttm)
         # Checking the recordings decoded some already; each should be counted once.
         fallbacks.take()
         return score_into_outputs(args, recordings, screen, command, window, stdin_path)
@@ -229,7 +229,7 @@ def _heading(
     from asdf.scoring.speakers import SPEAKERS_NOTE
 
     heading = make_heading(detector, detector.source, are_trials)
-    if args.rttm is not None or args.diarise is not None:
+    if args.rttm is not None:
         scores = f"{heading.scores}; {SPEAKERS_NOTE}"
         heading = replace(heading, scores=scores, of_speakers=True)
     if args.reference:

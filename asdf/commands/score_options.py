@@ -20,7 +20,6 @@ Precision = Literal["auto", "fp32", "tf32", "bf16"]
 Engine = Literal["packed", "plain"]
 SpeechCheck = Literal["built-in", "silero", "off"]
 
-DIARISER = "pyannote/speaker-diarization-community-1"
 STANDARD_INPUT = (STREAM, "/dev/stdin")
 SMALL_HELP = f"{NETWORK_HELP}; default: the detector shipped with ASDF"
 
@@ -127,11 +126,6 @@ class ScoreOptions(DetectorOptions, DividedOptions):
     rttm: Path | None = option(
         "score each speaker of a conversation, with the turns in this RTTM file", "TURNS"
     )
-    diarise: Path | None = option(
-        "score each speaker, with turns found by pyannote.audio and written to this RTTM file",
-        "TURNS",
-    )
-    diariser: str = option("pipeline for --diarise: name on the hub, or folder", "NAME", DIARISER)
     folder: Path | None = option(
         "folder that paths in lists are relative to (the folder of the list)"
     )
@@ -143,13 +137,8 @@ def check_speaker_options(args: ScoreOptions) -> None:
     Raises:
         UsageError: there is one; the message names the first one.
     """
-    if args.rttm is None and args.diarise is None:
+    if args.rttm is None:
         return
-    if args.rttm is not None and args.diarise is not None:
-        raise UsageError(
-            "--rttm and --diarise exclude each other: --rttm reads the turns of speakers, "
-            "--diarise finds them. Give one of the two."
-        )
     others = {
         "--scores": args.scores,
         "--trial": args.trial or None,
@@ -160,8 +149,8 @@ def check_speaker_options(args: ScoreOptions) -> None:
     for name, value in others.items():
         if value is not None:
             raise UsageError(
-                f"{name} works with whole recordings, not with the speakers of --rttm and "
-                f"--diarise. Leave {name} out."
+                f"{name} works with whole recordings, not with the speakers of --rttm. Leave "
+                f"{name} out."
             )
 
 

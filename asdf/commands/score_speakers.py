@@ -1,4 +1,4 @@
-"""Speakers of conversations for `python -m asdf score --rttm` and `--diarise`.
+"""Speakers of conversations for `python -m asdf score --rttm`.
 
 Invariant: before anything is scored, every recording has turns and a unique name.
 """
@@ -6,18 +6,14 @@ Invariant: before anything is scored, every recording has turns and a unique nam
 from __future__ import annotations
 
 import hashlib
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from asdf.commands.outputs import check_overwriting, show
-from asdf.commands.score_options import ScoreOptions
 from asdf.commands.score_recordings import Recording, Recordings
 from asdf.errors import AsdfError, UsageError
-from asdf.runs.progress import track
 from asdf.scoring.recordings import as_recording
 from asdf.scoring.speakers import SpeakerRecording, find_speakers, speaker_recordings
-from asdf.segments import Speaker, write_turns
+from asdf.segments import Speaker
 from asdf.trials.trial_list import bare_name
 
 
@@ -55,16 +51,13 @@ class SpeakerRecordings(Recordings):
         return digest.hexdigest()
 
 
-def with_speakers(args: ScoreOptions, recordings: Recordings) -> Recordings:
-    """Return the speakers of the recordings if requested, else the recordings.
+def with_speakers(recordings: Recordings, rttm: Path) -> Recordings:
+    """Return the speakers of the recordings, whose turns are in an RTTM.
 
     Raises:
-        UsageError: two recordings have the same name, or the diarisation package is not installed.
-        AsdfError: the turns cannot be read, or a recording has none.
+        UsageError: two recordings have the same name, or the turns cannot be read, or a recording
+            has none.
     """
-    rttm = args.rttm or args.diarise
-    if rttm is None:
-        return recordings
     names = [bare_name(path) for path in recordings.paths]
     for name in names:
         if names.count(name) > 1:
@@ -72,9 +65,6 @@ def with_speakers(args: ScoreOptions, recordings: Recordings) -> Recordings:
                 f"two recordings have the name {name}, by which an RTTM file identifies "
                 "recordings. Score them in separate commands."
             )
-    if args.diarise is not None:
-        check_overwriting(map(Path, recordings.paths), [args.diarise, args.csv, args.json])
-        _diarise(args, recordings)
     speakers = SpeakerRecordings()
     for recording in recordings:
         try:
@@ -82,25 +72,3 @@ def with_speakers(args: ScoreOptions, recordings: Recordings) -> Recordings:
         except AsdfError as error:
             raise UsageError(str(error)) from None
     return speakers
-
-
-def _diarise(args: ScoreOptions, recordings: Recordings) -> None:
-    """Diarise the recordings, and write the turns."""
-    from asdf.audio.diarisation import open_diariser
-
-    assert args.diarise is not None
-    diarise = open_diariser(args.diariser, args.device)
-    turns = {}
-    for path in track(recordings.paths, len(recordings), "diarising", unit="recordings"):
-        found = diarise(path)
-        if not found:
-            raise AsdfError(
-                f"{path}: the diariser found no speaker. Check that it contains speech, or leave "
-                "it out."
-            )
-        turns[bare_name(path)] = found
-    write_turns(args.diarise, turns)
-    show(
-        f"written to {args.diarise}: turns of speakers. Check them; --rttm then uses them",
-        sys.stderr,
-    )

@@ -26,7 +26,6 @@ from asdf.segments.speaker_turns import (
     parse_speakers,
     read_speakers,
     speakers_alone,
-    write_turns,
 )
 from asdf.segments.spoofed_seconds import (
     COLUMN,

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from asdf.errors import AsdfError
-from asdf.runs.files import write_text
 from asdf.segments.part_files import rttm_turns
 from asdf.segments.spoofed_seconds import Segment, merged
 from asdf.text import AnyPath
@@ -111,23 +110,3 @@ def _without(segments: Sequence[Segment], others: Sequence[Segment]) -> list[Seg
             reached_s = other.end_s
         left.append(Segment(reached_s, end_s))
     return [segment for segment in left if segment.end_s > segment.start_s]
-
-
-def write_turns(
-    path: Path, recordings: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]]
-) -> None:
-    """Write turns, as start and end in seconds, by speaker and by recording, as an RTTM.
-
-    White space in names becomes '_'.
-    """
-    lines = []
-    for recording, turns in recordings.items():
-        found = []
-        for speaker, times in turns.items():
-            found += [(start_s, end_s, speaker) for start_s, end_s in times]
-        for start_s, end_s, speaker in sorted(found):
-            lines.append(
-                f"SPEAKER {'_'.join(recording.split())} 1 {start_s:.3f} {end_s - start_s:.3f} "
-                f"<NA> <NA> {'_'.join(speaker.split())} <NA> <NA>\n"
-            )
-    write_text(path, "".join(lines))

@@ -143,8 +143,6 @@ ELSEWHERE = {
     "python -m asdf adversarial network.pt": "minutes; tests/unit/commands/test_adversarial.py",
     "python -m asdf robustness network.pt": "minutes; tests/unit/commands/test_robustness.py",
     "python -m asdf robustness a.pt": "the same",
-    "python -m asdf score network.pt call.mp3 --diarise": "no weights of pyannote.audio here; "
-    "tests/unit/scoring/test_speakers.py",
     "bsdtar": "libarchive's; tests/unit/archives reads what it writes",
 }
 # Pages whose blocks of Python have tests of their own.

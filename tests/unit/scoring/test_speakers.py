@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-import sys
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -146,13 +144,10 @@ def test_text_tables_and_the_journal_have_a_row_per_speaker(call, tmp_path, caps
     [
         (["--rttm", "call.rttm", "--window", "1"], "--window works with whole recordings"),
         (["--rttm", "call.rttm", "--trial"], "--trial works with whole recordings"),
-        (["--rttm", "call.rttm", "--diarise", "x.rttm"], "--rttm and --diarise exclude each other"),
         (["--rttm", "missing.rttm"], "missing.rttm"),
-        (["--diarise", "x.rttm"], "pip install 'asdf-antispoofing[diarisation]'"),
     ],
 )
-def test_mistakes(call, capsys, monkeypatch, words, message):
-    monkeypatch.setitem(sys.modules, "pyannote.audio", None)
+def test_mistakes(call, capsys, words, message):
     assert main(["score", "net.pt", "call.wav", *words]) == 2
     assert message in capsys.readouterr().err
 
@@ -162,48 +157,3 @@ def test_recordings_of_one_name_are_refused(call, tmp_path, capsys):
     soundfile.write("b/call.wav", call, RATE)
     assert main(["score", "net.pt", "call.wav", "b/call.wav", "--rttm", "call.rttm"]) == 2
     assert "two recordings have the name call" in capsys.readouterr().err
-
-
-class _Annotation:
-    """The one method of pyannote.core's annotation that is used, by its documentation."""
-
-    def itertracks(self, yield_label):
-        assert yield_label
-        for speaker, turns in TURNS.items():
-            for start, end in turns:
-                yield SimpleNamespace(start=start, end=end), "A", speaker
-
-
-@pytest.mark.parametrize("version", [3, 4])
-def test_a_diariser_gives_the_turns(call, tmp_path, capsys, monkeypatch, version):
-    """A stand-in for the package: its weights cannot be had here."""
-    heard = {}
-
-    class Pipeline:
-        @classmethod
-        def from_pretrained(cls, name):
-            heard["name"] = name
-            return cls()
-
-        def to(self, device):
-            heard["device"] = str(device)
-
-        def __call__(self, file):
-            heard["samples"] = file["waveform"].shape
-            annotation = _Annotation()
-            return annotation if version == 3 else SimpleNamespace(speaker_diarization=annotation)
-
-    package = ModuleType("pyannote.audio")
-    package.Pipeline = Pipeline
-    monkeypatch.setitem(sys.modules, "pyannote", ModuleType("pyannote"))
-    monkeypatch.setitem(sys.modules, "pyannote.audio", package)
-    words = ["score", "net.pt", "call.wav", "--device", "cpu"]
-    assert main([*words, "--diarise", "found.rttm"]) == 0
-    found = capsys.readouterr().out
-    assert heard == {
-        "name": "pyannote/speaker-diarization-community-1",
-        "device": "cpu",
-        "samples": (1, 7 * RATE),
-    }
-    assert main([*words, "--rttm", "call.rttm"]) == 0
-    assert capsys.readouterr().out == found

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from asdf.errors import AsdfError
-from asdf.segments import MIN_STRETCH_S, Segment, read_speakers, speakers_alone, write_turns
+from asdf.segments import MIN_STRETCH_S, Segment, read_speakers, speakers_alone
 
 
 def write(path: Path, *turns) -> Path:
@@ -91,11 +91,3 @@ def test_an_rttm_without_turns(tmp_path):
     (tmp_path / "a.rttm").write_text(";; nothing\n")
     with pytest.raises(AsdfError, match="no speaker turns found"):
         read_speakers(tmp_path / "a.rttm")
-
-
-def test_what_is_written_is_read_back(tmp_path):
-    turns = {"ann lee": [Segment(0.5, 2.0)], "bob": [Segment(2.25, 4.0), Segment(5.0, 6.0)]}
-    write_turns(tmp_path / "a.rttm", {"my call": turns})
-    [ann, bob] = read_speakers(tmp_path / "a.rttm")["my_call"]
-    assert (ann.name, ann.alone) == ("ann_lee", (Segment(0.5, 2.0),))
-    assert bob.alone == tuple(turns["bob"])
