@@ -10,12 +10,16 @@ from dataclasses import dataclass
 from typing import Any
 
 
+ANY: Any = object()
+"""Default of a setting that only a class which has left as well has read."""
+
+
 @dataclass(frozen=True)
 class Removed:
     """A setting that has left.
 
     Attributes:
-        default: Value with which the setting changed nothing.
+        default: Value with which the setting changed nothing; ANY: files may have any.
         why: Sentence with what to do or to use instead.
         scores: Whether it had a part in scoring.
     """
@@ -26,22 +30,16 @@ class Removed:
 
 
 _LANGUAGE_MODEL = "docs/your_own.md has a language model as a network of one's own."
-_PROMPT = (
-    "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n"
-    "<|im_start|>user\nAudio 1: <|audio_bos|>{audio}<|audio_eos|>\n"
-    "Is the speech in this recording real or fake?<|im_end|>\n<|im_start|>assistant\n"
-)
-
 SETTINGS: dict[str, Removed] = {
-    "language_model.prompt": Removed(_PROMPT, _LANGUAGE_MODEL),
-    "language_model.bona_fide_answer": Removed("real", _LANGUAGE_MODEL),
-    "language_model.spoof_answer": Removed("fake", _LANGUAGE_MODEL),
-    "language_model.end": Removed("<|im_end|>", _LANGUAGE_MODEL),
-    "language_model.pooling": Removed("last", _LANGUAGE_MODEL),
-    "language_model.text_column": Removed(None, _LANGUAGE_MODEL),
-    "language_model.text_weight": Removed(1.0, _LANGUAGE_MODEL),
-    "language_model.text_tokens": Removed(256, _LANGUAGE_MODEL),
-    "language_model.rationale_tokens": Removed(128, _LANGUAGE_MODEL),
+    "language_model.prompt": Removed(ANY, _LANGUAGE_MODEL),
+    "language_model.bona_fide_answer": Removed(ANY, _LANGUAGE_MODEL),
+    "language_model.spoof_answer": Removed(ANY, _LANGUAGE_MODEL),
+    "language_model.end": Removed(ANY, _LANGUAGE_MODEL),
+    "language_model.pooling": Removed(ANY, _LANGUAGE_MODEL),
+    "language_model.text_column": Removed(ANY, _LANGUAGE_MODEL),
+    "language_model.text_weight": Removed(ANY, _LANGUAGE_MODEL),
+    "language_model.text_tokens": Removed(ANY, _LANGUAGE_MODEL),
+    "language_model.rationale_tokens": Removed(ANY, _LANGUAGE_MODEL),
     "network.keep_every_epochs": Removed(None, "Use keep_last_networks or keep_best_networks."),
     "network.restart_epochs": Removed(10, "Write the schedule as a function of your own."),
     "network.restart_growth": Removed(1, "Write the schedule as a function of your own."),

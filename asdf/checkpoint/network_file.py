@@ -22,7 +22,7 @@ from asdf.errors import AsdfError
 from asdf.networks.build import self_contained
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.trained_loss import PREFIX
-from asdf.removed import SETTINGS, setting_has_left
+from asdf.removed import ANY, SETTINGS, setting_has_left
 from asdf.runs.log import LOG
 from asdf.settings.catalogue import (
     Known,
@@ -357,7 +357,7 @@ class NetworkFile:
                 assign(sections, {full_name: self._checked(catalogue.settings[full_name], value)})
             elif full_name not in SETTINGS:
                 unknown.append(full_name)
-            elif value != SETTINGS[full_name].default:
+            elif SETTINGS[full_name].default not in (ANY, value):
                 left = f"{self.path} has {full_name} = {value!r}. {setting_has_left(full_name)}"
                 if SETTINGS[full_name].scores:
                     raise AsdfError(left)
