@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-
 ANY: Any = object()
 """Default of a setting that only a class which has left as well has read."""
 
