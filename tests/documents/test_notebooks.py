@@ -149,7 +149,7 @@ def test_a_page_has_text_code_and_pictures_in_their_order() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_notebook_runs_in_an_empty_folder(name: str, tmp_path: Path, monkeypatch) -> None:
     """The same cells give the same words; last digits are a processor's."""
-    pytest.importorskip("nbclient", reason="pip install '.[test]'")
+    pytest.importorskip("nbclient", reason="pip install '.[test-all]'")
     pytest.importorskip("ipykernel")
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     stored = notebook_of(name)
