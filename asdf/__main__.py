@@ -63,9 +63,8 @@ GROUPS = {
     },
     "exchange": {
         "import": "convert a published or older detector to a network of ASDF",
-        "export": "convert a network for other programs: ONNX, TorchScript, a hub folder",
+        "export": "convert a network for other programs, or push it to a repository on the hub",
         "prune": "remove the least important parts of a network's front end",
-        "publish": "push a network with its model card to a repository on the hub",
         "networks": "list the networks of ASDF with their sizes and costs",
         "corpora": "list the supported corpora, or check whether one is complete",
     },
@@ -96,7 +95,6 @@ _MODULES = {
     "new-recipe": "commands.new_recipe",
     "pack": "packing.command",
     "prune": "pruning.command",
-    "publish": "hub.commands.publish",
     "quickstart": "demo.command",
     "report": "report.command",
     "robustness": "robustness.command",

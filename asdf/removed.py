@@ -58,6 +58,7 @@ CLASSES: dict[str, str] = {
 COMMANDS: dict[str, str] = {
     "distance": "`embed` writes the vectors; scipy and sklearn compare them.",
     "panel": "Score a set like your recordings with each detector and `fuse` those that help.",
+    "publish": "Use export NETWORK --push ORG/NAME.",
 }
 """What to use instead of a command, by its name."""
 
@@ -78,6 +79,8 @@ OPTIONS: dict[str, str] = {
     "score --why-by": "Write python -m asdf why NETWORK RECORDING -o OUT --by METHOD.",
     "score --why-filler": "Write python -m asdf why NETWORK RECORDING -o OUT --filler FILLER.",
     "score --why-start": "Write python -m asdf why NETWORK RECORDING -o OUT --start S.",
+    "export --int8": "ONNX Runtime quantises graphs: onnxruntime.quantization.",
+    "export --runtime": "Networks score in Python, or as ONNX graphs.",
     "score --watermarks": "The packages audioseal, resemble-perth and silentcipher find their own.",
     "case --watermarks": "The packages audioseal, resemble-perth and silentcipher find their own.",
     "serve --watermarks": "The packages audioseal, resemble-perth and silentcipher find their own.",

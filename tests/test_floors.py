@@ -58,7 +58,6 @@ ROOMS = [
     "launcher",
     "engines",
     "service",
-    "browser",
     "commands",
     "extras",
     "evaluation",
@@ -72,7 +71,6 @@ OFFERED = {f"asdf.{name}" for name in asdf.__all__} - {"asdf.__version__"}
 ANNEXES = {
     "adversarial",
     "archives",
-    "browser",
     "corpora",
     "demo",
     "doctor",

@@ -8,8 +8,11 @@ for paths. A folder's `config.json` says how to build the network; the weights a
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from torch import Tensor
 
 from asdf.checkpoint.network_file import FORMAT, NetworkFile, OtherLayoutError
 from asdf.checkpoint.plain_values import check_plain, read_json
@@ -25,7 +28,7 @@ _ENTRY = "asdf"
 # transformers reads only files with this mark.
 MARK = {"format": "pt"}
 MODEL_TYPE = "asdf_detector"
-"""Type of a folder that transformers loads, with the network's code."""
+"""Type of a folder that transformers loads."""
 TRANSFORMERS_PREFIX = "network."
 """Prefix of the names of weights in such a folder."""
 
@@ -41,13 +44,23 @@ def write_hub_folder(folder: Path, file: NetworkFile, card: str) -> None:
     Raises:
         AsdfError: `folder` is a file, or cannot be written.
     """
+    write_folder(folder, file.state, file.description(), card)
+
+
+def write_folder(
+    folder: Path, state: Mapping[str, Tensor], config: Mapping[str, Any], card: str
+) -> None:
+    """Write weights, a configuration and a model card.
+
+    Raises:
+        AsdfError: `folder` is a file, or cannot be written.
+    """
     if folder.exists() and not folder.is_dir():
         raise AsdfError(f"cannot write the folder {folder}: there is a file of that name.")
-    # The weights first, since a folder with a configuration counts as a network.
-    write_safetensors(folder / WEIGHTS, file.state, MARK)
-    config = json.dumps(file.description(), indent=2, ensure_ascii=False)
-    write_text(folder / CONFIG, config + "\n")
+    write_safetensors(folder / WEIGHTS, state, MARK)
     write_text(folder / CARD, card)
+    # Written last: a folder with a configuration counts as a network.
+    write_text(folder / CONFIG, json.dumps(config, indent=2, ensure_ascii=False) + "\n")
 
 
 def read_hub_folder(folder: Path) -> NetworkFile:
@@ -71,14 +84,14 @@ def read_hub_folder(folder: Path) -> NetworkFile:
 
 
 def _read_transformers_folder(folder: Path, description: dict[str, Any]) -> NetworkFile:
-    """Read a folder of `export --format transformers`, even after training in transformers."""
+    """Read a folder of `export --format transformers`."""
     tensors, _ = read_safetensors(folder / WEIGHTS)
+    # Filters and tables that depend only on the settings were once stored too.
     fixed = description.get("fixed")
     left_out = fixed if isinstance(fixed, list) else []
     state = {}
     for name, tensor in tensors.items():
         own_name = name.removeprefix(TRANSFORMERS_PREFIX)
-        # Filters and tables that depend only on the settings.
         if own_name not in left_out:
             state[own_name] = tensor
     return NetworkFile.from_description(description, state, folder)

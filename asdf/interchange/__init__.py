@@ -20,7 +20,6 @@ if TYPE_CHECKING:
         lacks_pretraining,
     )
     from asdf.interchange.bundles import bundle_architecture, download_bundle
-    from asdf.interchange.executorch_programs import write_executorch
     from asdf.interchange.exported_graphs import samples_for, write_torchscript
     from asdf.interchange.hub_layouts.class_names import UnknownPolarityError
     from asdf.interchange.hub_layouts.classifier_writing import write_classifier
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     )
     from asdf.interchange.importing import Imported, import_detector, load_detector_weights
     from asdf.interchange.initial_network import build_on_network
-    from asdf.interchange.litert_programs import write_litert
     from asdf.interchange.model_card import measured_eers, model_card_text
     from asdf.interchange.named_networks import (
         describe_source,
@@ -43,20 +41,16 @@ if TYPE_CHECKING:
         read_network,
     )
     from asdf.interchange.named_weights import bytes_to_fetch, names_path, pin_weights
-    from asdf.interchange.onnx_graphs import Graph, compared_graph, onnx_graph, write_onnx
+    from asdf.interchange.onnx_graphs import onnx_graph, write_onnx
     from asdf.interchange.pretrained import build_front_end, build_pretrained, load_pretrained
     from asdf.interchange.published import (
         aasist_state,
         published_state,
         rawnet2_state,
     )
+    from asdf.interchange.published_exports import write_published
     from asdf.interchange.recognition import Recognised, recognise
-    from asdf.interchange.transformers_folder import (
-        ScoringRule,
-        WrittenFolder,
-        write_transformers_folder,
-    )
-    from asdf.interchange.triton_repository import write_triton_repository
+    from asdf.interchange.transformers_folder import write_transformers_folder
     from asdf.interchange.weights_digest import digest_in_memory, network_digest, note_file
 
 __all__, __getattr__ = open_door(

@@ -199,31 +199,6 @@ def describe_rate(network: nn.Module) -> str:
     return f"{audio_of(network).sample_rate / 1000:g} kHz"
 
 
-def write_program(
-    path: Path, content: bytes, network: nn.Module, samples: int, run: Forward
-) -> str:
-    """Write a program for small machines once its results equal those of `network`.
-
-    Args:
-        samples: Length of the waveforms that it takes.
-        run: Function that runs `content` in its own runtime.
-
-    Returns:
-        Inputs, outputs and checks, in words.
-
-    Raises:
-        GraphError: it gives other results than the network.
-    """
-    checked = compare(network, [(1, samples)], run)
-    with atomic_write(path, "wb") as file:
-        file.write(content)
-    rate = describe_rate(network)
-    return (
-        f"takes a waveform (1, {samples}) at {rate}, gives embeddings and logits (spoof, bona "
-        f"fide)\n{checked}"
-    )
-
-
 def export_error(network: nn.Module, layout: str, error: Exception) -> GraphError:
     """Return the message of a failed export."""
     return GraphError(

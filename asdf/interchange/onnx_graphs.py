@@ -8,7 +8,6 @@ reason; so is a graph that cannot be compared.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -31,7 +30,6 @@ from asdf.interchange.exported_graphs import (
     returning_a_pair,
     samples_for,
 )
-from asdf.interchange.int8 import describe_effect, quantize
 from asdf.runs.files import atomic_write
 from asdf.settings.sections import FRAME_SAMPLES
 
@@ -46,57 +44,20 @@ _TRACED_LENGTH = 16000
 _FATAL = 4
 
 
-@dataclass(frozen=True)
-class Graph:
-    """A graph that was compared with its network.
-
-    Attributes:
-        content: Content of the file.
-        lengths: Numbers of samples at which it was compared.
-        words: Sentences on its input and the comparison.
-        only: Fixed number of samples that it takes; None: any.
-    """
-
-    content: bytes
-    lengths: tuple[int, ...]
-    words: str
-    only: int | None = None
-
-
-def write_onnx(
-    network: nn.Module,
-    path: Path,
-    samples: int | None = None,
-    int8: bool = False,
-) -> str:
+def write_onnx(network: nn.Module, path: Path, samples: int | None = None) -> str:
     """Write `network`, in eval mode, as ONNX; return the result and the checks, in words.
 
     Args:
         samples: Fixed length that it takes; None: any, or the common length where that fails.
-        int8: Whether to quantise its large linear layers.
 
     Raises:
         AsdfError: a package is missing, or the network is too large for a file.
         GraphError: it cannot be exported, or its graph gives other results.
     """
-    graph = compared_graph(network, samples, int8)
+    content, words = _make_compared(network, samples)
     with atomic_write(path, "wb") as file:
-        file.write(graph.content)
-    return graph.words
-
-
-def compared_graph(network: nn.Module, samples: int | None = None, int8: bool = False) -> Graph:
-    """Return `network`, in eval mode, as a graph that was compared with it.
-
-    Arguments and errors are those of `write_onnx`.
-    """
-    graph = _make_compared(network, samples)
-    if not int8:
-        return graph
-    content = quantize(graph.content)
-    sizes = (len(graph.content), len(content))
-    effect = describe_effect(runner(graph.content), runner(content), sizes, graph.lengths)
-    return replace(graph, content=content, words=f"{graph.words}\n{effect}")
+        file.write(content)
+    return words
 
 
 def onnx_graph(network: nn.Module, samples: int | None = None) -> bytes:
@@ -169,8 +130,8 @@ def runner(content: bytes) -> Forward:
     return run
 
 
-def _make_compared(network: nn.Module, samples: int | None) -> Graph:
-    """Export a graph and compare it: of any length, or else of one."""
+def _make_compared(network: nn.Module, samples: int | None) -> tuple[bytes, str]:
+    """Return a graph that was compared, of any length or else of one, and the checks in words."""
     only = samples_for(network, samples)
     if samples is not None:
         return _compare_one_length(network, only, "")
@@ -189,15 +150,14 @@ def _make_compared(network: nn.Module, samples: int | None) -> Graph:
     except GraphError as error:
         # A graph for any length may be wrong silently; one for a single length may be right.
         return _compare_one_length(network, only, f"of one length: {error}")
-    return Graph(content, lengths, f"{describe_input(network, None)}\n{checked}")
+    return content, f"{describe_input(network, None)}\n{checked}"
 
 
-def _compare_one_length(network: nn.Module, samples: int, remark: str) -> Graph:
+def _compare_one_length(network: nn.Module, samples: int, remark: str) -> tuple[bytes, str]:
     content = onnx_graph(network, samples)
     # Only the check needs it; the file can be written without it.
     checked = "not run: the package onnxruntime is not installed"
     if find_spec("onnxruntime") is not None:
         checked = compare(network, [(CHECKED, samples)], runner(content))
     lines = [describe_input(network, samples), remark, checked]
-    words = "\n".join(line for line in lines if line)
-    return Graph(content, (samples,), words, samples)
+    return content, "\n".join(line for line in lines if line)

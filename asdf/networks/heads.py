@@ -112,6 +112,16 @@ def heads_of(network: nn.Module) -> list[Head]:
     return [part for part in parts_of(network) if isinstance(part, Head)]
 
 
+def describe_heads(network: nn.Module) -> dict[str, str]:
+    """Return the outputs of the network's heads besides scores, by head, in words."""
+    heads = {}
+    if frame_hop(network) is not None:
+        heads["a frame-level head (localisation.enabled = True)"] = "the scores of frames"
+    for head in heads_of(network):
+        heads[f"a head of {head.key!r}"] = f"the values of {head.key!r}"
+    return heads
+
+
 def extras_of(network: nn.Module) -> dict[str, Extra]:
     """Return the outputs of `network` besides its score, by key."""
     extras: dict[str, Extra] = {EMBEDDING: Embedding(type(network).__name__)}

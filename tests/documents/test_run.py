@@ -103,11 +103,9 @@ ELSEWHERE = {
     "python -m asdf robustness s3:": "no network; test_robustness.py has a local store",
     "python -m asdf score https:": "no network; tests/unit/archives/test_stores.py has a server",
     "python -m asdf score hub:": "no network; tests/unit/hub has a local hub",
-    "python -m asdf publish": "no network; tests/unit/hub has a local hub",
+    "python -m asdf export net.pt --push": "no network; tests/unit/hub has a local hub",
     "python -m asdf serve": "tests/unit/service has the page's own test",
-    "python -m asdf export network.pt --format web": "no npm; tests/unit/browser",
     "python -m asdf export net.pt --format transformers": "tests/unit/interchange",
-    "python -m asdf export net.pt --format triton": "tests/unit/interchange",
     "python -m asdf corpora decro": "no network; tests/unit/corpora/test_downloading.py",
     "python run.py train-ssl-aasist \"recipe.evaluation_sets=('hub:": "no network; "
     "tests/unit/hub/test_datasets.py",
@@ -126,7 +124,6 @@ ELSEWHERE = {
     "python -m asdf export student.pt": "no student, and minutes; "
     "tests/unit/commands/test_export_network.py",
     "python run.py demo-distilled": "tests/unit/tasks/test_distillation.py",
-    "python3 -m http.server": "tests/scripts/test_browser_page.py",
     "curl": "tests/unit/service",
     "python -m asdf audit train_list.tsv": "lists that docs/corpus_case.py makes",
     "python -m asdf audit train_list.txt dev_list.txt --rebalance": "the lists here are too short; "

@@ -1,1 +1,1 @@
-"""The commands of the hub: `detectors`, which finds networks there, and `publish`."""
+"""The commands of the hub: `detectors` lists networks there."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,8 +17,6 @@ from asdf.checkpoint.network_file import NetworkFile, write_network_file
 from asdf.checkpoint.safetensors import read_safetensors
 from asdf.errors import AsdfError
 from asdf.interchange import (
-    executorch_programs,
-    litert_programs,
     published_state,
     read_network,
 )
@@ -380,7 +377,7 @@ def test_a_folder_of_another_program_and_damaged_metadata_are_reported(make, run
         "export", path, "--format", "hub", tmp_path / "card", "--samples", "800"
     )
     assert status == 2
-    assert "--samples applies to onnx, torchscript, executorch, litert, triton; hub has" in errors
+    assert "--samples applies to onnx, torchscript; hub has" in errors
 
 
 KINDS = [
@@ -443,74 +440,6 @@ def test_torchscript_runs_without_asdf(kind, make, run, tmp_path):
             torch.jit.Error, match="the number of samples that the network was exported for"
         ):
             graph(0.1 * torch.randn(3, samples + 320))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["AASIST_L", "SSL_Linear"])
-def test_executorch_runs_it(kind, make, run, tmp_path):
-    pytest.importorskip("executorch", reason="its extra is installed by hand")
-    from executorch.runtime import Runtime
-
-    network, path = graph_network(kind, make)
-    words = ["--format", "executorch", tmp_path / "net.pte", "--samples", 9600]
-    status, said, _ = run("export", path, *words)
-    assert status == 0
-    assert "takes a waveform (1, 9600) at 16 kHz" in said
-    assert "run on 1 waveforms: differs from the network by" in said
-    program = Runtime.get().load_program(tmp_path / "net.pte")
-    waveform = 0.1 * torch.randn(1, 9600)
-    with torch.no_grad():
-        expected = network(waveform)
-    got = tuple(program.load_method("forward").execute([waveform]))
-    torch.testing.assert_close(got, tuple(expected), atol=1e-4, rtol=1e-4)
-
-
-def test_executorch_is_asked_for_by_its_extra(make, run, tmp_path, monkeypatch):
-    monkeypatch.setattr(executorch_programs, "find_spec", lambda name: None)
-    _, path = make("SSL_Linear")
-    status, _, err = run("export", path, "--format", "executorch", tmp_path / "net.pte")
-    assert status == 1
-    assert "pip install 'asdf-antispoofing[executorch]'" in err
-    assert not (tmp_path / "net.pte").exists()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["AASIST_L", "SSL_Linear"])
-def test_litert_runs_it(kind, make, run, tmp_path):
-    """LiteRT's own interpreter, by the names of inputs and outputs that ONNX graphs have."""
-    pytest.importorskip("litert_torch", reason="its extra is installed by hand")
-    interpreter = pytest.importorskip("ai_edge_litert.interpreter", reason="the same")
-
-    network, path = graph_network(kind, make)
-    words = ["--format", "litert", tmp_path / "net.tflite", "--samples", 16000]
-    status, said, _ = run("export", path, *words)
-    assert status == 0
-    assert "takes a waveform (1, 16000) at 16 kHz" in said
-    assert "run on 1 waveforms: differs from the network by" in said
-    program = interpreter.Interpreter(str(tmp_path / "net.tflite")).get_signature_runner()
-    waveform = 0.1 * torch.randn(1, 16000)
-    with torch.no_grad():
-        embeddings, logits = network(waveform)
-    got = program(waveforms=waveform.numpy())
-    for name, expected in (("embeddings", embeddings), ("logits", logits)):
-        torch.testing.assert_close(torch.from_numpy(got[name]), expected, atol=1e-4, rtol=1e-4)
-
-
-def test_what_libraries_write_past_python_is_left_out_of_an_export(capfd):
-    with litert_programs._quietly():
-        os.write(2, b"INFO: Created a delegate\n")
-    os.write(2, b"an error\n")
-    assert capfd.readouterr().err == "an error\n"
-
-
-@pytest.mark.parametrize("missing", ["litert_torch", "ai_edge_litert"])
-def test_litert_is_asked_for_by_its_extra(missing, make, run, tmp_path, monkeypatch):
-    monkeypatch.setattr(litert_programs, "find_spec", lambda name: name != missing or None)
-    _, path = make("SSL_Linear")
-    status, _, err = run("export", path, "--format", "litert", tmp_path / "net.tflite")
-    assert status == 1
-    assert missing.replace("_", "-") in err and "pip install 'asdf-antispoofing[litert]'" in err
-    assert not (tmp_path / "net.tflite").exists()
 
 
 @pytest.fixture
@@ -607,44 +536,6 @@ def test_a_graph_that_is_wrong_at_other_lengths_is_written_for_one(run, tmp_path
     assert "of one length: the exported graph of Net differs from the network" in said
     with pytest.raises(Exception, match="invalid dimensions"):
         onnx_session(tmp_path / "net.onnx").run(None, {"waveforms": torch.zeros(1, 9001).numpy()})
-
-
-def test_int8_makes_large_matrices_small_and_changes_scores_a_little(
-    make, run, tmp_path, onnx_session
-):
-    onnx = pytest.importorskip("onnx", reason="in the test extra")
-    settings = settings_of("SSL_Linear")
-    wide = replace(KNOWN["tiny"], dimension=64, feed_forward=256)
-    settings.front_end.architecture = wide.to_text()
-    network, path = make("SSL_Linear", settings)
-    words = ["--format", "onnx", tmp_path / "net.onnx", "--int8"]
-    status, said, err = run("export", path, *words)
-    assert (status, err) == (0, ""), err
-    assert "Score one recording at a time" in said and "18 waveforms of noise" in said
-    weights = onnx.load(tmp_path / "net.onnx").graph.initializer
-    kinds = [(each.data_type, tuple(each.dims)) for each in weights]
-    int8 = onnx.TensorProto.INT8
-    assert kinds.count((int8, (64, 256))) == kinds.count((int8, (256, 64))) == wide.layers
-    # The logits' matrix stays as it is.
-    assert (onnx.TensorProto.FLOAT, (64, 2)) in kinds
-    waveform = 0.1 * torch.randn(1, CLIP)
-    with torch.no_grad():
-        _, expected = network(waveform)
-    (got,) = onnx_session(tmp_path / "net.onnx").run(["logits"], {"waveforms": waveform.numpy()})
-    difference = float((torch.from_numpy(got) - expected).abs().max())
-    assert 0 < difference < 0.05
-    words = ["--format", "torchscript", tmp_path / "net.ts", "--int8"]
-    status, _, errors = run("export", path, *words)
-    assert status == 2 and "--int8 applies to onnx" in errors
-
-
-def test_int8_of_a_network_without_large_matrices_is_refused(run, tmp_path):
-    pytest.importorskip("onnxruntime", reason="in the test extra")
-    write_halving_network(tmp_path, "network_without_matrices_of_a_test")
-    words = ["--format", "onnx", tmp_path / "net.onnx", "--int8", "--network-folder", tmp_path]
-    status, _, errors = run("export", tmp_path / "net.pt", *words)
-    assert status == 1 and "no linear layer large enough" in errors
-    assert not (tmp_path / "net.onnx").exists()
 
 
 def test_a_length_that_the_network_does_not_take_is_reported(make, run, tmp_path):

@@ -48,14 +48,14 @@ def refusal_of(capsys: pytest.CaptureFixture[str], *words: object) -> str:
     return captured.err
 
 
-@pytest.mark.parametrize("layout", ["web", "transformers", "aasist", "df_arena"])
+@pytest.mark.parametrize("layout", ["transformers", "aasist", "df_arena"])
 def test_layouts_that_state_no_rate_refuse_others(network, tmp_path, capsys, layout) -> None:
     message = refusal_of(capsys, "export", network, tmp_path / "out", "--format", layout)
     assert f"The layout {layout} is made for networks that hear 16 kHz and one channel" in message
     assert "hears recordings at 24,000 Hz, the mean of the channels" in message
 
 
-@pytest.mark.parametrize("layout", ["onnx", "torchscript", "triton"])
+@pytest.mark.parametrize("layout", ["onnx", "torchscript"])
 def test_graphs_of_several_channels_are_refused(stereo, tmp_path, capsys, layout) -> None:
     words = ("--format", layout, "--network-folder", tmp_path)
     message = refusal_of(capsys, "export", stereo, tmp_path / "out", *words)

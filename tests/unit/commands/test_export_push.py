@@ -1,4 +1,4 @@
-"""`publish`: the real huggingface_hub pushes to a hub on this machine, and it reads back."""
+"""`export --push`: the real huggingface_hub pushes to a hub on this machine, and it reads back."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def token(hub, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", "writer")
 
 
-def publish(network_file, *options: str) -> int:
-    return main(["publish", str(network_file), "org/net", *options])
+def push(network_file, *options: str, name: str = "org/net") -> int:
+    return main(["export", str(network_file), "--push", name, *options])
 
 
-def test_what_is_published_is_the_same_detector(hub, token, network_file, capsys):
-    assert publish(network_file) == 0
+def test_what_is_pushed_is_the_same_detector(hub, token, network_file, capsys):
+    assert push(network_file) == 0
     repository = hub.repositories["org/net"]
     commit = repository.refs["main"]
     assert sorted(repository.commits[commit]) == [
@@ -37,7 +37,7 @@ def test_what_is_published_is_the_same_detector(hub, token, network_file, capsys
     said = capsys.readouterr().out
     assert f"published: {hub.url}/org/net/commit/{commit}" in said
     assert f'usage: asdf.Detector("hub:org/net"), or this commit: "hub:org/net@{commit}"' in said
-    assert "it states no licence" in said
+    assert "no licence: state it with --licence" in said
 
     detector = asdf.Detector("hub:org/net")
     assert detector.source == f"hub:org/net@{commit}"
@@ -49,7 +49,7 @@ def test_what_is_published_is_the_same_detector(hub, token, network_file, capsys
 
 
 def test_the_card_names_the_repository_and_the_licence(hub, token, network_file):
-    assert publish(network_file, "--licence", "cc-by-4.0") == 0
+    assert push(network_file, "--licence", "cc-by-4.0") == 0
     repository = hub.repositories["org/net"]
     card = repository.commits[repository.refs["main"]]["README.md"].decode()
     assert card.startswith("---\nlicense: cc-by-4.0\nlibrary_name: asdf\n")
@@ -60,7 +60,7 @@ def test_the_card_names_the_repository_and_the_licence(hub, token, network_file)
 
 
 def test_a_licence_that_the_hub_does_not_know(hub, token, network_file, capsys):
-    assert publish(network_file, "--licence", "cc-by") == 1
+    assert push(network_file, "--licence", "cc-by") == 1
     error = capsys.readouterr().err
     assert (
         'the hub rejects the model card: Invalid metadata in README.md. - "license" must' in error
@@ -69,25 +69,25 @@ def test_a_licence_that_the_hub_does_not_know(hub, token, network_file, capsys):
 
 def test_a_branch_leaves_main_as_it_was(hub, token, network_file):
     first = hub.repository("org/net").commit({"note.md": b"first"})
-    assert publish(network_file, "--revision", "v2") == 0
+    assert push(network_file, name="org/net@v2") == 0
     repository = hub.repositories["org/net"]
     assert repository.refs["main"] == first
     assert repository.refs["v2"] != first
     branch = asdf.Detector("hub:org/net@v2")
     assert branch.source == f"hub:org/net@{repository.refs['v2']}"
     # A second push to a branch that is there.
-    assert publish(network_file, "--revision", "v2", "--licence", "mit") == 0
+    assert push(network_file, "--licence", "mit", name="org/net@v2") == 0
 
 
 def test_a_private_repository(hub, token, network_file, capsys):
-    assert publish(network_file, "--private") == 0
+    assert push(network_file, "--private") == 0
     assert hub.repositories["org/net"].private
     assert asdf.Detector("hub:org/net").source.startswith("hub:org/net@")
 
 
 def test_nothing_private_goes_to_a_public_repository(hub, token, network_file, capsys):
     hub.repository("org/net").commit({"note.md": b"first"})
-    assert publish(network_file, "--private") == 1
+    assert push(network_file, "--private") == 1
     assert "hub:org/net exists and is public; nothing was pushed" in capsys.readouterr().err
     assert len(hub.repositories["org/net"].commits) == 1
 
@@ -100,14 +100,14 @@ def test_nothing_private_goes_to_a_public_repository(hub, token, network_file, c
         ("reader", 1, "the token may not write there"),
     ],
 )
-def test_who_may_not_publish(
+def test_who_may_not_push(
     token_text, status, message, hub, token, network_file, monkeypatch, capsys
 ):
     if token_text is None:
         monkeypatch.delenv("HF_TOKEN")
     else:
         monkeypatch.setenv("HF_TOKEN", token_text)
-    assert publish(network_file) == status
+    assert push(network_file) == status
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
@@ -115,19 +115,24 @@ def test_who_may_not_publish(
 
 
 @pytest.mark.parametrize(
-    ("name", "message"),
+    ("options", "message"),
     [
-        ("net", "'hub:net' is not a hub name"),
-        ("org/net@v2", "Give the branch to push to with --revision v2"),
+        (["--push", "net"], "'hub:net' is not a hub name"),
+        (["--push", "org/net", "--output", "x"], "give exactly one output"),
+        (["--push", "org/net", "--format", "onnx"], "--push pushes hub or transformers, not onnx"),
+        (["--format", "hub", "--output", "x", "--private"], "--private applies to --push"),
+        (["--output", "x"], "--format is missing"),
+        (["--format", "onnx"], "give exactly one output"),
+        (["--format", "onnx", "-o", "x", "--licence", "mit"], "--licence applies to hub"),
     ],
 )
-def test_names_to_publish_under(name, message, network_file, capsys):
-    assert main(["publish", str(network_file), name]) == 2
+def test_options_that_do_not_fit(options, message, network_file, capsys):
+    assert main(["export", str(network_file), *options]) == 2
     assert message in capsys.readouterr().err
 
 
 def test_scores_state_the_commit(hub, token, network_file, recordings, tmp_path, capsys):
-    publish(network_file)
+    push(network_file)
     commit = hub.repositories["org/net"].refs["main"]
     out = tmp_path / "scores.json"
     words = ["score", "hub:org/net", str(recordings / "a.wav"), "--json"]
