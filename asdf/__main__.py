@@ -52,7 +52,6 @@ GROUPS = {
         "lists": "make training and test lists of a folder or table, with disjoint speakers",
         "pack": "pack recordings into shards (tar files) with index, lengths and list",
         "robustness": "measure the effect of codecs, noise, rooms etc. on detectors, by grade",
-        "adversarial": "measure the success of attacks by strength: FGSM, PGD, transferred",
         "submission": "write scores in a challenge's format: ASVspoof, CtrSVDD, AT-ADD, arenas",
     },
     "special tasks": {
@@ -81,7 +80,6 @@ COMMANDS = {name: summary for group in GROUPS.values() for name, summary in grou
 
 # `import` is a Python keyword, so no module can have that name.
 _MODULES = {
-    "adversarial": "adversarial.command",
     "audit-file": "service.commands.audit_file",
     "corpora": "corpora.commands.corpora",
     "detectors": "hub.commands.detectors",

@@ -56,6 +56,7 @@ CLASSES: dict[str, str] = {
 """What to use instead of a class, by its class path or short name."""
 
 COMMANDS: dict[str, str] = {
+    "adversarial": "docs/training_steps.md has PGD as a training step of one's own.",
     "distance": "`embed` writes the vectors; scipy and sklearn compare them.",
     "panel": "Score a set like your recordings with each detector and `fuse` those that help.",
     "publish": "Use export NETWORK --push ORG/NAME.",

@@ -51,7 +51,6 @@ ROOMS = [
     "tasks",
     "report",
     "robustness",
-    "adversarial",
     "memory",
     "doctor",
     "recipe",
@@ -69,7 +68,6 @@ FLOOR = {room: number for number, room in enumerate(ROOMS)}
 OFFERED = {f"asdf.{name}" for name in asdf.__all__} - {"asdf.__version__"}
 # Services that may stay shut: the others know their doors (`__init__`) alone.
 ANNEXES = {
-    "adversarial",
     "archives",
     "corpora",
     "demo",

@@ -79,11 +79,6 @@ def made_by(command: str, arguments: Sequence[str], rivals: Sequence[Rival]) -> 
     return facts
 
 
-def facts_of(made_by: Mapping[str, str]) -> list[str]:
-    """Return the provenance of a study as small print of its page."""
-    return [f"{name}: {value}" for name, value in made_by.items()]
-
-
 def write_results(folder: Path, contents: Mapping[str, str]) -> None:
     """Write the files of a study, by name.
 

@@ -137,7 +137,6 @@ ELSEWHERE = {
     "python -m asdf sasv scores.txt --keys pairs.csv": "tests/unit/tasks/test_pair_scores.py",
     "docker run": "no containers in a test",
     "python -m asdf import mms_300m": "1.3 GB; tests/unit/interchange/test_antideepfake.py",
-    "python -m asdf adversarial network.pt": "minutes; tests/unit/commands/test_adversarial.py",
     "python -m asdf robustness network.pt": "minutes; tests/unit/commands/test_robustness.py",
     "python -m asdf robustness a.pt": "the same",
     "bsdtar": "libarchive's; tests/unit/archives reads what it writes",
