@@ -46,12 +46,21 @@ SETTINGS: dict[str, Removed] = {
     "vocoding.griffin_lim_rounds": Removed(16, "There are 16."),
     "vocoding.lpc_order": Removed(20, "It is 20."),
     "vocoding.mel_bands": Removed(80, "There are 80."),
+    "paths.cache_folder": Removed(None, "Mount the store: docs/cluster.md."),
+    "computing.cache_gb": Removed(100.0, "Mount the store: docs/cluster.md."),
+    "computing.reading_threads": Removed("auto", "Set computing.network_dataloader_workers."),
+    "recipe.shuffle_shards": Removed(64, "All recordings of the list are shuffled."),
 }
 """Settings by their full names."""
 
 CLASSES: dict[str, str] = {
     "asdf.networks.AudioLanguageModel": _LANGUAGE_MODEL,
     "cosine_restarts": "Write the schedule as a function of your own.",
+    "sharded": "Choose 'shuffled' or 'weighted_corpora', which read tars in any order.",
+    "sharded_classes": "Choose 'balanced_classes', which reads tars in any order.",
+    "sharded_attacks": "Choose 'balanced_attacks', which reads tars in any order.",
+    "asdf.data.sharded_samplers.ShardedGroups": "Derive from asdf.data.samplers.GroupedSampler.",
+    "asdf.data.sharded_samplers.Sharded": "Choose 'shuffled' or 'weighted_corpora'.",
 }
 """What to use instead of a class, by its class path or short name."""
 
@@ -60,6 +69,7 @@ COMMANDS: dict[str, str] = {
     "distance": "`embed` writes the vectors; scipy and sklearn compare them.",
     "panel": "Score a set like your recordings with each detector and `fuse` those that help.",
     "publish": "Use export NETWORK --push ORG/NAME.",
+    "pack": "webdataset, lhotse and datasets write what `score` and recipes read: docs/shards.md.",
 }
 """What to use instead of a command, by its name."""
 

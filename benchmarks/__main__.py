@@ -25,7 +25,6 @@ NAMES = (
     "metrics",
     "rawboost",
     "loader",
-    "shards",
     "scoring",
     "memory",
     "processes",
@@ -34,7 +33,6 @@ NAMES = (
     "scale",
     "service",
     "service_load",
-    "stores",
 )
 
 

@@ -24,7 +24,7 @@ import numpy as np
 
 from asdf.archives import index as archive_index
 from asdf.archives.open_files import BLOCK
-from asdf.archives.store import LocalFile, read_state
+from asdf.archives.store import OpenFile, read_state
 from asdf.corpora.protocols import read_protocol
 from asdf.data.lengths import lengths_file, measure_lengths
 from asdf.data.saved_lengths import NOT_DECODED, write_table
@@ -199,7 +199,7 @@ def gather(clips: int) -> float | None:
 
 
 def _index(path: Path) -> archive_index.Index:
-    return archive_index.read_index(path, LocalFile(path))
+    return archive_index.read_index(path, OpenFile(path))
 
 
 def _walk(plan: TrainingPlan) -> int:

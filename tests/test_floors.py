@@ -26,7 +26,6 @@ ROOMS = [
     "errors",
     "text",
     "facts",
-    "remote",
     "runs",
     "settings",
     "distributed",
@@ -40,7 +39,6 @@ ROOMS = [
     "shipped",
     "data",
     "corpora",
-    "packing",
     "networks",
     "hub",
     "checkpoint",
@@ -77,9 +75,7 @@ ANNEXES = {
     "interchange",
     "launcher",
     "memory",
-    "packing",
     "pruning",
-    "remote",
     "report",
     "robustness",
     "service",
@@ -89,7 +85,6 @@ DOORS = {*(f"asdf.{room}" for room in ANNEXES), "asdf.engines.ray", "asdf.report
 # Rooms that other programs may use without torch; and all on the way to --list and --explain.
 NUMPY_ONLY = {
     *("facts", "text", "settings", "runs", "trials", "segments", "metrics", "report", "hub"),
-    "remote",
     "shipped",
 }
 

@@ -7,16 +7,6 @@ Parquet files are also tables: `open_table` reads their columns.
 
 from asdf.archives.archive import Archive, FileState, FolderInArchive, Member
 from asdf.archives.index import index_members
-from asdf.archives.local_copies import (
-    DEFAULT_GB,
-    FOLDER_VARIABLE,
-    SIZE_VARIABLE,
-    cache_folder,
-    copies_folder,
-    local_file,
-    path_beside,
-    use_copies,
-)
 from asdf.archives.parquet import ParquetArchive, ParquetTable, open_table
 from asdf.archives.parts import Part, part_path, split_part
 from asdf.archives.paths import (

@@ -7,17 +7,16 @@ would be missing.
 
 from __future__ import annotations
 
-import io
 import posixpath
 import tarfile
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
-from asdf.archives.open_files import BLOCK, Window
-from asdf.archives.store import LocalFile, OpenFile
+from asdf.archives.open_files import BLOCK
+from asdf.archives.store import OpenFile
 from asdf.errors import AsdfError
 from asdf.runs.log import LOG
 from asdf.runs.progress import track
@@ -163,7 +162,8 @@ def _read_contents(path: Path, file: OpenFile, contents: _Contents) -> int:
 def _headers(file: OpenFile) -> Iterator[tuple[tarfile.TarInfo, int]]:
     """Yield the members, each with the offset at which the next one begins."""
     with (
-        _open_again(file) as content,
+        # A separate handle, since readers share theirs with previously forked processes.
+        Path(file.path).open("rb", buffering=_READ_AHEAD) as content,
         tarfile.open(
             fileobj=content,
             mode="r:",
@@ -175,15 +175,6 @@ def _headers(file: OpenFile) -> Iterator[tuple[tarfile.TarInfo, int]]:
             # tarfile would keep all of a million members in memory.
             archive.members = []  # type: ignore[attr-defined]
             yield member, archive.offset
-
-
-def _open_again(file: OpenFile) -> BinaryIO:
-    """Open an archive again, to read one header after another."""
-    if isinstance(file, LocalFile):
-        # A separate handle, since readers share theirs with previously forked processes.
-        return Path(file.path).open("rb", buffering=_READ_AHEAD)
-    # In blocks of a megabyte, which hold the headers of several recordings.
-    return io.BufferedReader(Window(file, 0, file.state.size, before=0), _READ_AHEAD)
 
 
 def _split_in_hundredths(

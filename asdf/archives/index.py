@@ -7,14 +7,12 @@ headers; a member's own header is compared at each read (`asdf.archives.members`
 does not match, or is damaged, is ignored and rebuilt.
 
 Building reads only headers and is done once: the index is saved next to the archive as
-`NAME.tar.index` or, if that folder cannot be written, in the user's cache folder. The index of a
-tar in a store is saved only in the cache; an index uploaded with the tar is used if it matches.
+`NAME.tar.index` or, if that folder cannot be written, in the user's cache folder.
 """
 
 from __future__ import annotations
 
 import hashlib
-import io
 import os
 import zlib
 from bisect import bisect_left
@@ -27,22 +25,17 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 
 from asdf.archives.headers import Location, scan
-from asdf.archives.local_copies import cache_folder, copies_folder, end_of_name
 from asdf.archives.open_files import BLOCK
-from asdf.archives.store import ArchiveState, LocalFile, OpenFile, absolute
+from asdf.archives.store import ArchiveState, OpenFile, absolute
 from asdf.errors import AsdfError
-from asdf.remote import is_remote, read_whole
-from asdf.runs.files import atomic_write, one_at_a_time
+from asdf.runs.files import atomic_write
 from asdf.runs.log import LOG
 from asdf.runs.systems import lock, unlock
 
 _MAGIC = b"index of a tar for ASDF, version 2\n"
 _SAMPLE = 64
-# Maximum size of a published index: a megabyte and an eighth of its archive (recordings of one
-# second need a hundredth), and enough for ten million members.
-_SMALL = 2**20
-_SHARE = 8
-_LARGEST = 2**30
+# Maximum bytes of the end of an archive's name in that of its index, which is limited to 255.
+_MAX_NAME_BYTES = 80
 # Types of the five arrays of an index, in the order in which they are saved.
 _TYPES = tuple(np.dtype(kind) for kind in ("<i8", "<i8", "<u4", "<i8", "u1"))
 
@@ -140,12 +133,12 @@ def read_index(path: Path, file: OpenFile) -> Index:
     saved = _read_fitting(path, file)
     if saved is not None:
         return saved
-    with _one_at_a_time(path, file):
+    with _one_at_a_time(file):
         # Another process may have built it meanwhile.
         saved = _read_fitting(path, file)
         if saved is not None:
             return saved
-        index = _published_index(path, file) or _build_index(scan(path, file))
+        index = _build_index(scan(path, file))
         save_index(path, index, file.state)
     LOG.info("indexed %s: %d members", path, len(index))
     return index
@@ -158,7 +151,7 @@ def index_members(path: Path) -> int:
         AsdfError: as in `read_index`.
         OSError: the tar cannot be opened.
     """
-    return len(read_index(path, LocalFile(path)))
+    return len(read_index(path, OpenFile(path)))
 
 
 def save_index(path: Path, index: Index, state: ArchiveState) -> None:
@@ -204,13 +197,10 @@ def _index_paths(path: Path) -> list[Path]:
     # Links are not resolved, since a link may lie in a writable folder.
     path = absolute(path)
     digest = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
-    name = f"{end_of_name(path.name)}.{digest}.index"
-    in_cache = cache_folder() / name
-    if is_remote(path):
-        copies = copies_folder()
-        if copies is None:
-            return [in_cache]
-        return [copies / name, in_cache]
+    # The end of the name shows the kind of file; a character that is cut in two is left out.
+    end = os.fsencode(path.name)[-_MAX_NAME_BYTES:].decode("utf-8", "ignore")
+    cache = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
+    in_cache = Path(cache, "asdf", f"{end}.{digest}.index")
     # lhotse would take an index next to the tars of its shards for another shard.
     number = path.stem.rpartition(".")[2]
     if number.isdecimal() and path.with_name(f"cuts.{number}.jsonl.gz").exists():
@@ -241,29 +231,6 @@ def _read_fitting(path: Path, file: OpenFile) -> Index | None:
             index = _as_index(arrays)
             if _sample_fits(index, file):
                 return index
-    return None
-
-
-def _published_index(path: Path, file: OpenFile) -> Index | None:
-    """Return the index next to an archive in its store, if it matches.
-
-    It saves a request per member. It states the modification time before the upload, so only size
-    and a sample of the headers are compared.
-    """
-    if not is_remote(path):
-        return None
-    try:
-        most = min(_LARGEST, _SMALL + file.state.size // _SHARE)
-        content = read_whole(f"{path}.index", most)
-        facts, arrays = _read_arrays(io.BytesIO(content), len(content))
-    except (OSError, ValueError, AsdfError):
-        # A store may deny access to a missing object; the headers are read then.
-        return None
-    if facts != _state_facts(file.state._replace(changed_ns=facts.archive_changed_ns), arrays):
-        return None
-    index = _as_index(arrays)
-    if _sample_fits(index, file):
-        return index
     return None
 
 
@@ -303,24 +270,17 @@ def _sample_fits(index: Index, file: OpenFile) -> bool:
         return False
     evenly_spaced = np.linspace(0, len(index) - 1, min(_SAMPLE, len(index)))
     sample = np.unique(evenly_spaced.astype(int)).tolist()
-    blocks = file.read_many(BLOCK, [index.offsets.item(position) - BLOCK for position in sample])
+    blocks = [file.read(BLOCK, index.offsets.item(position) - BLOCK) for position in sample]
     return all(map(index.header_fits, sample, blocks))
 
 
 @contextmanager
-def _one_at_a_time(path: Path, file: OpenFile) -> Iterator[None]:
+def _one_at_a_time(file: OpenFile) -> Iterator[None]:
     """Let one of several processes that open an archive together read its headers.
 
     The lock ends with its process. On file systems without locks, each process reads the headers
     for itself.
     """
-    if not isinstance(file, LocalFile) or is_remote(path):
-        saved = _index_paths(path)[0]
-        with suppress(OSError):
-            saved.parent.mkdir(parents=True, exist_ok=True)
-        with one_at_a_time(saved):
-            yield
-        return
     with suppress(OSError):
         lock(file.descriptor, wait=True)
     try:

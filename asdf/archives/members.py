@@ -11,9 +11,7 @@ spawned process opens the archive for itself.
 from __future__ import annotations
 
 import copyreg
-import math
 import threading
-import time
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -23,9 +21,8 @@ from asdf.archives.archive import Archive, FileState, FolderInArchive, Member
 from asdf.archives.index import Index, read_index
 from asdf.archives.open_files import OpenFiles, Window
 from asdf.archives.parquet import PARQUET, ParquetArchive
-from asdf.archives.store import OpenFile, absolute, open_ranges, state_of
+from asdf.archives.store import OpenFile, absolute, read_state
 from asdf.errors import AsdfError
-from asdf.remote import is_remote
 from asdf.runs.systems import call_in_forked_processes
 
 
@@ -63,7 +60,7 @@ class TarArchive(Archive):
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        file = open_ranges(path)
+        file = OpenFile(path)
         self.state = file.state
         self.index = read_index(path, file)
         self.root = f"{path.stem}/" if self.index.all_below(path.stem) else ""
@@ -94,7 +91,7 @@ class TarArchive(Archive):
 
     def _open_again(self) -> OpenFile:
         try:
-            file = open_ranges(self.path)
+            file = OpenFile(self.path)
         except OSError as error:
             raise _unreadable(self.path, error) from None
         if file.state != self.state:
@@ -106,9 +103,6 @@ _files = OpenFiles()
 # Reentrant, since `open_archive` holds it when it forgets a changed archive.
 _lock = threading.RLock()
 _archives: dict[Path, Archive] = {}
-_looked_at: dict[Path, float] = {}
-# Interval between checks of an object's state, in seconds.
-_LOOKED_EVERY_S = 5.0
 KNOWN_FOLDERS: dict[str, FolderInArchive] = {}
 
 
@@ -133,13 +127,7 @@ def open_archive(path: Path) -> Archive:
     with _lock:
         try:
             known = _archives.get(path)
-            if known is not None and is_remote(path):
-                # A tar may have thousands of folders, and checking an object costs a request.
-                now = time.monotonic()
-                if now - _looked_at.get(path, -math.inf) < _LOOKED_EVERY_S:
-                    return known
-                _looked_at[path] = now
-            if known is not None and known.state != state_of(path):
+            if known is not None and known.state != read_state(path.stat()):
                 _forget(known)
             if path not in _archives:
                 is_parquet = path.suffix.lower() == PARQUET
@@ -147,11 +135,6 @@ def open_archive(path: Path) -> Archive:
         except OSError as error:
             raise _unreadable(path, error) from None
         return _archives[path]
-
-
-def is_open(path: Path) -> bool:
-    """Whether an archive is open already, so that its path need not be checked."""
-    return path in _archives
 
 
 def _reopening(archive: Archive) -> tuple[Any, ...]:

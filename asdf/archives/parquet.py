@@ -29,10 +29,8 @@ import numpy as np
 
 from asdf.archives.archive import Archive, FileState, Member
 from asdf.archives.index import NameIndex, encode_name
-from asdf.archives.open_files import Window
-from asdf.archives.store import ArchiveState, open_ranges, read_state
+from asdf.archives.store import ArchiveState, read_state
 from asdf.errors import AsdfError, UsageError
-from asdf.remote import is_remote
 from asdf.runs.systems import call_in_forked_processes
 
 PARQUET = ".parquet"
@@ -215,13 +213,8 @@ class ParquetTable:
 
         with ExitStack() as opened:
             opened.enter_context(self._explained())
-            if is_remote(self.path):
-                file = open_ranges(self.path)
-                handle = opened.enter_context(Window(file, 0, file.state.size, before=0))
-                state = file.state
-            else:
-                handle = opened.enter_context(pyarrow.OSFile(os.fspath(self.path)))
-                state = read_state(os.fstat(handle.fileno()))
+            handle = opened.enter_context(pyarrow.OSFile(os.fspath(self.path)))
+            state = read_state(os.fstat(handle.fileno()))
             if self.state not in (None, state):
                 raise AsdfError(
                     f"{self.path} is not the file that was opened: it was likely replaced while it "

@@ -15,32 +15,21 @@ import errno
 import os
 import stat
 from contextlib import suppress
-from io import BytesIO
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
 from asdf.archives.archive import FileState, FolderInArchive, Member
 from asdf.archives.headers import COMPRESSED
 from asdf.archives.members import (
     KNOWN_FOLDERS,
-    is_open,
     known_folder,
     open_archive,
     remember_folder,
 )
-from asdf.archives.open_files import Window
 from asdf.archives.parquet import PARQUET
 from asdf.archives.parts import split_part
-from asdf.archives.store import RemoteFile, absolute, absolute_name, open_ranges
+from asdf.archives.store import absolute, absolute_name
 from asdf.errors import AsdfError
-from asdf.remote import (
-    address_of,
-    as_path,
-    can_be_listed,
-    is_remote,
-    object_state,
-    read_start,
-)
 from asdf.runs.systems import open_flags
 from asdf.text import AnyPath
 
@@ -59,42 +48,16 @@ def find_folder(folder: AnyPath) -> FolderInArchive | None:
     """
     with suppress(PermissionError):
         path = absolute(folder)
-        return _find_in_store(path) if is_remote(path) else _find_archive(path)
-    return None
-
-
-def _find_in_store(path: Path) -> FolderInArchive | None:
-    """Look for an archive at an address and its parents, up to the bucket or server."""
-    above = [path, *path.parents][: len(path.parts) - 1]
-    # A path through a .tar names the archive itself, and each lookup is a request.
-    above.sort(key=lambda parent: parent.suffix.lower() not in _SUFFIXES)
-    for parent in above:
-        inner = "/".join(path.parts[len(parent.parts) :])
-        is_named = parent.suffix.lower() in _SUFFIXES
-        if is_named and (is_open(parent) or parent.is_file()):
-            return FolderInArchive(open_archive(parent), inner)
-        if can_be_listed(parent) and parent.is_dir():
-            return None
-        tar = parent.with_name(parent.name + ".tar")
-        if not is_named and len(parent.parts) > 2 and tar.is_file():
-            return FolderInArchive(open_archive(tar), inner)
-        if parent.name.endswith(tuple(COMPRESSED)):
+        for parent in (path, *path.parents):
+            # An existing folder is used, even for files that it lacks.
+            if parent.is_dir():
+                return None
+            inner = "/".join(path.parts[len(parent.parts) :])
+            # A path may name the tar itself, or the folder that it was made from.
+            for candidate in (parent, parent.with_name(parent.name + ".tar")):
+                if candidate.suffix.lower() in _SUFFIXES and candidate.is_file():
+                    return FolderInArchive(open_archive(candidate), inner)
             _refuse_compressed(parent)
-    return None
-
-
-def _find_archive(path: Path) -> FolderInArchive | None:
-    """Look for an archive at `path` and at each parent folder, up to the first that exists."""
-    for parent in (path, *path.parents):
-        # An existing folder is used, even for files that it lacks.
-        if parent.is_dir():
-            return None
-        inner = "/".join(path.parts[len(parent.parts) :])
-        # A path may name the tar itself, or the folder that it was made from.
-        for candidate in (parent, parent.with_name(parent.name + ".tar")):
-            if candidate.suffix.lower() in _SUFFIXES and candidate.is_file():
-                return FolderInArchive(open_archive(candidate), inner)
-        _refuse_compressed(parent)
     return None
 
 
@@ -149,9 +112,6 @@ def open_source(path: AnyPath) -> int | BinaryIO:
     if "#" in os.fspath(path):
         path, _ = split_part(path)
     member = known_member(path)
-    address = address_of(path)
-    if member is None and address is not None:
-        return _open_in_store(address)
     if member is None:
         # Try an ordinary file before looking for archives.
         try:
@@ -171,25 +131,6 @@ def open_file(path: AnyPath) -> BinaryIO:
     """
     source = open_source(path)
     return os.fdopen(source, "rb") if isinstance(source, int) else source
-
-
-def _open_in_store(address: str) -> BinaryIO:
-    """Open an object: whole with one request, or by ranges if it is large."""
-    if any(f"{suffix}/" in address.lower() for suffix in _SUFFIXES):
-        member = find_member(address)
-        if member is not None:
-            return member.open()
-    try:
-        start = read_start(address, RemoteFile.first_bytes)
-    except FileNotFoundError:
-        member = find_member(address)
-        if member is None:
-            raise
-        return member.open()
-    if len(start) < RemoteFile.first_bytes:
-        return BytesIO(start)
-    file = open_ranges(as_path(address))
-    return cast(BinaryIO, Window(file, 0, file.state.size, before=0))
 
 
 def _open_ordinary(path: AnyPath) -> int:
@@ -213,20 +154,13 @@ def list_names(folder: Path) -> set[str]:
         OSError: as in `os.scandir`, except for a missing folder.
         AsdfError: as in `find_folder`.
     """
-    names: set[str] = set()
-    if is_remote(folder):
-        names.update(entry.name for entry in folder.iterdir())
-    else:
-        with suppress(*_MISSING):
-            return {entry.name for entry in os.scandir(folder)}
-    if names:
-        return names
+    with suppress(*_MISSING):
+        return {entry.name for entry in os.scandir(folder)}
     # Not a folder: the path may lead into a tar, which is a file.
     location = find_folder(folder)
     if location is None:
         return set()
-    names.update(location.archive.names(location.name))
-    return {name for name in names if "/" not in name}
+    return {name for name in location.archive.names(location.name) if "/" not in name}
 
 
 def not_ordinary(path: AnyPath) -> str:
@@ -255,12 +189,6 @@ def _state_or_member(path: AnyPath) -> FileState | Member | None:
     member = known_member(path)
     if member is not None:
         return member
-    address = address_of(path)
-    if address is not None:
-        state = object_state(address)
-        if state is None:
-            return find_member(address)
-        return FileState(*state)
     try:
         status = Path(path).stat()
     except _MISSING:

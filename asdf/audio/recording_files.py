@@ -32,7 +32,6 @@ from asdf.audio.recording_sources import (
     size_of,
 )
 from asdf.errors import AsdfError
-from asdf.remote import as_path
 
 # libsndfile's number of frames for a FLAC header that states none.
 _UNKNOWN_FRAMES = 2**63 - 1
@@ -124,7 +123,7 @@ def _open_whole(path: AnySource) -> soundfile.SoundFile | LongTrack:
     except soundfile.LibsndfileError as error:
         file = _open_with_pyav(path, error.error_string.strip(" ."))
     except (OSError, ValueError) as error:
-        raise AsdfError(_why_not_opened(as_path(str(path)), error)) from error
+        raise AsdfError(_why_not_opened(Path(str(path)), error)) from error
     if inspection.misread:
         file.close()
         file = _open_with_pyav(path, inspection.misread)

@@ -18,7 +18,6 @@ from asdf.commands.outputs import show
 from asdf.errors import UsageError
 from asdf.facts import AUDIO_SUFFIXES
 from asdf.hub import SUFFIXES
-from asdf.remote import is_remote, object_state, object_states
 from asdf.runs.divisions import Part
 
 # Options of the division, with the number of arguments that follow each.
@@ -150,9 +149,6 @@ def files_of(named: Sequence[str | Path | None]) -> tuple[str, ...]:
     for name in named:
         if name is None:
             continue
-        if is_remote(name):
-            files += _objects_of(str(name))
-            continue
         if not Path(name).is_dir():
             files.append(str(name))
             continue
@@ -161,19 +157,6 @@ def files_of(named: Sequence[str | Path | None]) -> tuple[str, ...]:
             if _is_read(path):
                 files.append(str(path))
     return tuple(files)
-
-
-def _objects_of(address: str) -> list[str]:
-    """Return an object, or those in a folder that a command reads, with their versions."""
-    # Not from a cache: a replaced object makes the work different.
-    state = object_state(address, refresh=True)
-    if state is not None:
-        return [f"{address} {state}"]
-    objects = []
-    for name, each in object_states(address).items():
-        if _is_read(Path(name)):
-            objects.append(f"{address}/{name} {each}")
-    return objects
 
 
 def _is_read(path: Path) -> bool:
@@ -285,7 +268,7 @@ class Division:
             args.ray_address,
             threads or 1,
             uses_gpus=device != "cpu",
-            shares_disk=not is_remote(self.output),
+            shares_disk=True,
         )
         parts = [[*words, "--part", f"{number}/{args.ray}"] for number in range(1, args.ray + 1)]
         merge = [*words, "--merge"]

@@ -23,7 +23,6 @@ from asdf.corpora import (
 from asdf.errors import AsdfError, UsageError
 from asdf.facts import AUDIO_SUFFIXES
 from asdf.recipe.located_corpora import read_named
-from asdf.remote import as_path, is_remote
 from asdf.text import quoted_and_more
 from asdf.trials.lists import read_list
 from asdf.trials.trees import open_tree
@@ -49,7 +48,7 @@ def read_recordings(
         UsageError: there is no such file or corpus, or it needs a folder.
         AsdfError: it cannot be read, or recordings are missing.
     """
-    path = as_path(named)
+    path = Path(named)
     # A corpus's name takes precedence over a file with that name.
     if is_known(named):
         if folder is None and parse_located(named) is None:
@@ -63,7 +62,7 @@ def read_recordings(
         return replace(reading.trials, name=path.name or "recordings", folder=path)
     if path.is_dir():
         recordings = find_recordings([named])
-        ids = [as_path(each).relative_to(path).as_posix() for each in recordings.paths]
+        ids = [Path(each).relative_to(path).as_posix() for each in recordings.paths]
         # -1: unknown.
         labels = np.full(len(ids), -1, np.int8)
         return TrialList(ids, labels, name=path.name or "recordings", folder=path)
@@ -107,11 +106,6 @@ def _locate(trials: TrialList, protocol: Path, folder: Path) -> TrialList:
 def _audio_by_name(folder: Path) -> Mapping[str, str]:
     """Return the relative path of each recording in a folder, by its bare name."""
     paths: dict[str, str] = {}
-    if is_remote(folder):
-        for path in open_tree(folder).files():
-            if Path(path).suffix.lower() in AUDIO_SUFFIXES:
-                paths.setdefault(bare_name(Path(path).name), path)
-        return paths
     for parent, folders, files in os.walk(folder):
         # For duplicates, the first path in this order is used, on every file system.
         folders.sort()

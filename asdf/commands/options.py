@@ -26,7 +26,6 @@ from typing import (
 )
 
 from asdf.errors import UsageError
-from asdf.remote import as_path
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -194,9 +193,7 @@ class _Entry:
             words["action"] = "store_true"
         else:
             details = self.details
-            # Addresses of stores are paths too, and pathlib would collapse their slashes.
-            kind = as_path if self.kind is Path else self.kind
-            words.update(type=kind, metavar=details.metavar, choices=self.choices)
+            words.update(type=self.kind, metavar=details.metavar, choices=self.choices)
             words["nargs"] = None if details.repeated else self.count
             words["action"] = "append" if details.repeated else "store"
         if self.details.positional:
@@ -333,7 +330,7 @@ class Command(Generic[T]):
                 "--output",
                 dest=_BY_SUFFIX,
                 default=argparse.SUPPRESS,
-                type=as_path,
+                type=Path,
                 action="append",
                 metavar="OUT",
                 help=f"output file; the suffix selects the format: {self._describe_suffixes()}",

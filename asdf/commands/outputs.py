@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TextIO
 
 from asdf.errors import UsageError
-from asdf.remote import is_remote
 from asdf.runs.streams import STDIN, STDOUT, STREAM, descriptor_of, is_stdout, stream_name
 from asdf.text import printable
 
@@ -83,8 +82,6 @@ def check_file(path: Path) -> None:
 
 def is_stream(path: Path) -> bool:
     """Whether an output cannot be rewritten: standard output, a pipe."""
-    if is_remote(path):
-        return False
     # A named pipe or a device exists, but is not an ordinary file.
     return descriptor_of(path) is not None or (path.exists() and not path.is_file())
 

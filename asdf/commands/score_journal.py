@@ -15,9 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from asdf.archives import file_state, path_beside
 from asdf.errors import AsdfError, InUseError
-from asdf.remote import is_remote
 from asdf.runs.files import write_advice
 from asdf.runs.systems import can_lock
 
@@ -159,13 +157,8 @@ def parse_entry(line: bytes) -> Entry | None:
 
 def journal_path(output: Path, part: str = "") -> Path:
     """Return the path of the journal of an output, or of a part of its work."""
-    # Each line is on the disk of this machine before the next: a store takes whole objects alone.
-    return path_beside(output, journal_name(output, part))
-
-
-def journal_name(output: Path, part: str = "") -> str:
-    """Return the name of the journal next to the output."""
-    return f".{output.name}.{part}.progress" if part else f".{output.name}.progress"
+    name = f".{output.name}.{part}.progress" if part else f".{output.name}.progress"
+    return output.resolve().parent / name
 
 
 class Passing:
@@ -197,9 +190,6 @@ class Passing:
 
 def stamp_of(path: str) -> list[int]:
     """Return the size and modification time of a recording, or of its archive."""
-    if is_remote(path):
-        state = file_state(path)
-        return [] if state is None else list(state)
     # The path of a recording in an archive is below the archive's path, which alone exists.
     for candidate in (path, *map(str, Path(path).parents)):
         with suppress(OSError, ValueError):

@@ -19,7 +19,6 @@ from asdf.corpora import parse_located
 from asdf.errors import AsdfError, UsageError
 from asdf.facts import AUDIO_SUFFIXES
 from asdf.recipe.located_corpora import read_named
-from asdf.remote import SHOWN_SCHEMES, as_path, find_objects, is_remote, join_path
 from asdf.segments import Speaker
 from asdf.text import from_here, is_address, shorten
 from asdf.trials.label_lines import is_csv_list
@@ -101,9 +100,7 @@ class Recordings(Sequence[Recording]):
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
         label = self._labels[index]
-        return Recording(
-            as_path(self.paths[index]), self._names[index], label if label >= 0 else None
-        )
+        return Recording(Path(self.paths[index]), self._names[index], label if label >= 0 else None)
 
     @property
     def sources(self) -> Sequence[Any]:
@@ -174,14 +171,13 @@ def find_recordings(names: Iterable[str], folder: Path | None = None) -> Recordi
     """
     recordings = Recordings()
     for name in names:
-        if is_address(name) and not is_remote(name):
-            schemes = ", ".join(f"{scheme}://" for scheme in SHOWN_SCHEMES)
+        if is_address(name):
             raise UsageError(
-                f"{name}: addresses of this kind are not supported. Give one that begins with "
-                f"{schemes}, or use a pipe: curl -L ADDRESS | python -m asdf score NETWORK -"
+                f"{name} is an address, not a file. Download it, mount the store, or use a pipe: "
+                "curl -L ADDRESS | python -m asdf score NETWORK -"
             )
         if parse_located(name) is None:
-            found = _recordings_of(as_path(name), folder)
+            found = _recordings_of(Path(name), folder)
         else:
             found = _recordings_of_trials(read_named(name, folder or Path()), folder)
         for recording in found:
@@ -208,8 +204,7 @@ def _recordings_of(path: Path, folder: Path | None) -> Iterable[Recording]:
 
 def _recordings_in_folder(folder: Path) -> Iterator[Recording]:
     is_empty = True
-    files = _audio_objects(folder) if is_remote(folder) else _audio_files(folder)
-    for file in files:
+    for file in _audio_files(folder):
         is_empty = False
         yield Recording(file)
     if is_empty:
@@ -217,13 +212,6 @@ def _recordings_in_folder(folder: Path) -> Iterator[Recording]:
         raise UsageError(
             f"there are no audio files in the folder {folder}. Known suffixes: {suffixes}"
         )
-
-
-def _audio_objects(folder: Path) -> Iterator[Path]:
-    for name in find_objects(str(folder)):
-        path = join_path(folder, name)
-        if path.suffix.lower() in AUDIO_SUFFIXES and not path.name.startswith("._"):
-            yield path
 
 
 def _audio_files(folder: Path) -> Iterator[Path]:
@@ -253,7 +241,7 @@ def _recordings_in_list(path: Path, folder: Path) -> Iterator[Recording]:
             is_table = is_any_table(first)
         # A path may contain spaces: a label follows the last one.
         if not is_table and first.rpartition(" ")[2] not in ("0", "1"):
-            yield from (Recording(join_path(folder, line)) for line in chain([first], lines))
+            yield from (Recording(folder / line) for line in chain([first], lines))
             return
         # `read_list` opens the file again to check all of it.
         lines.close()
@@ -275,7 +263,5 @@ def _recordings_of_trials(utterances: TrialList, folder: Path | None) -> Iterato
         references: tuple[str, ...] = ()
         if utterances.references is not None:
             start = folder or utterances.folder
-            references = tuple(
-                str(join_path(start, each)) for each in utterances.references.of(index)
-            )
+            references = tuple(str(start / each) for each in utterances.references.of(index))
         yield Recording(utterances.path(index), name, label, references)

@@ -17,7 +17,7 @@ from typing import IO, Any, TextIO
 from asdf.commands.divided import no_output
 from asdf.commands.outputs import first_file, is_stream
 from asdf.commands.score_journal import Entry, Journal, Passing, stamp_of
-from asdf.commands.score_parts import StoredPart, merge_parts
+from asdf.commands.score_parts import merge_parts
 from asdf.commands.score_recordings import Recordings
 from asdf.commands.score_result_files import (
     CsvTable,
@@ -30,7 +30,6 @@ from asdf.commands.score_segments import SegmentOutputs, frames_entry, frames_of
 from asdf.errors import AsdfError
 from asdf.hub import parse_name
 from asdf.interchange import find_network
-from asdf.remote import refuse_unwritable
 from asdf.runs.divisions import Part
 from asdf.runs.files import atomic_write, digest_of, remove_unfinished
 from asdf.runs.streams import descriptor_of
@@ -87,15 +86,6 @@ class Outputs:
             tables.append((self.json, JsonTable))
         return tables
 
-    def refuse_unwritable(self) -> None:
-        """Refuse outputs that cannot be written, before anything is scored.
-
-        Raises:
-            UsageError: an output is an address that does not accept files.
-        """
-        for path in self.paths():
-            refuse_unwritable(path)
-
     def first_file(self) -> Path | None:
         """Return the first output that is an ordinary file, next to which others may be written."""
         return first_file(self.paths())
@@ -136,10 +126,8 @@ class Results:
             UsageError: parts are incomplete.
             AsdfError: an output cannot be written.
         """
-        outputs.refuse_unwritable()
         self._recordings = recordings
         self._merged: list[Path] = []
-        self._stored: StoredPart | None = None
         self._part = None if outputs.part is None else Part.parse(outputs.part)
         self._mine = (self._part or Part(1, 1)).indices(len(recordings))
         self._heading = heading
@@ -177,8 +165,6 @@ class Results:
         part = ""
         if self._part is not None:
             part = self._part.label()
-            self._stored = StoredPart(output, self._part)
-            self._stored.fetch()
         journal = Journal(output, work, len(self._recordings), self._still_holds, part)
         for path in self._outputs.paths():
             if not is_stream(path):
@@ -237,8 +223,6 @@ class Results:
             entry["sha256"] = _digest(self._recordings.paths[index])
         entry["stamp"] = stamp_of(self._recordings.paths[index])
         self._entries.add(index, entry)
-        if self._stored is not None:
-            self._stored.save_if_due()
         self.put_out()
 
     def put_out(self) -> None:
@@ -269,8 +253,6 @@ class Results:
         """
         self._write_tables(complete=False)
         self._end_streams(complete=False)
-        if self._stored is not None:
-            self._stored.save()
         if isinstance(self._entries, Journal):
             return "the same command resumes from there"
         return "with --csv or --json the same command could resume from there"
@@ -282,8 +264,6 @@ class Results:
         """
         if self._part is not None:
             self._end_streams(complete=True)
-            if self._stored is not None:
-                self._stored.save()
             self._screen.end()
             self._screen.say(
                 f"part {self._part.number}/{self._part.of} is done: {len(self._mine)} recordings. "

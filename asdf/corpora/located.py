@@ -50,10 +50,7 @@ def parse_located(name: str) -> Located | None:
         return None
     # First, since a value after the '?' may contain a ':'.
     rest, _, query = rest.partition("?")
-    # The ':' of an address such as s3://bucket/data does not separate a split.
-    scheme, sign, below = rest.rpartition("://")
-    where, _, split = (below, "", "") if kind in _WHOLE else below.partition(":")
-    where = f"{scheme}{sign}{where}" if where else ""
+    where, _, split = (rest, "", "") if kind in _WHOLE else rest.partition(":")
     if not where or ":" in split:
         shape = f"{kind}:PATH" if kind in _WHOLE else f"{kind}:PATH or {kind}:PATH:SPLIT"
         if kind == "hub":

@@ -6,15 +6,12 @@ shards found by a `*` are sorted by name.
 
 from __future__ import annotations
 
-import fnmatch
-import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from asdf.errors import AsdfError, UsageError
-from asdf.remote import as_path, find_objects, is_remote, join_path
 from asdf.text import quoted_and_more
 
 _SHOWN = 5
@@ -49,7 +46,7 @@ def find_shards(pattern: str, folder: Path, of_folder: Callable[[Path], list[str
         AsdfError: shards do not exist, or there are none.
         UsageError: a range is malformed.
     """
-    path = join_path(folder, os.path.expanduser(pattern))  # noqa: PTH111 (an address stays one)
+    path = folder / Path(pattern).expanduser()
     parts = str(path).split("/")
     # The name of the folder that the pattern is relative to is not expanded.
     given = len(parts) - len(pattern.split("/"))
@@ -58,16 +55,11 @@ def find_shards(pattern: str, folder: Path, of_folder: Callable[[Path], list[str
         if path.is_dir():
             return Shards(path, of_folder(path))
         return Shards(path.parent, _existing(path.parent, [path.name]))
-    root = as_path("/".join(parts[: wild[0]]) or ("/" if str(path).startswith("/") else "."))
+    root = Path("/".join(parts[: wild[0]]) or ("/" if str(path).startswith("/") else "."))
     names: list[str] = []
     for name in _expand("/".join(parts[wild[0] :])):
         if "*" not in name and "[" not in name:
             names.append(name)
-        elif is_remote(root):
-            # A star does not match a slash, as in shells.
-            depth = name.count("/")
-            found = fnmatch.filter(find_objects(str(root)), name)
-            names += [object_name for object_name in found if object_name.count("/") == depth]
         else:
             names += sorted(found.relative_to(root).as_posix() for found in root.glob(name))
     if not names:

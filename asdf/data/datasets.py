@@ -7,10 +7,7 @@ start method see the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import TypeVar
 
 import numpy as np
 from torch.utils.data import Dataset
@@ -23,16 +20,12 @@ from asdf.audio.speech import read_speech
 from asdf.audio.vocoding import Vocoders
 from asdf.data.batches import Clip
 from asdf.data.clip_frames import Crop, CropPosition, draw_crop
-from asdf.data.mixup import Mixture, Mixup, mix
-from asdf.data.reading_at_once import reading_pool
+from asdf.data.mixup import Mixup, mix
 from asdf.data.references import ReferenceClips
-from asdf.data.threads import Threads
 from asdf.errors import AsdfError
 from asdf.runs.seeds import generator
 from asdf.settings.sections import Audio, RawBoost, SpeechActivity
 from asdf.trials.trial_list import TrialList
-
-Result = TypeVar("Result")
 
 
 @dataclass(eq=False)
@@ -53,7 +46,6 @@ class TrainingClips(Dataset[Clip]):
         audio: Sampling rate and channels of recordings as they are read; with all channels, a clip
             is (channels, samples).
         channels: Number of channels that the network takes; None if clips are (samples,).
-        threads: Number of recordings of a batch that are read concurrently.
     """
 
     utterances: TrialList
@@ -69,7 +61,6 @@ class TrainingClips(Dataset[Clip]):
     references: ReferenceClips | None = None
     audio: Audio = field(default_factory=Audio)
     channels: int | None = None
-    threads: int = 1
 
     def __post_init__(self) -> None:
         # Millions of Python objects would be copied into each worker by reference counting.
@@ -79,17 +70,25 @@ class TrainingClips(Dataset[Clip]):
         return len(self.utterances)
 
     def __getitem__(self, key: tuple[int, ...]) -> Clip:
-        return self._make(key, _Reading(self, key))
+        clip = self._change(key, self._read_cut(key))
+        if self.references is not None and clip.samples is not None:
+            try:
+                clip = replace(clip, references=self.references.read((key[0], key[1])))
+            except AsdfError as error:
+                return Clip(error=error)
+        mixture = self.mixup.draw((key[0], key[1])) if self.mixup else None
+        if mixture is None or clip.samples is None:
+            return clip
+        # The partner is as in its own turn in this epoch.
+        partner_key = (key[0], mixture.partner)
+        partner = self._change(partner_key, self._read_cut(partner_key))
+        if partner.samples is None:
+            return partner
+        if self.rawboost.on_device:
+            return replace(clip, partner=partner, weight=mixture.weight)
+        return Clip(mix(clip.samples, partner.samples, mixture.weight))
 
-    def __getitems__(self, keys: list[tuple[int, ...]]) -> list[Clip]:
-        """Return the clips of a batch, whose recordings are read concurrently."""
-        if self.threads == 1:
-            return [self[key] for key in keys]
-        pool = reading_pool(self.threads)
-        readings = [_Reading(self, key, pool) for key in keys]
-        return list(map(self._make, keys, readings))
-
-    def read_cut(self, key: tuple[int, ...]) -> _Cut:
+    def _read_cut(self, key: tuple[int, ...]) -> _Cut:
         """Read the part of a recording that the clip of this key needs."""
         epoch, index, *samples = key
         clip_size = samples[0] if samples else self.clip_size
@@ -104,28 +103,6 @@ class TrainingClips(Dataset[Clip]):
         except AsdfError as error:
             return _Cut(drawn, draws, error=error)
         return _Cut(drawn, draws, speech)
-
-    def partner_of(self, key: tuple[int, ...]) -> Mixture | None:
-        """Return the mixture of the clip of a key; None if it is not mixed."""
-        return self.mixup.draw((key[0], key[1])) if self.mixup else None
-
-    def _make(self, key: tuple[int, ...], reading: _Reading) -> Clip:
-        clip = self._change(key, reading.cut())
-        if self.references is not None and clip.samples is not None:
-            try:
-                clip = replace(clip, references=reading.references())
-            except AsdfError as error:
-                return Clip(error=error)
-        mixture = reading.mixture
-        if mixture is None or clip.samples is None:
-            return clip
-        # The partner is as in its own turn in this epoch.
-        partner = self._change((key[0], mixture.partner), reading.partner())
-        if partner.samples is None:
-            return partner
-        if self.rawboost.on_device:
-            return replace(clip, partner=partner, weight=mixture.weight)
-        return Clip(mix(clip.samples, partner.samples, mixture.weight))
 
     def _change(self, key: tuple[int, ...], cut: _Cut) -> Clip:
         """Return the clip of a key before mixing."""
@@ -170,48 +147,24 @@ class _Cut:
     error: AsdfError | None = None
 
 
-class _Reading:
-    """The recordings that a clip needs, read concurrently by threads or on demand."""
-
-    def __init__(self, clips: TrainingClips, key: tuple[int, ...], pool: Threads | None = None):
-        self.mixture = clips.partner_of(key)
-        self.cut = _later(pool, clips.read_cut, key)
-        if self.mixture is not None:
-            self.partner = _later(pool, clips.read_cut, (key[0], self.mixture.partner))
-        if clips.references is not None:
-            self.references = _later(pool, clips.references.read, (key[0], key[1]))
-
-
-def _later(pool: Threads | None, read: Callable[..., Result], key: object) -> Callable[[], Result]:
-    """Return a function that returns `read(key)`, which a thread starts now if there are any."""
-    return partial(read, key) if pool is None else pool.submit(read, key).result
-
-
 @dataclass(eq=False)
 class WholeUtterances(Dataset[Clip]):
     """The first samples of utterances, repeated if there are fewer. Key: (utterance, samples).
 
     Attributes:
-        audio, channels, threads: Audio, channels and threads as in `TrainingClips`.
+        audio, channels: As in `TrainingClips`.
     """
 
     utterances: TrialList
     sad: SpeechActivity
     audio: Audio = field(default_factory=Audio)
     channels: int | None = None
-    threads: int = 1
 
     def __post_init__(self) -> None:
         self.utterances = self.utterances.packed()
 
     def __len__(self) -> int:
         return len(self.utterances)
-
-    def __getitems__(self, keys: list[tuple[int, int]]) -> list[Clip]:
-        """Return the clips of a batch, which are read concurrently."""
-        if self.threads == 1:
-            return [self[key] for key in keys]
-        return list(reading_pool(self.threads).map(self.__getitem__, keys))
 
     def __getitem__(self, key: tuple[int, int]) -> Clip:
         index, samples = key

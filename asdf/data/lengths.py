@@ -30,8 +30,6 @@ from asdf.archives import file_size, file_state
 from asdf.audio import fallbacks
 from asdf.audio.speech import identity, measure_speech, needs_whole_recording
 from asdf.data.loaders import log_fallbacks
-from asdf.data.packed_lengths import packed_rows
-from asdf.data.reading_at_once import reading_threads
 from asdf.data.saved_lengths import (
     NOT_DECODED,
     Note,
@@ -242,12 +240,11 @@ class _LocalLengths:
 
     def measure(self, what: str, stop: StopRequest, shown: bool) -> None:
         """Measure the utterances, and save them periodically and at a premature end."""
-        self._take_packed()
         count = len(self.indices)
         portions = (self.indices[start : start + _AT_ONCE] for start in range(0, count, _AT_ONCE))
         fallbacks.take()
         try:
-            with threads(max(_THREADS, reading_threads("auto", self.utterances))) as pool:
+            with threads(_THREADS) as pool:
                 results = chain.from_iterable(pool.map(self._measure_part, portions, stop))
                 for result in track(results, count, what, shown=shown, unit="utterances"):
                     if isinstance(result, AsdfError):
@@ -260,24 +257,6 @@ class _LocalLengths:
             # What is complete and whole is written as a table, which replaces all parts.
             if self.broken or len(self.numbers) < 3 * count:
                 self._save_part()
-
-    def _take_packed(self) -> None:
-        """Use the lengths recorded in packed tars, unless something newer is known."""
-        packed = None
-        if not needs_whole_recording(self.sad):
-            packed = packed_rows(self.utterances, self.audio)
-        if packed is None:
-            return
-        LOG.info(
-            "%d of the %d recordings of %s were measured when they were packed",
-            (packed != _NO_ROW).any(axis=1).sum(),
-            len(packed),
-            self.utterances.name,
-        )
-        if self.known is not None:
-            is_known = (self.known != _NO_ROW).any(axis=1)
-            packed[is_known] = self.known[is_known]
-        self.known = packed
 
     def _save_part(self) -> None:
         """Save the measurements since the last part, except broken and known recordings."""

@@ -129,7 +129,7 @@ class GroupedSampler(Sampler):
         parts = []
         for group, turns in zip(self._groups, self._turns, strict=True):
             parts.append(self._turns_of(group, turns, epoch))
-        return self._mix(parts, generator(self.seed, "order", epoch))
+        return generator(self.seed, "order", epoch).permutation(np.concatenate(parts))
 
     def describe(self) -> str:
         """Return the turns of each group in an epoch."""
@@ -151,17 +151,9 @@ class GroupedSampler(Sampler):
         passes = []
         for number in range(start, end):
             draws = generator(self.seed, "turns", group.name, number)
-            passes.append(self._permute(group, draws))
+            passes.append(draws.permutation(group.utterances))
         skipped = first - start * size
         return np.concatenate(passes)[skipped : skipped + count]
-
-    def _permute(self, group: Group, draws: np.random.Generator) -> Indices:
-        """Return the utterances of a group in the order of one pass over it."""
-        return draws.permutation(group.utterances)
-
-    def _mix(self, parts: Sequence[Indices], draws: np.random.Generator) -> Indices:
-        """Return the turns of all groups as one order."""
-        return draws.permutation(np.concatenate(parts))
 
 
 def _check_labels(utterances: TrialList, kind: type[Sampler]) -> None:
@@ -244,35 +236,23 @@ class WeightedCorpora(GroupedSampler):
         Raises:
             UsageError: the number of weights differs from that of the corpora.
         """
-        return weighted_corpora(self.settings, self.utterances, "weighted_corpora")
-
-
-def weighted_corpora(settings: DataSections, utterances: TrialList, sampler: str) -> list[Group]:
-    """Return the corpora of a list, with their weights in `recipe.set_weights`.
-
-    Args:
-        sampler: Name of the sampler, for messages.
-
-    Raises:
-        UsageError: the number of weights differs from that of the corpora.
-    """
-    recipe = settings.recipe
-    weights = recipe.set_weights or ()
-    if len(weights) != len(recipe.training_sets):
-        raise UsageError(
-            f"{SETTING} = {sampler!r} needs a weight for each of the "
-            f"{len(recipe.training_sets)} recipe.training_sets; recipe.set_weights has "
-            f"{len(weights)}."
-        )
-    by_corpus = indices_by(utterances.corpora())
-    weight_of = dict(zip(recipe.training_sets, weights, strict=True))
-    if set(by_corpus) != set(weight_of):
-        raise UsageError(
-            f"{SETTING} = {sampler!r}: the training list has utterances of {', '.join(by_corpus)}, "
-            f"and recipe.training_sets names {', '.join(weight_of)}. Remove the sets without "
-            "utterances, and their weights."
-        )
-    return [Group(name, by_corpus[name], weight) for name, weight in weight_of.items()]
+        recipe = self.settings.recipe
+        weights = recipe.set_weights or ()
+        if len(weights) != len(recipe.training_sets):
+            raise UsageError(
+                f"{SETTING} = 'weighted_corpora' needs a weight for each of the "
+                f"{len(recipe.training_sets)} recipe.training_sets; recipe.set_weights has "
+                f"{len(weights)}."
+            )
+        by_corpus = indices_by(self.utterances.corpora())
+        weight_of = dict(zip(recipe.training_sets, weights, strict=True))
+        if set(by_corpus) != set(weight_of):
+            raise UsageError(
+                f"{SETTING} = 'weighted_corpora': the training list has utterances of "
+                f"{', '.join(by_corpus)}, and recipe.training_sets names {', '.join(weight_of)}. "
+                "Remove the sets without utterances, and their weights."
+            )
+        return [Group(name, by_corpus[name], weight) for name, weight in weight_of.items()]
 
 
 def _check_groups(groups: Sequence[Group], sampler: str) -> None:

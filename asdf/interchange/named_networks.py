@@ -12,7 +12,6 @@ from pathlib import Path
 
 from torch import nn
 
-from asdf.archives import local_file
 from asdf.checkpoint.fused_file import is_fused_file
 from asdf.checkpoint.network_file import NetworkFile, OtherLayoutError
 from asdf.checkpoint.network_reading import rebuild_network
@@ -20,7 +19,6 @@ from asdf.errors import AsdfError
 from asdf.hub import HubName, download_network, find_published, name_of, parse_name
 from asdf.interchange.importing import import_detector
 from asdf.interchange.pretrained import build_pretrained
-from asdf.remote import as_path, is_remote
 from asdf.runs.evaluations import best_network
 from asdf.runs.layout import Layout
 from asdf.runs.log import LOG
@@ -34,7 +32,7 @@ def find_network(named: AnyPath) -> Path:
     """Return the path of a network: the given path, or the download from the hub.
 
     For the folder of a run it is the best network, as in `report` and `evaluate`. `small` is the
-    shipped detector; an address becomes a local copy; a name in the list of `detectors` is
+    shipped detector; a name in the list of `detectors` is
     downloaded from the hub, or is that detector's file in the current folder. An existing path
     takes precedence over all of these.
 
@@ -47,8 +45,6 @@ def find_network(named: AnyPath) -> Path:
     name = parse_name(os.fspath(named))
     if name is not None:
         return download_network(name)
-    if is_remote(named):
-        return _download(as_path(named))
     path = Path(named)
     if is_shipped(path):
         return shipped_detector().path
@@ -58,18 +54,6 @@ def find_network(named: AnyPath) -> Path:
     if published is not None:
         return published
     return _best_of_run(path) if path.is_dir() and Layout(path).settings.is_file() else path
-
-
-def _download(path: Path) -> Path:
-    """Return the local copy of a network in a store, which is downloaded once.
-
-    Raises:
-        AsdfError: it does not exist, or its store does not respond.
-    """
-    try:
-        return local_file(path)
-    except FileNotFoundError:
-        raise AsdfError(f"there is no network at {path}. Check the address.") from None
 
 
 def _best_of_run(folder: Path) -> Path:
@@ -97,8 +81,6 @@ def describe_source(named: AnyPath, path: Path) -> str:
     name = name_of(path)
     if name is not None:
         return str(name)
-    if is_remote(named):
-        return str(as_path(named))
     if is_shipped(path):
         return SMALL
     return str(named) if Path(named) == path else str(path)

@@ -25,7 +25,6 @@ from asdf.launcher.slurm import (
     script_header,
     submit,
 )
-from asdf.remote import address_of, is_remote
 from asdf.runs.files import write_text
 
 PARTS_SCRIPT = "parts.sh"
@@ -70,11 +69,6 @@ class PartArray:
     @property
     def home(self) -> Path:
         """The folder of the scripts, the output of the jobs, and the marks of finished parts."""
-        address = address_of(self.output)
-        if address is not None:
-            # Outputs in several stores may have the same name.
-            digest = hashlib.sha256(address.encode("utf-8", "surrogateescape")).hexdigest()[:8]
-            return self.folder / f"{self.output.name}.{digest}.slurm"
         output = self.output.resolve()
         return output.parent / f"{output.name}.slurm"
 
@@ -102,9 +96,6 @@ class PartArray:
         """Digest the command, and the sizes and modification times of its inputs."""
         stamps: list[list[str | int]] = []
         for word in self.inputs:
-            if is_remote(word):
-                stamps.append([word])
-                continue
             with suppress(OSError, ValueError):
                 status = os.stat(self.folder / word)  # noqa: PTH116
                 stamps.append([word, status.st_size, status.st_mtime_ns])

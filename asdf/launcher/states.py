@@ -34,8 +34,6 @@ _PLACE_OR_SPEED = (
     "hang_report_s",
     "threads",
     "network_dataloader_workers",
-    "reading_threads",
-    "cache_gb",
     "profile_steps",
 )
 

@@ -16,7 +16,6 @@ from pathlib import Path
 from asdf.errors import AsdfError, UsageError
 from asdf.hub import parse_name
 from asdf.recipe.declared_corpora import Corpus
-from asdf.remote import is_remote
 from asdf.settings.weights_names import BUNDLE
 
 
@@ -75,7 +74,8 @@ def corpora_of(run_file: Path) -> Mapping[str, Corpus]:
 # recipe's folder.
 _WEIGHTS = "front_end.weights"
 _TYPED_PATHS = (
-    *("paths.output_folder", "paths.database_folder", "paths.cache_folder"),
+    "paths.output_folder",
+    "paths.database_folder",
     _WEIGHTS,
 )
 
@@ -186,6 +186,6 @@ def from_current_folder(override: str) -> str:
     is_relative = path not in ("", "None") and not path.startswith(("/", "$", "~", BUNDLE))
     if name.strip() == _WEIGHTS and is_relative and parse_name(path) is not None:
         return override
-    if name.strip() in _TYPED_PATHS and is_relative and not is_remote(path):
+    if name.strip() in _TYPED_PATHS and is_relative:
         return f"{name.strip()}={str(Path.cwd() / path)!r}"
     return override

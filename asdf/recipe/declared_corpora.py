@@ -31,7 +31,6 @@ from asdf.errors import AsdfError, UsageError
 from asdf.recipe.leaving_out import training_lists
 from asdf.recipe.left_out_sets import evaluation_lists, needs_training_lists, validation_lists
 from asdf.recipe.located_corpora import read_chosen
-from asdf.remote import join_path
 from asdf.runs.log import LOG
 from asdf.settings.sections import SOURCE_METRICS, Network, Recipe, Sections
 from asdf.text import did_you_mean
@@ -139,7 +138,7 @@ class Corpus:
 
     def path(self, database_folder: Path) -> Path:
         """Return the path at which the corpus is expected."""
-        return join_path(join_path(database_folder, self.folder), self.list)
+        return database_folder / self.folder / self.list
 
     def read(self, name: str, database_folder: Path) -> TrialList:
         """Read the utterances of this corpus, and log notes on them for the user.
@@ -156,7 +155,7 @@ class Corpus:
     def read_with_notes(self, name: str, database_folder: Path) -> CorpusReading:
         """Read the utterances, with notes on them for the user; errors as for `read`."""
         reading = self._read_whole(name, database_folder)
-        reading = self._with_references(reading, join_path(database_folder, self.folder))
+        reading = self._with_references(reading, database_folder / self.folder)
         if self.unlabelled:
             whole = reading.utterances
             labels = np.full(len(whole), UNLABELLED, np.int8)
@@ -193,18 +192,18 @@ class Corpus:
         return CorpusReading(utterances, reading.notes)
 
     def _read_whole(self, name: str, database_folder: Path) -> CorpusReading:
-        folder = join_path(database_folder, self.folder)
+        folder = database_folder / self.folder
         if self.reader:
             return self._read_known(name, folder)
         if self.audio is not None:
-            protocol = join_path(folder, self.list)
+            protocol = folder / self.list
             return CorpusReading(read_asvspoof2019_protocol(protocol, folder, self.audio, name))
         if self.list.endswith(".parquet"):
-            utterances = read_parquet_list(join_path(folder, self.list), self._named_columns())
+            utterances = read_parquet_list(folder / self.list, self._named_columns())
             return CorpusReading(replace(utterances, name=name, folder=folder))
         # The list determines the utterances; the protocol only adds columns.
         columns = self._named_columns() if self.columns or self.bona_fide != "" else None
-        utterances = read_list(join_path(folder, self.list), folder, name, columns, self.unlabelled)
+        utterances = read_list(folder / self.list, folder, name, columns, self.unlabelled)
         trials = self._read_trials(folder)
         if trials is not None:
             utterances = _with_columns(utterances, trials, folder / self.protocol)

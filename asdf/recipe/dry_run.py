@@ -15,9 +15,7 @@ from pathlib import Path
 from asdf.audio.augmentation import open_chain
 from asdf.audio.speech import check_detector
 from asdf.audio.vocoding import try_vocoders
-from asdf.data.reading_at_once import REMOTE_THREADS
 from asdf.data.sampler_orders import check_sampler, find_sampler
-from asdf.data.sharded_samplers import describe_shards
 from asdf.data.training_plan import TrainingPlan, minibatch_per_process
 from asdf.data.vocoded_copies import describe_copies, join_with_copies
 from asdf.distributed.devices import describe_mapping
@@ -38,11 +36,10 @@ from asdf.recipe.leaving_out import left_out_of, training_lists
 from asdf.recipe.left_out_sets import evaluation_lists, needs_training_lists, validation_lists
 from asdf.recipe.memory import describe_memory
 from asdf.recipe.problems import Check, Problem, failures
-from asdf.recipe.run_folders import Folders, copies_gb, folders_of
+from asdf.recipe.run_folders import Folders, folders_of
 from asdf.recipe.selection import select_networks
 from asdf.recipe.shared_recordings import find_overlaps
 from asdf.recipe.stage_list import Stage, describe_stages
-from asdf.remote import is_remote
 from asdf.runs.evaluations import EER
 from asdf.settings import Configs
 from asdf.settings.catalogue import class_settings, named_classes
@@ -122,7 +119,6 @@ def plan_run(
     world_size = launch.size if launch.size > 1 else settings.computing.processes
     _add(plan, "devices", lambda: describe_mapping(settings.computing, launch), _SHOWN_DEVICES)
     lists = _add_corpora(plan, settings, folders, corpora)
-    plan.lines += _describe_stores(settings, folders, list(lists.values()))
     overlaps = find_overlaps(list(lists.values()), settings.recipe, corpora)
     plan.lines += [f"  warning: {overlap}" for overlap in overlaps]
     recipe = settings.recipe
@@ -218,26 +214,6 @@ def _add_corpora(
     return lists
 
 
-def _describe_stores(settings: Sections, folders: Folders, lists: list[TrialList]) -> list[str]:
-    """Describe the remote or packed sources of recordings, and how they are read."""
-    remote = []
-    for utterances in lists:
-        if len(utterances) and is_remote(utterances.path(0)):
-            folder = utterances.folder
-            remote.append(str(folder if is_remote(folder) else utterances.path(0).parent))
-    if not remote:
-        return []
-    threads = settings.computing.reading_threads
-    at_once = REMOTE_THREADS if threads == "auto" else threads
-    how = f"by ranges, {at_once} recordings of a batch at once in each loader process"
-    if settings.paths.cache_folder is not None:
-        cache = (folders.recipe / settings.paths.cache_folder).resolve()
-        how += f"; whole tars and parquet files are kept in {cache}, up to "
-        how += f"{settings.computing.cache_gb:g} GB"
-    sources = ", ".join(dict.fromkeys(remote))
-    return ["", "stores", f"  recordings come from {sources}", f"  read {how}"]
-
-
 def _describe_corpus(
     name: str,
     corpus: Corpus,
@@ -296,9 +272,6 @@ def _describe_batches(
         parts = training_lists(settings.recipe, [lists[name] for name in training_sets])
         checked = check_sampler(settings, parts, recipe_folder)
         lines.append(_describe_epoch(settings, parts, checked.turns, plan))
-        if checked.orders is not None:
-            cache_gb = copies_gb(settings)
-            lines += describe_shards(checked.orders, plan.window_size, cache_gb)
     return lines
 
 

@@ -27,7 +27,6 @@ from asdf.corpora import (
     read_webdataset,
 )
 from asdf.hub import download_dataset
-from asdf.remote import as_path, join_path
 from asdf.trials.label_words import Columns
 from asdf.trials.trees import Tree, open_tree
 from asdf.trials.trial_list import TrialList
@@ -79,7 +78,7 @@ def read_chosen(
     elif located.kind in READERS:
         reading, tree = READERS[located.kind](located.where, folder, columns)
     elif located.kind == "datasets":
-        tree = open_tree(join_path(folder, as_path(located.where).expanduser()))
+        tree = open_tree(folder / Path(located.where).expanduser())
         reading = read_datasets(tree, located.split, columns)
     elif located.kind == "folder":
         tree = open_tree(folder / Path(located.where).expanduser())

@@ -26,7 +26,7 @@ from asdf.recipe.next_steps import describe_next_steps
 from asdf.recipe.problems import find_problems, raise_problems
 from asdf.recipe.recording import end_recorded, end_reported, start_run
 from asdf.recipe.run import Run
-from asdf.recipe.run_folders import Folders, folders_of, keep_copies
+from asdf.recipe.run_folders import Folders, folders_of
 from asdf.recipe.stage_list import Stage, read_stages
 from asdf.recipe.starting import announce, become_torchrun, check_same_run, import_torch
 from asdf.runs.layout import check_layout, remove_leftovers
@@ -79,7 +79,6 @@ class Recipe:
                 log_to_screen(world.is_main)
                 check_same_run(world, names, settings)
                 stack.enter_context(world.listening(stop))
-                stack.enter_context(keep_copies(settings, self.folder))
                 run = Run(name, settings, folders, self.corpora, self.folder, world, stop)
                 with run.sharing():
                     # One process owns the folder; if this fails, all processes end.

@@ -27,7 +27,7 @@ from asdf.recipe.leaving_out import left_out_of
 from asdf.recipe.run_folders import folders_of
 from asdf.recipe.stage_list import Stage, check_stages, check_work
 from asdf.settings import Configs
-from asdf.settings.sections import SAMPLERS, WEIGHTED_SAMPLERS, Sections
+from asdf.settings.sections import SAMPLERS, Sections
 
 Check = Callable[[], object]
 
@@ -126,12 +126,12 @@ def check_choices(settings: Sections) -> None:
     if not recipe.execute_stage(1) or scores_only(settings.network):
         return
     # A user's own sampler may read them.
-    unread = SAMPLERS.keys() - WEIGHTED_SAMPLERS
+    unread = SAMPLERS.keys() - {"weighted_corpora"}
     if recipe.set_weights is not None and recipe.sampler in unread:
-        readers = " or ".join(map(repr, WEIGHTED_SAMPLERS))
         raise UsageError(
             f"recipe.set_weights = {recipe.set_weights} has no effect with recipe.sampler = "
-            f"{recipe.sampler!r}: set recipe.sampler to {readers}, or recipe.set_weights = None."
+            f"{recipe.sampler!r}: set recipe.sampler to 'weighted_corpora', or recipe.set_weights "
+            "= None."
         )
     chosen: Sequence[int | str] = ()
     if recipe.execute_stage(2):

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from asdf.archives import local_file, use_copies
 from asdf.errors import AsdfError, UsageError
 from asdf.hub import parse_name
-from asdf.remote import as_path, is_remote, join_path
 from asdf.runs.layout import Layout
 from asdf.runs.network_names import NetworkName
 from asdf.settings.sections import Paths, Sections
@@ -57,15 +54,13 @@ class Folders:
         """Return `front_end.weights` in the form in which it is read.
 
         A path is resolved from the recipe's folder; a bundle of torchaudio and a repository on the
-        hub keep their names; an address becomes its local copy.
+        hub keep their names.
 
         Raises:
             UsageError: it begins with 'hub:' but is not a valid repository name.
         """
         if weights is None or weights.startswith(BUNDLE):
             return weights
-        if is_remote(weights):
-            return str(local_file(as_path(weights)))
         path = self.recipe / weights
         name = parse_name(weights)
         # A path that exists here, or is in an existing folder, is not a name on the hub.
@@ -133,19 +128,8 @@ def folders_of(paths: Paths, recipe_folder: Path) -> Folders:
                 f"paths.{name} is not set. Set it in the recipe's configs/init_config.py, or add "
                 f"paths.{name}=/your/folder to the command."
             )
-    if is_remote(str(paths.output_folder)):
-        raise UsageError(
-            f"paths.output_folder = {paths.output_folder!r} is a remote address: runs are written "
-            "to a disk, where other processes and a resumed run see files at once. Copy the folder "
-            "to the store afterwards."
-        )
-    if paths.cache_folder is not None and is_remote(paths.cache_folder):
-        raise UsageError(
-            f"paths.cache_folder = {paths.cache_folder!r} is a remote address: copies are kept on "
-            "a local disk. Name a folder there."
-        )
     output = (recipe_folder / str(paths.output_folder)).resolve()
-    database = join_path(recipe_folder, str(paths.database_folder)).resolve()
+    database = (recipe_folder / str(paths.database_folder)).resolve()
     return Folders(
         recipe_folder,
         output,
@@ -153,21 +137,6 @@ def folders_of(paths: Paths, recipe_folder: Path) -> Folders:
         _below(output, "system_folder", paths.system_folder),
         _below(output, "sad_folder", paths.sad_folder),
     )
-
-
-def copies_gb(settings: Sections) -> float | None:
-    """Return the maximum size of cached shards on a node, in gigabytes; None without a cache."""
-    if settings.paths.cache_folder is None:
-        return None
-    return settings.computing.cache_gb
-
-
-def keep_copies(settings: Sections, recipe_folder: Path) -> AbstractContextManager[None]:
-    """Cache whole shards of stores in `paths.cache_folder` during a block, if it is set."""
-    folder = settings.paths.cache_folder
-    if folder is not None:
-        folder = str((recipe_folder / folder).resolve())
-    return use_copies(folder, settings.computing.cache_gb)
 
 
 def _below(output: Path, name: str, folder: str) -> Path:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from asdf.errors import AsdfError
-from asdf.recipe.grown_lists import find_begun_rows, record_training_list
 from asdf.recipe.memory import memory_computed_for_errors
 from asdf.recipe.run import Run
-from asdf.recipe.run_folders import copies_gb
 from asdf.recipe.scored_sets import score_lists, score_validation_sets, value_of
 from asdf.recipe.stale import mark_evaluations
 from asdf.recipe.starting_point import find_starting_point, resume_training
@@ -45,43 +42,15 @@ def train_network(run: Run, network: nn.Module, utterances: TrialList, lengths: 
         lengths: Lengths of the utterances, in samples after speech activity detection.
     """
     start = find_starting_point(run)
-    testing_rates = run.settings.network.rate_test_steps is not None
-    begun = find_begun_rows(run, utterances) if start == "auto" and not testing_rates else None
-    if begun is not None:
-        if _finish_epoch(run, utterances.select(begun), lengths[begun]):
-            return
-        # DistributedDataParallel is part of a reference cycle, and its memory is needed again.
-        gc.collect()
-    trainer = _prepare_training(run, network, utterances, lengths, start, goes_on=begun is not None)
+    trainer = _prepare_training(run, network, utterances, lengths, start)
     with memory_computed_for_errors(run.settings, run.folders, run.world):
         if run.settings.network.rate_test_steps is not None:
             test_rates(run, trainer, run.settings.network.rate_test_steps)
             return
-        trainer.run(goes_on=begun is not None)
-    _end_training(run, trainer)
-
-
-def _finish_epoch(run: Run, utterances: TrialList, lengths: np.ndarray) -> str:
-    """Train to the end of the current epoch, on the list that it began with.
-
-    Returns:
-        Reason why training is complete; '' if it continues with the next epoch.
-    """
-    # A separate network: the one for later epochs stays as it was built.
-    network = run.build_network()
-    trainer = _prepare_training(run, network, utterances, lengths, "auto")
-    epoch = trainer.progress.epochs + 1
-    LOG.warning(
-        "the training list grew: epoch %d ends with the %d utterances that it began with, and the "
-        "next one uses all",
-        epoch,
-        len(utterances),
-    )
-    with memory_computed_for_errors(run.settings, run.folders, run.world):
-        trainer.run(last_epoch=epoch)
-    if trainer.finished():
-        _end_training(run, trainer)
-    return trainer.finished()
+        trainer.run()
+    LOG.info("training ended: %s", trainer.finished())
+    if run.settings.network.average_best_networks:
+        run.world.run_on_main(partial(_average_best_networks, run, trainer))
 
 
 def _prepare_training(
@@ -90,13 +59,8 @@ def _prepare_training(
     utterances: TrialList,
     lengths: np.ndarray,
     start: str | None,
-    goes_on: bool = False,
 ) -> Trainer:
-    """Return a trainer that continues from `start`, with its plan logged.
-
-    Args:
-        goes_on: Whether this start has already trained on a shorter list.
-    """
+    """Return a trainer that continues from `start`, with its plan logged."""
     from asdf.data.training_plan import minibatch_per_process
     from asdf.networks.output_check import check_outputs
 
@@ -105,9 +69,8 @@ def _prepare_training(
     minibatch = minibatch_per_process(settings.network, world.size)
     step = _build_step(run, network, utterances, lengths)
     trainer = _build_trainer(run, step, utterances, lengths)
-    resume_training(run, trainer, start, goes_on)
+    resume_training(run, trainer, start)
     _record_copies(run, utterances)
-    record_training_list(run, utterances, trainer.progress.epochs + 1)
     if not trainer.finished():
         # Checked before hours of training.
         with step.whole_network() as whole:
@@ -119,12 +82,6 @@ def _prepare_training(
         )
     _log_plan(run, trainer, minibatch)
     return trainer
-
-
-def _end_training(run: Run, trainer: Trainer) -> None:
-    LOG.info("training ended: %s", trainer.finished())
-    if run.settings.network.average_best_networks:
-        run.world.run_on_main(partial(_average_best_networks, run, trainer))
 
 
 def _build_trainer(
@@ -207,7 +164,6 @@ def _record_copies(run: Run, utterances: TrialList) -> None:
 def _log_plan(run: Run, trainer: Trainer, minibatch: int) -> None:
     """Log the number format of training, and the composition of an optimiser step."""
     from asdf.data.length_groups import describe_groups
-    from asdf.data.sharded_samplers import describe_shards
 
     LOG.info("%s", trainer.step.precision.reason)
     interval = run.settings.network.optimizer_step_interval
@@ -234,10 +190,6 @@ def _log_plan(run: Run, trainer: Trainer, minibatch: int) -> None:
     turns = trainer.orders.describe()
     if turns:
         LOG.info("recipe.sampler = %r: %s", run.settings.recipe.sampler, turns)
-    if run.world.is_main:
-        cache_gb = copies_gb(run.settings)
-        for line in describe_shards(trainer.orders, trainer.plan.window_size, cache_gb)[1:]:
-            LOG.info("%s", line)
 
 
 def _average_best_networks(run: Run, trainer: Trainer) -> None:

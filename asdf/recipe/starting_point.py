@@ -68,12 +68,8 @@ def check_evaluations(run: Run) -> list[Evaluation]:
     return evaluations
 
 
-def resume_training(run: Run, trainer: Trainer, start: str | None, recorded: bool = False) -> None:
-    """Resume from `start`, the result of `find_starting_point`.
-
-    Args:
-        recorded: Whether the record of this start already states where it resumed.
-    """
+def resume_training(run: Run, trainer: Trainer, start: str | None) -> None:
+    """Resume from `start`, the result of `find_starting_point`."""
     from asdf.checkpoint.stored_parts import remove_with_parts
     from asdf.training.checkpoints import (
         fill_network,
@@ -115,5 +111,4 @@ def resume_training(run: Run, trainer: Trainer, start: str | None, recorded: boo
         trainer.progress.epochs,
         trainer.progress.step,
     )
-    if not recorded:
-        record_training(run, trainer.progress.step)
+    record_training(run, trainer.progress.step)

@@ -26,7 +26,6 @@ def build_clip_loader(run: Run, utterances: TrialList, lengths: np.ndarray) -> B
     from asdf.data.datasets import TrainingClips
     from asdf.data.loaders import BatchLoader
     from asdf.data.mixup import find_mixup
-    from asdf.data.reading_at_once import reading_threads
     from asdf.networks.build import channels_of
 
     settings = run.settings
@@ -44,14 +43,11 @@ def build_clip_loader(run: Run, utterances: TrialList, lengths: np.ndarray) -> B
         audio=settings.audio,
         channels=channels_of(settings, run.recipe_folder),
         references=_build_reference_clips(run, utterances),
-        threads=reading_threads(settings.computing.reading_threads, utterances),
     )
     if settings.augmentation.chain:
         LOG.info("training examples are augmented: %s", clips.augmentation.describe())
     if clips.mixup is not None:
         LOG.info("%g of the training examples are mixed with another one", clips.mixup.probability)
-    if clips.threads > 1:
-        LOG.info("each loader process reads %d recordings of a batch at once", clips.threads)
     workers = settings.computing.network_dataloader_workers
     return BatchLoader(clips, workers, run.world, stop=run.stop)
 

@@ -50,7 +50,6 @@ if TYPE_CHECKING:
         score_conditions,
         score_path,
         seconds_of,
-        work_folder,
     )
 
 __all__, __getattr__ = open_door(__name__)

@@ -38,7 +38,6 @@ from asdf.commands.study_files import (
     write_results,
 )
 from asdf.errors import UsageError
-from asdf.remote import is_remote, refuse_unwritable
 from asdf.runs.divisions import Part, lock_work
 from asdf.text import aligned, and_more
 
@@ -124,12 +123,6 @@ def main(arguments: list[str]) -> int:
         raise UsageError("give one or more networks and a list of recordings: NETWORK... LIST.")
     if args.output is None:
         raise UsageError("the output folder is missing. Give it with --output FOLDER.")
-    refuse_unwritable(args.output)
-    if args.keep_audio and is_remote(args.output):
-        raise UsageError(
-            f"--keep-audio needs a disk, but --output {args.output} is a remote store. Give a "
-            "local folder, or leave --keep-audio out."
-        )
     *networks, named = args.names
     division = Division(COMMAND, arguments, args.output, main)
     if args.slurm is not None:
@@ -156,7 +149,7 @@ def _run(
     chosen: Chosen,
     rivals: Sequence[Rival],
 ) -> int:
-    from asdf.robustness import Plan, run_study, score_conditions, study_files, work_folder
+    from asdf.robustness import Plan, run_study, score_conditions, study_files
 
     assert args.output is not None
     plan = Plan(
@@ -171,9 +164,8 @@ def _run(
         say=lambda sentence: show(sentence, sys.stderr),
     )
     part = None if args.part is None else Part.parse(args.part)
-    disk = work_folder(args.output)
     # A part and the whole at once would remove each other's copies.
-    locks = disk / ".progress"
+    locks = args.output / ".progress"
     with lock_work(locks, args.output, part):
         if part is not None:
             score_conditions(plan, rivals, part)
@@ -186,8 +178,7 @@ def _run(
         words = [word for word in arguments if word != "--merge"]
         contents = study_files(study, chosen, made_by("robustness", words, rivals))
         write_results(args.output, contents)
-        # For a study in a store, nothing remains on this machine's disk.
-        shutil.rmtree(disk if is_remote(args.output) else locks)
+        shutil.rmtree(locks)
     show(contents["results.txt"].rstrip("\n"))
     show(f"written to {args.output}: report.html, results.*, scores/", sys.stderr)
     return int(bool(study.left_out))
@@ -234,14 +225,14 @@ def _files(folder: Path | None) -> tuple[str, ...]:
 
 def _say_size(args: RobustnessOptions, trials: TrialList, conditions: int) -> None:
     """Say before any work what it takes on the disk."""
-    from asdf.robustness import BYTES_PER_S, seconds_of, work_folder
+    from asdf.robustness import BYTES_PER_S, seconds_of
 
     assert args.output is not None  # `main` refuses anything else
     seconds = seconds_of(trials)
     one = seconds * BYTES_PER_S / _MB
     kept = f"up to {one * conditions:,.0f} MB in {args.output} (--keep-audio)"
     if not args.keep_audio:
-        folder = work_folder(args.output)
+        folder = args.output
         kept = f"up to {one:,.0f} MB at a time in {folder}, removed after scoring"
     show(
         f"{len(trials):,} recordings, {seconds / 60:,.1f} minutes, {conditions} conditions: copies "

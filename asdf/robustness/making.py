@@ -20,15 +20,11 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
-from asdf.archives import file_state
 from asdf.arrays import Floats
 from asdf.audio import read_audio
-from asdf.data.reading_at_once import reading_threads
-from asdf.data.threads import threads
 from asdf.distributed.worker_processes import WorkerProcesses
 from asdf.errors import AsdfError
 from asdf.facts import SAMPLE_RATE
-from asdf.remote import is_remote
 from asdf.robustness.conditions import Condition
 from asdf.robustness.degradations import DEGRADATIONS, Draw, Material
 from asdf.runs.files import atomic_write, remove_unfinished, write_text
@@ -199,9 +195,6 @@ class Maker:
 
 def _stamp(path: str) -> str:
     """Return the path, size and modification time of a recording."""
-    if is_remote(path):
-        state = file_state(path)
-        return path if state is None else f"{path} {state.size} {state.changed_ns}"
     # For a recording in an archive, those of the archive.
     for candidate in (path, *map(str, Path(path).parents)):
         with suppress(OSError, ValueError):
@@ -215,9 +208,7 @@ def list_digest(trials: TrialList) -> str:
     """Digest the ids of a list with the paths, sizes and modification times of its recordings."""
     digest = hashlib.sha256()
     sources = [str(trials.path(index)) for index in range(len(trials))]
-    # A store is asked for each recording.
-    with threads(reading_threads("auto", trials)) as pool:
-        for utterance, stamp in zip(trials.ids, pool.map(_stamp, sources), strict=True):
-            # fsencode: a file name that is not valid UTF-8 has surrogates, which encode() refuses.
-            digest.update(os.fsencode(f"{utterance}\0{stamp}\0"))
+    for utterance, stamp in zip(trials.ids, map(_stamp, sources), strict=True):
+        # fsencode: a file name that is not valid UTF-8 has surrogates, which encode() refuses.
+        digest.update(os.fsencode(f"{utterance}\0{stamp}\0"))
     return digest.hexdigest()

@@ -17,12 +17,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from asdf.archives import path_beside
-from asdf.data.reading_at_once import reading_threads
-from asdf.data.threads import threads
 from asdf.errors import AsdfError
 from asdf.metrics.several_systems import speakers_of
-from asdf.remote import is_remote
 from asdf.robustness.conditions import CLEAN, Condition
 from asdf.robustness.degradations import Material
 from asdf.robustness.making import Maker
@@ -167,18 +163,7 @@ def missing_conditions(plan: Plan, rivals: Sequence[Rival]) -> list[str]:
 
 
 def _maker_of(plan: Plan) -> Maker:
-    folder = work_folder(plan.folder) / AUDIO
-    return Maker(plan.trials, folder, plan.material, plan.seed, plan.workers)
-
-
-def work_folder(folder: Path) -> Path:
-    """Return the folder of a study's copies and locks, on a disk of this machine.
-
-    It is the study's own folder; for a study in a store it is in the cache.
-    """
-    if not is_remote(folder):
-        return folder
-    return path_beside(folder, f".{folder.name}.study")
+    return Maker(plan.trials, plan.folder / AUDIO, plan.material, plan.seed, plan.workers)
 
 
 @dataclass
@@ -401,9 +386,7 @@ def _of(common: Mapping[str, int], by_name: Mapping[str, Scores]) -> dict[str, S
 
 def seconds_of(trials: TrialList) -> float:
     """Return how many seconds the recordings of a list have, as their headers state it."""
-    paths = map(trials.path, range(len(trials)))
-    with threads(reading_threads("auto", trials)) as pool:
-        return sum(pool.map(_seconds_of_one, paths))
+    return sum(map(_seconds_of_one, map(trials.path, range(len(trials)))))
 
 
 def _seconds_of_one(path: Path) -> float:

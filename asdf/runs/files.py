@@ -8,9 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
-import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -19,7 +17,6 @@ from pathlib import Path
 from typing import IO, Any
 
 from asdf.errors import AsdfError
-from asdf.remote import address_of, refuse_unwritable, remove_objects, upload_object
 from asdf.runs.streams import STDOUT, NobodyReadsError, descriptor_of, stream_advice
 from asdf.runs.systems import lock, open_flags, unlock
 from asdf.text import AnyPath
@@ -32,19 +29,13 @@ def atomic_write(path: AnyPath, mode: str = "w") -> Iterator[IO[Any]]:
     """Open a file that replaces `path` only when the block ends without an error.
 
     An existing file at `path` stays untouched if the block raises, the disk fills up or the process
-    is killed. An object of a store is written to the local disk and uploaded whole. '-' stands for
-    standard output, which is written directly, as is any other open file of this process
-    (`descriptor_of`).
+    is killed. '-' stands for standard output, which is written directly, as is any other open file
+    of this process (`descriptor_of`).
 
     Raises:
         AsdfError: the folder cannot be created or written, or the disk is full.
         NobodyReadsError: the reader of standard output has closed it.
     """
-    address = address_of(path)
-    if address is not None:
-        with _open_object(address, mode) as file:
-            yield file
-        return
     descriptor = descriptor_of(path)
     path = Path(path)
     if descriptor is not None:
@@ -95,25 +86,6 @@ def _open_stream(descriptor: int, mode: str) -> Iterator[IO[Any]]:
 
 
 @contextmanager
-def _open_object(address: str, mode: str) -> Iterator[IO[Any]]:
-    """Open a local file that becomes an object of a store when the block ends without an error."""
-    refuse_unwritable(address)
-    try:
-        descriptor, name = tempfile.mkstemp(suffix=".part")
-    except OSError as error:
-        raise AsdfError(write_advice(Path(tempfile.gettempdir()), error)) from error
-    try:
-        with _open(descriptor, mode) as file:
-            yield file
-        upload_object(Path(name), address)
-    except OSError as error:
-        raise AsdfError(write_advice(Path(name), error)) from error
-    finally:
-        with suppress(OSError):
-            Path(name).unlink()
-
-
-@contextmanager
 def _open_special(path: Path, mode: str) -> Iterator[IO[Any]]:
     try:
         with _open(os.open(path, os.O_WRONLY | open_flags()), mode) as file:
@@ -138,7 +110,7 @@ def remove_unfinished(folder: Path, older_than_s: float = 0.0, output: str = "")
 
 
 def files_named(folder: Path, *beginnings: str, end: str = "") -> list[Path]:
-    """Return the files of a folder, on a disk or in a store, whose names begin and end so, sorted.
+    """Return the files of a folder whose names begin and end so, sorted.
 
     There are none where there is no such folder.
 
@@ -155,19 +127,6 @@ def files_named(folder: Path, *beginnings: str, end: str = "") -> list[Path]:
     except OSError as error:
         raise AsdfError(f"cannot read {folder}: {error.strerror}. Check its permissions.") from None
     return sorted(found)
-
-
-def remove_folder(folder: Path) -> None:
-    """Remove a folder, on a disk or in a store, with all that is in it.
-
-    Raises:
-        OSError, AsdfError: it cannot be removed.
-    """
-    address = address_of(folder)
-    if address is None:
-        shutil.rmtree(folder)
-    else:
-        remove_objects(address)
 
 
 def write_text(path: AnyPath, text: str) -> None:

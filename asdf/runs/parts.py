@@ -18,16 +18,14 @@ from typing import Any
 
 import numpy as np
 
-from asdf.remote import is_remote
 from asdf.runs.files import atomic_write, files_named, remove_unfinished
 from asdf.runs.log import LOG
 
 # Arrays with equal numbers of rows, or with the numbers of rows in a column of counts.
 Columns = dict[str, np.ndarray]
 
-# Maximum work that a killed process loses: on a disk, and in a store, where each part is a request.
+# Maximum work that a killed process loses.
 SAVED_EVERY_S = 20.0
-STORED_EVERY_S = 60.0
 _WORK = "work"
 # Writing a part takes seconds, so an older unfinished file is abandoned.
 _ABANDONED_S = 3600.0
@@ -50,7 +48,7 @@ class Parts:
         """Prepare parts in `folder`, which all processes share, without reading or writing.
 
         Args:
-            folder: Folder on a disk or in a store.
+            folder: Folder of the parts' files.
             prefix: Prefix of the names of the parts' files.
             work: Function that returns all inputs that the numbers depend on, as plain values;
                 called when a part is read or written, as it may take seconds.
@@ -67,8 +65,7 @@ class Parts:
     @property
     def due(self) -> bool:
         """Whether it is time to save another part."""
-        every = STORED_EVERY_S if is_remote(self._folder) else SAVED_EVERY_S
-        return time.monotonic() - self._saved_at > every
+        return time.monotonic() - self._saved_at > SAVED_EVERY_S
 
     def add(self, columns: Columns) -> None:
         """Add finished rows, which are lost with the process until `save`."""

@@ -8,22 +8,19 @@ run that is stopped and resumed gives the same scores to the last bit.
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from asdf.audio.recording_sources import Limits, Source
 from asdf.audio.speech import SpeechLength
-from asdf.data.reading_at_once import REMOTE_THREADS
 from asdf.data.threads import Threads, threads
 from asdf.errors import AsdfError, UsageError
-from asdf.remote import is_remote
 from asdf.scoring.hearing import Hearing, Piece
 from asdf.scoring.recordings import FileRecording, Recording, as_recording, name_of
 from asdf.scoring.scored import Score, Scored
@@ -33,7 +30,6 @@ from asdf.scoring.windows import Cut
 
 # Decoders release the GIL, so threads work as well as processes and need no copies.
 _READERS = 4
-_NAMED = (str, os.PathLike)
 # Maximum number of batches in memory.
 _BATCHES = 3
 # Number of files that are sorted by length together: enough for full batches, few enough for an
@@ -103,13 +99,9 @@ class ManyRecordings:
         Raises:
             UsageError: one is nothing that can be scored, see `as_recording`.
         """
-        numbered = iter(recordings)
-        # The first one decides, since recordings may come from an endless generator.
-        first = list(islice(numbered, 1))
-        in_store = any(isinstance(value, _NAMED) and is_remote(value) for value in first)
-        with threads(REMOTE_THREADS if in_store else _READERS) as pool:
+        with threads(_READERS) as pool:
             reading: deque[tuple[list[File], list[Future[_Heard]]]] = deque()
-            for batch in self._batches(pool, chain(first, numbered)):
+            for batch in self._batches(pool, recordings):
                 reading.append((batch, [pool.submit(self._hear, file) for file in batch]))
                 if len(reading) >= _BATCHES:
                     yield from self._score_batch(*reading.popleft())

@@ -30,7 +30,6 @@ from asdf.audio.speech import (
 )
 from asdf.audio.streaming import read_blocks
 from asdf.errors import AsdfError, UsageError
-from asdf.remote import SHOWN_SCHEMES, as_path, is_remote
 from asdf.scoring.waveforms import as_waveform, check_rate
 from asdf.settings.sections import USUAL_AUDIO, Audio, SpeechActivity
 from asdf.text import from_here, is_address
@@ -120,14 +119,11 @@ class FileRecording(Recording):
             AsdfError: its path is neither a file nor a member of an archive.
         """
         path = self.path
-        # Every check of a remote object is a request.
-        is_there = path is None or (not is_remote(path) and path.exists())
-        if path is not None and not is_there and file_size(path) is None:
-            if is_address(self.name) and not is_remote(self.name):
+        if path is not None and not path.exists() and file_size(path) is None:
+            if is_address(self.name):
                 raise AsdfError(
-                    f"{self.name} is not a supported address: give one that begins with "
-                    f"{', '.join(f'{scheme}://' for scheme in SHOWN_SCHEMES)}, or the path or the "
-                    "content of a file."
+                    f"{self.name} is an address: give the path or the content of a file, or mount "
+                    "the store."
                 )
             advice = "Check the path."
             if path.is_absolute():
@@ -210,7 +206,7 @@ def as_recording(
     name, position = name_of(value, index), index or 0
     if isinstance(value, str | os.PathLike):
         _refuse_rate(sample_rate, name)
-        path = as_path(value)
+        path = Path(value)
         source: Path | Source = path
         if limits != Limits():
             source = Source(name, limits=limits)

@@ -16,7 +16,6 @@ from torch import Tensor
 
 from asdf.data.datasets import WholeUtterances
 from asdf.data.loaders import BatchLoader, log_fallbacks
-from asdf.data.reading_at_once import reading_threads
 from asdf.data.scoring_plan import ScoringBatch
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.transfer import fetch_later
@@ -55,8 +54,7 @@ def load_whole(
     stop: StopRequest,
 ) -> BatchLoader:
     """Return a loader of the beginnings of recordings, as a scorer hears them."""
-    at_once = reading_threads(settings.computing.reading_threads, recordings)
-    whole = WholeUtterances(recordings, settings.sad, settings.audio, scorer.channels, at_once)
+    whole = WholeUtterances(recordings, settings.sad, settings.audio, scorer.channels)
     workers = settings.computing.network_dataloader_workers
     return BatchLoader(whole, workers, world, stop=stop)
 

@@ -133,12 +133,8 @@ class Trainer:
         self.progress = progress
         self.validation.stop_early(progress)
 
-    def run(self, last_epoch: int | None = None, goes_on: bool = False) -> None:
+    def run(self) -> None:
         """Train to the end.
-
-        Args:
-            last_epoch: Epoch after which another trainer continues; None if there is none.
-            goes_on: Whether this one continues another, whose start callbacks have seen.
 
         Raises:
             Stopped: a stop was requested; a checkpoint has been written.
@@ -155,19 +151,17 @@ class Trainer:
             self.step.objective.begin_step(begun)
         try:
             self.callbacks.show(Training(self.step.network, self.step.optimiser, self.progress))
-            if not goes_on:
-                self.callbacks.call("on_start", self.progress.step)
+            self.callbacks.call("on_start", self.progress.step)
             self.profile.begin(self.progress.step)
             self.lines.begin_run(self.progress)
             with self.saving.running():
                 # A run that stopped at the end of an epoch saved its network without evaluating it.
                 self.validation.score_if_due(self.progress, self.finished())
-                while not self.finished() and self.progress.epochs != last_epoch:
+                while not self.finished():
                     self._train_epoch()
                 self.saving.end()
-            if self.finished():
-                position = position_of(self.progress, self.plan)
-                self.callbacks.call("on_end", {**position, "reason": self.finished()})
+            position = position_of(self.progress, self.plan)
+            self.callbacks.call("on_end", {**position, "reason": self.finished()})
         finally:
             self.profile.close()
 

@@ -21,7 +21,6 @@ from typing import Any
 
 from asdf.errors import AsdfError, UsageError
 from asdf.facts import SAMPLE_RATE
-from asdf.remote import as_path
 from asdf.runs.streams import descriptor_of
 from asdf.text import AnyPath
 
@@ -291,7 +290,7 @@ _MAX_CHARACTERS = 1000
 
 def entry_path(score_file: AnyPath) -> Path:
     """Return the path of the information next to a score file."""
-    return as_path(score_file).with_suffix(".scored.json")
+    return Path(score_file).with_suffix(".scored.json")
 
 
 def read_entry(score_file: AnyPath) -> dict[str, Any]:

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from asdf.archives import file_state, list_names, split_part
+from asdf.archives import list_names, split_part
 from asdf.errors import AsdfError
-from asdf.remote import can_be_listed, join_path
 from asdf.text import lines_and_more
 from asdf.trials.any_table import delimiter_of, parse_any_table
 from asdf.trials.collecting import TrialCollector
@@ -25,7 +23,6 @@ from asdf.trials.text_lines import NumberedLines, file_lines, peek
 from asdf.trials.trial_list import UNLABELLED, TrialList, with_references
 
 _SHOWN = 10
-_REQUESTS = 16
 
 
 def read_list(
@@ -170,26 +167,15 @@ def _missing_files(utterances: TrialList) -> list[str]:
     """Return the ids whose recordings do not exist in their folders."""
     present: dict[str, set[str]] = {}
     missing = []
-    can_be_missing = []
     for utterance in utterances.recordings():
         if "#" in utterance:
             folder, name = os.path.split(split_part(utterance)[0])
         else:
             folder, name = os.path.split(utterance)
         if folder not in present:
-            present[folder] = names_in(join_path(utterances.folder, folder))
-        if name in present[folder]:
-            continue
-        if can_be_listed(join_path(utterances.folder, utterance)):
+            present[folder] = names_in(utterances.folder / folder)
+        if name not in present[folder]:
             missing.append(utterance)
-        else:
-            can_be_missing.append(utterance)
-    # A web server is asked for each of them.
-    with ThreadPoolExecutor(_REQUESTS) as pool:
-        paths = (join_path(utterances.folder, utterance) for utterance in can_be_missing)
-        for utterance, state in zip(can_be_missing, pool.map(file_state, paths), strict=True):
-            if state is None:
-                missing.append(utterance)
     return missing
 
 

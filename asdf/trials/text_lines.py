@@ -19,7 +19,6 @@ from typing import BinaryIO, cast
 
 from asdf.archives import open_file
 from asdf.errors import AsdfError
-from asdf.remote import as_path
 from asdf.runs.streams import STDIN, STREAM, stream_name
 from asdf.text import AnyPath
 
@@ -60,7 +59,7 @@ def numbered_lines(
     """
     name = stream_name(STDIN) if str(path) == STREAM else path
     try:
-        with _open_binary(as_path(path)) as file:
+        with _open_binary(Path(path)) as file:
             yield from lines_of(file, name, strip, errors)
     except OSError as error:
         raise AsdfError(_unreadable(name, error)) from error

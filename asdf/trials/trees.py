@@ -14,7 +14,6 @@ from pathlib import Path
 
 from asdf.archives import Archive, find_folder
 from asdf.errors import AsdfError
-from asdf.remote import find_objects, is_remote, join_path
 from asdf.trials.text_lines import NumberedLines, file_lines
 
 
@@ -46,10 +45,6 @@ class Tree:
 
         A tar in it counts as the folder of its name.
         """
-        if is_remote(self.root):
-            names = find_objects(str(join_path(self.root, under)))
-            start = f"{under}/" if under else ""
-            return [start + name for name in names if "/." not in f"/{name}"]
         return sorted(_files(self.root, under))
 
     def lines(self, name: str) -> NumberedLines:

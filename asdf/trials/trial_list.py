@@ -23,7 +23,6 @@ import numpy.typing as npt
 
 from asdf.arrays import AnyIntegers, Labels
 from asdf.facts import AUDIO_SUFFIXES
-from asdf.remote import join_path
 from asdf.trials.packed_names import Names
 from asdf.trials.references import (
     PAIR,
@@ -112,9 +111,9 @@ class TrialList:
         """Return the path of the recording of a trial."""
         recording = self.recording(index)
         if self.origin is None:
-            return join_path(self.folder, recording)
+            return self.folder / recording
         origin = self.origins[int(self.origin[index])]
-        return join_path(origin.folder, recording[origin.prefix :])
+        return origin.folder / recording[origin.prefix :]
 
     def recording(self, index: int) -> str:
         """Return the id of a trial without the name of its references."""

@@ -18,7 +18,6 @@ from pathlib import Path, PurePosixPath
 
 from asdf.errors import UsageError
 from asdf.facts import AUDIO_SUFFIXES
-from asdf.remote import is_remote
 
 # Names of Kaldi's lists, and of the recordings in messages.
 _LISTS = {"noise": "noise_list", "reverberation": "rir_list"}
@@ -39,11 +38,6 @@ def find_material(part: str, folders: Iterable[str], base: Path) -> tuple[str, .
     for name in folders:
         folder = base / name
         where = f"augmentation.{part}_folders names {folder}, "
-        if is_remote(folder):
-            raise UsageError(
-                f"{where}but noise and impulse responses are read from a local disk for every "
-                "clip. Copy the folder, and write its absolute path."
-            )
         if not folder.is_dir():
             raise UsageError(
                 f"{where}which does not exist. Unpack the corpus there, or correct the path: it is "

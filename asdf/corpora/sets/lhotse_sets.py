@@ -23,7 +23,6 @@ from asdf.corpora.known_corpus import KnownCorpus, Reading, is_recording
 from asdf.corpora.shard_files import find_shards
 from asdf.corpora.shard_rows import ShardRows, plain_fields
 from asdf.errors import AsdfError
-from asdf.remote import as_path, is_remote, join_path
 from asdf.runs.progress import track
 from asdf.text import is_address
 from asdf.trials.label_words import Columns
@@ -78,7 +77,7 @@ def read_lhotse(pattern: str, folder: Path, columns: Columns) -> tuple[Reading, 
     above = manifests.folder.absolute().parents[:_PARENTS]
     candidates = [folder, manifests.folder, *above, Path()]
     if stated := columns.names.get(ROOT):
-        candidates = [as_path(stated).expanduser()]
+        candidates = [Path(stated).expanduser()]
     for manifest in manifests.names:
         if not manifest.endswith(_MANIFESTS):
             raise AsdfError(
@@ -86,12 +85,12 @@ def read_lhotse(pattern: str, folder: Path, columns: Columns) -> tuple[Reading, 
                 ".jsonl.gz: lhotse copy OLD NEW.jsonl.gz"
             )
         for number, cut in _cuts(manifests.folder / manifest, rows, manifest):
-            if root is None and not (cut.source.startswith("/") or is_remote(cut.source)):
+            if root is None and not cut.source.startswith("/"):
                 root = _root_of(cut.source, candidates)
             rows.add(part_path(cut.source, cut.part), cut.fields, number)
     tree = Tree(root or manifests.folder)
     trials = rows.trials(columns)
-    inner = (name for name in trials.ids if not name.startswith("/") and not is_remote(name))
+    inner = (name for name in trials.ids if not name.startswith("/"))
     folders = {name.rpartition("/")[0] for name in inner}
     return Reading(trials, audio=tuple(sorted(folders))), tree
 
@@ -113,7 +112,7 @@ def _manifests_in(folder: Path) -> list[str]:
 def _root_of(source: str, candidates: list[Path]) -> Path:
     """Return the first folder that contains the first recording."""
     for root in candidates:
-        path = join_path(root, source)
+        path = root / source
         if path.exists() or find_folder(path) is not None:
             return root
     tried = ", ".join(str(root) for root in dict.fromkeys(candidates))
@@ -221,7 +220,7 @@ def _source_of(entry: Mapping[str, Any], recording: Mapping[str, Any]) -> tuple[
         # The writer of Shar moves the bytes into a tar, and leaves an empty source.
         if kind == "shar" or (kind == "memory" and not path):
             return "", channel
-        if (kind != "file" or is_address(path)) and not is_remote(path):
+        if kind != "file" or is_address(path):
             raise ValueError(
                 f"its source is {kind} {path[:60]!r}; only files are read: CutSet.save_audios "
                 "writes them"
@@ -256,7 +255,7 @@ def read_shar(pattern: str, folder: Path, columns: Columns) -> tuple[Reading, Tr
     rows = ShardRows(pattern)
     shards: list[tuple[str, str]] = []
     for name in found.names:
-        files = join_path(found.folder, name).iterdir()
+        files = (found.folder / name).iterdir()
         indices = [match.group(1) for path in files if (match := _CUTS.fullmatch(path.name))]
         if not indices:
             raise AsdfError(

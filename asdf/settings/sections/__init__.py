@@ -58,7 +58,6 @@ from asdf.settings.sections.front_ends import (
 )
 from asdf.settings.sections.runs import (
     SAMPLERS,
-    WEIGHTED_SAMPLERS,
     Computing,
     Paths,
     Recipe,

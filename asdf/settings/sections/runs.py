@@ -33,13 +33,6 @@ class Paths(KnownNames):
     sad_folder: str = setting(
         "sad", "folder of measured utterance lengths, relative to output_folder", check="path"
     )
-    cache_folder: str | None = setting(
-        None,
-        "folder on a local disk for whole tars and parquet files that lie in a store (s3://), "
-        "shared by the processes of a node, computing.cache_gb large; None: they are read by "
-        "ranges",
-        check="path",
-    )
 
 
 @dataclass
@@ -107,20 +100,6 @@ class Computing(KnownNames):
         "none",
         at_least=0,
         at_most=MAX_PROCESSES,
-    )
-    reading_threads: int | Literal["auto"] = setting(
-        "auto",
-        "recordings of a batch that a loader process reads at once; auto: 16 where they lie in a "
-        "store (s3://, https://), else 1; more than 1 pays where opening a file takes over a "
-        "millisecond; the samples are the same",
-        at_least=1,
-        at_most=MAX_PROCESSES,
-    )
-    cache_gb: float = setting(
-        100.0,
-        "size of paths.cache_folder: what was not used for longest is removed from it",
-        unit="GB",
-        above=0,
     )
     gpu_memory_gib: int | None = setting(
         None,
@@ -208,13 +187,7 @@ SAMPLERS = {
     "balanced_attacks": "asdf.data.samplers.BalancedAttacks",
     "balanced_corpora": "asdf.data.samplers.BalancedCorpora",
     "weighted_corpora": "asdf.data.samplers.WeightedCorpora",
-    "sharded": "asdf.data.sharded_samplers.Sharded",
-    "sharded_classes": "asdf.data.sharded_samplers.ShardedClasses",
-    "sharded_attacks": "asdf.data.sharded_samplers.ShardedAttacks",
 }
-# The others would train without the weights and say nothing.
-WEIGHTED_SAMPLERS = ("weighted_corpora", "sharded")
-"""Settings among these that read `recipe.set_weights`."""
 
 
 @dataclass
@@ -263,23 +236,14 @@ class Recipe(KnownNames):
     sampler: str = setting(
         "shuffled",
         "the turns of training utterances in an epoch; shuffled: each has one; balanced: classes, "
-        "attacks (bona fide: half of the turns) or training sets have as many turns as each other; "
-        "sharded: shard after shard, within a window of shuffle_shards",
+        "attacks (bona fide: half of the turns) or training sets have as many turns as each other",
         check="class_path",
         names=SAMPLERS,
     )
     set_weights: tuple[float, ...] | None = setting(
         None,
-        "samplers weighted_corpora and sharded: a weight per training set, to which its turns are "
-        "proportional; None with sharded: each utterance has one turn",
+        "sampler weighted_corpora: a weight per training set, to which its turns are proportional",
         above=0,
-    )
-    shuffle_shards: int = setting(
-        64,
-        "samplers sharded, sharded_classes and sharded_attacks: archives, or folders of files, "
-        "that are read at the same time at most; turns are shuffled among them",
-        at_least=1,
-        at_most=MAX_UTTERANCES,
     )
     check_recordings: bool | Literal["once"] = setting(
         True,

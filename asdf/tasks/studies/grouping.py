@@ -23,7 +23,6 @@ NO_EFFECT = frozenset(
         "paths.database_folder",
         "paths.system_folder",
         "paths.sad_folder",
-        "paths.cache_folder",
         "recipe.start_stage",
         "recipe.end_stage",
         "recipe.check_recordings",
@@ -35,8 +34,6 @@ NO_EFFECT = frozenset(
         "computing.hang_report_s",
         "computing.threads",
         "computing.network_dataloader_workers",
-        "computing.reading_threads",
-        "computing.cache_gb",
         "computing.profile_steps",
         # Logging and saving during a run.
         "network.print_interval",

@@ -12,7 +12,7 @@ import pytest
 
 from asdf.archives import open_file, open_files
 from asdf.archives.members import open_archive
-from asdf.archives.store import LocalFile
+from asdf.archives.store import OpenFile
 from asdf.errors import AsdfError
 
 # In a process of its own: limits hold for a whole process.
@@ -112,5 +112,5 @@ def test_threads_get_one_file_for_a_key(tmp_path):
     path = write_tar(tmp_path, 0, "0")
     files = open_files.OpenFiles()
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda _: files.get("a", lambda: LocalFile(path)), range(99)))
+        found = list(pool.map(lambda _: files.get("a", lambda: OpenFile(path)), range(99)))
     assert len(set(map(id, found))) == 1

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from asdf.__main__ import main
 from asdf.commands.divided import split_sbatch, without_division
-from asdf.remote import RemotePath
-from asdf.runs.files import write_text
-from tests.stores import memory_store
 
 
 @pytest.fixture
@@ -89,46 +84,6 @@ def test_whatever_a_command_reads_is_in_the_digest_of_its_parts(tmp_path, monkey
                 changed.add(name)
             before = script()
         assert changed == {"net.pt", "list.txt", "base.pt", "code/mine.py", *read[command]}
-
-
-@pytest.mark.parametrize(
-    ("command", "name"), [("score", "out.csv"), ("embed", "out.npz"), ("robustness", "out")]
-)
-def test_slurm_writes_into_a_store_and_keeps_its_scripts_where_the_command_is_typed(
-    tmp_path, monkeypatch, capsys, command, name
-):
-    """What is read in the store is known by the versions of its objects."""
-    pytest.importorskip("fsspec")
-    monkeypatch.chdir(tmp_path)
-    homes = set()
-    with memory_store() as store:
-
-        def script(output: str) -> str:
-            read = [f"{store}/net.pt", f"{store}/sounds", "--base", f"{store}/base.pt"]
-            words = [command, *read, "--output", f"{store}/{output}", "--slurm", "2", "--dry-run"]
-            assert main(words) == 0
-            return capsys.readouterr().out
-
-        def write(path: str, text: str) -> None:
-            write_text(RemotePath(f"{store}/{path}"), text)
-
-        names = ["net.pt", "base.pt", "sounds/a.flac", "sounds/deep/b.wav"]
-        for path in (*names, "sounds/.c.wav", "sounds/out.npz"):
-            write(path, path)
-        for output in (f"a/{name}", f"b/{name}"):
-            first = script(output).splitlines()[0]
-            home = Path(first.split()[-1]).parent
-            assert home.parent == tmp_path and f"--output={home}/part-%a.log" in first
-            homes.add(home)
-        assert len(homes) == 2
-        before = script(output)
-        write("sounds/.c.wav", "again")
-        write("sounds/out.npz", "again")
-        assert script(output) == before
-        for path in names:
-            write(path, f"{path} again")
-            assert script(output) != before
-            before = script(output)
 
 
 def test_without_slurm_here_it_says_so(score, monkeypatch):

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import os
 import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -21,12 +19,10 @@ import asdf
 from asdf.__main__ import main
 from asdf.errors import AsdfError
 from asdf.extras.cpu.packed_weights import is_available
-from asdf.remote import RemotePath, find_objects
 from asdf.scoring.scorer import Scorer
 from asdf.tasks.embeddings.embedding_files import Embeddings
 from asdf.trials.trial_list import TrialList
 from tests.conftest import PATIENCE_S
-from tests.stores import put, s3_store
 from tests.unit.conftest import small_settings, sound, write_small_network
 
 
@@ -383,107 +379,6 @@ def test_mistakes_of_divisions(folder, tmp_path, capsys):
     assert "Leave --processes out" in capsys.readouterr().err
     assert embed(folder, out, trials, "--slurm", "2", "--dry-run") == 0
     assert "-m asdf embed" in capsys.readouterr().out
-
-
-@pytest.fixture
-def store(folder) -> Iterator[str]:
-    """A bucket with the network, the list and its recordings."""
-    with s3_store() as address:
-        put(folder / "network.pt", f"{address}/network.pt")
-        put(folder / "trials.txt", f"{address}/trials.txt")
-        put(folder / "audio", f"{address}/audio")
-        yield address
-
-
-@pytest.fixture
-def machine(store, tmp_path, monkeypatch):
-    """Runs the command with names of the store alone, on a machine that has a disk of its own."""
-
-    def run(name: str, *words: str, network: str = "network.pt") -> int:
-        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / name / "cache"))
-        (tmp_path / name).mkdir(exist_ok=True)
-        monkeypatch.chdir(tmp_path / name)
-        named = [f"{store}/{network}", f"{store}/trials.txt", "--output", f"{store}/out/e.npz"]
-        return main(["embed", *named, "--device", "cpu", "--workers", "0", *words])
-
-    return run
-
-
-def test_machines_that_share_no_disk_embed_into_a_store(
-    store, machine, whole, tmp_path, monkeypatch, capfd
-):
-    """A part that is stopped on one machine goes on on another, and any of them merges."""
-    monkeypatch.setattr("asdf.runs.parts.STORED_EVERY_S", -1)
-    compute_batch = Scorer.compute
-    computed: list[int] = []
-    seen: list[list[str]] = []
-
-    def compute(scorer, waveforms, *wanted):
-        if len(computed) == 3 and not seen:
-            # What a machine would leave that is switched off now.
-            seen.append(find_objects(f"{store}/out/.e.npz.progress"))
-            raise KeyboardInterrupt
-        computed.append(len(waveforms))
-        return compute_batch(scorer, waveforms, *wanted)
-
-    monkeypatch.setattr(Scorer, "compute", compute)
-    assert machine("one", "--part", "1/2") == 130
-    assert sum(".trials.part-1-of-2-rows-" in name for name in seen[0]) == 3
-    assert machine("two", "--part", "2/2") == 0
-    assert machine("three", "--merge") == 2
-    assert "of 2 parts of trials 1 are missing: 1" in capfd.readouterr().err
-    assert machine("two", "--part", "1/2") == 0
-    # Each recording once, on whichever machine; and measured once.
-    assert sum(computed) == 30
-    tables = find_objects(f"{store}/out/.e.npz.progress/lengths")
-    assert sum(name.endswith(".tsv") for name in tables) == 1
-    assert machine("three", "--merge") == 0
-    assert sum(computed) == 30
-    assert RemotePath(f"{store}/out/e.npz").read_bytes() == whole.read_bytes()
-    assert find_objects(f"{store}/out") == ["e.npz"]
-    assert machine("three", "--part", "1/2") == 0
-    assert machine("one", "--part", "1/1") == 0
-    assert machine("three", "--merge") == 2
-    assert "contains parts of 1 and of 2" in capfd.readouterr().err
-
-
-def test_parts_of_another_network_in_a_store_are_refused_and_stay(store, machine, tmp_path, capfd):
-    values = {"max_evaluation_utterance_length_in_samples": 7999}
-    put(write_network(tmp_path / "other.pt", **values), f"{store}/other.pt")
-    assert machine("one", "--part", "1/2") == 0
-    assert machine("two", "--part", "2/2", network="other.pt") == 0
-    saved = find_objects(f"{store}/out")
-    assert machine("one", "--merge") == 2
-    said = capfd.readouterr().err
-    assert "parts scored with another network, list, option or kind of device" in said
-    assert "2 of 2. Score them again" in said
-    assert find_objects(f"{store}/out") == saved and "e.npz" not in saved
-
-
-def test_one_process_embeds_a_folder_of_a_store_into_the_store(folder, store, machine, tmp_path):
-    local = tmp_path / "local.npz"
-    assert embed(folder, local, folder / "audio") == 0
-    named = [f"{store}/network.pt", f"{store}/audio", "--output", f"{store}/a.npz"]
-    assert main(["embed", *named, "--device", "cpu", "--workers", "0"]) == 0
-    assert RemotePath(f"{store}/a.npz").read_bytes() == local.read_bytes()
-    # Of a folder all recordings are decoded first, so that one is left out that is cut off.
-    soundfile.write(tmp_path / "cut.flac", sound(8000, 1), 16000)
-    (tmp_path / "cut.flac").write_bytes((tmp_path / "cut.flac").read_bytes()[:3000])
-    put(tmp_path / "cut.flac", f"{store}/audio/cut.flac")
-    assert main(["embed", *named, "--device", "cpu", "--workers", "0"]) == 1
-    lines = [f"sp {index} - A01 spoof\n" for index in range(30)]
-    (tmp_path / "protocol.txt").write_text("".join(lines))
-    put(tmp_path / "protocol.txt", f"{store}/protocol.txt")
-    named = [f"{store}/network.pt", f"{store}/protocol.txt", "--folder", store]
-    named += ["--output", f"{store}/p.npz"]
-    assert main(["embed", *named, "--device", "cpu", "--workers", "0"]) == 0
-    content = io.BytesIO(RemotePath(f"{store}/p.npz").read_bytes())
-    with np.load(content, allow_pickle=False) as found:
-        assert found["ids"].tolist() == [f"audio/{index}.wav" for index in range(30)]
-        order = [int(Path(name).stem) for name in read_embeddings(local).trials.ids]
-        expected = read_embeddings(local).embeddings_NE
-        np.testing.assert_allclose(found["embeddings"][order], expected, atol=1e-5)
-    assert [name for name in find_objects(store) if ".npz" in name] == ["a.npz", "p.npz"]
 
 
 def test_a_web_server_takes_no_parts(folder, tmp_path, capfd):

@@ -6,12 +6,8 @@ import json
 
 import pytest
 
-import asdf
 from asdf.__main__ import main
-from asdf.remote import RemotePath, find_objects, remove_objects
 from asdf.runs.divisions import Part, lock_work
-from tests.stores import put, s3_store
-from tests.unit.conftest import small_settings, write_small_network
 from tests.unit.robustness.conftest import LevelDetector, trials  # noqa: F401 (a fixture)
 
 
@@ -177,95 +173,3 @@ def test_mistakes_are_named(words, message, capsys) -> None:
 def test_a_list_without_labels_is_refused(trials, tmp_path, capsys) -> None:  # noqa: F811
     assert main(["robustness", "net.pt", str(trials.folder), "--output", str(tmp_path)]) != 0
     assert "needs a label" in capsys.readouterr().err
-
-
-@pytest.fixture
-def machine(trials, tmp_path, monkeypatch):  # noqa: F811
-    """Measures a network and eight recordings of a bucket, on a machine with a disk of its own."""
-    table = trials.folder / "list.csv"
-    table.write_text("".join(table.read_text().splitlines(keepends=True)[:9]))
-    with s3_store() as store:
-        for name, longest in {"net": 8000, "longer": 8001}.items():
-            settings = small_settings(max_evaluation_utterance_length_in_samples=longest)
-            put(write_small_network(tmp_path / "net.pt", settings), f"{store}/{name}/net.pt")
-        put(trials.folder, f"{store}/corpus")
-
-        def run(name: str, *words: str, network: str = "net") -> int:
-            monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / name))
-            read = [f"{store}/{network}/net.pt", f"{store}/corpus/list.csv"]
-            written = ["--output", f"{store}/study", "--only", "white_10,gain_-20"]
-            options = ["--replicates", "20", "--workers", "0", "--device", "cpu"]
-            return main(["robustness", *read, *written, *options, *words])
-
-        run.study = f"{store}/study"
-        yield run
-
-
-def contents(folder: str) -> dict[str, bytes]:
-    return {name: RemotePath(f"{folder}/{name}").read_bytes() for name in find_objects(folder)}
-
-
-def count_heard(monkeypatch, stops_at: int) -> list[str]:
-    """Return the names of all recordings that are scored; one Ctrl-C comes before `stops_at`."""
-    heard: list[str] = []
-    stops = [stops_at]
-    score_many = asdf.Detector.score_many
-
-    def scored(self, paths, *words, **options):
-        for result in score_many(self, paths, *words, **options):
-            if len(heard) in stops:
-                raise KeyboardInterrupt(stops.clear())
-            heard.append(str(paths[result.index]))
-            yield result
-
-    monkeypatch.setattr(asdf.Detector, "score_many", scored)
-    return heard
-
-
-def test_machines_that_share_no_disk_measure_into_a_store(
-    machine, tmp_path, monkeypatch, capsys
-) -> None:
-    assert machine("alone") == 0
-    whole = contents(machine.study)
-    assert {"results.json", "report.html", "scores/net/white_10.txt"} <= set(whole)
-    # Copies were on the disk.
-    assert not any("audio" in name for name in whole)
-    assert list((tmp_path / "alone" / "asdf" / "progress").iterdir()) == []
-    remove_objects(machine.study)
-    heard = count_heard(monkeypatch, stops_at=11)
-    # Clean speech is scored, and the second condition is stopped in its middle.
-    assert machine("one", "--part", "1/2") == 130
-    assert "scores/net/clean.txt" in find_objects(machine.study)
-    assert machine("two", "--part", "1/2") == 0
-    assert len(heard) == 11 + 8
-    capsys.readouterr()
-    # The other part by another network of the same name.
-    assert machine("three", "--part", "2/2", network="longer") == 0
-    assert machine("two", "--merge") == 2
-    assert "1 of 3 conditions have no scores of these networks" in capsys.readouterr().err
-    assert not [name for name in find_objects(machine.study) if name.startswith("results")]
-    assert machine("three", "--part", "2/2") == 0
-    assert len(heard) == 11 + 3 * 8
-    assert machine("four", "--merge") == 0
-    assert len(heard) == 11 + 3 * 8
-    assert contents(machine.study) == whole
-
-
-def test_a_recording_of_a_store_that_is_replaced_is_scored_again(
-    machine,
-    trials,  # noqa: F811
-    monkeypatch,
-) -> None:
-    assert machine("one", "--part", "1/2") == 0
-    heard = count_heard(monkeypatch, stops_at=-1)
-    assert machine("two", "--part", "1/2") == 0 and heard == []
-    put(trials.path(1), machine.study.replace("study", "corpus/r0.wav"))
-    assert machine("two", "--part", "1/2") == 0 and len(heard) == 2 * 8
-
-
-def test_copies_are_not_kept_in_a_store(tmp_path, capsys) -> None:
-    words = ["robustness", "net.pt", "list.txt", "--output"]
-    assert main([*words, "s3://bucket/study", "--keep-audio"]) == 2
-    assert "--keep-audio needs a disk, but --output s3://bucket/study" in capsys.readouterr().err
-    assert main([*words, "https://example.org/study"]) == 2
-    assert "a web server does not accept files" in capsys.readouterr().err

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import shutil
 from pathlib import Path
@@ -10,15 +9,11 @@ from pathlib import Path
 import pytest
 import soundfile
 
-from asdf import Detector
 from asdf.__main__ import main
-from asdf.commands import score_parts
 from asdf.commands.score_journal import journal_path
 from asdf.errors import UsageError
-from asdf.remote import RemotePath, find_objects, stores
 from asdf.runs.divisions import Part
 from asdf.runs.systems import can_lock
-from tests.stores import memory_store, s3_store
 from tests.unit.conftest import small_settings, sound, write_small_network
 
 COUNT = 7
@@ -184,78 +179,3 @@ def test_an_output_that_is_being_written_is_not_merged(score):
         status, said = score("--merge")
     assert status != 0 and "another process is writing out.csv" in said
     assert score("--merge")[0] == 0
-
-
-def test_machines_that_share_no_disk_leave_their_parts_in_the_store(
-    score, whole, tmp_path, monkeypatch
-):
-    """Each machine has a cache of its own; a part that one has begun, another ends."""
-    pytest.importorskip("fsspec")
-    with memory_store() as store:
-
-        def on(machine, *words):
-            monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / machine))
-            outputs = ("--scores", f"{store}/out.txt", "--csv", f"{store}/out.csv")
-            return score(*outputs, *words)
-
-        assert on("one", "--part", "1/2")[0] == 0
-        saved = RemotePath(f"{store}/.out.csv.part-1-of-2.progress")
-        lines = saved.read_bytes().splitlines(keepends=True)
-        assert len(lines) == 1 + 3
-        assert list((tmp_path / "one").rglob("*.progress")) == []
-        # As after a stop of the first machine.
-        stores._file_system(str(saved)).pipe_file(str(saved), b"".join(lines[:2]))
-        assert on("two", "--part", "2/2")[0] == 0
-        status, said = on("three", "--merge")
-        assert (
-            status == 2
-            and "part 1/2 is incomplete: it has results of 1 of its 3 recordings" in said
-        )
-        status, said = on("two", "--part", "1/2")
-        assert status == 0 and "1 of 3 recordings were scored before" in said
-        assert on("three", "--merge")[0] == 0
-        for name in NAMES:
-            assert RemotePath(f"{store}/{name}").read_bytes() == (whole / name).read_bytes()
-        left = sorted(path.name for path in RemotePath(store).iterdir())
-        assert left == sorted(NAMES)
-
-
-@pytest.mark.parametrize(
-    ("bytes_at_once", "known"),
-    [(1 << 26, 2), pytest.param(1e-9, 0, id="a journal too large for now")],
-)
-def test_a_part_that_is_killed_goes_on_elsewhere_from_what_was_stored(
-    score, whole, tmp_path, monkeypatch, bytes_at_once, known
-):
-    monkeypatch.setattr(score_parts, "STORED_EVERY_S", 1e-6)
-    monkeypatch.setattr(score_parts, "_BYTES_AT_ONCE", bytes_at_once)
-
-    class Killed(BaseException):
-        pass
-
-    def killed(self, *words, **options):
-        yield from itertools.islice(score_many(self, *words, **options), 2)
-        raise Killed
-
-    score_many = Detector.score_many
-    with s3_store() as store:
-
-        def on(machine, *words):
-            monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / machine))
-            return score("--scores", f"{store}/out.txt", "--csv", f"{store}/out.csv", *words)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(Detector, "score_many", killed)
-            with pytest.raises(Killed):
-                on("one", "--part", "1/2")
-        status, said = on("two", "--part", "1/2")
-        assert status == 0
-        assert ("2 of 3 recordings were scored before" in said) == (known == 2)
-        # What the killed one has on its disk is less than the store has by now.
-        assert len(list((tmp_path / "one").rglob("*.progress"))) == 1
-        status, said = on("one", "--part", "1/2")
-        assert status == 0 and "3 of 3 recordings were scored before" in said
-        assert on("one", "--part", "2/2")[0] == on("three", "--merge")[0] == 0
-        for name in NAMES:
-            assert RemotePath(f"{store}/{name}").read_bytes() == (whole / name).read_bytes()
-        assert find_objects(store) == sorted(NAMES)

@@ -359,14 +359,6 @@ def test_cuts_that_are_no_parts_of_recordings_are_refused_by_name(tmp_path: Path
         assert part in text, part
 
 
-def test_a_cut_of_a_recording_in_a_store_has_its_address(tmp_path: Path) -> None:
-    address = {"type": "url", "channels": [0], "source": "https://example.org/a.wav"}
-    write_lines(tmp_path / "cuts.jsonl.gz", [line(start=1, recording={"sources": [address]})])
-    trials = read(f"lhotse:{tmp_path}/cuts.jsonl.gz").trials
-    assert list(trials.ids) == ["https://example.org/a.wav#t=1,3"]
-    assert str(trials.path(0)) == trials.ids[0]
-
-
 def test_a_cut_that_comes_twice_or_has_no_label_is_refused(tmp_path: Path) -> None:
     soundfile.write(tmp_path / "a.wav", samples(0, 2), RATE)
     path = tmp_path / "cuts.jsonl.gz"

@@ -20,9 +20,7 @@ from asdf.__main__ import main
 from asdf.commands.score import main as score
 from asdf.engines.ray import RayCluster, Scorer, Worker, _room, run_parts
 from asdf.errors import AsdfError, InUseError, UsageError
-from asdf.remote import RemotePath, find_objects
 from tests.conftest import PATIENCE_S
-from tests.stores import memory_store, put, s3_store
 from tests.unit.conftest import small_settings, sound, write_small_network
 
 COUNT = 12
@@ -97,38 +95,6 @@ def test_a_worker_waits_for_a_process_that_was_left_behind(tmp_path):
 def test_a_node_without_the_folder_is_named(tmp_path):
     with pytest.raises(AsdfError, match="All nodes must share this folder"):
         Worker(score, str(tmp_path / "nowhere"))
-
-
-def test_a_node_without_the_folder_does_parts_of_an_output_in_a_store(mine, whole, tmp_path):
-    pytest.importorskip("fsspec")
-    with memory_store() as store:
-        for path in (mine / "net.pt", mine / "list.txt", *mine.glob("*.wav")):
-            put(path, f"{store}/{path.name}")
-        worker = Worker(score, str(tmp_path / "nowhere"), needs_folder=False)
-        words = [f"{store}/net.pt", f"{store}/list.txt", "--scores", f"{store}/out/out.txt", *FIXED]
-        for last in (["--part", "1/2"], ["--part", "2/2"], ["--merge"]):
-            assert worker.run([*words, *last]).status == 0
-        written = RemotePath(f"{store}/out/out.txt").read_bytes()
-    assert written == (whole / "out.txt").read_bytes()
-
-
-@pytest.mark.slow
-def test_actors_embed_into_a_store(mine, tmp_path, monkeypatch):
-    """Ray is started by the command, so that its actors know the store of the environment."""
-    pytest.importorskip("ray", reason="ray is not installed")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    fixed = [*FIXED, "--workers", "0"]
-    assert main(["embed", "net.pt", "list.txt", "--output", "one.npz", *fixed]) == 0
-    with s3_store() as store:
-        for path in (mine / "net.pt", mine / "list.txt", *mine.glob("*.wav")):
-            put(path, f"{store}/{path.name}")
-        read = [f"{store}/net.pt", f"{store}/list.txt", "--output", f"{store}/out/e.npz"]
-        ray = ["--ray", "3", "--ray-address", "local"]
-        command = [sys.executable, "-m", "asdf", "embed", *read, *fixed, *ray]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
-        assert done.returncode == 0, done.stderr
-        assert RemotePath(f"{store}/out/e.npz").read_bytes() == (mine / "one.npz").read_bytes()
-        assert find_objects(f"{store}/out") == ["e.npz"]
 
 
 def test_rows_have_scores_and_errors(whole):

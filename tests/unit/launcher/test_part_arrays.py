@@ -6,15 +6,11 @@ import os
 import signal
 import subprocess
 import time
-from dataclasses import replace
 
 import pytest
 
 from asdf.launcher.part_arrays import PartArray, sbatch_words, task_ranges, write_scripts
-from asdf.remote import RemotePath
-from asdf.runs.files import write_text
 from tests.conftest import PATIENCE_S
-from tests.stores import memory_store
 
 # Notes its words, and ends as the file `status` says; a part that is held waits for SIGTERM.
 STUB = """#!/bin/bash
@@ -99,23 +95,6 @@ def test_what_is_merged_is_gone_from_the_parts(array, status, is_merged, missing
     assert (array.is_merged(), array.missing()) == (is_merged, missing)
     array.output.unlink()
     assert not array.is_merged()
-
-
-def test_marks_of_an_output_in_a_store_lie_where_the_command_was_typed(array):
-    pytest.importorskip("fsspec")
-    with memory_store() as store:
-        output = RemotePath(f"{store}/out/a score.txt")
-        stored = replace(array, output=output)
-        write_scripts(stored)
-        assert stored.home.parent == array.folder and stored.home != array.home
-        assert run(stored, "parts.sh", 3) == 0
-        assert (stored.missing(), array.missing()) == ([1, 2], [1, 2, 3])
-        assert run(stored, "merge.sh") == 0
-        assert stored.missing() == [1, 2, 3] and not stored.is_merged()
-        write_text(output, "a.wav 1 2.5\n")
-        assert stored.is_merged()
-        output.unlink()
-        assert not stored.is_merged()
 
 
 def test_only_missing_parts_are_submitted(array):

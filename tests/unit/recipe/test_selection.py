@@ -90,7 +90,7 @@ def test_what_training_will_not_make_is_found_before_it():
     check_choices(chosen)
 
 
-@pytest.mark.parametrize("sampler", ["shuffled", "balanced_corpora", "sharded_classes"])
+@pytest.mark.parametrize("sampler", ["shuffled", "balanced_corpora"])
 def test_weights_that_no_sampler_reads_are_refused(sampler):
     chosen = settings(None)
     chosen.recipe.sampler = sampler
@@ -100,10 +100,10 @@ def test_weights_that_no_sampler_reads_are_refused(sampler):
         check_choices(chosen)
     assert str(error.value) == (
         f"recipe.set_weights = (0.5, 0.5) has no effect with recipe.sampler = '{sampler}': set "
-        "recipe.sampler to 'weighted_corpora' or 'sharded', or recipe.set_weights = None."
+        "recipe.sampler to 'weighted_corpora', or recipe.set_weights = None."
     )
     # A sampler of the user's own may read them.
-    for other in ("weighted_corpora", "sharded", "mine.Sampler"):
+    for other in ("weighted_corpora", "mine.Sampler"):
         chosen.recipe.sampler = other
         check_choices(chosen)
     # Nothing is trained.

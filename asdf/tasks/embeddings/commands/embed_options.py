@@ -11,7 +11,6 @@ from asdf.commands.options import NETWORK_HELP, WeightsOptions, argument, option
 from asdf.commands.outputs import check_file
 from asdf.commands.score_options import Engine, Precision
 from asdf.errors import UsageError
-from asdf.remote import refuse_unwritable
 
 SUFFIX = ".npz"
 
@@ -46,7 +45,6 @@ def check_options(args: EmbedOptions) -> None:
     if args.output is None:
         raise UsageError("the output file is missing. Give it with --output OUT.npz.")
     check_file(args.output)
-    refuse_unwritable(args.output)
     if args.ray is not None and args.processes > 1:
         raise UsageError("--ray starts the processes itself. Leave --processes out.")
     if args.output.suffix != SUFFIX:

@@ -6,6 +6,7 @@ arithmetic), or are removed.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -14,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from asdf.archives import path_beside
 from asdf.commands.named_recordings import read_recordings
 from asdf.data.lengths import measure_lengths
 from asdf.distributed.resources import smallest_gpu
@@ -23,9 +23,8 @@ from asdf.distributed.world import World, open_world
 from asdf.errors import AsdfError
 from asdf.interchange import describe_source, find_network, read_detector
 from asdf.networks.extras import EMBEDDING
-from asdf.remote import as_path
 from asdf.runs.divisions import Part, lock_work
-from asdf.runs.files import digest_of, one_at_a_time, remove_folder, sha256_of
+from asdf.runs.files import digest_of, one_at_a_time, sha256_of
 from asdf.runs.log import LOG, log_to_screen
 from asdf.scoring.agreement import agree_on_engine, agree_on_precision
 from asdf.scoring.score_list import score_with_extras
@@ -50,7 +49,6 @@ def embed(args: EmbedOptions) -> Embeddings | None:
         AsdfError: something cannot be read or written.
         Stopped: a stop was requested.
     """
-    assert args.output is not None  # it was checked with the other options
     computing = Computing(use_gpu=_USE_GPU[args.device], threads=args.threads)
     stop = StopRequest()
     with open_world(computing) as world, world.listening(stop):
@@ -166,13 +164,11 @@ def _find_usable(
     """
     trials = read_recordings(args.list, args.folder, args.subset)
     # The files in a folder are unchecked, so all are decoded first; those of a list are known.
-    check = as_path(args.list).is_dir()
+    check = Path(args.list).is_dir()
     table = folder / "lengths"
-    assert args.output is not None  # it was checked with the other options
-    locked = path_beside(args.output, folder.name) / table.name
     with ExitStack() as held:
         # One of several parts measures the recordings, and the others here wait for its table.
-        world.run_on_main(lambda: held.enter_context(one_at_a_time(locked)))
+        world.run_on_main(lambda: held.enter_context(one_at_a_time(table)))
         lengths = measure_lengths(
             trials, sad, table, world, stop, check, skip_broken=True, audio=audio
         )
@@ -200,16 +196,13 @@ def _parts_folder(output: Path, part: Part | None, world: World) -> Iterator[Pat
     """
     output = output.resolve()
     folder = output.parent / f".{output.name}.progress"
-    locks = path_beside(output, folder.name)
     held: list[Any] = []
-    world.run_on_main(lambda: held.append(lock_work(locks, output, part)))
+    world.run_on_main(lambda: held.append(lock_work(folder, output, part)))
     yield folder
     # No process may still use the folder when it is removed.
     world.barrier()
     if world.is_main and part is None:
-        # A set: on a disk, both are one folder.
-        for each in {folder, locks}:
-            remove_folder(each)
+        shutil.rmtree(folder)
     # Released last, so that no other command begins in a folder that is being removed.
     for lock in held:
         lock.close()
