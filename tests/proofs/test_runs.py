@@ -57,8 +57,8 @@ NAMES = ("base", "detector", "low-rank", "lfcc-lcnn", "frames")
 SECTIONS = ("paths.", "computing.", "audio.", "network.", "front_end.", "recipe.")
 # Of these sections, what only few runs need.
 RARE = re.compile(
-    r"paths.cache_folder|computing.(shard_|gradient_|hang_|cache_gb|gpu_memory_gib|cuda_graphs)|"
-    r"front_end.cache_|recipe.(shuffle_shards|sampler|check_recordings)"
+    r"computing.(shard_|gradient_|hang_|gpu_memory_gib|cuda_graphs)|"
+    r"front_end.cache_|recipe.(sampler|check_recordings)"
 )
 STUB = """#!/bin/bash
 if [ "${0##*/}" = sbatch ]; then printf '%q ' sbatch "$@" >> "$STUB_LOG"; echo 4711; fi

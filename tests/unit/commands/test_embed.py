@@ -379,9 +379,3 @@ def test_mistakes_of_divisions(folder, tmp_path, capsys):
     assert "Leave --processes out" in capsys.readouterr().err
     assert embed(folder, out, trials, "--slurm", "2", "--dry-run") == 0
     assert "-m asdf embed" in capsys.readouterr().out
-
-
-def test_a_web_server_takes_no_parts(folder, tmp_path, capfd):
-    out = "https://example.org/e.npz"
-    assert embed(folder, out, folder / "trials.txt", "--part", "1/2") == 2
-    assert f"{out} cannot be written: a web server does not accept files" in capfd.readouterr().err
