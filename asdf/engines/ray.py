@@ -7,7 +7,7 @@
     scored = recordings.map_batches(Scorer, fn_constructor_args=["network.pt"], batch_size=48)
 
 Invariant: an actor computes a part like the command with --part, in the working folder of the
-user's command. Results are therefore on the disk that the nodes share, or in a store, instead of in
+user's command. Results are therefore on the disk that the nodes share, instead of in
 Ray's memory: finished work survives the loss of any actor, node or driver, and is never repeated.
 """
 

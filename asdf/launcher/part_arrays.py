@@ -51,11 +51,9 @@ class PartArray:
     Attributes:
         command: Name of the command, such as 'score'.
         words: Arguments, without those of the division.
-        inputs: Files that it reads; if one is replaced, the work is different. Files in stores
-            include their versions.
+        inputs: Files that it reads; if one is replaced, the work is different.
         count: Number of parts.
-        output: Output next to which the folder of scripts and marks is; for an output in a store it
-            is in `folder`.
+        output: Output next to which the folder of scripts and marks is.
         folder: Working folder of the command.
     """
 

@@ -64,7 +64,7 @@ class Plan:
     """The plan of a study.
 
     Attributes:
-        folder: Folder of copies, score files and results, on a disk or in a store.
+        folder: Folder of copies, score files and results.
         keeps_audio: Whether copies stay after they are scored.
         say: Function called with a sentence on what happens.
     """

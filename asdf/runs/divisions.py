@@ -75,7 +75,7 @@ def find_parts(folder: Path, before: str, end: str, what: str) -> dict[Part, Pat
     """Return the file of each part of a division, in the order of the parts.
 
     Args:
-        folder: Folder of the files, on a disk or in a store.
+        folder: Folder of the files.
         before, end: Parts of their names before and after the part's label.
         what: Name of the divided work, for messages.
 

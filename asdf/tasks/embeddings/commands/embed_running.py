@@ -49,6 +49,7 @@ def embed(args: EmbedOptions) -> Embeddings | None:
         AsdfError: something cannot be read or written.
         Stopped: a stop was requested.
     """
+    assert args.output is not None  # it was checked with the other options
     computing = Computing(use_gpu=_USE_GPU[args.device], threads=args.threads)
     stop = StopRequest()
     with open_world(computing) as world, world.listening(stop):
@@ -186,10 +187,9 @@ def _find_usable(
 
 @contextmanager
 def _parts_folder(output: Path, part: Part | None, world: World) -> Iterator[Path]:
-    """Yield the folder of parts next to an output, on a disk or in a store.
+    """Yield the folder of parts next to an output.
 
-    It is removed when the block ends without error, unless that was a part of the work. Locks need
-    a disk: of an output in a store they keep processes of one machine apart.
+    It is removed when the block ends without error, unless that was a part of the work.
 
     Raises:
         InUseError: another command writes the same output.
