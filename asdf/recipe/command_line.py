@@ -16,7 +16,7 @@ from pathlib import Path
 from asdf.errors import AsdfError, UsageError
 from asdf.hub import parse_name
 from asdf.recipe.declared_corpora import Corpus
-from asdf.settings.weights_names import BUNDLE
+from asdf.settings.weights_names import BUNDLE, RANDOM
 
 
 class _Answer(BaseException):
@@ -184,7 +184,8 @@ def from_current_folder(override: str) -> str:
     path = value.strip().strip("'\"")
     # Variables and home folders are expanded later, to paths that do not depend on this folder.
     is_relative = path not in ("", "None") and not path.startswith(("/", "$", "~", BUNDLE))
-    if name.strip() == _WEIGHTS and is_relative and parse_name(path) is not None:
+    is_name = path == RANDOM or parse_name(path) is not None
+    if name.strip() == _WEIGHTS and is_relative and is_name:
         return override
     if name.strip() in _TYPED_PATHS and is_relative:
         return f"{name.strip()}={str(Path.cwd() / path)!r}"

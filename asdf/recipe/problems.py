@@ -27,7 +27,9 @@ from asdf.recipe.leaving_out import left_out_of
 from asdf.recipe.run_folders import folders_of
 from asdf.recipe.stage_list import Stage, check_stages, check_work
 from asdf.settings import Configs
+from asdf.settings.relations import WITHOUT_FRONT_END
 from asdf.settings.sections import SAMPLERS, Sections
+from asdf.settings.weights_names import pretrained_weights
 
 Check = Callable[[], object]
 
@@ -72,6 +74,8 @@ def find_problems(
         process_counts.add(settings.computing.processes)
         # All configs are checked now, because an error hours later would be too late.
         errors = settings_failures(settings, folder, corpora, stages)
+        if config.values["front_end.weights"] is None:
+            errors += failures([partial(check_weights_are_named, settings, folder)])
         errors += failures(
             [
                 partial(check_workspace, settings.computing.deterministic),
@@ -145,6 +149,37 @@ def check_choices(settings: Sections) -> None:
         raise UsageError(
             f"{what} needs validation results, but recipe.validation_sets is empty: name a corpus "
             "there."
+        )
+
+
+def check_weights_are_named(settings: Sections, folder: Path) -> None:
+    """Refuse to train a pretrained encoder from random numbers that nobody asked for.
+
+    Args:
+        folder: Folder of the recipe.
+
+    Raises:
+        UsageError: training starts afresh, and the architecture of our network's front end is one
+            that has pretrained weights.
+    """
+    network = settings.network
+    ours = network.network_class.startswith("asdf.")
+    if not settings.recipe.execute_stage(1) or not ours or network.initial_network is not None:
+        return
+    if network.network_class in WITHOUT_FRONT_END or network.resume_epoch not in ("auto", 0):
+        return
+    # Training that goes on has its weights; only to make out whether it does, the disk is read.
+    networks = folders_of(settings.paths, folder).networks
+    if network.resume_epoch == "auto" and any(networks.glob("*.pt")):
+        return
+    front_end = settings.front_end
+    weights = pretrained_weights(front_end.front_end_class, front_end.architecture)
+    if weights is not None:
+        raise UsageError(
+            f"front_end.weights = None would train front_end.architecture = "
+            f"{front_end.architecture!r} from random numbers. Write front_end.weights = "
+            f"{weights!r}, the path of a checkpoint (front_end.weights = 'xlsr2_300m.pt'), or "
+            "front_end.weights = 'random' if that is meant."
         )
 
 

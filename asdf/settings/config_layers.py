@@ -23,6 +23,7 @@ from asdf.settings.mistakes import COMMAND_LINE, Collector, Complaint, Location,
 from asdf.settings.relations import contradictions
 from asdf.settings.sections import Sections, assign
 from asdf.settings.value_checks import check_value, takes_string
+from asdf.settings.weights_names import RANDOM
 
 # A name begins with a letter, so that 'cost $5' is no variable.
 VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([^{}]*)\})")
@@ -85,7 +86,10 @@ class Config:
 
     def sections(self) -> Sections:
         """Return the values as plain dataclasses, a new copy for each call."""
-        return _sections_of(self.catalogue, self.values)
+        sections = _sections_of(self.catalogue, self.values)
+        if sections.front_end.weights == RANDOM:
+            sections.front_end.weights = None
+        return sections
 
 
 def _sections_of(catalogue: Catalogue, values: Mapping[str, Any]) -> Sections:

@@ -30,6 +30,7 @@ from asdf.settings.sections import (
     Source,
     Vocoding,
 )
+from asdf.settings.weights_names import RANDOM
 
 
 class Contradiction(NamedTuple):
@@ -305,7 +306,7 @@ def _of_tuning(
     if front_end.frozen and adapter.width and adapter.positions != ("after",):
         relation = "only allows adapter.positions = ('after',), and contradicts"
         yield Contradiction(frozen, relation, "adapter.width")
-    if network.save_only_trained is True and front_end.weights is None:
+    if network.save_only_trained is True and front_end.weights in (None, RANDOM):
         relation = "omits parameters that pretrained weights restore, and there are none in"
         yield Contradiction("network.save_only_trained", relation, "front_end.weights")
 

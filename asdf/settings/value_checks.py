@@ -85,6 +85,8 @@ def _join_words(words: list[str]) -> str:
     return f"{', '.join(words[:-1])} or {words[-1]}"
 
 
+# Where the original ASDF has its networks.
+_ORIGINAL = "asdf.src.networks.architectures."
 _KIND_WORDS = {int: "a whole number", float: "a float", str: "a string"}
 
 
@@ -102,6 +104,8 @@ def check_value(known: Known, value: Any) -> Any:
     if fitted is None:
         return None
     if known.metadata["check"] == "class_path":
+        if isinstance(fitted, str) and fitted.startswith(_ORIGINAL):
+            fitted = f"asdf.networks.{fitted.removeprefix(_ORIGINAL)}"
         _check_class_path(fitted, known.metadata["names"])
     check = _CHECKS.get(known.metadata["check"])
     if check is not None:

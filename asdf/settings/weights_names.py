@@ -1,4 +1,4 @@
-"""Values of `front_end.weights`: a bundle of torchaudio, or a file or folder.
+"""Values of `front_end.weights`: 'random', a bundle of torchaudio, or a file or folder.
 
 Names on the hub are handled by `asdf.hub`.
 """
@@ -9,7 +9,12 @@ import re
 from pathlib import Path
 
 BUNDLE = "torchaudio:"
+RANDOM = "random"
+"""Random numbers even where the architecture is that of a pretrained encoder."""
+
 _CHECKPOINTS = (".pt", ".pth", ".bin", ".ckpt", ".safetensors", ".json")
+# torchaudio has a bundle of each of these sizes.
+_PUBLISHED = re.compile(r"(wav2vec2|hubert|wavlm)_\w+", re.ASCII)
 _HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*", re.ASCII)
 
 
@@ -28,3 +33,12 @@ def missing_weights(path: Path) -> str:
         f"{reason} {name} looks like the name of a model on the Hugging Face hub: if it is, set "
         f"front_end.weights='hub:{name}', which is downloaded once."
     )
+
+
+def pretrained_weights(front_end_class: str | None, architecture: str) -> str | None:
+    """Return weights of a published encoder; None if the architecture is not one's."""
+    if front_end_class in (None, "wav2vec2", "asdf.networks.Wav2Vec2FrontEnd"):
+        return f"{BUNDLE}{architecture.upper()}" if _PUBLISHED.fullmatch(architecture) else None
+    # Of transformers: a repository, whose config.json alone says nothing of its weights.
+    is_repository = "/" in architecture and not architecture.lstrip().startswith("{")
+    return architecture if is_repository else None

@@ -139,6 +139,7 @@ def test_a_step_that_does_not_fit_ends_with_what_would(quick, null_gpu):
         "small",
         "network.network_class=asdf.networks.SSL_ASP",
         "front_end.architecture=wav2vec2_base",
+        "front_end.weights=random",
         "network.minibatch_size=26",
         "network.train_clip_size=32000",
         f"paths.database_folder={quick.corpus}",

@@ -115,7 +115,7 @@ def test_a_killed_run_ends_as_one_never_killed(shown, kill, processes):
     ("words", "problem"),
     [
         (
-            "network.network_class=asdf.networks.SSL_AASIST",
+            "network.network_class=asdf.networks.SSL_AASIST front_end.architecture=tiny",
             "audio.sample_rate = 44100: Wav2Vec2FrontEnd supports only 16,000 Hz",
         ),
         (

@@ -64,9 +64,9 @@ class FrontEnd(KnownNames):
     )
     weights: str | None = setting(
         None,
-        "None: random; a checkpoint file; a folder from Hugging Face; 'ORG/NAME' or "
-        "'hub:ORG/NAME@REVISION', a repository of the hub; or 'torchaudio:NAME', a bundle of "
-        "torchaudio.pipelines",
+        "a checkpoint file; a folder from Hugging Face; 'ORG/NAME' or 'hub:ORG/NAME@REVISION', a "
+        "repository of the hub; 'torchaudio:NAME', a bundle of torchaudio.pipelines; 'random' to "
+        "train from scratch; None: random for 'tiny', 'small' and sizes of your own, else refused",
         check="path",
     )
     layer: int | Literal["last", "weighted"] = setting(

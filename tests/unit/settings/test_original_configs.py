@@ -44,6 +44,7 @@ def test_init_config() -> None:
     settings = Settings(ORIGINAL / "init_config.py")
     assert settings.paths.output_folder == "/scratch/asdf_outputs"
     assert settings.computing.gpu_ids == (0,)
+    assert settings.network.network_class == "asdf.networks.SSL_AASIST"
     assert settings.network.train_clip_size == 64000
     assert settings.network.weight_decay_skiplist == ("batchnorm",)
     assert settings.network.resume_epoch == 0
