@@ -62,7 +62,6 @@ GROUPS = {
     "exchange": {
         "import": "convert a published or older detector to a network of ASDF",
         "export": "convert a network for other programs, or push it to a repository on the hub",
-        "prune": "remove the least important parts of a network's front end",
         "networks": "list the networks of ASDF with their sizes and costs",
         "corpora": "list the supported corpora, or check whether one is complete",
     },
@@ -90,7 +89,6 @@ _MODULES = {
     "launch": "launcher.commands.launch",
     "localise": "tasks.localisation.command",
     "new-recipe": "commands.new_recipe",
-    "prune": "pruning.command",
     "quickstart": "demo.command",
     "report": "report.command",
     "robustness": "robustness.command",

@@ -29,6 +29,7 @@ class Removed:
 
 
 _LANGUAGE_MODEL = "docs/your_own.md has a language model as a network of one's own."
+_TEACHER = "docs/your_own.md has a teacher as a task of one's own."
 SETTINGS: dict[str, Removed] = {
     "language_model.prompt": Removed(ANY, _LANGUAGE_MODEL),
     "language_model.bona_fide_answer": Removed(ANY, _LANGUAGE_MODEL),
@@ -39,6 +40,10 @@ SETTINGS: dict[str, Removed] = {
     "language_model.text_weight": Removed(ANY, _LANGUAGE_MODEL),
     "language_model.text_tokens": Removed(ANY, _LANGUAGE_MODEL),
     "language_model.rationale_tokens": Removed(ANY, _LANGUAGE_MODEL),
+    "distillation.teacher": Removed(None, _TEACHER),
+    "distillation.score_weight": Removed(1.0, _TEACHER),
+    "distillation.embedding_weight": Removed(0.0, _TEACHER),
+    "distillation.temperature": Removed(2.0, _TEACHER),
     "network.keep_every_epochs": Removed(None, "Use keep_last_networks or keep_best_networks."),
     "network.restart_epochs": Removed(10, "Write the schedule as a function of your own."),
     "network.restart_growth": Removed(1, "Write the schedule as a function of your own."),
@@ -67,6 +72,7 @@ CLASSES: dict[str, str] = {
 COMMANDS: dict[str, str] = {
     "adversarial": "docs/training_steps.md has PGD as a training step of one's own.",
     "distance": "`embed` writes the vectors; scipy and sklearn compare them.",
+    "prune": "torch-pruning prunes networks; train the result as a network of your own.",
     "panel": "Score a set like your recordings with each detector and `fuse` those that help.",
     "publish": "Use export NETWORK --push ORG/NAME.",
     "pack": "webdataset, lhotse and datasets write what `score` and recipes read: docs/shards.md.",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,9 @@ import torch
 
 import asdf
 from asdf.evaluation import read_scores
+from asdf.interchange import read_network
+from asdf.networks import Outputs
+from tests.unit.conftest import write_small_network
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "docs" / name for name in ("your_own.md", "training_steps.md")]
@@ -62,7 +66,7 @@ def test_every_file_of_the_page_is_run() -> None:
     assert list(EXAMPLES) == [
         *("my_loss", "my_optimiser", "my_schedule", "my_parts", "my_vocoder", "my_sampler"),
         *("my_front_end", "my_back_end", "my_timed_back_end", "my_head"),
-        *("my_task", "my_network", "my_language_model", "my_metric", "my_callbacks"),
+        *("my_task", "my_student", "my_network", "my_language_model", "my_metric", "my_callbacks"),
         *("my_sam", "my_mldg", "my_adversarial", "my_teacher", "my_pretraining"),
         "my_gem",
     ]
@@ -167,6 +171,30 @@ def test_the_task_next_to_another_one(recipe, capsys):
     outcome = recipe.call(capsys, "shown", "network.max_epochs=2")
     assert outcome.status == 0, outcome.output
     assert "epoch 2" in outcome.output
+
+
+def test_the_teacher(recipe, capsys, tmp_path):
+    path = write_small_network(tmp_path / "large.pt")
+    run(recipe, capsys, EXAMPLES["my_student"], f"taught.network={path}", "recipe.end_stage=1")
+    lines = (recipe.system() / "metrics.jsonl").read_text().splitlines()
+    steps = [record for record in map(json.loads, lines) if record["kind"] == "step"]
+    assert all(np.isfinite(record["terms"]["taught"]) for record in steps)
+    state = network_of(recipe)["model_state_dict"]
+    recipe.call(capsys, "shown", "network.tasks=()", "paths.system_folder=alone")
+    alone = torch.load(recipe.system("alone") / "networks" / "epoch.1.pt", weights_only=True)
+    # The student's file is that of any network, with other weights than without the teacher.
+    assert list(state) == list(alone["model_state_dict"])
+    assert not all(torch.equal(state[name], alone["model_state_dict"][name]) for name in state)
+    module = runpy.run_path(str(recipe.folder / "my_student.py"))
+    teacher, _ = read_network(path)
+    clips_BT, logits_B2 = 0.1 * torch.randn(3, 16000), torch.randn(3, 2)
+    term = module["TaughtTerm"](module["TaughtSettings"](temperature=3.0), teacher)
+    values_B = term.per_utterance(Outputs(None, logits_B2, {"clips": clips_BT}), torch.zeros(3))
+    with torch.no_grad():
+        p_B = (teacher(clips_BT)[1] @ torch.tensor([-1.0, 1.0]) / 3).sigmoid()
+    q_B = ((logits_B2[:, 1] - logits_B2[:, 0]) / 3).sigmoid()
+    expected_B = -9 * (p_B * q_B.log() + (1 - p_B) * (1 - q_B).log())
+    torch.testing.assert_close(values_B, expected_B)
 
 
 def test_the_back_end(recipe, capsys):

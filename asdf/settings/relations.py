@@ -19,7 +19,6 @@ from asdf.settings.sections import (
     Augmentation,
     BackEnd,
     Computing,
-    Distillation,
     FrontEnd,
     Lora,
     Loss,
@@ -172,10 +171,8 @@ def _of_training(sections: Sections) -> Iterator[Contradiction]:
         relation = f"takes clips of back_end.sls_samples = {samples} only, not of"
         yield Contradiction("network.network_class", relation, "network.train_clip_size")
     yield from _of_scores(network, sections.loss)
-    has_terms = has_frames or sections.distillation.teacher is not None
+    has_terms = has_frames or bool(network.tasks)
     yield from _of_sources(network, sections.source, sections.loss, has_terms)
-    if sections.distillation.teacher is not None:
-        yield from _of_distillation(sections.distillation, computing, front_end)
     if not sections.vocoding.vocoders and not sections.vocoding.corpus_spoofs:
         relation = "leaves no spoofs to train on, since no vocoder is named in"
         yield Contradiction("vocoding.corpus_spoofs", relation, "vocoding.vocoders")
@@ -406,24 +403,6 @@ def _of_sources(
     if not (loss.detection_weight or has_terms):
         relation = "leaves nothing to learn without"
         yield Contradiction("loss.detection_weight", relation, "source.column")
-
-
-def _of_distillation(
-    distillation: Distillation, computing: Computing, front_end: FrontEnd
-) -> Iterator[Contradiction]:
-    """Yield contradictions of `distillation.teacher`, which hears the waveforms of each step."""
-    teacher = "distillation.teacher"
-    relation = "leaves no waveforms for the teacher and contradicts"
-    if front_end.cache_features:
-        yield Contradiction("front_end.cache_features", relation, teacher)
-    relation = "turns a step into one graph, which excludes the teacher, and contradicts"
-    if computing.compile:
-        yield Contradiction("computing.compile", relation, teacher)
-    if computing.cuda_graphs is True:
-        yield Contradiction("computing.cuda_graphs", relation, teacher)
-    if not distillation.score_weight and not distillation.embedding_weight:
-        relation = "and distillation.embedding_weight are both 0: nothing would be learnt from"
-        yield Contradiction("distillation.score_weight", relation, teacher)
 
 
 def _of_scores(network: Network, loss: Loss) -> Iterator[Contradiction]:

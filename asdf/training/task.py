@@ -37,7 +37,6 @@ SETTING = "network.tasks"
 OURS = (
     "asdf.tasks.tracing.task.SourceTracing",
     "asdf.tasks.localisation.task.Localisation",
-    "asdf.tasks.distillation.task.Distillation",
 )
 """Class paths of ASDF's tasks, in the order of their terms."""
 

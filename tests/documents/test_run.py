@@ -120,10 +120,8 @@ ELSEWHERE = {
     "tests/unit/commands/test_one_class.py",
     "python -m asdf evaluate mlaad.txt": "the same",
     "python -m asdf import swa.pth": "1.2 GB; tests/unit/interchange/test_name_maps.py",
-    "python -m asdf prune": "tests/unit/pruning",
     "python -m asdf export student.pt": "no student, and minutes; "
     "tests/unit/commands/test_export_network.py",
-    "python run.py demo-distilled": "tests/unit/tasks/test_distillation.py",
     "curl": "tests/unit/service",
     "python -m asdf audit train_list.tsv": "lists that docs/corpus_case.py makes",
     "python -m asdf audit train_list.txt dev_list.txt --rebalance": "the lists here are too short; "

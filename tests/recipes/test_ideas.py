@@ -45,7 +45,7 @@ CONFIGS = {
     "front_end.front_end_class = None\nback_end.back_end_class = None",
     "reversed": "network.tasks = ('my_task.Speakers',)",
     "two heads": "network.tasks = ('my_task.Speakers',)\nsource.column = 'attack'",
-    "taught": "network.tasks = ('idea_distilled.Taught',)\n"
+    "taught": "network.tasks = ('my_student.Taught',)\n"
     "taught.network = 'output/teacher/networks/epoch.2.step.10.pt'",
     "sam": "network.training_step = 'my_sam.SAM'\nsam.rho = 0.1",
     "adaptive sam": "network.training_step = 'my_sam.SAM'\nsam.adaptive = True\n"

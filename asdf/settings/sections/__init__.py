@@ -64,7 +64,7 @@ from asdf.settings.sections.runs import (
     Robustness,
     Tracking,
 )
-from asdf.settings.sections.tasks import SOURCE_HEADS, Distillation, Localisation, Source
+from asdf.settings.sections.tasks import SOURCE_HEADS, Localisation, Source
 from asdf.settings.sections.training import (
     CALLBACKS,
     LOSSES,
@@ -96,7 +96,6 @@ class Sections(KnownNames):
     moments: Moments = field(default_factory=Moments)
     back_end: BackEnd = field(default_factory=BackEnd)
     localisation: Localisation = field(default_factory=Localisation)
-    distillation: Distillation = field(default_factory=Distillation)
     lora: Lora = field(default_factory=Lora)
     adapter: Adapter = field(default_factory=Adapter)
     prompt: Prompt = field(default_factory=Prompt)

@@ -1,4 +1,4 @@
-"""Sections of the tasks that come with ASDF: frame-level head, source tracing, distillation."""
+"""Sections of the tasks that come with ASDF: frame-level head, source tracing."""
 
 from __future__ import annotations
 
@@ -81,30 +81,4 @@ class Source(KnownNames):
         "cosine: subtracted from the cosine of the true class in training",
         at_least=0,
         at_most=2,
-    )
-
-
-@dataclass
-class Distillation(KnownNames):
-    """Learning from another detector: its scores and embeddings of the same clips are targets."""
-
-    teacher: str | None = setting(
-        None,
-        "what is learnt from: a network file, the folder of a run (its best network), a repository "
-        "('hub:ORG/NAME') or a name that `detectors` lists; None: the labels alone",
-    )
-    score_weight: float = setting(
-        1.0, "factor of the loss of the teacher's scores; 0: they are not learnt", at_least=0
-    )
-    embedding_weight: float = setting(
-        0.0,
-        "factor of the loss of the teacher's embeddings, which are projected to the width of this "
-        "network's; 0: they are not learnt",
-        at_least=0,
-    )
-    temperature: float = setting(
-        2.0,
-        "what differences of logits are divided by before they become probabilities; below 1 for a "
-        "teacher whose logits are cosines",
-        above=0,
     )

@@ -51,19 +51,6 @@ network.minibatch_size = 16
 network.train_clip_size = 16000
 computing.threads = 1
 
-# Teaches a small network what the quickstart's makes of the same clips, next to the labels
-# (docs/small_networks.md). Run the quickstart first. About a minute on two CPU cores.
-#     python run.py demo-distilled
-demo-distilled < quickstart
-paths.system_folder = 'demo_distilled'
-network.network_class = 'asdf.networks.ComposedDetector'
-back_end.back_end_class = 'asp'
-# A third of the quickstart's front end: half of the widths, one encoder layer.
-front_end.architecture = "{'conv_layers': ((16, 10, 5), (16, 3, 2), (16, 3, 2), (16, 3, 2), (16, 3, 2), (16, 2, 2), (16, 2, 2)), 'extractor_mode': 'group_norm', 'conv_bias': False, 'dimension': 32, 'layers': 1, 'heads': 2, 'feed_forward': 64, 'layer_norm_first': True, 'pos_conv_kernel': 32, 'pos_conv_groups': 4, 'relative_positions': None}"
-# The best network of that run.
-distillation.teacher = 'output/quickstart'
-distillation.embedding_weight = 1.0
-
 # Traces which vocoder a spoof of the demo corpus is of, next to detection: A01, A02 and A03 are
 # learnt, and A04 of the evaluation set is unknown (docs/source_tracing.md). About a minute on two
 # CPU cores.

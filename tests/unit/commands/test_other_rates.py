@@ -79,13 +79,6 @@ def test_measurements_on_copies_are_of_16_khz(network, tmp_path, capsys) -> None
     assert "on changed copies is made for networks that hear 16 kHz" in refusal_of(capsys, *words)
 
 
-def test_pruning_is_of_16_khz(network, tmp_path, capsys) -> None:
-    soundfile.write(tmp_path / "0.wav", speech(24_000), 24_000)
-    (tmp_path / "list.txt").write_text("0.wav 1\n")
-    words = ("prune", network, tmp_path / "list.txt", "--output", tmp_path / "out.pt")
-    assert "Pruning is made for networks that hear 16 kHz" in refusal_of(capsys, *words)
-
-
 def test_score_reads_at_the_network_s_rate(network, tmp_path) -> None:
     detector = asdf.Detector(network, "cpu")
     soundfile.write(tmp_path / "x.wav", speech(48_000), 48_000, subtype="FLOAT")

@@ -45,7 +45,7 @@ def forgotten_module():
 
 def test_tasks_of_ours_come_before_those_of_users(tmp_path) -> None:
     tasks = find_tasks(settings_of(tmp_path), tmp_path)
-    assert tasks.keys == ["sources", "frames", "distillation", "speakers"]
+    assert tasks.keys == ["sources", "frames", "speakers"]
     assert tasks.requested().keys == ["speakers"]
 
 

@@ -1,1 +1,0 @@
-"""Distillation: a teacher's scores and embeddings are the targets of a student."""
