@@ -50,7 +50,6 @@ GROUPS = {
         "evaluate": "compute EER, minDCF, t-DCF etc. of score files, by condition, with intervals",
         "fuse": "fuse several systems: weights from score files, the gain, fused scores",
         "lists": "make training and test lists of a folder or table, with disjoint speakers",
-        "robustness": "measure the effect of codecs, noise, rooms etc. on detectors, by grade",
         "submission": "write scores in a challenge's format: ASVspoof, CtrSVDD, AT-ADD, arenas",
     },
     "special tasks": {
@@ -91,7 +90,6 @@ _MODULES = {
     "new-recipe": "commands.new_recipe",
     "quickstart": "demo.command",
     "report": "report.command",
-    "robustness": "robustness.command",
     "sasv": "tasks.sasv.command",
     "serve": "service.commands.serve",
     "trace": "tasks.tracing.command",

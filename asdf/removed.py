@@ -30,6 +30,8 @@ class Removed:
 
 _LANGUAGE_MODEL = "docs/your_own.md has a language model as a network of one's own."
 _TEACHER = "docs/your_own.md has a teacher as a task of one's own."
+_ROBUSTNESS = "The command `robustness` measures a run on any list."
+
 SETTINGS: dict[str, Removed] = {
     "language_model.prompt": Removed(ANY, _LANGUAGE_MODEL),
     "language_model.bona_fide_answer": Removed(ANY, _LANGUAGE_MODEL),
@@ -47,6 +49,10 @@ SETTINGS: dict[str, Removed] = {
     "network.keep_every_epochs": Removed(None, "Use keep_last_networks or keep_best_networks."),
     "network.restart_epochs": Removed(10, "Write the schedule as a function of your own."),
     "network.restart_growth": Removed(1, "Write the schedule as a function of your own."),
+    "robustness.sets": Removed((), _ROBUSTNESS),
+    "robustness.only": Removed((), _ROBUSTNESS),
+    "robustness.max_trials": Removed(500, _ROBUSTNESS),
+    "robustness.workers": Removed(2, _ROBUSTNESS),
     "vocoding.envelope_coefficients": Removed(41, "It is 41."),
     "vocoding.griffin_lim_rounds": Removed(16, "There are 16."),
     "vocoding.lpc_order": Removed(20, "It is 20."),

@@ -47,7 +47,6 @@ ROOMS = [
     "training",
     "tasks",
     "report",
-    "robustness",
     "memory",
     "doctor",
     "recipe",
@@ -75,7 +74,6 @@ ANNEXES = {
     "launcher",
     "memory",
     "report",
-    "robustness",
     "service",
     "shipped",
 }

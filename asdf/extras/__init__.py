@@ -12,6 +12,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "search a corpus for shortcuts, duplicates and bad files",
         "asdf.extras.audit.command",
     ),
+    "robustness": (
+        "measure",
+        "measure the effect of codecs, noise, rooms etc. on detectors, by grade",
+        "asdf.extras.robustness.command",
+    ),
     "case": (
         "judge recordings",
         "report recordings on one page: scores, likelihood ratios, validation, limits",

@@ -114,7 +114,6 @@ def settings_failures(
         checks.append(partial(check_work, settings, stages))
     checks.append(partial(check_choices, settings))
     checks.append(partial(left_out_of, settings.recipe))
-    checks.append(partial(check_robustness, settings))
     return failures(checks)
 
 
@@ -181,27 +180,6 @@ def check_weights_are_named(settings: Sections, folder: Path) -> None:
             f"{weights!r}, the path of a checkpoint (front_end.weights = 'xlsr2_300m.pt'), or "
             "front_end.weights = 'random' if that is meant."
         )
-
-
-def check_robustness(settings: Sections) -> None:
-    """Refuse sets that are not evaluated, and unknown degradations.
-
-    Raises:
-        UsageError: such a set or degradation is given; the message names the first one.
-    """
-    robustness = settings.robustness
-    for name in robustness.sets:
-        if name not in settings.recipe.evaluation_sets:
-            raise UsageError(
-                f"robustness.sets names '{name}', which is not among recipe.evaluation_sets "
-                f"({', '.join(settings.recipe.evaluation_sets)})."
-            )
-    if robustness.sets:
-        # Imported here because most runs measure no robustness.
-        from asdf.robustness import Material, choose_conditions
-
-        # Names alone are checked, so any recordings will do.
-        choose_conditions(Material(("one", "another")), robustness.only)
 
 
 def check_processes(settings: Sections, processes: int) -> None:

@@ -228,7 +228,6 @@ def report_results(run: Run, networks: Iterable[str], sets: Iterable[str]) -> No
     """Compute the metrics of the score files; log them, and write tables and a page."""
     from asdf.metrics.run_results import results_table, write_results
     from asdf.metrics.validation import ChosenMetric
-    from asdf.recipe.robustness_report import measure_robustness
     from asdf.report import gather, report_page
     from asdf.runs.files import write_text
     from asdf.training.task import find_tasks
@@ -249,7 +248,6 @@ def report_results(run: Run, networks: Iterable[str], sets: Iterable[str]) -> No
         LOG.warning("warning: %s", sentence)
     _report_tasks(run, tasks, networks, sets)
     _report_enrolments(run, networks, sets)
-    measure_robustness(run, networks)
     records = write_results(run.folders.results, rows)
     # The page shows the rows just written, which are the run's last report.
     gathered = gather([open_run_folder(run.folders.system)])

@@ -57,7 +57,6 @@ _COLOURS = re.compile(r"--c\d: light-dark\((#\w+), (#\w+)\)")
 _PARTS = {
     "sources": "Source tracing",
     "localisation": "Localisation",
-    "robustness": "Robustness",
 }
 
 
@@ -106,7 +105,6 @@ def report_page(
         "left_out": left_out_sections(gathered.left_out),
         "sources": source_sections(gathered.tasks.traced),
         "localisation": localisation_tables(gathered.tasks.located),
-        "robustness": gathered.tasks.robustness,
     }
     style = read_page_text("style.css")
     # Other pages keep their bytes.

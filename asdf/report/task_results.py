@@ -11,9 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from asdf.report.robustness_tables import robustness_tables
 from asdf.runs.network_names import NetworkName
-from asdf.tables.page_cells import PageTable
 from asdf.tasks.localisation.located_record import LocatedResult, located_result
 from asdf.tasks.studies.measured import ReportFinding
 from asdf.tasks.tracing.source_measures import SourceResult
@@ -46,7 +44,6 @@ class TaskResults:
 
     traced: list[TaskResult[SourceResult]] = field(default_factory=list)
     located: list[TaskResult[LocatedResult]] = field(default_factory=list)
-    robustness: list[PageTable] = field(default_factory=list)
     findings: list[ReportFinding] = field(default_factory=list)
 
     def add_run(self, name: str, run: RunFolder, networks: Collection[str] | None) -> None:
@@ -56,9 +53,6 @@ class TaskResults:
             networks: Networks to show; None: all networks of the last report.
         """
         layout = run.layout
-        tables, damaged = robustness_tables(name, run, networks)
-        self.robustness += tables
-        self.findings += damaged
         traced = self._read(name, layout.sources_json, "system", source_result)
         located = self._read(name, layout.localisation_json, "network", located_result)
         # A network whose scores were removed has no result.

@@ -89,8 +89,6 @@ class Layout:
     localisation_json = _Below("results", "localisation.json")
     """Results of locating spoofed segments by frame scores."""
     localisation_text = _Below("results", "localisation.txt")
-    robustness = _Below("results", "robustness")
-    """Results on degraded copies of evaluation sets, one folder per set."""
     launch_log = _Below("launch.log")
     """Output of a launched run, over all of its starts."""
     launch_state = _Below("launch.json")
@@ -112,10 +110,6 @@ class Layout:
     def score_files(self) -> list[Path]:
         """Return the existing score files of all networks, sorted by path."""
         return sorted(self.scores.glob("*/*.txt"))
-
-    def robustness_records(self) -> list[Path]:
-        """Return the results of existing robustness studies, sorted by path."""
-        return sorted(self.robustness.glob(f"*/{RESULTS_JSON}"))
 
     def trials_file(self, corpus: str) -> Path:
         """Return the path of the trials' labels and columns, for results by attack or the like."""

@@ -196,11 +196,9 @@ def _of_audio(sections: Sections) -> Iterator[Contradiction]:
     has_vocoders = trains and bool(sections.vocoding.vocoders)
     of_16_khz = {
         _ENABLED: sections.localisation.enabled,
-        "robustness.sets": bool(sections.robustness.sets),
         "vocoding.vocoders": has_vocoders,
     }
     of_one_channel = {
-        "robustness.sets": bool(sections.robustness.sets),
         "vocoding.vocoders": has_vocoders,
         "augmentation.chain": trains and bool(sections.augmentation.chain),
         "rawboost.enabled": trains and sections.rawboost.enabled,
@@ -212,9 +210,6 @@ def _of_audio(sections: Sections) -> Iterator[Contradiction]:
     for name, contradicts in of_one_channel.items():
         if contradicts and audio.channels == "all":
             yield Contradiction(name, "requires one channel and contradicts", "audio.channels")
-    if sections.robustness.sets and isinstance(audio.channels, int):
-        relation = "averages the channels and contradicts"
-        yield Contradiction("robustness.sets", relation, "audio.channels")
 
 
 def _of_lengths(

@@ -61,7 +61,6 @@ from asdf.settings.sections.runs import (
     Computing,
     Paths,
     Recipe,
-    Robustness,
     Tracking,
 )
 from asdf.settings.sections.tasks import SOURCE_HEADS, Localisation, Source
@@ -105,7 +104,6 @@ class Sections(KnownNames):
     vocoding: Vocoding = field(default_factory=Vocoding)
     sad: SpeechActivity = field(default_factory=SpeechActivity)
     tracking: Tracking = field(default_factory=Tracking)
-    robustness: Robustness = field(default_factory=Robustness)
     recipe: Recipe = field(default_factory=Recipe)
     declared: dict[str, Any] = field(default_factory=dict)
     """Sections declared by the user's classes, by name; `settings.my_section.x` reads them."""

@@ -12,7 +12,6 @@ from asdf.settings.sections.fields import (
     MAX_SECONDS,
     MAX_STAGES,
     MAX_STEPS,
-    MAX_UTTERANCES,
     setting,
 )
 
@@ -256,34 +255,6 @@ class Recipe(KnownNames):
     def execute_stage(self, stage: int) -> bool:
         """Whether `stage` is among those to run."""
         return self.start_stage <= stage <= self.end_stage
-
-
-@dataclass
-class Robustness(KnownNames):
-    """Degraded copies of evaluation sets, whose effect on the network is in its report."""
-
-    sets: tuple[str, ...] = setting(
-        (),
-        "evaluation sets whose recordings are degraded and scored with the report, on one process; "
-        "empty: none",
-        check="unique",
-    )
-    only: tuple[str, ...] = setting(
-        (),
-        "families, degradations or conditions, such as ('codec', 'white_10') (`python -m asdf "
-        "robustness --list`); empty: all",
-        check="unique",
-    )
-    max_trials: int | None = setting(
-        500,
-        "trials of a set that are degraded, drawn by recipe.seed, as many of each class as there "
-        "are; None: all",
-        at_least=4,
-        at_most=MAX_UTTERANCES,
-    )
-    workers: int = setting(
-        2, "processes that degrade recordings; 0: none", at_least=0, at_most=MAX_PROCESSES
-    )
 
 
 @dataclass

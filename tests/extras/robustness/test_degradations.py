@@ -9,9 +9,9 @@ import pytest
 import scipy.signal
 import soundfile
 
-from asdf.robustness import sounds
-from asdf.robustness.degradations import DEGRADATIONS, Draw, Material
-from tests.unit.robustness.conftest import tone
+from asdf.extras.robustness import sounds
+from asdf.extras.robustness.degradations import DEGRADATIONS, Draw, Material
+from tests.extras.robustness.conftest import tone
 
 RATE = 16000
 NOTHING = Material()

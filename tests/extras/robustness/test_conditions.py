@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from asdf.errors import UsageError
-from asdf.robustness import BENCHMARKS, DEGRADATIONS, Material, choose_conditions, parse_grades
+from asdf.extras.robustness import (
+    BENCHMARKS,
+    DEGRADATIONS,
+    Material,
+    choose_conditions,
+    parse_grades,
+)
 
 MATERIAL = Material(speech=("a.wav", "b.wav"))
 

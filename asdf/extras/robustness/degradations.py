@@ -27,9 +27,9 @@ from asdf.audio.reading import audio_length, read_audio
 from asdf.audio.sample_rates import resample
 from asdf.audio.speech import cut_to_speech, repeat_to
 from asdf.errors import UsageError
+from asdf.extras.robustness import sounds
+from asdf.extras.robustness.neural_codecs import code_and_decode, encodec_missing
 from asdf.facts import SAMPLE_RATE
-from asdf.robustness import sounds
-from asdf.robustness.neural_codecs import code_and_decode, encodec_missing
 from asdf.settings.sections import SpeechActivity
 
 _TALKERS = 6

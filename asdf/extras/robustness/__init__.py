@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from asdf.doors import open_door
 
 if TYPE_CHECKING:
-    from asdf.robustness.conditions import (
+    from asdf.extras.robustness.conditions import (
         BENCHMARKS,
         CLEAN,
         Chosen,
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
         choose_conditions,
         parse_grades,
     )
-    from asdf.robustness.degradations import DEGRADATIONS, NOT_HERE, Material
-    from asdf.robustness.making import BYTES_PER_S, copy_name, list_digest, write_copy
-    from asdf.robustness.measuring import (
+    from asdf.extras.robustness.degradations import DEGRADATIONS, NOT_HERE, Material
+    from asdf.extras.robustness.making import BYTES_PER_S, copy_name, list_digest, write_copy
+    from asdf.extras.robustness.measuring import (
         METRICS,
         Drawing,
         Judging,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         judging_of,
         measure_network,
     )
-    from asdf.robustness.results import (
+    from asdf.extras.robustness.results import (
         interval_record,
         judging_sentence,
         left_out_notes,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
         study_page,
         study_text,
     )
-    from asdf.robustness.running import (
+    from asdf.extras.robustness.running import (
         Plan,
         Rival,
         Study,

@@ -8,7 +8,7 @@ import pytest
 
 from asdf.__main__ import main
 from asdf.runs.divisions import Part, lock_work
-from tests.unit.robustness.conftest import LevelDetector, trials  # noqa: F401 (a fixture)
+from tests.extras.robustness.conftest import LevelDetector, trials  # noqa: F401 (a fixture)
 
 
 @pytest.fixture

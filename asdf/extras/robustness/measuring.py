@@ -19,6 +19,7 @@ import numpy as np
 
 from asdf.arrays import Floats
 from asdf.errors import AsdfError
+from asdf.extras.robustness.conditions import CLEAN
 from asdf.metrics.bootstrap import (
     Interval,
     Intervals,
@@ -30,7 +31,6 @@ from asdf.metrics.calibration import Calibration, calibrate, eer_threshold
 from asdf.metrics.decisions import Threshold, decide
 from asdf.metrics.intervals import holm
 from asdf.metrics.replicates import speaker_draws, speakers_of_fewer_class, trial_draws
-from asdf.robustness.conditions import CLEAN
 from asdf.trials.score_file import Scores
 
 METRICS = ("eer", "min_dcf", "cllr", "miss", "false_alarm")

@@ -24,9 +24,9 @@ from asdf.arrays import Floats
 from asdf.audio import read_audio
 from asdf.distributed.worker_processes import WorkerProcesses
 from asdf.errors import AsdfError
+from asdf.extras.robustness.conditions import Condition
+from asdf.extras.robustness.degradations import DEGRADATIONS, Draw, Material
 from asdf.facts import SAMPLE_RATE
-from asdf.robustness.conditions import Condition
-from asdf.robustness.degradations import DEGRADATIONS, Draw, Material
 from asdf.runs.files import atomic_write, remove_unfinished, write_text
 from asdf.runs.seeds import generator
 from asdf.trials.trial_list import TrialList

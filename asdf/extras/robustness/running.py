@@ -18,11 +18,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from asdf.errors import AsdfError
-from asdf.metrics.several_systems import speakers_of
-from asdf.robustness.conditions import CLEAN, Condition
-from asdf.robustness.degradations import Material
-from asdf.robustness.making import Maker
-from asdf.robustness.measuring import (
+from asdf.extras.robustness.conditions import CLEAN, Condition
+from asdf.extras.robustness.degradations import Material
+from asdf.extras.robustness.making import Maker
+from asdf.extras.robustness.measuring import (
     Compared,
     Drawing,
     Judging,
@@ -31,6 +30,7 @@ from asdf.robustness.measuring import (
     judging_of,
     measure_network,
 )
+from asdf.metrics.several_systems import speakers_of
 from asdf.runs.divisions import Part
 from asdf.runs.files import write_text
 from asdf.runs.progress import track

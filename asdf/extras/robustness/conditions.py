@@ -10,7 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from asdf.errors import UsageError
-from asdf.robustness.degradations import DEGRADATIONS, FAMILIES, NOT_HERE, Degradation, Material
+from asdf.extras.robustness.degradations import (
+    DEGRADATIONS,
+    FAMILIES,
+    NOT_HERE,
+    Degradation,
+    Material,
+)
 from asdf.text import did_you_mean
 
 CLEAN = "clean"

@@ -17,7 +17,7 @@ from asdf.version import VERSION
 
 if TYPE_CHECKING:
     from asdf.commands.options import WeightsOptions
-    from asdf.robustness import Rival
+    from asdf.extras.robustness import Rival
 
 
 def check_workers(workers: int) -> None:
@@ -53,7 +53,7 @@ def open_rivals(
         AsdfError: a file is not a network.
         UsageError: a device, folder or name does not exist, or a network is not of 16 kHz.
     """
-    from asdf.robustness import Rival
+    from asdf.extras.robustness import Rival
     from asdf.scoring.detector import Detector
     from asdf.scoring.made_by import network_digest
     from asdf.scoring.usual_audio import check_usual

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from asdf.extras.robustness.conditions import CLEAN, Chosen, Condition
+from asdf.extras.robustness.measuring import METRICS, Compared, Judging, Measured
+from asdf.extras.robustness.running import Study
 from asdf.metrics.bootstrap import SIGNIFICANT, Interval
 from asdf.report import Document, Figure, Items, Legend, Section, document_page
-from asdf.robustness.conditions import CLEAN, Chosen, Condition
-from asdf.robustness.measuring import METRICS, Compared, Judging, Measured
-from asdf.robustness.running import Study
 from asdf.tables.booktabs import PACKAGES, as_latex
 from asdf.tables.comma_separated import as_csv
 from asdf.tables.page_cells import as_page

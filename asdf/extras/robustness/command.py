@@ -30,19 +30,19 @@ from asdf.commands.divided import DividedOptions, Division, check_division, spli
 from asdf.commands.named_recordings import read_recordings
 from asdf.commands.options import Command, WeightsOptions, argument, flag, option, replicates_option
 from asdf.commands.outputs import show
-from asdf.commands.study_files import (
+from asdf.errors import UsageError
+from asdf.extras.robustness.rivals import (
     check_labels,
     check_workers,
     made_by,
     open_rivals,
     write_results,
 )
-from asdf.errors import UsageError
 from asdf.runs.divisions import Part, lock_work
 from asdf.text import aligned, and_more
 
 if TYPE_CHECKING:
-    from asdf.robustness import Chosen, Material, Plan, Rival
+    from asdf.extras.robustness import Chosen, Material, Plan, Rival
     from asdf.trials.trial_list import TrialList
 
 _MB = 1_000_000
@@ -114,7 +114,7 @@ def main(arguments: list[str]) -> int:
     arguments, sbatch_options = split_sbatch(arguments)
     args = COMMAND.read(arguments)
     check_division(args, sbatch_options)
-    from asdf.robustness import choose_conditions, parse_grades
+    from asdf.extras.robustness import choose_conditions, parse_grades
 
     if args.list:
         show(_catalogue())
@@ -149,7 +149,7 @@ def _run(
     chosen: Chosen,
     rivals: Sequence[Rival],
 ) -> int:
-    from asdf.robustness import Plan, run_study, score_conditions, study_files
+    from asdf.extras.robustness import Plan, run_study, score_conditions, study_files
 
     assert args.output is not None
     plan = Plan(
@@ -190,7 +190,7 @@ def _check_conditions(plan: Plan, rivals: Sequence[Rival]) -> None:
     Raises:
         UsageError: scores of conditions are missing; the message names the conditions.
     """
-    from asdf.robustness import missing_conditions
+    from asdf.extras.robustness import missing_conditions
 
     missing = missing_conditions(plan, rivals)
     if missing:
@@ -202,7 +202,7 @@ def _check_conditions(plan: Plan, rivals: Sequence[Rival]) -> None:
 
 
 def _material(args: RobustnessOptions, trials: TrialList) -> Material:
-    from asdf.robustness import Material
+    from asdf.extras.robustness import Material
 
     speech = tuple(str(trials.path(index)) for index in range(len(trials)))
     return Material(
@@ -225,7 +225,7 @@ def _files(folder: Path | None) -> tuple[str, ...]:
 
 def _say_size(args: RobustnessOptions, trials: TrialList, conditions: int) -> None:
     """Say before any work what it takes on the disk."""
-    from asdf.robustness import BYTES_PER_S, seconds_of
+    from asdf.extras.robustness import BYTES_PER_S, seconds_of
 
     assert args.output is not None  # `main` refuses anything else
     seconds = seconds_of(trials)
@@ -243,7 +243,7 @@ def _say_size(args: RobustnessOptions, trials: TrialList, conditions: int) -> No
 
 def _catalogue() -> str:
     """Return all degradations with their grades, and the benchmarks."""
-    from asdf.robustness import BENCHMARKS, DEGRADATIONS, NOT_HERE, Material
+    from asdf.extras.robustness import BENCHMARKS, DEGRADATIONS, NOT_HERE, Material
 
     # Two names, so that babble, which needs another recording, counts as available.
     nothing = Material(speech=("one", "another"))

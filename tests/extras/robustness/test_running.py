@@ -11,12 +11,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-import asdf.robustness.making as making
+import asdf.extras.robustness.making as making
 from asdf.audio import read_audio
-from asdf.metrics.bootstrap import confidence_intervals, paired_test
-from asdf.metrics.calibration import calibrate, eer_threshold
-from asdf.metrics.costs import cllr
-from asdf.robustness import (
+from asdf.extras.robustness import (
     Material,
     Plan,
     Rival,
@@ -28,9 +25,12 @@ from asdf.robustness import (
     study_page,
     study_text,
 )
-from asdf.robustness.making import Maker
+from asdf.extras.robustness.making import Maker
+from asdf.metrics.bootstrap import confidence_intervals, paired_test
+from asdf.metrics.calibration import calibrate, eer_threshold
+from asdf.metrics.costs import cllr
 from asdf.trials.score_file import read_scores
-from tests.unit.robustness.conftest import LevelDetector
+from tests.extras.robustness.conftest import LevelDetector
 
 ONLY = ("white_10", "gain_-20", "room_0.3")
 
