@@ -312,7 +312,7 @@ class Handler(BaseHTTPRequestHandler):
             inner = path.removeprefix(above)
             if not path.startswith(above):
                 continue
-            if self.query.get("recursive") != ["True"] and "/" in inner:
+            if self.query.get("recursive") not in (["True"], ["true"]) and "/" in inner:
                 child = above + inner.partition("/")[0]
                 digest = git_digest(child.encode())
                 entries[child] = {"type": "directory", "path": child, "size": 0, "oid": digest}

@@ -1,7 +1,7 @@
 """Parquet data sets on the hub: selection and download of shards.
 
 Invariant: if there are several configurations or splits, the name must select one; only the
-selected shards are downloaded, by commit, and each is verified with the hub's digest.
+selected shards are downloaded, by commit.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ from typing import TypeVar
 
 from asdf.archives import locate_shard
 from asdf.errors import AsdfError, UsageError
-from asdf.hub.cache import CachedRepository
-from asdf.hub.download import bring_files, look_up_files
+from asdf.hub.download import look_up
 from asdf.hub.hub_names import HubName, parse_name
-from asdf.hub.library import explained, hub_library
+from asdf.hub.library import explained
 from asdf.text import did_you_mean, quoted_and_more
 
 SHARD = ".parquet"
@@ -89,47 +88,23 @@ def download_dataset(
         AsdfError: the data set does not exist, has no parquet, or cannot be downloaded.
     """
     dataset = parse_dataset(text)
-    hub_library()
-    cached = CachedRepository(dataset.name)
+    contents = look_up(dataset.name)
     with explained(dataset.name):
-        commit, files = look_up_files(dataset.name, cached)
-        shards = choose_shards(dataset, split, list(files))
-        wanted = {name: files[name] for name in shards}
-        bring_files(dataset.name, commit, wanted, cached)
-    return Downloaded(cached.snapshot(commit), shards)
+        shards = choose_shards(dataset, split, list(contents.sizes))
+        return Downloaded(contents.download(shards), shards)
 
 
-def download_into(
-    name: HubName,
-    folder: Path,
-) -> list[Path]:
-    """Download all files of a data set, and link them into a folder with the same layout.
-
-    The contents are in the cache of the hub's library, which other programs share.
+def download_into(name: HubName, folder: Path) -> list[Path]:
+    """Download all files of a data set into a folder; return their paths.
 
     Raises:
         UsageError: huggingface_hub is not installed.
-        AsdfError: the data set does not exist or cannot be downloaded, or the folder already has a
-            file with other content.
+        AsdfError: the data set does not exist or cannot be downloaded.
     """
-    hub_library()
-    cached = CachedRepository(name)
+    contents = look_up(name)
     with explained(name):
-        commit, files = look_up_files(name, cached)
-        bring_files(name, commit, files, cached)
-    paths = []
-    for file_name in files:
-        content = (cached.snapshot(commit) / file_name).resolve()
-        path = folder / file_name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # A link from before may lead to another commit.
-        if path.is_symlink():
-            path.unlink()
-        elif path.exists():
-            raise AsdfError(f"{path} exists and is not a link. Move it away first.")
-        path.symlink_to(content)
-        paths.append(path)
-    return paths
+        contents.download(contents.sizes, local_dir=folder)
+    return [folder / file for file in contents.sizes]
 
 
 def choose_shards(

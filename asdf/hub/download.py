@@ -1,24 +1,33 @@
-"""Downloads of repositories on the hub, as folders in the hub library's own cache.
+"""Downloads of repositories on the hub by its own library, as folders in its cache.
 
-Invariant: a returned folder contains every wanted file of one commit, each verified with the hub's
-digest. Only weights, configurations and texts are downloaded, never code.
+Invariant: a returned folder contains every wanted file of one commit. Only weights, configurations
+and texts are downloaded, never code.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from glob import escape
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from asdf.errors import AsdfError
-from asdf.hub.cache import CachedRepository, HubFile
-from asdf.hub.fetching import fetch_large
 from asdf.hub.hub_names import SUFFIXES, HubName
-from asdf.hub.library import endpoint, explained, hub_library, is_unreachable, not_a_path
+from asdf.hub.library import (
+    cache_folder,
+    endpoint,
+    explained,
+    hub_library,
+    is_unreachable,
+    not_a_path,
+)
+from asdf.runs.files import write_text
 from asdf.runs.log import LOG
-from asdf.text import quoted_and_more, shorten
+from asdf.text import quoted_and_more
 
 CONFIG = "config.json"
 PREPROCESSOR = "preprocessor_config.json"
@@ -29,8 +38,9 @@ _OF_FOLDER = (WEIGHTS, "pytorch_model.bin")
 # Without documents such as LICENSE: ASDF reads no other files.
 _READ = (*SUFFIXES, ".json", ".yaml", ".md")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-_ANSWER_WITHIN_S = 30
+_ANSWER_WITHIN_S = 10
 _SHOWN = 8
+_MEGABYTE = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -40,60 +50,143 @@ class Contents:
     Attributes:
         name: Repository, with the commit as its revision.
         sizes: Sizes of the files, in bytes.
-        cached: Names of the files in the cache.
+        unreachable: Why these are only the files in the cache; None: they are those on the hub.
     """
 
     name: HubName
     sizes: Mapping[str, int]
-    cached: frozenset[str]
+    unreachable: Exception | None = field(default=None, compare=False)
 
-    def bytes_missing(self, wanted: tuple[str, ...]) -> int:
+    def bytes_missing(self, wanted: Iterable[str]) -> int:
         """Return how many bytes a download of these files would transfer."""
-        return sum(self.sizes[name] for name in wanted if name not in self.cached)
+        library = hub_library()
+        commit, kind = self.name.revision, self.name.kind
+        missing = 0
+        for file in wanted:
+            cached = library.try_to_load_from_cache(
+                self.name.repository, file, revision=commit, repo_type=kind
+            )
+            missing += 0 if isinstance(cached, str) else self.sizes[file]
+        return missing
+
+    def download(self, wanted: Iterable[str], **details: Any) -> Path:
+        """Return the folder of the commit, with the wanted files.
+
+        Args:
+            details: Further arguments of the library's `snapshot_download`.
+        """
+        library = hub_library()
+        wanted = list(wanted)
+        missing = self.bytes_missing(wanted)
+        if missing:
+            LOG.info("downloading %s MB of %s", f"{missing / _MEGABYTE:,.1f}", self.name)
+        if not sys.stderr.isatty():
+            library.utils.disable_progress_bars()
+        folder = library.snapshot_download(
+            self.name.repository,
+            repo_type=self.name.kind,
+            revision=self.name.revision,
+            allow_patterns=[escape(file) for file in wanted],
+            endpoint=endpoint(),
+            **details,
+        )
+        return Path(folder)
 
 
 def look_up(name: HubName) -> Contents:
     """Return the content of a repository, from the hub or, without a network, the cache.
 
-    Nothing is downloaded. A commit in the cache needs no request.
+    Nothing is downloaded.
 
     Raises:
         UsageError: huggingface_hub is not installed.
         AsdfError: the repository or revision does not exist, or there is no response.
     """
-    hub_library()
-    cached = CachedRepository(name)
+    known = _LOOKED_UP.get((name.kind, name.repository, name.revision))
+    if known is not None:
+        return known
+    revision = name.revision or "main"
     with explained(name):
-        commit, files = look_up_files(name, cached)
-    folder = cached.snapshot(commit)
-    present = frozenset(file_name for file_name in files if (folder / file_name).is_file())
-    sizes = {file_name: file.size for file_name, file in files.items()}
-    return Contents(HubName(name.repository, commit, name.is_explicit), sizes, present)
+        try:
+            information = (
+                hub_library()
+                .HfApi(endpoint=endpoint())
+                .repo_info(
+                    name.repository,
+                    repo_type=name.kind,
+                    revision=revision,
+                    files_metadata=True,
+                    timeout=_ANSWER_WITHIN_S,
+                )
+            )
+        except Exception as error:
+            known = _cached(name)
+            # Other errors are answers, such as that the repository is private now.
+            if known is None or not is_unreachable(error):
+                raise
+            commit = known.name.revision
+            LOG.warning("%s: the hub does not respond; using the cached commit %s", name, commit)
+            return replace(known, unreachable=error)
+    pinned = replace(name, revision=str(information.sha))
+    if pinned.revision != revision:
+        LOG.info("%s: '%s' is commit %s", name, revision, pinned.revision)
+        # For use without a network; the library notes it only if it downloads by this name.
+        parts = [f"{name.kind}s", *name.repository.split("/")]
+        write_text(Path(cache_folder(), "--".join(parts), "refs", revision), str(pinned.revision))
+    sizes = {}
+    for entry in information.siblings or []:
+        # A path that leads out of the cache is not part of a repository.
+        path = PurePosixPath(entry.rfilename)
+        if ".." not in path.parts and not path.is_absolute():
+            sizes[entry.rfilename] = int(entry.size or 0)
+    contents = Contents(pinned, sizes)
+    _LOOKED_UP[name.kind, name.repository, pinned.revision] = contents
+    return contents
+
+
+# A commit never changes, so one request is sufficient for each.
+_LOOKED_UP: dict[tuple[str, str, str | None], Contents] = {}
+
+
+def _cached(name: HubName) -> Contents | None:
+    """Return the files of a revision in the cache; None if it is not there."""
+    library = hub_library()
+    try:
+        folder = library.snapshot_download(
+            name.repository,
+            repo_type=name.kind,
+            revision=name.revision,
+            # The folder alone: the library would refuse one that holds only some files.
+            allow_patterns=[],
+            local_files_only=True,
+        )
+    except library.errors.LocalEntryNotFoundError:
+        return None
+    sizes = {}
+    for path in sorted(Path(folder).rglob("*")):
+        if path.is_file():
+            sizes[path.relative_to(folder).as_posix()] = path.stat().st_size
+    return Contents(replace(name, revision=Path(folder).name), sizes)
 
 
 def download_folder(name: HubName, patterns: Sequence[str]) -> Path:
     """Return the folder of a repository's files that match any of the `patterns` (`*.json`).
-
-    It is the snapshot in the hub library's cache, named after the commit. Cached files are not
-    downloaded again, and a complete commit is used without a request.
 
     Raises:
         UsageError: huggingface_hub is not installed.
         AsdfError: the repository or revision does not exist, no file matches, or the download
             fails.
     """
-    hub_library()
-    cached = CachedRepository(name)
+    contents = look_up(name)
     with explained(name):
-        commit, files = look_up_files(name, cached)
-        wanted = _choose(files, patterns)
+        wanted = _choose(contents.sizes, patterns)
         if not wanted:
+            _raise_unreachable(contents)
             raise AsdfError(
                 f"{name} holds none of the requested files ({', '.join(patterns)}), but "
-                f"{quoted_and_more(sorted(files), _SHOWN)}."
+                f"{quoted_and_more(sorted(contents.sizes), _SHOWN)}."
             )
-        bring_files(name, commit, wanted, cached)
-    return cached.snapshot(commit)
+        return contents.download(wanted)
 
 
 def download_network(name: HubName) -> Path:
@@ -103,23 +196,19 @@ def download_network(name: HubName) -> Path:
         UsageError: huggingface_hub is not installed.
         AsdfError: it cannot be downloaded, or has no weights, or several files of weights.
     """
-    hub_library()
-    cached = CachedRepository(name)
+    contents = look_up(name)
+    files = contents.sizes
     with explained(name):
-        commit, files = look_up_files(name, cached)
         of_folder = _folder_weights(files)
         if of_folder:
             # In transformers folders it describes how recordings are prepared for the network.
-            wanted = [CONFIG, PREPROCESSOR, *of_folder]
-            path = cached.snapshot(commit)
-        else:
-            weights = _weights_among(name, files)
-            # In DeepFense's repositories it describes how recordings are prepared for the network.
-            beside = str(PurePosixPath(weights).with_name(TRAINING_CONFIG))
-            wanted = [weights, beside]
-            path = cached.snapshot(commit) / weights
-        bring_files(name, commit, _choose(files, wanted), cached)
-    return path
+            return contents.download(_choose(files, [CONFIG, PREPROCESSOR, *of_folder]))
+        if not any(file.endswith(SUFFIXES) for file in files):
+            _raise_unreachable(contents)
+        weights = _weights_among(name, files)
+        # In DeepFense's repositories it describes how recordings are prepared for the network.
+        beside = str(PurePosixPath(weights).with_name(TRAINING_CONFIG))
+        return contents.download(_choose(files, [weights, beside])) / weights
 
 
 def name_of(path: Path) -> HubName | None:
@@ -135,72 +224,28 @@ def name_of(path: Path) -> HubName | None:
     return None
 
 
-def look_up_files(name: HubName, cached: CachedRepository) -> tuple[str, Mapping[str, HubFile]]:
-    """Return the commit of a name and its files, from the hub or, offline, the cache."""
-    revision = name.revision or "main"
-    if _COMMIT.fullmatch(revision):
-        files = cached.listing(revision)
-        if files is not None:
-            return revision, files
-    try:
-        commit, files = _ask_hub(name, revision)
-    except Exception as error:
-        known = cached.commit_of(revision) or revision
-        files = cached.listing(known)
-        # Other errors are answers, such as that the repository is private now.
-        if files is None or not is_unreachable(error):
-            raise
-        LOG.warning("%s: the hub does not respond; using the cached commit %s", name, known)
-        return known, files
-    cached.note_listing(commit, files)
-    cached.note_commit(revision, commit)
-    if revision != commit:
-        LOG.info("%s: '%s' is commit %s", name, revision, commit)
-    return commit, files
+def _raise_unreachable(contents: Contents) -> None:
+    """Raise the hub's error if only files in the cache are known, and the wanted are not there."""
+    if contents.unreachable is not None:
+        raise contents.unreachable
 
 
-def _ask_hub(name: HubName, revision: str) -> tuple[str, dict[str, HubFile]]:
-    from huggingface_hub import HfApi
-
-    hub = HfApi(endpoint=endpoint())
-    ask = hub.dataset_info if name.kind == "dataset" else hub.model_info
-    information = ask(
-        name.repository, revision=revision, files_metadata=True, timeout=_ANSWER_WITHIN_S
-    )
-    if not _COMMIT.fullmatch(information.sha or ""):
-        raise AsdfError(f"{name}: {endpoint()} states no commit. Is it a hub?")
-    files = {}
-    for entry in information.siblings or []:
-        # A path that leads out of the cache is not part of a repository.
-        if ".." in PurePosixPath(entry.rfilename).parts or entry.rfilename.startswith("/"):
-            continue
-        if "\\" in entry.rfilename or not entry.rfilename.isprintable():
-            raise AsdfError(
-                f"{name} was not downloaded: it holds a file named "
-                f"{shorten(repr(entry.rfilename))}, with a backslash or a control character. It "
-                "was likely made to write outside the cache: report it to the hub."
-            )
-        sha256 = entry.lfs.sha256 if entry.lfs else None
-        files[entry.rfilename] = HubFile(int(entry.size or 0), str(entry.blob_id), sha256)
-    return str(information.sha), files
-
-
-def _choose(files: Mapping[str, HubFile], patterns: Sequence[str]) -> dict[str, HubFile]:
+def _choose(files: Iterable[str], patterns: Sequence[str]) -> list[str]:
     """Return the files that match, limited to those that ASDF reads."""
-    chosen = {}
-    for file_name, file in files.items():
-        is_wanted = any(fnmatchcase(file_name, pattern) for pattern in patterns)
-        if file_name.endswith(_READ) and is_wanted:
-            chosen[file_name] = file
+    chosen = []
+    for name in files:
+        if name.endswith(_READ) and any(fnmatchcase(name, pattern) for pattern in patterns):
+            chosen.append(name)
     # Pickled weights next to the same weights as safetensors would only double the download.
-    folders = {str(PurePosixPath(n).parent) for n in chosen if n.endswith(".safetensors")}
-    for file_name in list(chosen):
-        if file_name.endswith(".bin") and str(PurePosixPath(file_name).parent) in folders:
-            del chosen[file_name]
-    return chosen
+    folders = {PurePosixPath(name).parent for name in chosen if name.endswith(".safetensors")}
+    return [
+        name
+        for name in chosen
+        if not (name.endswith(".bin") and PurePosixPath(name).parent in folders)
+    ]
 
 
-def _folder_weights(files: Mapping[str, HubFile]) -> list[str]:
+def _folder_weights(files: Iterable[str]) -> list[str]:
     """Return the files of weights that belong to a repository's config.json; [] without it."""
     if CONFIG not in files:
         return []
@@ -215,7 +260,7 @@ def _folder_weights(files: Mapping[str, HubFile]) -> list[str]:
     return []
 
 
-def _weights_among(name: HubName, files: Mapping[str, HubFile]) -> str:
+def _weights_among(name: HubName, files: Iterable[str]) -> str:
     """Return the only file of weights; safetensors is preferred to other formats."""
     weights = [n for n in files if n.endswith(SUFFIXES)]
     preferred = [n for n in weights if n.endswith(".safetensors")] or weights
@@ -231,41 +276,3 @@ def _weights_among(name: HubName, files: Mapping[str, HubFile]) -> str:
             "Download one (hf download), then name its path."
         )
     return preferred[0]
-
-
-def bring_files(
-    name: HubName, commit: str, wanted: Mapping[str, HubFile], cached: CachedRepository
-) -> None:
-    """Download and verify the files that are not completely in the cache."""
-    from huggingface_hub import hf_hub_download
-
-    for file_name, file in wanted.items():
-        path = cached.snapshot(commit) / file_name
-        if cached.is_checked(path, file):
-            continue
-        # Remove cached content that does not match its name.
-        for damaged in (path, cached.blob_path(file)):
-            if damaged.is_file() and not cached.is_checked(damaged, file):
-                LOG.warning(
-                    "%s: %s in the cache is damaged and is downloaded again", name, path.name
-                )
-                # The content itself, to which a path in a snapshot is a link.
-                damaged.resolve().unlink()
-                path.unlink(missing_ok=True)
-                break
-        if file.sha256:
-            fetch_large(name, commit, file_name, file, cached)
-        # It links existing content, and downloads small files.
-        hf_hub_download(
-            name.repository,
-            file_name,
-            repo_type=name.kind,
-            revision=commit,
-            endpoint=endpoint(),
-        )
-        if not cached.is_checked(path, file):
-            path.resolve().unlink(missing_ok=True)
-            raise AsdfError(
-                f"{name}: {file_name} arrived damaged: its digest differs from the hub's. It was "
-                "removed; run the command again."
-            )

@@ -228,7 +228,7 @@ def test_what_is_not_public_is_explained(zenodo, tmp_path, capsys):
     assert not zenodo.asked
 
 
-def test_from_the_hub_it_is_linked_from_the_cache(hub, tmp_path, capsys):
+def test_from_the_hub(hub, tmp_path, capsys):
     pytest.importorskip("huggingface_hub")
     name = "DATASET_VCTK_BONAFIDE/test/p227_001.wav"
     archive = zipped(**{"DATASET_VITS/test/p227_002.wav": recording()})
@@ -236,4 +236,4 @@ def test_from_the_hub_it_is_linked_from_the_cache(hub, tmp_path, capsys):
     assert main(["corpora", "dfadd:test", str(tmp_path), "--download"]) == 0
     out = capsys.readouterr().out
     assert "trials       2: 1 bona fide, 1 spoof" in out
-    assert (tmp_path / "DFADD" / name).is_symlink()
+    assert (tmp_path / "DFADD" / name).is_file()

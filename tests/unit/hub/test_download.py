@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from asdf.errors import AsdfError
-from asdf.hub import HubName, download_folder, download_network, fetching, name_of
+from asdf.hub import HubName, download_folder, download_network, name_of
 from tests.hub_server import git_digest, sha256
 
 NAME = HubName("org/net")
@@ -71,8 +69,6 @@ def test_what_the_library_downloaded_is_used(hub, repository, monkeypatch):
     hub.requests.clear()
     assert download_folder(NAME, ["*.json", "*.safetensors"]) == Path(folder)
     assert not hub.contents()
-    for listing in Path(folder).parents[1].glob("asdf/*.json"):
-        listing.unlink()
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     assert download_network(NAME) == Path(folder)
 
@@ -98,10 +94,9 @@ def test_a_pinned_revision_stays(hub, repository):
     assert download_network(HubName("org/net", "v1")).name == old
     folder = download_network(HubName("org/net", old))
     assert (folder.name, (folder / "model.safetensors").read_bytes()) == (old, WEIGHTS)
-    # A commit never changes: no request at all.
     hub.requests.clear()
     assert download_network(HubName("org/net", old)) == folder
-    assert not hub.requests
+    assert not hub.contents()
 
 
 @pytest.mark.parametrize("patterns", [["*.json", "*.safetensors"], ["config.json"]])
@@ -140,58 +135,6 @@ def test_a_broken_connection_is_resumed(hub, repository):
     folder = download_network(NAME)
     assert (folder / "model.safetensors").read_bytes() == weights
     assert large_contents(hub) == [("GET", None), ("GET", f"bytes={piece}-")]
-
-
-def test_what_a_killed_process_fetched_is_used(hub, repository, hub_cache):
-    blobs = hub_cache / "models--org--net" / "blobs"
-    blobs.mkdir(parents=True)
-    (blobs / f"{sha256(WEIGHTS)}.asdf.part").write_bytes(WEIGHTS[:7000])
-    folder = download_network(NAME)
-    assert (folder / "model.safetensors").read_bytes() == WEIGHTS
-    assert large_contents(hub) == [("GET", "bytes=7000-")]
-    assert sorted(p.name for p in blobs.iterdir() if not p.name.startswith(".")) == sorted(
-        [sha256(WEIGHTS), git_digest(CONFIG)]
-    )
-
-
-def test_a_damaged_content_is_refused(hub, repository, hub_cache):
-    hub.damaged = {sha256(WEIGHTS)}
-    with pytest.raises(AsdfError, match=rf"arrived damaged: its SHA-256 is not {sha256(WEIGHTS)}"):
-        download_network(NAME)
-    assert not list(hub_cache.rglob("*.part"))
-    hub.damaged = set()
-    assert (download_network(NAME) / "model.safetensors").read_bytes() == WEIGHTS
-
-
-@pytest.mark.parametrize("file_name", ["model.safetensors", "config.json"])
-def test_a_damaged_cache_is_mended(file_name, hub, repository, caplog):
-    folder = download_network(NAME)
-    good = (folder / file_name).read_bytes()
-    path = (folder / file_name).resolve()
-    path.write_bytes(good[:-1] + b"?")
-    os.utime(path, ns=(0, 0))
-    assert download_network(NAME) == folder
-    assert (folder / file_name).read_bytes() == good
-    assert f"{file_name} in the cache is damaged and is downloaded again" in caplog.text
-
-
-def test_a_file_is_compared_once(hub, repository):
-    folder = download_network(NAME)
-    path = (folder / "model.safetensors").resolve()
-    state = path.stat()
-    # The same size and time: nobody reads it again.
-    path.write_bytes(WEIGHTS[::-1])
-    os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
-    assert (download_network(NAME) / "model.safetensors").read_bytes() == WEIGHTS[::-1]
-
-
-def test_a_damaged_note_is_written_anew(hub, repository):
-    folder = download_folder(NAME, ["*.safetensors"])
-    [note] = folder.parents[1].glob("asdf/checked/*")
-    written = note.read_bytes()
-    note.write_bytes(b"\xff")
-    assert download_folder(NAME, ["*.safetensors"]) == folder
-    assert note.read_bytes() == written
 
 
 def test_networks_of_one_file(hub):
@@ -263,17 +206,6 @@ def test_no_network_connection(hub_cache, monkeypatch):
         download_network(NAME)
 
 
-def test_a_full_disk(hub, repository, hub_cache):
-    # The hub announces more than any disk has.
-    listing = {"model.safetensors": {"size": 1 << 60, "git_digest": "0" * 40, "sha256": "1" * 64}}
-    commit = "c" * 40
-    path = hub_cache / "models--org--net" / "asdf" / f"{commit}.json"
-    path.parent.mkdir(parents=True)
-    path.write_text(json.dumps(listing))
-    with pytest.raises(AsdfError, match=r"the disk of the cache .* is full. Free some space"):
-        download_folder(HubName("org/net", commit), ["*.safetensors"])
-
-
 def test_the_variables_of_the_library(hub, repository, hub_variables):
     program = (
         "from asdf.hub import download_network, parse_name\n"
@@ -306,30 +238,10 @@ def test_processes_that_want_a_file_together_fetch_it_once(hub, repository, hub_
     assert large_contents(hub) == [("GET", None)]
 
 
-def test_a_long_download_is_seen_in_the_log(hub, repository, monkeypatch, caplog):
-    caplog.set_level("INFO", logger="asdf")
-    monkeypatch.setattr(fetching, "LINE_EVERY_S", -1)
-    repository.commit({"net.pt": WEIGHTS * 300})
-    download_network(NAME)
-    assert f"downloading net.pt of {NAME}, 3.1 MB" in caplog.text
-    assert "downloading net.pt: 3 of 3 MB" in caplog.text
-
-
 def test_paths_out_of_the_repository_are_none(hub):
     hub.repository("org/net").commit({"../../../net.pt": WEIGHTS, "/net.pt": WEIGHTS})
     with pytest.raises(AsdfError, match="holds no network"):
         download_network(NAME)
-
-
-@pytest.mark.parametrize("file_name", ["..\\..\\PWNED.pt", "a\0.pt", "a\x1b[2J.pt"])
-def test_names_that_no_program_writes_are_refused(file_name, hub, hub_cache):
-    hub.repository("org/net").commit({"net.pt": WEIGHTS, file_name: WEIGHTS})
-    with pytest.raises(AsdfError) as caught:
-        download_network(NAME)
-    message = str(caught.value)
-    assert message.startswith("hub:org/net was not downloaded: it holds a file named '")
-    assert message.isprintable()
-    assert not hub.contents() and not list(hub_cache.rglob("*.pt"))
 
 
 def test_what_lies_next_to_weights_without_a_config_json_comes_too(hub):
