@@ -47,6 +47,9 @@ SETTINGS: dict[str, Removed] = {
     "distillation.embedding_weight": Removed(0.0, _TEACHER),
     "distillation.temperature": Removed(2.0, _TEACHER),
     "network.keep_every_epochs": Removed(None, "Use keep_last_networks or keep_best_networks."),
+    "network.rate_test_steps": Removed(
+        None, "Train some steps at a few rates with `launch --sweep`."
+    ),
     "network.restart_epochs": Removed(10, "Write the schedule as a function of your own."),
     "network.restart_growth": Removed(1, "Write the schedule as a function of your own."),
     "robustness.sets": Removed((), _ROBUSTNESS),

@@ -44,9 +44,6 @@ def train_network(run: Run, network: nn.Module, utterances: TrialList, lengths: 
     start = find_starting_point(run)
     trainer = _prepare_training(run, network, utterances, lengths, start)
     with memory_computed_for_errors(run.settings, run.folders, run.world):
-        if run.settings.network.rate_test_steps is not None:
-            test_rates(run, trainer, run.settings.network.rate_test_steps)
-            return
         trainer.run()
     LOG.info("training ended: %s", trainer.finished())
     if run.settings.network.average_best_networks:
@@ -109,19 +106,6 @@ def _build_trainer(
         sampler=build_sampler(run.settings, utterances, run.recipe_folder),
         groups=find_groups(run.settings, lengths),
     )
-
-
-def test_rates(run: Run, trainer: Trainer, steps: int) -> None:
-    """Take steps at rising learning rates instead of training; log and write the result."""
-    from asdf.runs.files import write_text
-    from asdf.tables.plain_json import as_json
-    from asdf.training.rate_test import run_rate_test
-
-    test = run_rate_test(trainer, steps)
-    LOG.info("%s", test.describe())
-    path = run.folders.layout.rate_test
-    run.world.run_on_main(partial(write_text, path, as_json(test.record())))
-    LOG.info("written to %s; no network was saved", path)
 
 
 def _build_step(run: Run, network: nn.Module, utterances: TrialList, lengths: np.ndarray) -> Step:

@@ -74,8 +74,6 @@ class Layout:
     trials = _Below("trials")
     results = _Below("results")
     results_json = _Below("results", RESULTS_JSON)
-    rate_test = _Below("results", "learning_rate.json")
-    """Losses of a learning-rate test."""
     results_text = _Below("results", RESULTS_TEXT)
     generalisation_json = _Below("results", "generalisation.json")
     """Results on sets of several corpora, including corpora outside the training data."""

@@ -160,9 +160,6 @@ def _of_training(sections: Sections) -> Iterator[Contradiction]:
     front_end = sections.front_end
     augmentation = sections.augmentation
     has_frames = sections.localisation.enabled
-    if network.rate_test_steps is not None and sections.recipe.end_stage > 1:
-        relation = "saves no network for the stages after 1, and contradicts"
-        yield Contradiction("network.rate_test_steps", relation, "recipe.end_stage")
     yield from _of_ends(network, front_end, sections.back_end)
     named = sections.back_end.back_end_class or ""
     classes = (network.network_class, BACK_ENDS.get(named, named))

@@ -254,13 +254,6 @@ class Network(KnownNames):
         check="class_path",
         names=SCHEDULES,
     )
-    rate_test_steps: int | None = setting(
-        None,
-        "instead of training, a learning-rate test of this number of steps, at rates from a "
-        "thousandth to a hundred times initial_learning_rate; with recipe.end_stage=1",
-        at_least=2,
-        at_most=MAX_STEPS,
-    )
     warmup_steps: int = setting(
         0,
         "number of steps over which the learning rate rises from 0",
