@@ -48,7 +48,7 @@ SETTINGS: dict[str, Removed] = {
     "distillation.temperature": Removed(2.0, _TEACHER),
     "network.keep_every_epochs": Removed(None, "Use keep_last_networks or keep_best_networks."),
     "network.rate_test_steps": Removed(
-        None, "Train some steps at a few rates with `launch --sweep`."
+        None, "Compare rates with `launch --sweep`."
     ),
     "network.restart_epochs": Removed(10, "Write the schedule as a function of your own."),
     "network.restart_growth": Removed(1, "Write the schedule as a function of your own."),
