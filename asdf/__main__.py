@@ -47,15 +47,9 @@ GROUPS = {
         "compare": "compare two runs: settings, code, results with a significance test",
     },
     "measure": {
-        "evaluate": "compute EER, minDCF, t-DCF etc. of score files, by condition, with intervals",
+        "evaluate": "compute EER, minDCF, t-DCF etc. of score files, with intervals; submissions",
         "fuse": "fuse several systems: weights from score files, the gain, fused scores",
         "lists": "make training and test lists of a folder or table, with disjoint speakers",
-        "submission": "write scores in a challenge's format: ASVspoof, CtrSVDD, AT-ADD, arenas",
-    },
-    "special tasks": {
-        "localise": "evaluate frame scores that locate spoofed parts of recordings",
-        "trace": "evaluate source tracing (attack, vocoder): accuracy, macro-F1, confusion, OSCR",
-        "sasv": "evaluate spoofing-robust speaker verification: a-DCF, t-EER; fuse its scores",
         "embed": "write the embeddings of recordings",
     },
     "exchange": {
@@ -67,8 +61,8 @@ GROUPS = {
 }
 """Summary of each command, grouped by the user's goal."""
 
-OLDER = ("detplot",)
-"""Commands that others do now. They are understood, and not listed."""
+FORMER = {"localise": "frames", "trace": "sources", "sasv": "sasv", "submission": "submission"}
+"""Commands that `evaluate` does now, with the kind of their files: understood, and not listed."""
 
 for _name, (_group, _summary, _) in provided("COMMANDS").items():
     GROUPS[_group][_name] = _summary
@@ -86,13 +80,10 @@ _MODULES = {
     "fuse": "tasks.fusion.commands.fuse",
     "import": "interchange.commands.import_network",
     "launch": "launcher.commands.launch",
-    "localise": "tasks.localisation.command",
     "new-recipe": "commands.new_recipe",
     "quickstart": "demo.command",
     "report": "report.command",
-    "sasv": "tasks.sasv.command",
     "serve": "service.commands.serve",
-    "trace": "tasks.tracing.command",
 }
 """The module of each command that is not one of `asdf.commands` by the command's name."""
 
@@ -153,7 +144,7 @@ def _run(arguments: list[str] | None) -> int:
         return UsageError.exit_status
     if args.command in removed.COMMANDS:
         raise UsageError(f"{args.command} has left ASDF. {removed.COMMANDS[args.command]}")
-    if args.command not in (*COMMANDS, *OLDER):
+    if args.command not in (*COMMANDS, *FORMER):
         raise UsageError(
             f"there is no command {args.command!r}.{did_you_mean(args.command, COMMANDS)} "
             f"{program_name()} --help lists all of them."
@@ -161,9 +152,10 @@ def _run(arguments: list[str] | None) -> int:
     left = removed.option_has_left(args.command, args.arguments)
     if left:
         raise UsageError(left)
-    module = importlib.import_module(module_name(args.command))
+    kind = FORMER.get(args.command)
+    module = importlib.import_module(module_name(args.command if kind is None else "evaluate"))
     with progress_on_stderr():
-        status: int = module.main(args.arguments)
+        status: int = module.main(args.arguments, *([] if kind is None else [kind]))
     return status
 
 

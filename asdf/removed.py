@@ -47,9 +47,7 @@ SETTINGS: dict[str, Removed] = {
     "distillation.embedding_weight": Removed(0.0, _TEACHER),
     "distillation.temperature": Removed(2.0, _TEACHER),
     "network.keep_every_epochs": Removed(None, "Use keep_last_networks or keep_best_networks."),
-    "network.rate_test_steps": Removed(
-        None, "Compare rates with `launch --sweep`."
-    ),
+    "network.rate_test_steps": Removed(None, "Compare rates with `launch --sweep`."),
     "network.restart_epochs": Removed(10, "Write the schedule as a function of your own."),
     "network.restart_growth": Removed(1, "Write the schedule as a function of your own."),
     "robustness.sets": Removed((), _ROBUSTNESS),
@@ -80,6 +78,7 @@ CLASSES: dict[str, str] = {
 
 COMMANDS: dict[str, str] = {
     "adversarial": "docs/training_steps.md has PGD as a training step of one's own.",
+    "detplot": "`evaluate --plot` draws the same curves.",
     "distance": "`embed` writes the vectors; scipy and sklearn compare them.",
     "prune": "torch-pruning prunes networks; train the result as a network of your own.",
     "panel": "Score a set like your recordings with each detector and `fuse` those that help.",
@@ -89,6 +88,12 @@ COMMANDS: dict[str, str] = {
 """What to use instead of a command, by its name."""
 
 OPTIONS: dict[str, str] = {
+    "sasv --p-target": "Give --costs p_target=X.",
+    "sasv --p-nontarget": "Give --costs p_nontarget=X.",
+    "sasv --p-spoof": "Give --costs p_spoof=X.",
+    "sasv --cost-miss": "Give --costs cost_miss=X.",
+    "sasv --cost-fa": "Give --costs cost_fa=X.",
+    "sasv --cost-spoof": "Give --costs cost_spoof=X.",
     "embed --by": "`embed` writes the vectors; matplotlib and sklearn draw them.",
     "embed --method": "`embed` writes the vectors; matplotlib and sklearn draw them.",
     "embed --picture": "`embed` writes the vectors; matplotlib and sklearn draw them.",

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import asdf
 from asdf import extras
-from asdf.__main__ import COMMANDS, OLDER, module_name
+from asdf.__main__ import COMMANDS, module_name
 from tests.sources import FILES, ROOT, is_command, nodes, relative
 
 # From the ground up: a room imports only rooms that stand before it.
@@ -147,7 +147,7 @@ def test_imports_point_downward() -> None:
 
 
 def test_a_command_stands_on_the_floor_of_commands_wherever_it_lies() -> None:
-    names = {*COMMANDS, *OLDER} - extras.COMMANDS.keys()
+    names = {*COMMANDS} - extras.COMMANDS.keys()
     files = [ROOT.joinpath(*module_name(name).split(".")) for name in names]
     assert {room_of(path.with_suffix(".py")) for path in files} == {"commands"}
     fusion = ROOT / "asdf" / "tasks" / "fusion"

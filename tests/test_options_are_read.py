@@ -17,13 +17,13 @@ from pathlib import Path
 
 import pytest
 
-from asdf.__main__ import COMMANDS, OLDER, module_name
+from asdf.__main__ import COMMANDS, module_name
 from asdf.commands.options import option
 from asdf.settings.catalogue import section_types
 from asdf.settings.sections.fields import setting
 from tests.sources import FILES, ROOT, is_command, parse
 
-ALL_COMMANDS = (*COMMANDS, *OLDER)
+ALL_COMMANDS = tuple(COMMANDS)
 
 
 def reads_in(node: ast.AST, name: str) -> set[str]:

@@ -1,4 +1,4 @@
-"""Evaluate score files with the metrics of the official packages, by condition, with intervals.
+"""Evaluate score files: metrics of the official packages, by condition, with intervals.
 
     python -m asdf evaluate scores/epoch.20/asvspoof19-eval.txt
     python -m asdf evaluate scores.txt --protocol metadata.txt --subset eval --by attack,codec
@@ -7,353 +7,204 @@
     python -m asdf evaluate net=seed0.txt,seed1.txt other=seed2.txt,seed3.txt --protocol P
     python -m asdf evaluate scores.txt --protocol P --by attack --plot det.pdf
     python -m asdf evaluate llrs.txt --tippett tippett.pdf --ece ece.pdf --reliability bins.pdf
-    python -m asdf evaluate eval.txt --calibration calibrated.pt --ece ece.pdf
     python -m asdf evaluate eval.txt --threshold-from dev.txt --threshold-by best-f1
     python -m asdf evaluate predict.csv --protocol eval.csv --decisions --by type
-    python -m asdf evaluate calls.txt --threshold-from dev.txt
+    python -m asdf evaluate scores.txt --protocol P --submission score.zip --format asvspoof5
+    python -m asdf evaluate frames.json trials.tsv --resolution 0.02,0.16
+    python -m asdf evaluate scores/epoch.20/demo-eval.sources.tsv --reject energy
+    python -m asdf evaluate scores.tsv --keys ASVspoof5.eval.track_2.trial.tsv --by attack
 
-A score file has lines 'relative/path.flac 1 SCORE', 'UTT ATTACK bonafide|spoof SCORE' or 'UTT
+The first line of a file shows what it holds.
+
+Detection scores are lines 'relative/path.flac 1 SCORE', 'UTT ATTACK bonafide|spoof SCORE' or 'UTT
 SCORE' (with or without the header 'filename TAB cm-score'), plain or gzipped; a higher score means
 bona fide. The protocol is a label file of any corpus that ASDF supports. If both files have labels,
-they must agree, and every trial of the protocol needs a score. '-' is standard input or standard
-output; if an output is '-', the tables are printed on standard error.
+they must agree, and every trial of the protocol needs a score. For several seeds, given as
+NAME=A,B,C or as files of runs whose recorded settings differ only in the seed, the output also has
+the mean, standard deviation, interval and a test over seeds. For a set with only one class, the
+output is the recall and the error rate at a threshold from other trials (--threshold-from,
+--threshold-of, --threshold), with exact intervals.
 
-For several seeds, given as NAME=A,B,C or as files of runs whose recorded settings differ only in
-the seed, the output also has the mean, standard deviation, interval and a test over seeds.
+Frame scores are a file from `score --segments`, or text with lines 'RECORDING FRAME SCORE' and
+--hop. The second file has the spoofed parts: a table of trials with the column spoofed_s, an RTTM,
+lines 'NAME START END LABEL' in seconds, or the label file of HAD, LlamaPartialSpoof or PartialSpoof
+(*_seglab_0.16.npy). The range EER measures time, the point EER counts frames, and F1, precision,
+recall and intersection over union (IoU) of spoof are computed at the threshold.
 
-For a set with only one class, the output is the recall and the error rate at a threshold from other
-trials (--threshold-from, --threshold-of, --threshold), with exact intervals.
+Source scores are written by stage 2 of a run with source.column: accuracy, macro-F1 and confusion
+of known classes; for others the EER of known against unknown, and OSCR (Dhamija et al., 2018).
+
+SASV scores have the header 'spk filename cm-score asv-score sasv-score', with '-' for missing
+values, or lines 'SPK UTT SCORE KEY' or, with --keys, 'SPK UTT SCORE': a-DCF, t-EER and EERs. Keys
+are target, nontarget and spoof, in files of ASVspoof 5, SASV 2022 and WildSpoof; or, for a network
+that compares recordings with enrolments, its list of trials with 'reference' and 'asv_label'.
+
+'-' is standard input or standard output; if an output is '-', the tables are printed on standard
+error.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TextIO
 
-from asdf.commands.detplot import count_curves, curves_of
-from asdf.commands.evaluate_llrs import calibrate_file, draw_llrs
-from asdf.commands.evaluate_one_class import decide_systems, one_class_json, one_class_text
-from asdf.commands.evaluate_options import EvaluateOptions
-from asdf.commands.judged_files import (
-    UNDIVIDED,
-    Judged,
-    Protocol,
-    System,
-    check_thresholds,
-    named_systems,
-    read_protocol_option,
-    read_system_scores,
-    threshold_of,
+from asdf.archives import open_file
+from asdf.commands.evaluate_options import (
+    EvaluateOptions,
+    FrameOptions,
+    RatioOptions,
+    SasvOptions,
+    SourceOptions,
+    SubmissionOptions,
+    TandemOptions,
+    ThresholdOptions,
 )
+from asdf.commands.judged_files import System, named_systems
 from asdf.commands.options import Command
-from asdf.commands.outputs import (
-    check_inputs,
-    check_overwriting,
-    output_name,
-    replicates_bar,
-    show,
-    text_stream,
-    write_outputs,
-)
+from asdf.commands.outputs import check_inputs, check_overwriting
 from asdf.errors import UsageError
-from asdf.metrics.results import JOINED
-from asdf.metrics.several_systems import (
-    different_lengths,
-    different_trials,
-    leading_systems,
-    mixed_precisions,
-)
-from asdf.metrics.summary import Summary, summarise
-from asdf.report import (
-    csv_with_seeds,
-    json_with_seeds,
-    latex_with_seeds,
-    over_seeds_of,
-    summary_text,
-    systems_text,
-)
-from asdf.runs.files import write_text
-from asdf.runs.streams import show_error
-from asdf.tables.table import each
-from asdf.tasks.studies.seed_results import OverSeeds
-from asdf.tasks.studies.seed_tables import over_seeds_text
-from asdf.trials.asv_scores import AsvScores, read_asv_scores
-from asdf.trials.how_scored import parse_scored_length
-from asdf.trials.score_file import missing_class
-from asdf.trials.scored_files import how_scored
-from asdf.trials.submission_files import FORMATS, write_submission
-from asdf.trials.trial_list import TrialList
+from asdf.tasks.sasv.sasv_files import KEYS
+from asdf.trials.submission_formats import formats_table
+from asdf.trials.text_lines import numbered_lines, peek
 
 COMMAND = Command(
     "evaluate",
-    __doc__,
+    f"{__doc__}\nformats of --submission:\n{formats_table()}",
     EvaluateOptions,
     {".json": "json", ".csv": "csv", ".tex": "latex"}
     | dict.fromkeys((".pdf", ".png", ".svg"), "plot"),
 )
 
+_PEEKED_BYTES = 1 << 16
 
-def main(arguments: list[str]) -> int:
+
+@dataclass(frozen=True)
+class Kind:
+    """What a score file may hold.
+
+    Attributes:
+        module: Module with the function `evaluate(args, systems)`.
+        options: Classes of options that apply to it, besides those of all kinds.
+        others: Further options that apply to it.
+    """
+
+    noun: str
+    module: str
+    options: tuple[type, ...]
+    others: str = ""
+
+    def takes(self, option: str) -> bool:
+        """Whether an option applies, by the name of its field."""
+        own = {one.name for options in self.options for one in fields(options)}
+        return option in {*own, *self.others.split(), "scores", "replicates", "json"}
+
+
+KINDS = {
+    "detection": Kind(
+        "detection scores",
+        "asdf.commands.evaluate_detection",
+        (ThresholdOptions, TandemOptions, RatioOptions, SubmissionOptions),
+        "protocol subset ignore_others by set scored_length csv latex plot title",
+    ),
+    "submission": Kind(
+        "scores of a list without labels",
+        "asdf.commands.evaluate_submission",
+        (SubmissionOptions,),
+        "protocol threshold",
+    ),
+    "frames": Kind(
+        "frame scores",
+        "asdf.tasks.localisation.command",
+        (FrameOptions,),
+        "ignore_others threshold",
+    ),
+    "sources": Kind(
+        "source scores",
+        "asdf.tasks.tracing.command",
+        (SourceOptions,),
+        "protocol subset set plot",
+    ),
+    "sasv": Kind(
+        "SASV scores",
+        "asdf.tasks.sasv.command",
+        (SasvOptions,),
+        "asv_scores by csv latex submission",
+    ),
+}
+
+
+def main(arguments: list[str], name: str = "") -> int:
     """Print the metrics; return 0 even if something looks wrong, which stderr states.
+
+    Args:
+        name: Name of the kind of the files, one of `KINDS`; '' to look.
 
     Raises:
         UsageError: a mistake in the options.
         AsdfError: a file cannot be read, written or evaluated.
     """
+    if name in ("sasv", "submission"):
+        # The commands of these names had an --output with any suffix.
+        renamed = {"-o": "--submission", "--output": "--submission"}
+        arguments = [renamed.get(argument, argument) for argument in arguments]
     args = COMMAND.read(arguments)
     systems = named_systems(args.scores)
-    _check(args, systems)
-    screen = text_stream(_outputs(args))
-    if any(_plots(args)):
-        # Checked first, so that missing matplotlib does not cost the minutes of a bootstrap.
-        importlib.import_module("asdf.report.plots")
-    protocol = read_protocol_option(args)
-    columns = _columns(args.by, protocol.trials)
-    asv = None
-    if args.asv_scores:
-        asv = read_asv_scores(args.asv_scores, args.asv_keys, args.subset)
-    judged = _read_scores(args, systems, protocol)
-    if any(missing_class(scores.labels) for scores in each(judged, "scores")):
-        sets = decide_systems(args, systems, judged, protocol, columns)
-        write_outputs([(args.json, lambda path: write_text(path, one_class_json(sets)))])
-        show(one_class_text(sets), screen)
-        return 0
-    summaries = _summarise(args, systems, judged, protocol, columns, asv)
-    _report(args, systems, summaries, protocol.trials, columns, screen)
+    inputs = [system.path for system in systems]
+    of_detection = (args.protocol, args.asv_scores, args.asv_keys, args.threshold_protocol)
+    of_sasv = (args.keys, args.cm, args.on, args.on_keys, args.on_cm, args.on_asv)
+    inputs += [path for path in (*of_detection, *of_sasv) if path]
+    inputs += map(Path, args.threshold_from)
+    check_inputs(inputs)
+    check_overwriting(inputs, outputs_of(args))
+    kind = KINDS[name or kind_of(args, systems)]
+    for one in fields(args):
+        if getattr(args, one.name) != one.default and not kind.takes(one.name):
+            option = one.name.replace("_", "-")
+            raise UsageError(
+                f"--{option} does not apply to {kind.noun}. Leave it out, or check that the file "
+                "is the right one."
+            )
+    importlib.import_module(kind.module).evaluate(args, systems)
     return 0
 
 
-def _report(
-    args: EvaluateOptions,
-    systems: Sequence[System],
-    summaries: Sequence[Summary],
-    trials: TrialList | None,
-    columns: tuple[str, ...],
-    screen: TextIO,
-) -> None:
-    """Write the requested files, and then print."""
-    leading: dict[str, int] = {}
-    over = OverSeeds()
-    if len(summaries) > 1:
-        leading = leading_systems(summaries, trials, args.replicates)
-        paths = each(systems, "path")
-        groups = each(systems, "group")
-        over = over_seeds_of(summaries, paths, groups, trials, args.replicates)
-    # Files first: if the screen is closed or full, the results are not lost.
-    _write(args, summaries, leading, over, trials)
-    drawn = []
-    if args.plot:
-        drawn.append(_draw(args.plot, args, systems, summaries, trials))
-    if any((args.tippett, args.ece, args.reliability)):
-        drawn += draw_llrs(args, summaries)
-    _print(args, summaries, leading, columns, screen)
-    if over.by_set:
-        show("\n" + over_seeds_text(over), screen)
-    for finding in over.findings:
-        show_error(f"{finding.level}: {finding.where}: {finding.message}")
-    for written in drawn:
-        show(written, screen)
+def outputs_of(args: EvaluateOptions) -> list[Path | None]:
+    """Return the files to write; None for those that were not requested."""
+    pictures = [args.plot, args.tippett, args.ece, args.reliability]
+    return [args.json, args.csv, args.latex, args.submission, args.path, *pictures]
 
 
-def _draw(
-    path: Path,
-    args: EvaluateOptions,
-    systems: Sequence[System],
-    summaries: Sequence[Summary],
-    trials: TrialList | None,
-) -> str:
-    """Write the DET curves; return a description of the plot."""
-    from asdf.report.plots import det_plot, save_figure
-
-    # Conditions of several systems would overload a plot.
-    by = _columns(args.by, trials) if args.by and len(systems) == 1 else ()
-    curves = curves_of(systems, [summary.scores for summary in summaries], trials, by)
-    save_figure(det_plot(curves, args.title), path)
-    return f"written to {path}: {count_curves(curves)}"
-
-
-def _summarise(
-    args: EvaluateOptions,
-    systems: Sequence[System],
-    judged: Sequence[Judged],
-    protocol: Protocol,
-    columns: tuple[str, ...],
-    asv: AsvScores | None,
-) -> list[Summary]:
-    stated_length = parse_scored_length(args.scored_length) if args.scored_length else None
-    summaries = []
-    for system, (scores, threshold) in zip(systems, judged, strict=True):
-        scoring = how_scored(system.path)
-        if stated_length:
-            # The user's statement takes precedence: files of other programs state nothing, or a
-            # default.
-            scoring = replace(scoring, length=stated_length)
-        with replicates_bar(f"intervals of {system.name}") as progress:
-            summaries.append(
-                summarise(
-                    system.name,
-                    args.set,
-                    scores,
-                    protocol.trials,
-                    by=columns,
-                    asv=asv,
-                    replicates=args.replicates,
-                    progress=progress,
-                    scored=scoring,
-                    threshold=threshold,
-                    is_hard=args.decisions,
-                )
-            )
-    return summaries
+def kind_of(args: EvaluateOptions, systems: Sequence[System]) -> str:
+    """Return the kind of the score files, by the options or the first line of the first file."""
+    if args.check or (args.submission and args.protocol and not has_labels(args.protocol)):
+        return "submission"
+    if args.keys or args.cm:
+        return "sasv"
+    if args.hop:
+        return "frames"
+    if not systems:
+        raise UsageError("give the score files to evaluate.")
+    path = systems[0].path
+    if path.suffix == ".json":
+        return "frames" if are_frames(path) else "detection"
+    if path.suffix == ".npz":
+        return "frames"
+    first, _ = peek(numbered_lines(path))
+    words = first.lower().split()
+    if words[:1] == ["utterance"] and words[2:3] == ["energy"]:
+        return "sources"
+    is_sasv = words[:2] == ["spk", "filename"] or (len(words) == 4 and words[3] in KEYS)
+    return "sasv" if is_sasv else "detection"
 
 
-def _read_scores(
-    args: EvaluateOptions,
-    systems: Sequence[System],
-    protocol: Protocol,
-) -> list[Judged]:
-    judged = []
-    for index, system in enumerate(systems):
-        scores = read_system_scores(
-            system.path,
-            protocol,
-            args.ignore_others,
-            are_decisions=args.decisions,
-            both_classes=False,
-        )
-        found = Judged(scores, threshold_of(args, index, scores, system.path))
-        if args.calibration:
-            found = calibrate_file(args, found, system.path)
-        judged.append(found)
-    return judged
+def has_labels(path: Path) -> bool:
+    """Whether a list of trials has more than the names of utterances, which have no spaces."""
+    return any(len(line.split()) > 1 or "," in line for _, line in numbered_lines(path))
 
 
-def _write(
-    args: EvaluateOptions,
-    summaries: Sequence[Summary],
-    leading: Mapping[str, int],
-    over: OverSeeds,
-    trials: TrialList | None,
-) -> None:
-    first = summaries[0]
-    threshold = first.decisions.threshold.value if first.decisions else None
-
-    def write_scores(path: Path) -> None:
-        write_submission(path, args.format or "", first.scores, trials, threshold)
-
-    write_outputs(
-        [
-            (args.json, lambda path: write_text(path, json_with_seeds(summaries, over))),
-            (args.csv, lambda path: write_text(path, csv_with_seeds(summaries, over))),
-            (args.latex, lambda path: write_text(path, latex_with_seeds(summaries, leading, over))),
-            (args.submission, write_scores),
-        ]
-    )
-
-
-def _print(
-    args: EvaluateOptions,
-    summaries: Sequence[Summary],
-    leading: Mapping[str, int],
-    columns: Sequence[str],
-    screen: TextIO,
-) -> None:
-    """Show the tables on `screen`, and after each table its warnings on stderr."""
-    # Nobody requested the default: a file without attacks needs no warning.
-    requested_columns = columns if args.by else ()
-    for index, summary in enumerate(summaries):
-        # An empty line separates the tables of two systems.
-        if index > 0:
-            show("", screen)
-        show(summary_text(summary), screen)
-        for finding in summary.findings:
-            show_error(f"{finding.level}: {summary.name}: {finding.message}")
-        for column in requested_columns:
-            if column not in summary.columns:
-                show_error(f"warning: {summary.name}: no results by {column}: {UNDIVIDED}.")
-    if len(summaries) > 1:
-        show("\n" + systems_text(summaries, leading), screen)
-        advice = " --protocol with --ignore-others evaluates all systems on the same trials."
-        for finding in different_trials(summaries):
-            show_error(f"{finding.level}: {finding.message}{advice}")
-        for finding in different_lengths(summaries) + mixed_precisions(summaries):
-            show_error(f"{finding.level}: {finding.message}")
-    if args.submission:
-        _print_submission(args, len(summaries[0].scores), screen)
-
-
-def _check(args: EvaluateOptions, systems: Sequence[System]) -> None:
-    """Raise UsageError for contradictory options."""
-    if args.asv_keys and not args.asv_scores:
-        raise UsageError("--asv-keys needs the ASV scores. Give --asv-scores too.")
-    if (args.submission is None) != (args.format is None):
-        raise UsageError(
-            f"--submission and --format must be given together. Formats: {', '.join(FORMATS)}."
-        )
-    if args.submission and len(args.scores) > 1:
-        raise UsageError(
-            f"--submission writes a single system, but {len(args.scores)} score files are given. "
-            "Give one."
-        )
-    if any(_plots(args)) and args.decisions:
-        raise UsageError(
-            "plots need scores, but files of --decisions contain only decisions. Leave the plots "
-            "out."
-        )
-    if args.calibration and (args.decisions or len(systems) > 1):
-        raise UsageError(
-            "--calibration applies to the scores of a single network, not to several files or to "
-            "--decisions. Give one score file."
-        )
-    check_thresholds(args, systems)
-    inputs = [system.path for system in systems]
-    others = (args.protocol, args.asv_scores, args.asv_keys, args.threshold_protocol)
-    inputs += [path for path in others if path]
-    inputs += map(Path, args.threshold_from)
-    check_inputs(inputs)
-    check_overwriting(inputs, _outputs(args))
-
-
-def _outputs(args: EvaluateOptions) -> list[Path | None]:
-    return [args.json, args.csv, args.latex, args.submission, *_plots(args)]
-
-
-def _plots(args: EvaluateOptions) -> list[Path | None]:
-    return [args.plot, args.tippett, args.ece, args.reliability]
-
-
-def _columns(requested: str | None, trials: TrialList | None) -> tuple[str, ...]:
-    """Return the columns of --by; the attack without --by.
-
-    Raises:
-        UsageError: the protocol has no such column.
-    """
-    if requested is None:
-        return ("attack",)
-    words = [word.strip() for word in requested.split(",")]
-    names = tuple(word for word in words if word)
-    # The score file itself may contain the attack, without a protocol.
-    existing = dict.fromkeys(("attack", *(trials.columns if trials else ())))
-    unknown = []
-    for name in names:
-        parts = [name] if name in existing else name.split(JOINED)
-        unknown += [part for part in parts if part not in existing]
-    if unknown:
-        known = ", ".join(existing) if trials else "only attack without --protocol"
-        raise UsageError(f"--by {requested}: no column {', '.join(unknown)}. Columns: {known}.")
-    return names
-
-
-def _print_submission(args: EvaluateOptions, trials: int, screen: TextIO) -> None:
-    assert args.submission is not None
-    written = output_name(args.submission)
-    show(f"written to {written}: {trials} scores in the format {args.format}", screen)
-    if args.format == "asvspoof2021" and args.subset:
-        show_error(
-            f"warning: {written} contains only subset {args.subset}, but the packages of ASVspoof "
-            "2021 need the scores of all trials and select the subset themselves. Leave --subset "
-            "out."
-        )
+def are_frames(path: Path) -> bool:
+    """Whether a JSON file is one of `score --segments`."""
+    with open_file(path) as file:
+        return b'"hop_s"' in file.read(_PEEKED_BYTES)

@@ -6,11 +6,12 @@ from the set itself would be chosen on the trials that it decides.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from asdf.commands.evaluate_options import EvaluateOptions
-from asdf.commands.judged_files import Judged, Protocol, System
+from asdf.commands.evaluate_thresholds import Judged
+from asdf.commands.judged_files import Protocol, System
 from asdf.commands.outputs import input_name
 from asdf.errors import AsdfError, UsageError
 from asdf.metrics.intervals import Interval
@@ -98,7 +99,7 @@ def _percent(interval: Interval) -> str:
     return f"{100 * interval.value:.2f} %   95 %: {bounds}, exact"
 
 
-def _parts_table(column: str, parts: dict[str, Decided]) -> Table:
+def _parts_table(column: str, parts: Mapping[str, Decided]) -> Table:
     wrong = [Value(rate.value, {"trials": rate}) for rate in each(parts.values(), "error_rate")]
     columns: Columns = [
         counts("trials", each(parts.values(), "trials")),

@@ -6,39 +6,23 @@ comes from the trials that it decides, a warning says so.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from asdf.commands.options import argument, flag, option
+from asdf.commands.options import flag, option
 from asdf.commands.outputs import input_name
-from asdf.commands.threshold_sources import (
-    LabelFile,
-    is_one_network,
-    threshold_of_network,
-    threshold_of_set,
-    warn_of_other_network,
-)
 from asdf.errors import UsageError
-from asdf.metrics.decisions import Threshold
-from asdf.metrics.thresholds import THRESHOLD_RULES
 from asdf.runs.streams import show_error
 from asdf.tables.labels import differing_parts
 from asdf.text import numbered
-from asdf.trials.decision_file import BETWEEN
 
 if TYPE_CHECKING:
     from asdf.trials.score_file import Scores
     from asdf.trials.trial_list import TrialList
 
-UNDIVIDED = "no spoof has a known value of it, or all trials have the same value"
-"""Reason why a column has no conditions, see `asdf.metrics.results.conditions_of`."""
-
 _SUFFIXES = (".txt", ".tsv", ".csv", ".scores")
-# Decisions are read as the scores 1 and 0, between which this threshold lies.
-_DECIDED = Threshold(BETWEEN, "decided by the system itself")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,60 +40,6 @@ class ProtocolOptions:
     ignore_others: bool = flag("ignore scored trials that are not in P")
 
 
-@dataclass(frozen=True, kw_only=True)
-class ScoreFilesOptions(ProtocolOptions):
-    """The score files."""
-
-    scores: tuple[str, ...] = argument(
-        "score files, one per system; the default name of a system is that of its file, or the "
-        "folders in which the paths differ",
-        metavar="[NAME=]SCORES",
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class ThresholdOptions(ProtocolOptions):
-    """Decisions at a threshold: accuracy, F1, macro-F1, precision, recall."""
-
-    threshold: float | None = option(
-        "lowest score that is called bona fide",
-        metavar="X",
-        one_of="threshold",
-    )
-    threshold_from: tuple[str, ...] = option(
-        "choose the threshold on this score file of another set; repeat once per system in the "
-        "same order, or give it once for several sets scored by one network",
-        metavar="DEV",
-        default=(),
-        repeated=True,
-        one_of="threshold",
-    )
-    threshold_of: tuple[str, ...] = option(
-        "use the threshold of this calibrated network; repeat once per system in the same order, "
-        "or give it once for several sets scored by one network",
-        metavar="NETWORK",
-        default=(),
-        repeated=True,
-        one_of="threshold",
-    )
-    decisions: bool = flag(
-        "SCORES contain decisions: lines 'UTT bonafide|spoof', or AT-ADD's CSV of real and fake",
-        one_of="threshold",
-    )
-    threshold_by: str | None = option(
-        "criterion for the threshold on DEV (eer); best-f1 means the best macro-F1",
-        choices=THRESHOLD_RULES,
-    )
-    threshold_protocol: Path | None = option(
-        "label file of DEV, if DEV has no labels",
-        metavar="P",
-    )
-    threshold_subset: str | None = option(
-        "use only this subset of the label file of DEV",
-        metavar="S",
-    )
-
-
 @dataclass(frozen=True)
 class System:
     """A system's name and its score file.
@@ -121,13 +51,6 @@ class System:
     name: str
     path: Path
     group: str = ""
-
-
-class Judged(NamedTuple):
-    """The scores of a system, with the threshold that decides them; None without a threshold."""
-
-    scores: Scores
-    threshold: Threshold | None
 
 
 @dataclass(frozen=True)
@@ -269,68 +192,3 @@ def read_system_scores(
     if others:
         show_error(f"{input_name(path)}: {others} scored trials ignored, {len(scores)} evaluated")
     return scores
-
-
-def check_thresholds(args: ThresholdOptions, systems: Sequence[System]) -> None:
-    """Refuse contradictory options.
-
-    Raises:
-        UsageError: see the messages.
-    """
-    only_with_dev = (args.threshold_by, args.threshold_protocol, args.threshold_subset)
-    if any(only_with_dev) and not args.threshold_from:
-        raise UsageError(
-            "--threshold-by, --threshold-protocol and --threshold-subset describe the set of "
-            "--threshold-from. Give --threshold-from DEV too."
-        )
-    if args.threshold_subset and not args.threshold_protocol:
-        raise UsageError("--threshold-subset is of a label file: give --threshold-protocol too.")
-    if args.threshold is not None and not math.isfinite(args.threshold):
-        raise UsageError(f"--threshold {args.threshold}: a threshold must be a finite number.")
-    if args.decisions and args.protocol is None:
-        raise UsageError(
-            "files of --decisions contain no labels. Give the protocol of the set with --protocol."
-        )
-    for name, named in (("from", args.threshold_from), ("of", args.threshold_of)):
-        if named and len(named) != len(systems):
-            if len(named) == 1 and is_one_network([system.path for system in systems]):
-                continue
-            raise UsageError(
-                f"--threshold-{name} is given {len(named)} times for {len(systems)} "
-                "systems. Different systems need different thresholds: give it once per system, in "
-                "the same order. (One is enough if `score --scores` wrote all files with the same "
-                "network, which it records next to them.)"
-            )
-
-
-def threshold_of(
-    args: ThresholdOptions, index: int, scores: Scores, path: Path
-) -> Threshold | None:
-    """Return the threshold of a system; None if none is requested.
-
-    Args:
-        index: Index of the system on the command line.
-        scores: Scores to decide. A warning is shown if the threshold comes from these trials, or
-            from another network.
-        path: Path of their file.
-
-    Raises:
-        AsdfError: a file cannot be read, or the network is not calibrated.
-    """
-    if args.decisions:
-        return _DECIDED
-    if args.threshold is not None:
-        return Threshold(args.threshold, "as stated")
-    if args.threshold_of:
-        return threshold_of_network(_choose(args.threshold_of, index))
-    if args.threshold_from:
-        labels = LabelFile(args.threshold_protocol, args.threshold_subset)
-        other = Path(_choose(args.threshold_from, index))
-        warn_of_other_network(other, path)
-        return threshold_of_set(other, labels, args.threshold_by or "eer", scores)
-    return None
-
-
-def _choose(named: Sequence[str], index: int) -> str:
-    """Return the source of a system's threshold; a single source applies to all systems."""
-    return named[0] if len(named) == 1 else named[index]

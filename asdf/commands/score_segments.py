@@ -1,7 +1,7 @@
 """Outputs of `python -m asdf score --segments`: RTTM, JSON with frame scores, plots.
 
 Invariant: all outputs have the same parts, those of frames that score below the threshold; `python
--m asdf localise` reads the JSON, whose numbers are the exact scores.
+-m asdf evaluate` reads the JSON, whose numbers are the exact scores.
 """
 
 from __future__ import annotations

@@ -132,7 +132,7 @@ ELSEWHERE = {
     "genuine speech; tests/unit/scoring/test_window_threshold.py",
     "python -m asdf score net.pt call.mp3 --why": "minutes; tests/unit/commands/test_score_why.py",
     "python -m asdf score pairs.pt": "a trained network; tests/unit/scoring/test_reference.py",
-    "python -m asdf sasv scores.txt --keys pairs.csv": "tests/unit/tasks/test_pair_scores.py",
+    "python -m asdf evaluate scores.txt --keys pairs.csv": "tests/unit/tasks/test_pair_scores.py",
     "docker run": "no containers in a test",
     "python -m asdf import mms_300m": "1.3 GB; tests/unit/interchange/test_antideepfake.py",
     "python -m asdf robustness network.pt": "minutes; tests/unit/commands/test_robustness.py",

@@ -194,10 +194,13 @@ def words_of(page: str) -> str:
     return "\n".join(reader.lines) + "\n"
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_results_of_every_kind_are_as_before(kind, tmp_path, monkeypatch, capsys) -> None:
-    monkeypatch.chdir(tmp_path)
-    commands = kind(tmp_path)
+def as_evaluate(words: list[str]) -> list[str]:
+    """Return the command line of `evaluate` for one of a command that it has replaced."""
+    renamed = {"sasv": "evaluate", "localise": "evaluate", "trace": "evaluate"}
+    return [(renamed | {"--output": "--submission"}).get(word, word) for word in words]
+
+
+def check(kind, commands: list[list[str]], tmp_path: Path, capsys) -> None:
     made_before = set(tmp_path.iterdir())
     folder = tmp_path / "outputs"
     folder.mkdir()
@@ -216,6 +219,18 @@ def test_results_of_every_kind_are_as_before(kind, tmp_path, monkeypatch, capsys
         for name, text in texts.items():
             (folder / f"{number}.{name}").write_text(text.replace(str(tmp_path), "FOLDER"))
     compare(folder, f"results/{kind.__name__}", RELATIVE, ABSOLUTE)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_results_of_every_kind_are_as_before(kind, tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    check(kind, kind(tmp_path), tmp_path, capsys)
+
+
+@pytest.mark.parametrize("kind", (sasv, localisation, sources), ids=lambda kind: kind.__name__)
+def test_evaluate_sees_what_a_file_holds(kind, tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    check(kind, list(map(as_evaluate, kind(tmp_path))), tmp_path, capsys)
 
 
 def test_a_changed_word_and_a_changed_number_are_seen(tmp_path, monkeypatch) -> None:

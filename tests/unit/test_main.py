@@ -170,8 +170,7 @@ def test_scores_are_read_from_stdin(folder):
             "2 outputs go to standard output (-, -) and would be mixed",
         ),
         (("evaluate", "-", "--protocol", "-"), "two inputs are '-', but standard input"),
-        (("detplot", "-", "--protocol", "-", "--output", "x.pdf"), "two inputs are '-'"),
-        (("detplot", "scores.txt", "--output", "-"), "'-' is standard output, but this output is"),
+        (("evaluate", "scores.txt", "--plot", "-"), "'-' is standard output, but this output is"),
         (("calibrate", "net.pt", "scores.txt", "--out", "-"), "'-' is standard output, but this"),
         (("import", "net.pt", "-"), "'-' is standard output, but this output is a binary file"),
         (("export", "net.pt", "--format", "hub", "-"), "'-' is standard output, but this output"),
@@ -237,8 +236,8 @@ def test_without_a_command_all_are_listed_in_groups(capsys):
 def test_commands_are_imported_without_torch_and_without_their_work():
     """The folder of its subject stands on the way to a command: its door has to be a lazy one."""
     code = (
-        "import importlib, sys\nfrom asdf.__main__ import COMMANDS, OLDER, module_name\n"
-        "for name in (*COMMANDS, *OLDER):\n    importlib.import_module(module_name(name))\n"
+        "import importlib, sys\nfrom asdf.__main__ import COMMANDS, module_name\n"
+        "for name in COMMANDS:\n    importlib.import_module(module_name(name))\n"
         "heavy = {'torch', 'fastapi', 'huggingface_hub', 'asdf.demo.synthetic_corpus'}\n"
         "assert not heavy & sys.modules.keys(), heavy & sys.modules.keys()\n"
     )

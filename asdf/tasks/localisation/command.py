@@ -1,138 +1,91 @@
-"""Evaluate frame scores that locate the spoofed parts of recordings.
-
-    python -m asdf localise frames.json trials.tsv
-    python -m asdf localise frames.json trials.tsv --resolution 0.02,0.16 --threshold 0.5,-0.1
-    python -m asdf localise frames.txt --hop 0.02 rttm --json results.json
-
-FRAMES is a file from `python -m asdf score --segments`, or a text file with lines 'RECORDING FRAME
-SCORE', as in WeDefense; a higher score means bona fide. REFERENCE is a table of trials with the
-column spoofed_s (`python -m asdf corpora NAME FOLDER --trials OUT.tsv`), an RTTM file, lines 'NAME
-START END LABEL' with times in seconds, the label file of HAD or LlamaPartialSpoof, or a file
-*_seglab_0.16.npy of PartialSpoof.
+"""`evaluate` for frame scores that locate the spoofed parts of recordings.
 
 The range EER measures time: frames are cut at the boundaries of spoofed parts. The point EER counts
-frames; a frame is spoofed if any part of it is. F1, precision, recall and intersection over union
-(IoU) of spoof are computed at the threshold, below which frames are marked. The score of a coarser
-frame is the minimum of the scores in it, so each resolution has its own threshold.
+frames; a frame is spoofed if any part of it is. The score of a coarser frame is the minimum of the
+scores in it, so each resolution has its own threshold.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from asdf.commands.options import Command, argument, flag, option, replicates_option
-from asdf.commands.outputs import input_name, show, text_stream, write_outputs
+from asdf.commands.evaluate_options import EvaluateOptions
+from asdf.commands.judged_files import System
+from asdf.commands.outputs import (
+    input_name,
+    replicates_bar,
+    show,
+    text_stream,
+    write_outputs,
+)
 from asdf.errors import AsdfError, UsageError
 from asdf.runs.files import write_text
 from asdf.runs.streams import show_error
+from asdf.segments import (
+    Reference,
+    ScoredFrames,
+    read_frame_scores,
+    read_reference,
+    spoofed_parts,
+)
 from asdf.tables.plain_json import as_json
 from asdf.tables.plain_text import as_lines
 from asdf.tables.table import Column, Columns, Table, each, rate, texts
+from asdf.tasks.localisation.located_intervals import (
+    LocalisationIntervals,
+    localisation_intervals,
+)
+from asdf.tasks.localisation.located_measures import (
+    Agreement,
+    Localisation,
+    LocatedRecording,
+    localisation,
+    pooled_stretches,
+)
 from asdf.text import quoted_and_more, read_number
-
-if TYPE_CHECKING:
-    from asdf.segments import Reference, ScoredFrames
-    from asdf.tasks.localisation.located_intervals import LocalisationIntervals
-    from asdf.tasks.localisation.located_measures import Agreement, Localisation, LocatedRecording
 
 _SHOWN = 5
 
 
-@dataclass(frozen=True, kw_only=True)
-class LocaliseOptions:
-    """Options of the command."""
-
-    frames: Path = argument(
-        "file with frame scores",
-        metavar="FRAMES",
-    )
-    reference: Path = argument(
-        "file with the spoofed parts",
-        metavar="REFERENCE",
-    )
-    resolution: str | None = option(
-        "frame lengths for point metrics in seconds (default: that of the scores)",
-        metavar="S,S",
-    )
-    threshold: str | None = option(
-        "mark frames that score below T: one threshold for all, or one per resolution, of which "
-        "the first also applies to the range metrics (default: at the EERs of these recordings)",
-        metavar="T,T",
-    )
-    hop: float | None = option(
-        "frame length in seconds, if FRAMES is a text file",
-        metavar="S",
-    )
-    ignore_others: bool = flag("ignore recordings that are in only one of the files")
-    replicates: int = replicates_option(
-        "number of bootstrap replicates (%(default)s); 0: no intervals"
-    )
-    json: Path | None = option(
-        "also write the results as JSON",
-        metavar="OUT",
-    )
-
-
-COMMAND = Command("localise", __doc__, LocaliseOptions, {".json": "json"})
-
-
-def main(arguments: list[str]) -> int:
-    """Print the metrics; return 0.
+def evaluate(args: EvaluateOptions, systems: Sequence[System]) -> None:
+    """Write the requested file, and print the metrics.
 
     Raises:
         UsageError: a mistake in the options, or recordings of one file are not in the other.
         AsdfError: a file cannot be read or written, or there is no spoofed or no bona fide time.
     """
-    args = COMMAND.read(arguments)
+    if len(systems) != 2:
+        raise UsageError(
+            "frame scores need a second file, with the spoofed parts. Give FRAMES REFERENCE."
+        )
+    paths = [system.path for system in systems]
     screen = text_stream([args.json])
     resolutions = _resolutions(args.resolution)
     thresholds = _thresholds(args.threshold, resolutions)
-    # Imported after the options are read, because numpy takes a moment to load.
-    from asdf.segments import read_frame_scores, read_reference
-    from asdf.tasks.localisation.located_measures import localisation
-
-    frames = read_frame_scores(args.frames, args.hop)
-    reference = read_reference(args.reference)
-    recordings, speakers = _locate(frames, reference, args)
+    frames = read_frame_scores(paths[0], args.hop)
+    reference = read_reference(paths[1])
+    recordings, speakers = _locate(frames, reference, paths, args.ignore_others)
     result = localisation(recordings, resolutions, thresholds)
-    intervals = _intervals(recordings, result, speakers, args.replicates)
+    intervals = None
+    if args.replicates:
+        with replicates_bar(f"intervals of {systems[0].name}") as progress:
+            intervals = localisation_intervals(
+                pooled_stretches(recordings),
+                result.threshold,
+                speakers=speakers,
+                replicates=args.replicates,
+                progress=progress,
+            )
     entry = as_json(_entry(result, intervals), indent=1)
     write_outputs([(args.json, lambda path: write_text(path, entry))])
-    lines = _describe(input_name(args.frames), result, is_own=args.threshold is None)
+    lines = _describe(input_name(paths[0]), result, is_own=args.threshold is None)
     if intervals is not None:
         lines.append(_describe_intervals(intervals, "speakers" if speakers else "recordings"))
     show("\n".join(lines), screen)
-    return 0
-
-
-def _intervals(
-    recordings: list[LocatedRecording],
-    result: Localisation,
-    speakers: list[str] | None,
-    replicates: int,
-) -> LocalisationIntervals | None:
-    from asdf.runs.progress import track
-    from asdf.tasks.localisation.located_intervals import localisation_intervals
-    from asdf.tasks.localisation.located_measures import pooled_stretches
-
-    if not replicates:
-        return None
-    # The bootstrap counts its own replicates, and each call moves the bar on by one.
-    bar = iter(track(range(replicates), replicates, "bootstrap", unit="replicates"))
-
-    def advance(_: int) -> None:
-        next(bar, None)
-
-    return localisation_intervals(
-        pooled_stretches(recordings),
-        result.threshold,
-        speakers=speakers,
-        replicates=replicates,
-        progress=advance,
-    )
 
 
 def _describe_intervals(intervals: LocalisationIntervals, drawn: str) -> str:
@@ -186,15 +139,13 @@ def _thresholds(text: str | None, resolutions: list[float]) -> float | list[floa
 def _locate(
     frames: list[ScoredFrames],
     reference: Reference,
-    args: LocaliseOptions,
+    paths: Sequence[Path],
+    ignore_others: bool,
 ) -> tuple[list[LocatedRecording], list[str] | None]:
     """Return the recordings with frame scores and their spoofed parts, and their speakers.
 
     The speakers are None if one is unknown.
     """
-    from asdf.segments import spoofed_parts
-    from asdf.tasks.localisation.located_measures import LocatedRecording
-
     recordings = []
     speakers = []
     unknown = []
@@ -219,26 +170,24 @@ def _locate(
     for index, name in enumerate(reference.trials.ids):
         if index not in scored:
             unscored.append(name)
-    _report_others(unknown, unscored, args)
+    frames_path, reference_path = paths
+    if unknown:
+        _report_others(unknown, frames_path, reference_path, ignore_others)
+    if unscored:
+        _report_others(unscored, reference_path, frames_path, ignore_others)
     return recordings, speakers if all(speakers) else None
 
 
-def _report_others(unknown: list[str], unscored: list[str], args: LocaliseOptions) -> None:
+def _report_others(names: list[str], has: Path, lacks: Path, ignore_others: bool) -> None:
     """Report recordings that are in only one of the files; an error unless they are ignored."""
-    for names, has, lacks in (
-        (unknown, args.frames, args.reference),
-        (unscored, args.reference, args.frames),
-    ):
-        if not names:
-            continue
-        shown = quoted_and_more(names, _SHOWN)
-        what = f"{has} has {len(names):,} recordings that are not in {lacks}: {shown}."
-        if not args.ignore_others:
-            raise AsdfError(
-                f"{what} Check that both files are for the same set, or ignore these recordings "
-                "with --ignore-others."
-            )
-        show_error(f"ignored: {what}")
+    shown = quoted_and_more(names, _SHOWN)
+    what = f"{has} has {len(names):,} recordings that are not in {lacks}: {shown}."
+    if not ignore_others:
+        raise AsdfError(
+            f"{what} Check that both files are for the same set, or ignore these recordings with "
+            "--ignore-others."
+        )
+    show_error(f"ignored: {what}")
 
 
 def _entry(result: Localisation, intervals: LocalisationIntervals | None) -> dict[str, Any]:

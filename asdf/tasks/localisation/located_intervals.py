@@ -41,14 +41,14 @@ def localisation_intervals(
     replicates: int = 1000,
     level: float = 0.95,
     seed: int = 0,
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> LocalisationIntervals:
     """Return intervals over recordings or speakers; they depend only on the data and the seed.
 
     Args:
         threshold: Threshold of F1 and intersection over union.
         speakers: Speaker of each recording; None: recordings are drawn.
-        progress: Function called with the number of replicates drawn since its last call.
+        progress: Function called with the numbers of finished and of all replicates.
 
     Raises:
         AsdfError: there are too few spoofed, or too few bona fide, recordings or speakers.
@@ -60,14 +60,14 @@ def localisation_intervals(
     rng = np.random.default_rng(seed)
     rates = []
     agreements = []
-    for _ in range(replicates):
+    for done in range(1, replicates + 1):
         times = rng.multinomial(count, np.full(count, 1 / count))
         rate = curve.eer(times)
         if rate is not None:
             rates.append(rate)
             agreements.append(times @ hits)  # (3,)
         if progress is not None:
-            progress(1)
+            progress(done, replicates)
     # Draws without one of the classes have no EER; if most lack one, the rest are a biased sample.
     if len(rates) < replicates / 2 or count < 2:
         raise AsdfError(

@@ -44,7 +44,7 @@ from asdf.training.task import ScoredSet, Task
 from asdf.trials.table import read_trials
 from asdf.trials.trial_list import TrialList
 
-# Replicates for the intervals that a run reports; `python -m asdf localise` draws more.
+# Replicates for the intervals that a run reports; `evaluate` draws more.
 _REPLICATES = 200
 
 

@@ -1,34 +1,17 @@
-"""Evaluate spoofing-robust speaker verification (SASV), as in ASVspoof 5 track 2 and WildSpoof.
-
-    python -m asdf sasv scores.tsv --keys ASVspoof5.eval.track_2.trial.tsv --by attack
-    python -m asdf sasv A=first.tsv B=second.tsv --keys keys.tsv --latex table.tex
-    python -m asdf sasv scores.tsv --keys keys.tsv --fuse nonlinear --on dev.tsv \\
-        --on-keys dev_keys.tsv --output fused.tsv
-    python -m asdf sasv --cm cm.txt --asv asv.txt --keys keys.tsv --fuse sum --output score.tsv
-
-A score file has the header 'spk filename cm-score asv-score sasv-score', with '-' for missing
-values, or lines 'SPK UTT SCORE KEY' or 'SPK UTT SCORE' with SASV scores. Keys are target, nontarget
-and spoof; the files of ASVspoof 5, SASV 2022 and WildSpoof are recognised by their columns. For a
-network that compares recordings with enrolments, give its ASDF score file, and its list of trials
-with the columns 'reference' and 'asv_label' as keys. --cm gives scores of utterances, and --asv
-lines 'SPK UTT SCORE'. The default costs of the a-DCF are those of ASVspoof 5.
-"""
+"""`evaluate` for spoofing-robust speaker verification (SASV), as in ASVspoof 5 and WildSpoof."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from asdf.commands.judged_files import System, named_systems
-from asdf.commands.options import Command, argument, flag, option, replicates_option
+from asdf.commands.evaluate_options import EvaluateOptions
+from asdf.commands.judged_files import System
 from asdf.commands.outputs import (
-    check_inputs,
-    check_overwriting,
     input_name,
     output_name,
+    replicates_bar,
     show,
     text_stream,
     write_outputs,
@@ -37,7 +20,7 @@ from asdf.errors import AsdfError, UsageError
 from asdf.metrics.tandem import TANDEM, TandemCost
 from asdf.runs.files import atomic_write, write_text
 from asdf.runs.streams import show_error
-from asdf.tasks.sasv.combining import FUSIONS, fit_fusion
+from asdf.tasks.sasv.combining import fit_fusion
 from asdf.tasks.sasv.pair_scores import is_pair_list, read_pair_scores
 from asdf.tasks.sasv.sasv_files import (
     SasvScores,
@@ -56,6 +39,16 @@ from asdf.tasks.sasv.sasv_tables import (
     sasv_systems_text,
     sasv_text,
 )
+from asdf.text import read_number
+
+_COSTS = {
+    "p_target": "target_prior",
+    "p_nontarget": "nontarget_prior",
+    "p_spoof": "spoof_prior",
+    "cost_miss": "miss",
+    "cost_fa": "false_alarm",
+    "cost_spoof": "spoof_false_alarm",
+}
 
 
 @dataclass(frozen=True)
@@ -67,136 +60,17 @@ class _Scored:
     are_llrs: bool = False
 
 
-def _cost_option(name: str, meaning: str) -> Any:
-    """Return the field of one of the costs, by its name in `TandemCost`."""
-    # The default is `TANDEM`'s own, so the help cannot differ from what is in use.
-    return option(f"{meaning} ({getattr(TANDEM, name):g})", "X")
-
-
-@dataclass(frozen=True, kw_only=True)
-class FusionOptions:
-    """Fusion of CM and ASV scores."""
-
-    fuse: str | None = option(
-        "fuse CM and ASV scores into a SASV score, with this method",
-        choices=FUSIONS,
-    )
-    on: Path | None = option(
-        "score file of the development set for fitting the fusion",
-        metavar="DEV",
-    )
-    on_keys: Path | None = option(
-        "keys of the development set",
-        metavar="K",
-    )
-    on_cm: Path | None = option(
-        "CM scores of the development set, instead of --on",
-        metavar="F",
-    )
-    on_asv: Path | None = option(
-        "ASV scores of the development set, instead of --on",
-        metavar="F",
-    )
-    spoof_share: float | None = option(
-        "proportion of spoofs among impostors (from the costs)",
-        metavar="R",
-    )
-    output: Path | None = option(
-        "write the fused score file",
-        metavar="OUT",
-        short="-o",
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class CostOptions:
-    """Costs of the a-DCF, by default those of ASVspoof 5."""
-
-    p_target: float | None = _cost_option("target_prior", "prior probability of targets")
-    p_nontarget: float | None = _cost_option("nontarget_prior", "prior probability of nontargets")
-    p_spoof: float | None = _cost_option("spoof_prior", "prior probability of spoofs")
-    cost_miss: float | None = _cost_option("miss", "cost of rejecting a target")
-    cost_fa: float | None = _cost_option("false_alarm", "cost of accepting a nontarget")
-    cost_spoof: float | None = _cost_option("spoof_false_alarm", "cost of accepting a spoof")
-
-    @property
-    def costs(self) -> dict[str, float]:
-        """The given costs, by their names in `TandemCost`."""
-        named = {
-            "target_prior": self.p_target,
-            "nontarget_prior": self.p_nontarget,
-            "spoof_prior": self.p_spoof,
-            "miss": self.cost_miss,
-            "false_alarm": self.cost_fa,
-            "spoof_false_alarm": self.cost_spoof,
-        }
-        return {name: value for name, value in named.items() if value is not None}
-
-
-@dataclass(frozen=True, kw_only=True)
-class SasvOptions(FusionOptions, CostOptions):
-    """Options of the command."""
-
-    scores: tuple[str, ...] = argument(
-        "score files, one per system",
-        metavar="[NAME=]SCORES",
-        default=(),
-    )
-    keys: Path | None = option(
-        "file with the key of each trial: target, nontarget or spoof",
-        metavar="K",
-    )
-    cm: Path | None = option(
-        "CM scores of the utterances",
-        metavar="F",
-    )
-    asv: Path | None = option(
-        "ASV scores, 'SPK UTT SCORE'",
-        metavar="F",
-    )
-    by: str | None = option(
-        "columns of the keys to break results down by (attack)",
-        metavar="C,C",
-    )
-    llr: bool = flag(
-        "SASV scores are log-likelihood ratios: also compute the a-DCF at the Bayes threshold"
-    )
-    replicates: int = replicates_option(
-        "number of bootstrap replicates (%(default)s); 0: no intervals"
-    )
-    json: Path | None = option(
-        "write all results as JSON, with all digits",
-        metavar="OUT",
-    )
-    csv: Path | None = option(
-        "write a CSV row per system and condition",
-        metavar="OUT",
-    )
-    latex: Path | None = option(
-        "write LaTeX tables for a paper (booktabs)",
-        metavar="OUT",
-    )
-    path: Path | None = option(
-        "write the t-EER path as CSV",
-        metavar="OUT",
-    )
-
-
-COMMAND = Command("sasv", __doc__, SasvOptions)
-
-
-def main(arguments: list[str]) -> int:
-    """Print the metrics; return 0.
+def evaluate(args: EvaluateOptions, named: Sequence[System]) -> None:
+    """Write the requested files, and print the metrics.
 
     Raises:
         UsageError: a mistake in the options.
         AsdfError: a file cannot be read, written or evaluated.
     """
-    args = COMMAND.read(arguments)
-    cost = _read_cost(args)
-    _check(args)
-    screen = text_stream(_outputs(args))
-    systems = _read_systems(args)
+    cost = _read_cost(args.costs)
+    _check(args, named)
+    screen = text_stream([args.json, args.csv, args.latex, args.path, args.submission])
+    systems = _read_systems(args, named)
     if args.fuse:
         systems = _fuse(args, systems[0], cost)
     summaries = [_summarise(args, scored, cost) for scored in systems]
@@ -208,7 +82,7 @@ def main(arguments: list[str]) -> int:
             (args.csv, lambda path: write_text(path, sasv_csv(summaries))),
             (args.latex, lambda path: write_text(path, sasv_latex(summaries))),
             (args.path, lambda path: _write_path(path, scores)),
-            (args.output, lambda path: write_sasv_scores(path, scores)),
+            (args.submission, lambda path: write_sasv_scores(path, scores)),
         ]
     )
     for index, summary in enumerate(summaries):
@@ -220,34 +94,25 @@ def main(arguments: list[str]) -> int:
             )
     if len(summaries) > 1:
         show("\n" + sasv_systems_text(summaries), screen)
-    if args.output:
-        show(f"written to {output_name(args.output)}: {len(scores.trials)} trials", screen)
-    return 0
+    if args.submission:
+        written = output_name(args.submission)
+        show(f"written to {written}: {len(scores.trials)} trials", screen)
 
 
-def _read_systems(args: SasvOptions) -> list[_Scored]:
-    """Read the scores of all systems, with the kinds of their trials.
-
-    Raises:
-        UsageError, AsdfError: as `main`.
-    """
+def _read_systems(args: EvaluateOptions, named: Sequence[System]) -> list[_Scored]:
+    """Read the scores of all systems, with the kinds of their trials."""
     if args.keys is not None and is_pair_list(args.keys):
         if args.cm or args.fuse:
             raise UsageError(
                 f"{input_name(args.keys)} is a list of pairs, which a single network scores, but "
-                "--cm, --asv and --fuse combine two systems. Leave them out and give score files."
+                "--cm, --asv-scores and --fuse combine two systems. Leave them out and give score "
+                "files."
             )
-        systems = []
-        for system in named_systems(args.scores):
-            systems.append(_Scored(system.name, read_pair_scores(system.path, args.keys)))
-        return systems
+        return [_Scored(one.name, read_pair_scores(one.path, args.keys)) for one in named]
     keys = read_sasv_keys(args.keys) if args.keys else None
-    if keys is not None and args.cm and args.asv:
-        return [_Scored("CM and ASV", _join(keys, args.cm, args.asv))]
-    systems = []
-    for system in named_systems(args.scores):
-        systems.append(_Scored(system.name, _read_scores(system.path, keys)))
-    return systems
+    if keys is not None and args.cm and args.asv_scores:
+        return [_Scored("CM and ASV", _join(keys, args.cm, args.asv_scores))]
+    return [_Scored(one.name, _read_scores(one.path, keys)) for one in named]
 
 
 def _read_scores(path: Path, keys: SasvTrials | None) -> SasvScores:
@@ -272,7 +137,7 @@ def _join(keys: SasvTrials, cm: Path, asv: Path) -> SasvScores:
     return join_systems(keys, by_name, read_sasv_scores(asv), (input_name(cm), input_name(asv)))
 
 
-def _fuse(args: SasvOptions, system: _Scored, cost: TandemCost) -> list[_Scored]:
+def _fuse(args: EvaluateOptions, system: _Scored, cost: TandemCost) -> list[_Scored]:
     """Return each system that decides by itself, before the fusion, and the fused one."""
     assert args.fuse is not None
     development = None
@@ -306,11 +171,9 @@ def _warn_of_shared(development: SasvScores | None, scores: SasvScores) -> None:
         )
 
 
-def _summarise(args: SasvOptions, system: _Scored, cost: TandemCost) -> SasvSummary:
+def _summarise(args: EvaluateOptions, system: _Scored, cost: TandemCost) -> SasvSummary:
     by = _by(args.by, system.scores)
-    # Two bootstraps, unless there is only one claimed speaker.
-    total = 2 * args.replicates if system.scores.sasv is not None else 0
-    with _bar(system.name, total) as progress:
+    with replicates_bar(f"intervals of {system.name}") as progress:
         try:
             return summarise_sasv(
                 system.name,
@@ -357,34 +220,21 @@ def _write_path(path: Path, scores: SasvScores) -> None:
                 file.write(f"{asv_threshold!r},{cm_threshold!r},{rate!r}\n")
 
 
-@contextmanager
-def _bar(name: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Show a progress bar on a terminal, for bootstraps that take more than a moment."""
-    from tqdm import tqdm
-
-    title = f"intervals of {name}"
-    with tqdm(
-        desc=title,
-        total=total,
-        unit="replicates",
-        leave=False,
-        delay=1,
-        disable=None,
-    ) as bar:
-
-        def progress(done: int) -> None:
-            bar.update(done)
-
-        yield progress
-
-
-def _read_cost(args: SasvOptions) -> TandemCost:
-    """Return the costs of the options; omitted ones are those of ASVspoof 5.
+def _read_cost(text: str | None) -> TandemCost:
+    """Return the costs in a text such as 'p_spoof=0.1,cost_spoof=20', others as in ASVspoof 5.
 
     Raises:
         UsageError: the priors do not sum to 1, or a value is not positive.
     """
-    cost = replace(TANDEM, **args.costs)
+    cost = TANDEM
+    for part in filter(None, (text or "").split(",")):
+        name, _, number = part.partition("=")
+        try:
+            cost = replace(cost, **{_COSTS[name.strip()]: read_number(number)})
+        except (KeyError, ValueError):
+            raise UsageError(
+                f"--costs {text}: {part!r} is not NAME=NUMBER. Names: {', '.join(_COSTS)}."
+            ) from None
     priors = (cost.target_prior, cost.nontarget_prior, cost.spoof_prior)
     costs = (cost.miss, cost.false_alarm, cost.spoof_false_alarm)
     # NaN compares as false, so it is refused too.
@@ -396,32 +246,23 @@ def _read_cost(args: SasvOptions) -> TandemCost:
     return cost
 
 
-def _check(args: SasvOptions) -> None:
+def _check(args: EvaluateOptions, named: Sequence[System]) -> None:
     """Raise UsageError for contradictory options."""
-    if bool(args.cm) != bool(args.asv):
-        raise UsageError("--cm and --asv must be given together.")
-    if bool(args.scores) == bool(args.cm):
-        raise UsageError("give either score files, or --cm and --asv.")
+    if bool(args.cm) != bool(args.asv_scores):
+        raise UsageError("--cm and --asv-scores must be given together.")
+    if bool(named) == bool(args.cm):
+        raise UsageError("give either score files, or --cm and --asv-scores.")
     if args.cm and not args.keys:
-        raise UsageError("--cm and --asv need the keys of the trials. Give --keys too.")
+        raise UsageError("--cm and --asv-scores need the keys of the trials. Give --keys too.")
     if bool(args.on_cm) != bool(args.on_asv) or (args.on_cm and not args.on_keys):
         raise UsageError("--on-cm, --on-asv and --on-keys must be given together.")
     if args.on and args.on_cm:
         raise UsageError("give the development set either with --on, or with --on-cm and --on-asv.")
-    fusing = (args.on, args.on_cm, args.on_keys, args.spoof_share, args.output)
+    fusing = (args.on, args.on_cm, args.on_keys, args.spoof_share, args.submission)
     # `is not None`, since a share of 0 is a value.
     if not args.fuse and any(value is not None for value in fusing):
-        raise UsageError("--on, --spoof-share and --output need a fusion. Give --fuse too.")
+        raise UsageError("--on, --spoof-share and --submission need a fusion. Give --fuse too.")
     if args.on_keys and not (args.on or args.on_cm):
         raise UsageError("--on-keys needs the scores of the development set. Give --on too.")
-    if (args.fuse or args.path) and len(args.scores) > 1:
+    if (args.fuse or args.path) and len(named) > 1:
         raise UsageError("--fuse and --path work with a single system. Give one score file.")
-    systems: Sequence[System] = named_systems(args.scores) if args.scores else []
-    named = (args.keys, args.cm, args.asv, args.on, args.on_keys, args.on_cm, args.on_asv)
-    inputs = [system.path for system in systems] + [path for path in named if path]
-    check_inputs(inputs)
-    check_overwriting(inputs, _outputs(args))
-
-
-def _outputs(args: SasvOptions) -> list[Path | None]:
-    return [args.json, args.csv, args.latex, args.path, args.output]

@@ -215,7 +215,7 @@ def summarise_sasv(
     replicates: int = 0,
     seed: int = 0,
     are_llrs: bool = False,
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> SasvSummary:
     """Return the metrics of a system, by condition and with intervals.
 
@@ -224,7 +224,7 @@ def summarise_sasv(
             values only for spoofs, the spoofs of each value are combined with all targets and
             nontargets.
         replicates: Number of replicates of each bootstrap; 0: no intervals.
-        progress: Function that is called after each replicate.
+        progress: Function called with the numbers of finished and of all replicates.
     """
     intervals: dict[str, Interval] = {}
     speaker_intervals: dict[str, Interval] = {}
@@ -294,7 +294,7 @@ class _Bootstrap:
         scores: SasvScores,
         cost: TandemCost,
         result: SasvResult,
-        progress: Callable[[int], None] | None,
+        progress: Callable[[int, int], None] | None,
     ) -> None:
         self._cost = cost
         self._result = result
@@ -322,13 +322,13 @@ class _Bootstrap:
         rng = np.random.default_rng(seed)
         drawn = []
         at_best = []
-        for _ in range(replicates):
+        for done in range(1, replicates + 1):
             weights = self._draw(rng, over_speakers=over_speakers)
             rates = self._rates(*weights)
             at_best.append(rates[:, self._best])
             drawn.append([float((self._weights @ rates).min()), *self._eers(*weights)])
             if self._progress is not None:
-                self._progress(1)
+                self._progress(done, replicates)
         groups = None
         if over_speakers:
             # The kind with the fewest speakers limits what is known about other speakers.

@@ -29,7 +29,7 @@ from asdf.trials.trial_list import TrialList
 
 # Number of classes of a head that is tested before the training list is known.
 _CLASSES = 3
-# Replicates for the intervals that a run reports; `python -m asdf trace` draws more.
+# Replicates for the intervals that a run reports; `evaluate` draws more.
 _REPLICATES = 200
 
 

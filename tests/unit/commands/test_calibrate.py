@@ -296,7 +296,7 @@ def test_scores_with_their_sign_turned_are_refused(capsys, recorded):
     assert status == 1 and "The signs are reversed" in errors
 
 
-@pytest.mark.parametrize("command", ["calibrate", "evaluate", "fuse", "detplot", "compare"])
+@pytest.mark.parametrize("command", ["calibrate", "evaluate", "fuse", "compare"])
 def test_a_score_file_that_was_cut_is_refused(capsys, recorded, command):
     for name in ("scores.txt", "scores.scored.json"):
         for run_folder in ("a", "b"):
@@ -310,7 +310,6 @@ def test_a_score_file_that_was_cut_is_refused(capsys, recorded, command):
         "calibrate": ["net.pt", "scores.txt"],
         "evaluate": ["scores.txt"],
         "fuse": ["scores.txt", "raw.txt"],
-        "detplot": ["scores.txt", "--output", "out.svg"],
         "compare": ["a", "b"],
     }[command]
     assert main([command, *words]) == 1

@@ -158,28 +158,9 @@ def test_groups_are_what_one_wants_to_do() -> None:
         "judge recordings",
         "train",
         "measure",
-        "special tasks",
         "exchange",
     ]
-    assert "detplot" not in COMMANDS
-
-
-def test_evaluate_draws_what_detplot_draws(tmp_path, capsys) -> None:
-    pytest.importorskip("matplotlib", reason="needs the extra `report`")
-    scores = tmp_path / "net.txt"
-    scores.write_text(KEYED)
-    words = [str(scores), "--by", "attack"]
-    assert main(["detplot", *words, "--output", str(tmp_path / "old.svg")]) == 0
-    said = capsys.readouterr().out
-    new = tmp_path / "new.svg"
-    assert main(["evaluate", *words, "--replicates", "0", "-o", str(new)]) == 0
-    shown = capsys.readouterr().out
-    assert shown.endswith(said.replace("old.svg", "new.svg")) and "EER" in shown
-
-    def texts(path: Path) -> list[str]:
-        return [line for line in path.read_text().splitlines() if "EER" in line]
-
-    assert texts(new) == texts(tmp_path / "old.svg") and len(texts(new)) >= 3
+    assert "localise" not in COMMANDS
 
 
 def test_submission_writes_what_evaluate_wrote(tmp_path, monkeypatch) -> None:

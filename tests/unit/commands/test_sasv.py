@@ -116,13 +116,13 @@ def test_systems_in_files_of_their_own(capsys, folder):
 def test_costs_change_the_a_dcf(capsys, folder):
     words = ["eval.tsv", "--keys", "eval_keys.tsv", "--replicates", "0"]
     usual = value(run(capsys, *words)[1], "min a-DCF")
-    other = run(
-        capsys, *words, "--p-target", "0.9", "--p-nontarget", "0.05", "--p-spoof", "0.05",
-        "--cost-spoof", "20",
-    )[1]  # fmt: skip
+    costs = "p_target=0.9,p_nontarget=0.05,p_spoof=0.05,cost_spoof=20"
+    other = run(capsys, *words, "--costs", costs)[1]
     assert value(other, "min a-DCF") != usual
-    status, _, err = run(capsys, *words, "--p-target", "0.5")
+    status, _, err = run(capsys, *words, "--costs", "p_target=0.5")
     assert (status, "with a sum of 1" in err) == (2, True)
+    status, _, err = run(capsys, *words, "--costs", "miss=1_0")
+    assert (status, "'miss=1_0' is not NAME=NUMBER" in err) == (2, True)
 
 
 def test_several_systems(capsys, folder):
@@ -135,7 +135,7 @@ def test_several_systems(capsys, folder):
 @pytest.mark.parametrize(
     ("words", "status", "message"),
     [
-        ([], 2, "give either score files, or --cm and --asv"),
+        ([], 2, "give either score files, or --cm and --asv-scores"),
         (["eval.tsv"], 2, "Give them with --keys"),
         (["--cm", "eval_cm.txt", "--keys", "eval_keys.tsv"], 2, "must be given together"),
         (["eval.tsv", "--output", "x.tsv"], 2, "Give --fuse"),

@@ -60,7 +60,7 @@ def test_decisions_at_a_threshold(capsys, folder):
         ),
         ("E_1\n", [], 1, "1 of 2 scored trials are not in the list"),
         ("E_1\nE_1\nE_2\n", [], 1, "of which 1 are repeated"),
-        ("E_1\nE_2\n", ["--check", "scores.txt"], 2, "or a file to check with --check"),
+        ("E_1\nE_2\n", ["--check", "scores.txt"], 2, "a submission needs one score file"),
         ("E_1\nE_2\n", ["--threshold", "1"], 2, "ctrsvdd is not: leave it out"),
         ("E_1\nE_2\n", ["--output", "trials.txt"], 2, "overwrite"),
     ],
@@ -77,7 +77,18 @@ def test_mistakes_are_one_message(capsys, folder, trials, words, status, message
 
 def test_help_shows_the_formats(capsys):
     with pytest.raises(SystemExit):
-        main(["submission", "--help"])
+        main(["evaluate", "--help"])
     out = capsys.readouterr().out
     assert "ctrsvdd" in out
     assert "name,predict" in out
+
+
+def test_evaluate_does_the_same(capsys, folder):
+    words = ["scores.txt", "--format", "asvspoof5", "--protocol", "trials.txt", "--submission"]
+    assert main(["evaluate", *words, "new.tsv"]) == 0
+    assert run(capsys, *words[:3], *LIST, "-o", "old.tsv")[0] == 0
+    assert (folder / "new.tsv").read_bytes() == (folder / "old.tsv").read_bytes()
+    capsys.readouterr()
+    checked = ["new.tsv", "--check", "--protocol", "trials.txt", "--format", "asvspoof5"]
+    assert main(["evaluate", *checked]) == 0
+    assert capsys.readouterr().out == "new.tsv: 2 trials, in the format asvspoof5\n"

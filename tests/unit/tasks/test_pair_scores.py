@@ -7,9 +7,9 @@ import json
 import numpy as np
 import pytest
 
+from asdf.commands import evaluate
 from asdf.errors import AsdfError, UsageError
 from asdf.evaluation import min_a_dcf, write_scores
-from asdf.tasks.sasv import command as sasv
 from asdf.tasks.sasv.pair_scores import is_pair_list, read_pair_scores
 from asdf.trials.lists import read_list
 from asdf.trials.table import write_trials
@@ -58,7 +58,7 @@ def test_the_command_has_the_a_dcf_of_hand(files, capsys, table):
     assert is_pair_list(keys)
     output = files / "out.json"
     words = [str(files / "scores.txt"), "--keys", str(keys), "--json", str(output)]
-    assert sasv.main([*words, "--replicates", "0"]) == 0
+    assert evaluate.main([*words, "--replicates", "0"]) == 0
     (record,) = json.loads(output.read_text())
     # The priors and costs are ASVspoof 5's.
     p_target, p_nontarget, p_spoof = 0.9405, 0.0095, 0.05
@@ -92,7 +92,7 @@ def test_what_contradicts_is_named(files, change, message):
 def test_fusions_are_of_two_systems(files):
     words = [str(files / "scores.txt"), "--keys", str(files / "list.csv"), "--fuse", "sum"]
     with pytest.raises(UsageError, match="is a list of pairs"):
-        sasv.main(words)
+        evaluate.main(words)
 
 
 def test_keys_of_others_are_no_pair_lists(tmp_path):

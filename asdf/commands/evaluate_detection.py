@@ -1,0 +1,313 @@
+"""`evaluate` for detection scores: tables, files and plots of one or several systems."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TextIO
+
+import numpy as np
+
+from asdf.commands.evaluate_one_class import decide_systems, one_class_json, one_class_text
+from asdf.commands.evaluate_options import EvaluateOptions
+from asdf.commands.evaluate_thresholds import (
+    Judged,
+    calibration_of_scores,
+    check_thresholds,
+    threshold_of,
+)
+from asdf.commands.judged_files import (
+    Protocol,
+    System,
+    read_protocol_option,
+    read_system_scores,
+)
+from asdf.commands.outputs import output_name, replicates_bar, show, text_stream, write_outputs
+from asdf.errors import UsageError
+from asdf.metrics.results import JOINED
+from asdf.metrics.several_systems import (
+    different_lengths,
+    different_trials,
+    leading_systems,
+    mixed_precisions,
+)
+from asdf.metrics.summary import Summary, summarise
+from asdf.report import (
+    csv_with_seeds,
+    json_with_seeds,
+    latex_with_seeds,
+    over_seeds_of,
+    summary_text,
+    systems_text,
+)
+from asdf.runs.files import write_text
+from asdf.runs.streams import show_error
+from asdf.tables.table import each
+from asdf.tasks.studies.seed_results import OverSeeds
+from asdf.tasks.studies.seed_tables import over_seeds_text
+from asdf.trials.asv_scores import AsvScores, read_asv_scores
+from asdf.trials.how_scored import parse_scored_length
+from asdf.trials.score_file import Scores, missing_class
+from asdf.trials.scored_files import how_scored
+from asdf.trials.submission_files import FORMATS, write_submission
+from asdf.trials.trial_list import TrialList
+
+_UNDIVIDED = "no spoof has a known value of it, or all trials have the same value"
+
+
+def evaluate(args: EvaluateOptions, systems: Sequence[System]) -> None:
+    """Write the requested files, and print the metrics.
+
+    Raises:
+        UsageError: a mistake in the options.
+        AsdfError: a file cannot be read, written or evaluated.
+    """
+    _check(args, systems)
+    screen = text_stream([args.json, args.csv, args.latex, args.submission, *_plots(args)])
+    if any(_plots(args)):
+        # Checked first, so that missing matplotlib does not cost the minutes of a bootstrap.
+        importlib.import_module("asdf.report.plots")
+    protocol = read_protocol_option(args)
+    columns = _columns(args.by, protocol.trials)
+    asv = None
+    if args.asv_scores:
+        asv = read_asv_scores(args.asv_scores, args.asv_keys, args.subset)
+    judged = _read_scores(args, systems, protocol)
+    if any(missing_class(scores.labels) for scores in each(judged, "scores")):
+        sets = decide_systems(args, systems, judged, protocol, columns)
+        write_outputs([(args.json, lambda path: write_text(path, one_class_json(sets)))])
+        show(one_class_text(sets), screen)
+        return
+    summaries = _summarise(args, systems, judged, protocol, columns, asv)
+    _report(args, systems, summaries, protocol.trials, columns, screen)
+
+
+def _report(
+    args: EvaluateOptions,
+    systems: Sequence[System],
+    summaries: Sequence[Summary],
+    trials: TrialList | None,
+    columns: tuple[str, ...],
+    screen: TextIO,
+) -> None:
+    """Write the requested files, and then print."""
+    leading: dict[str, int] = {}
+    over = OverSeeds()
+    if len(summaries) > 1:
+        leading = leading_systems(summaries, trials, args.replicates)
+        paths = each(systems, "path")
+        groups = each(systems, "group")
+        over = over_seeds_of(summaries, paths, groups, trials, args.replicates)
+    # Files first: if the screen is closed or full, the results are not lost.
+    _write(args, summaries, leading, over, trials)
+    drawn = []
+    if any(_plots(args)):
+        # Imported here, because matplotlib takes a moment.
+        from asdf.commands.evaluate_plots import draw
+
+        drawn = draw(args, summaries, trials, columns if args.by else ())
+    _print(args, summaries, leading, columns, screen)
+    if over.by_set:
+        show("\n" + over_seeds_text(over), screen)
+    for finding in over.findings:
+        show_error(f"{finding.level}: {finding.where}: {finding.message}")
+    for written in drawn:
+        show(written, screen)
+
+
+def _summarise(
+    args: EvaluateOptions,
+    systems: Sequence[System],
+    judged: Sequence[Judged],
+    protocol: Protocol,
+    columns: tuple[str, ...],
+    asv: AsvScores | None,
+) -> list[Summary]:
+    stated_length = parse_scored_length(args.scored_length) if args.scored_length else None
+    summaries = []
+    for system, (scores, threshold) in zip(systems, judged, strict=True):
+        scoring = how_scored(system.path)
+        if stated_length:
+            # The user's statement takes precedence: files of other programs state nothing, or a
+            # default.
+            scoring = replace(scoring, length=stated_length)
+        with replicates_bar(f"intervals of {system.name}") as progress:
+            summaries.append(
+                summarise(
+                    system.name,
+                    args.set,
+                    scores,
+                    protocol.trials,
+                    by=columns,
+                    asv=asv,
+                    replicates=args.replicates,
+                    progress=progress,
+                    scored=scoring,
+                    threshold=threshold,
+                    is_hard=args.decisions,
+                )
+            )
+    return summaries
+
+
+def _read_scores(
+    args: EvaluateOptions,
+    systems: Sequence[System],
+    protocol: Protocol,
+) -> list[Judged]:
+    judged = []
+    for index, system in enumerate(systems):
+        scores = read_system_scores(
+            system.path,
+            protocol,
+            args.ignore_others,
+            are_decisions=args.decisions,
+            both_classes=False,
+        )
+        found = Judged(scores, threshold_of(args, index, scores, system.path))
+        if args.calibration:
+            found = _as_ratios(args, found, system.path)
+        judged.append(found)
+    return judged
+
+
+def _as_ratios(args: EvaluateOptions, judged: Judged, path: Path) -> Judged:
+    """Return scores, and a threshold learnt from such scores, as likelihood ratios.
+
+    Maps are increasing, and bounds clip scores and threshold alike, so decisions stay the same if
+    the bounds support the threshold (`Calibration.supports_threshold`).
+    """
+    scores, threshold = judged
+    calibration = calibration_of_scores(path, args.calibration or "")
+    # A threshold on the command line is a likelihood ratio already.
+    if threshold and args.threshold is None:
+        value = float(calibration.llr(threshold.value))
+        threshold = replace(threshold, value=value)
+    llrs = calibration.llr(scores.scores)
+    bounded = int(np.count_nonzero(llrs != calibration.unbounded_llr(scores.scores)))
+    if bounded:
+        show_error(
+            f"{bounded:,} of {len(scores):,} likelihood ratios are limited to the range that the "
+            "calibration set supports"
+        )
+    return Judged(Scores.of(scores, llrs), threshold)
+
+
+def _write(
+    args: EvaluateOptions,
+    summaries: Sequence[Summary],
+    leading: Mapping[str, int],
+    over: OverSeeds,
+    trials: TrialList | None,
+) -> None:
+    first = summaries[0]
+    threshold = first.decisions.threshold.value if first.decisions else None
+
+    def write_scores(path: Path) -> None:
+        write_submission(path, args.format or "", first.scores, trials, threshold)
+
+    write_outputs(
+        [
+            (args.json, lambda path: write_text(path, json_with_seeds(summaries, over))),
+            (args.csv, lambda path: write_text(path, csv_with_seeds(summaries, over))),
+            (args.latex, lambda path: write_text(path, latex_with_seeds(summaries, leading, over))),
+            (args.submission, write_scores),
+        ]
+    )
+
+
+def _print(
+    args: EvaluateOptions,
+    summaries: Sequence[Summary],
+    leading: Mapping[str, int],
+    columns: Sequence[str],
+    screen: TextIO,
+) -> None:
+    """Show the tables on `screen`, and after each table its warnings on stderr."""
+    # Nobody requested the default: a file without attacks needs no warning.
+    requested_columns = columns if args.by else ()
+    for index, summary in enumerate(summaries):
+        # An empty line separates the tables of two systems.
+        if index > 0:
+            show("", screen)
+        show(summary_text(summary), screen)
+        for finding in summary.findings:
+            show_error(f"{finding.level}: {summary.name}: {finding.message}")
+        for column in requested_columns:
+            if column not in summary.columns:
+                show_error(f"warning: {summary.name}: no results by {column}: {_UNDIVIDED}.")
+    if len(summaries) > 1:
+        show("\n" + systems_text(summaries, leading), screen)
+        advice = " --protocol with --ignore-others evaluates all systems on the same trials."
+        for finding in different_trials(summaries):
+            show_error(f"{finding.level}: {finding.message}{advice}")
+        for finding in different_lengths(summaries) + mixed_precisions(summaries):
+            show_error(f"{finding.level}: {finding.message}")
+    if args.submission:
+        _print_submission(args, len(summaries[0].scores), screen)
+
+
+def _check(args: EvaluateOptions, systems: Sequence[System]) -> None:
+    """Raise UsageError for contradictory options."""
+    if args.asv_keys and not args.asv_scores:
+        raise UsageError("--asv-keys needs the ASV scores. Give --asv-scores too.")
+    if (args.submission is None) != (args.format is None):
+        raise UsageError(
+            f"--submission and --format must be given together. Formats: {', '.join(FORMATS)}."
+        )
+    if args.submission and len(systems) > 1:
+        raise UsageError(
+            f"--submission writes a single system, but {len(systems)} score files are given. "
+            "Give one."
+        )
+    if any(_plots(args)) and args.decisions:
+        raise UsageError(
+            "plots need scores, but files of --decisions contain only decisions. Leave the plots "
+            "out."
+        )
+    if args.calibration and (args.decisions or len(systems) > 1):
+        raise UsageError(
+            "--calibration applies to the scores of a single network, not to several files or to "
+            "--decisions. Give one score file."
+        )
+    check_thresholds(args, systems)
+
+
+def _plots(args: EvaluateOptions) -> list[Path | None]:
+    return [args.plot, args.tippett, args.ece, args.reliability]
+
+
+def _columns(requested: str | None, trials: TrialList | None) -> tuple[str, ...]:
+    """Return the columns of --by; the attack without --by.
+
+    Raises:
+        UsageError: the protocol has no such column.
+    """
+    if requested is None:
+        return ("attack",)
+    words = [word.strip() for word in requested.split(",")]
+    names = tuple(word for word in words if word)
+    # The score file itself may contain the attack, without a protocol.
+    existing = dict.fromkeys(("attack", *(trials.columns if trials else ())))
+    unknown = []
+    for name in names:
+        parts = [name] if name in existing else name.split(JOINED)
+        unknown += [part for part in parts if part not in existing]
+    if unknown:
+        known = ", ".join(existing) if trials else "only attack without --protocol"
+        raise UsageError(f"--by {requested}: no column {', '.join(unknown)}. Columns: {known}.")
+    return names
+
+
+def _print_submission(args: EvaluateOptions, trials: int, screen: TextIO) -> None:
+    assert args.submission is not None
+    written = output_name(args.submission)
+    show(f"written to {written}: {trials} scores in the format {args.format}", screen)
+    if args.format == "asvspoof2021" and args.subset:
+        show_error(
+            f"warning: {written} contains only subset {args.subset}, but the packages of ASVspoof "
+            "2021 need the scores of all trials and select the subset themselves. Leave --subset "
+            "out."
+        )

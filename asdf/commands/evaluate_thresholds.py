@@ -1,0 +1,219 @@
+"""Thresholds for decisions and calibrations of scores, from another set or a calibrated network.
+
+Invariant: if a threshold comes from the trials that it decides, a warning says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from asdf.commands.evaluate_options import EvaluateOptions
+from asdf.commands.judged_files import System
+from asdf.commands.outputs import input_name
+from asdf.errors import AsdfError, UsageError
+from asdf.metrics.calibration import Calibration
+from asdf.metrics.decisions import Threshold
+from asdf.metrics.thresholds import choose_threshold, score_threshold
+from asdf.runs.streams import show_error
+from asdf.text import read_number
+from asdf.trials.decision_file import BETWEEN
+
+if TYPE_CHECKING:
+    from asdf.trials.score_file import Scores
+
+_IN_WORDS = {
+    "eer": "at the EER",
+    "min-dcf": "at the minDCF",
+    "best-f1": "at the best macro-F1",
+    "best-accuracy": "at the best accuracy",
+    "best-balanced-accuracy": "at the best balanced accuracy",
+}
+# Decisions are read as the scores 1 and 0, between which this threshold lies.
+_DECIDED = Threshold(BETWEEN, "decided by the system itself")
+
+
+class Judged(NamedTuple):
+    """The scores of a system, with the threshold that decides them; None without a threshold."""
+
+    scores: Scores
+    threshold: Threshold | None
+
+
+def check_thresholds(args: EvaluateOptions, systems: Sequence[System]) -> None:
+    """Refuse contradictory options.
+
+    Raises:
+        UsageError: see the messages.
+    """
+    only_with_dev = (args.threshold_by, args.threshold_protocol, args.threshold_subset)
+    if any(only_with_dev) and not args.threshold_from:
+        raise UsageError(
+            "--threshold-by, --threshold-protocol and --threshold-subset describe the set of "
+            "--threshold-from. Give --threshold-from DEV too."
+        )
+    if args.threshold_subset and not args.threshold_protocol:
+        raise UsageError("--threshold-subset is of a label file: give --threshold-protocol too.")
+    if args.decisions and args.protocol is None:
+        raise UsageError(
+            "files of --decisions contain no labels. Give the protocol of the set with --protocol."
+        )
+    for name, named in (("from", args.threshold_from), ("of", args.threshold_of)):
+        if named and len(named) != len(systems):
+            if len(named) == 1 and _is_one_network([system.path for system in systems]):
+                continue
+            raise UsageError(
+                f"--threshold-{name} is given {len(named)} times for {len(systems)} "
+                "systems. Different systems need different thresholds: give it once per system, in "
+                "the same order. (One is enough if `score --scores` wrote all files with the same "
+                "network, which it records next to them.)"
+            )
+
+
+def threshold_of(args: EvaluateOptions, index: int, scores: Scores, path: Path) -> Threshold | None:
+    """Return the threshold of a system; None if none is requested.
+
+    Args:
+        index: Index of the system on the command line.
+        scores: Scores to decide. A warning is shown if the threshold comes from these trials, or
+            from another network.
+        path: Path of their file.
+
+    Raises:
+        AsdfError: a file cannot be read, or the network is not calibrated.
+    """
+    if args.decisions:
+        return _DECIDED
+    if args.threshold is not None:
+        return Threshold(read_threshold(args.threshold), "as stated")
+    if args.threshold_of:
+        return _threshold_of_network(_choose(args.threshold_of, index))
+    if args.threshold_from:
+        other = Path(_choose(args.threshold_from, index))
+        _warn_of_other_network(other, path)
+        return _threshold_of_set(args, other, scores)
+    return None
+
+
+def read_threshold(text: str) -> float:
+    """Return the number of --threshold.
+
+    Raises:
+        UsageError: it is not a finite number.
+    """
+    try:
+        value = read_number(text)
+    except ValueError:
+        value = float("nan")
+    if not abs(value) < float("inf"):
+        raise UsageError(f"--threshold {text}: a threshold must be a finite number.")
+    return value
+
+
+def _choose(named: Sequence[str], index: int) -> str:
+    """Return the source of a system's threshold; a single source applies to all systems."""
+    return named[0] if len(named) == 1 else named[index]
+
+
+def _threshold_of_set(args: EvaluateOptions, path: Path, judged: Scores) -> Threshold:
+    """Return the threshold on another set; warn if it shares trials with the judged scores."""
+    from asdf.corpora import choose_subset, read_protocol
+    from asdf.metrics.detection import DetCurve
+    from asdf.trials.formats import read_score_file
+    from asdf.trials.matching import read_matched
+
+    if args.threshold_protocol:
+        trials = whole = read_protocol(args.threshold_protocol)
+        if args.threshold_subset:
+            trials = choose_subset(whole, args.threshold_subset, args.threshold_protocol)
+        scores, _ = read_matched(path, trials, whole=whole)
+    else:
+        scores = read_score_file(path).labelled(path)
+    shared = len(set(scores.ids).intersection(judged.ids))
+    if shared:
+        show_error(
+            f"warning: {shared} of the {len(judged)} evaluated trials are also in "
+            f"{input_name(path)}, which determines the threshold, so the decisions look better "
+            "than on new trials."
+        )
+    rule = args.threshold_by or "eer"
+    value = choose_threshold(DetCurve.of_scores(scores), rule)
+    return Threshold(value, f"{_IN_WORDS[rule]} of {input_name(path)}")
+
+
+def _is_one_network(paths: Sequence[Path]) -> bool:
+    """Return whether score files state that the same network made all of them."""
+    networks = {_network_of(path) for path in paths}
+    # A file without a statement may be of any network.
+    return len(networks) == 1 and None not in networks
+
+
+def _warn_of_other_network(source: Path, judged: Path) -> None:
+    """Show a warning if a threshold comes from the scores of another network."""
+    theirs, ours = _network_of(source), _network_of(judged)
+    if theirs is not None and ours is not None and theirs != ours:
+        show_error(
+            f"warning: the threshold comes from {input_name(source)}, whose scores are from "
+            f"another network file (SHA-256 {theirs[:12]}...) than those of {input_name(judged)} "
+            f"({ours[:12]}...). Unless one is a calibrated copy of the other, score both sets with "
+            "the same network: a threshold applies only to scores of the same network."
+        )
+
+
+def _network_of(path: Path) -> str | None:
+    """Return the digest of the network that made a score file; None if unknown."""
+    from asdf.trials.scored_files import read_how_scored
+
+    stated = read_how_scored(path)
+    return None if stated is None else stated.network
+
+
+def _threshold_of_network(name: str) -> Threshold:
+    """Return the threshold of a calibrated network."""
+    # Networks are read with torch, which takes seconds to import.
+    from asdf.checkpoint.network_reading import read_network_file
+    from asdf.interchange import find_network
+    from asdf.metrics.calibration import read_calibration
+
+    file = read_network_file(find_network(name))
+    calibration = read_calibration(file.calibration, name)
+    if calibration is None:
+        raise AsdfError(
+            f"{name} is not calibrated, so it has no threshold. Calibrate it first: "
+            f"python -m asdf calibrate {name} DEV_SCORES"
+        )
+    return Threshold(score_threshold(calibration), f"of the calibrated network {name}")
+
+
+def calibration_of_scores(path: Path, network: str) -> Calibration:
+    """Return the calibration of a network, after checking that a file has its scores.
+
+    Args:
+        path: File of the scores.
+        network: Path of the network, or its name.
+
+    Raises:
+        UsageError: the network is not calibrated.
+        AsdfError: the network cannot be read, or the scores are of another one.
+    """
+    # Imported here because torch takes seconds to import.
+    from asdf.interchange import network_digest
+    from asdf.scoring.detector import Detector
+
+    # On the CPU: nothing is scored, only the calibration is read.
+    detector = Detector(network, "cpu")
+    calibration = detector.calibration
+    if calibration is None:
+        raise UsageError(
+            f"--calibration {network}: this network is not calibrated. Calibrate it first: "
+            f"python -m asdf calibrate {network} SCORES --output CALIBRATED"
+        )
+    scored_by = _network_of(path)
+    if scored_by is not None and scored_by != network_digest(detector.source):
+        raise AsdfError(
+            f"the scores in {path} are from another network than {network}, so its calibration "
+            f"does not apply to them. Score the list with {network}, or give the network that made "
+            "the scores."
+        )
+    return calibration
