@@ -6,21 +6,26 @@ guessed: if a file has none, `asdf.trials.matching` takes them from a protocol.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import csv
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from asdf.arrays import Floats, Labels
 from asdf.errors import AsdfError
 from asdf.text import AnyPath, read_number
 from asdf.trials.score_file import ScoreCollector, Scores, missing_class, read_scores
-from asdf.trials.text_lines import numbered_lines, peek
+from asdf.trials.text_lines import NumberedLines, numbered_lines, peek
 
 # The first line of DeepFense's score files.
 _CSV = ("id_audio", "label", "score_spoof", "score_bonafide")
 # Without 1 and 0, unlike the keys of label files, since these mark a score file of ASDF.
 KEYS = {"bonafide": 1, "bona-fide": 1, "spoof": 0}
-Format = Literal["asdf", "keyed", "two columns", "csv"]
+# How the table of `score --csv` begins; the score's column is named after its kind.
+_TABLE = "path,start_s,end_s,"
+Format = Literal["asdf", "keyed", "two columns", "csv", "table", "document"]
 
 
 @dataclass(frozen=True)
@@ -72,8 +77,8 @@ def read_score_file(path: AnyPath, is_trial: Callable[[str], bool] | None = None
     """Read a score file in the format of its first line.
 
     `PATH 0|1 SCORE` is ASDF's format, `UTT ATTACK bonafide|spoof SCORE` that of
-    `read_keyed_scores`, a csv that of `read_score_csv`, anything else that of `read_two_columns`,
-    which has no labels.
+    `read_keyed_scores`, a csv that of `read_score_csv`, a table or a document of `score` that of
+    `read_scored_table`, anything else that of `read_two_columns`, which has no labels.
 
     Args:
         is_trial: Function that says whether the protocol has an utterance, as in `score_format`.
@@ -87,6 +92,8 @@ def read_score_file(path: AnyPath, is_trial: Callable[[str], bool] | None = None
         return read_two_columns(path)
     if file_format == "csv":
         return read_score_csv(path)
+    if file_format in ("table", "document"):
+        return read_scored_table(path)
     # A class may be missing, since labels of a protocol may replace those in the file.
     if file_format == "asdf":
         scores = read_scores(path, both_classes=False)
@@ -107,6 +114,10 @@ def score_format(first: str, is_trial: Callable[[str], bool] | None = None) -> F
         return "asdf"
     if _cells_of_csv(first) == _CSV:
         return "csv"
+    if first.startswith(_TABLE):
+        return "table"
+    if first == "{":
+        return "document"
     utterance = first.rsplit(None, 1)[0]
     # A TAB separates two columns, but a name may hold one too, as in `a TAB b.flac 1 0.5`.
     _, *scores = first.split("\t")
@@ -189,6 +200,68 @@ def read_score_csv(path: AnyPath) -> ScoreFile:
         collector.add(number, utterance, score, int(label == "1"))
     scores = collector.scores(both_classes=False)
     return ScoreFile(scores.ids, scores.scores, scores.labels if has_labels else None)
+
+
+def read_scored_table(path: AnyPath) -> ScoreFile:
+    """Read the scores of recordings that `score --csv` or `score --json` wrote.
+
+    Scores of their windows and speakers are left out. A likelihood ratio is the one before its
+    limits, at which many recordings would tie. Without a label for each, there are none.
+
+    Raises:
+        AsdfError: as in `read_scores`, except for missing classes; a recording has no score, or the
+            file is damaged or of a command that was interrupted.
+    """
+    collector = ScoreCollector(path)
+    has_labels = True
+    first, lines = peek(numbered_lines(path, strip="\r\n"))
+    rows = _entries_of(path, lines) if first == "{" else _rows_of(path, lines)
+    for number, row in rows:
+        # A window has its start, and a speaker a name.
+        if _text(row, "start_s") or _text(row, "speaker"):
+            continue
+        name = _text(row, "path")
+        score = _text(row, "unbounded_llr") or _text(row, "llr") or _text(row, "score")
+        if not score:
+            reason = _text(row, "error") or "the row has no score"
+            raise AsdfError(f"{path}, line {number}: '{name}' was not scored: {reason}")
+        label = _text(row, "label")
+        has_labels = has_labels and label in ("0", "1")
+        collector.add(number, name, score, int(label == "1"))
+    scores = collector.scores(both_classes=False)
+    return ScoreFile(scores.ids, scores.scores, scores.labels if has_labels else None)
+
+
+def _rows_of(path: AnyPath, lines: NumberedLines) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Yield the rows of a table, each with the number of its line."""
+    for number, row in enumerate(csv.DictReader(line for _, line in lines), start=2):
+        if None in row or None in row.values():
+            raise AsdfError(f"{path}, line {number}: the row has another number of cells.")
+        # What `csv_text` puts before a name that a spreadsheet would take for a formula.
+        if re.match("'[=+@-]", row["path"]):
+            row["path"] = row["path"][1:]
+        yield number, row
+
+
+def _entries_of(path: AnyPath, lines: NumberedLines) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Yield the entries of the recordings in a document, counted from 1."""
+    try:
+        document = json.loads("\n".join(line for _, line in lines))
+        recordings = document["recordings"]
+        is_complete = document["complete"]
+        entries = [(number, dict(entry)) for number, entry in enumerate(recordings, start=1)]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise AsdfError(
+            f"{path} is not a whole document of `score --json`: repeat the command that wrote it."
+        ) from None
+    if not is_complete:
+        raise AsdfError(f"{path} lacks recordings: repeat the command that wrote it.")
+    yield from entries
+
+
+def _text(row: Mapping[str, Any], name: str) -> str:
+    value = row.get(name)
+    return "" if value is None else str(value)
 
 
 def _cells_of_csv(line: str) -> tuple[str, ...]:
