@@ -1,15 +1,16 @@
 """PartialSpoof's labels per frame: `dev_seglab_0.16.npy`, a dictionary of utterances and labels.
 
-Invariant: no code in such a file is executed (`plain_pickle.py`), and time and memory are
-proportional to its size. A label is 1 for bona fide and 0 for spoof, as text or number. Boundaries
-are those of frames: the file with the finest resolution, 0.01, is the most exact one.
+Invariant: no code in such a file is executed, as `numpy.load` would. A label is 1 for bona fide and
+0 for spoof, as text or number. Boundaries are those of frames: the file with the finest resolution,
+0.01, is the most exact one.
 """
 
 from __future__ import annotations
 
 import re
+from io import BytesIO
 from pathlib import Path
-from pickle import UnpicklingError
+from pickle import Unpickler, UnpicklingError
 from typing import Any
 
 import numpy as np
@@ -17,15 +18,15 @@ import numpy as np
 from asdf.archives import open_file
 from asdf.arrays import Labels
 from asdf.errors import AsdfError, UsageError
-from asdf.runs.pickles import Items
 from asdf.segments.labels_per_frame import segments_from_scores
 from asdf.segments.part_files import Timed
-from asdf.segments.plain_pickle import Described, read_plain_pickle
-from asdf.text import AnyPath
+from asdf.text import AnyPath, printable, shorten
 
 MOST_BYTES = 2**30
 """Maximum size of a file: ten times the largest distributed one, eval at 10 ms."""
 
+# Of numpy's types: numbers and texts.
+_KINDS = tuple("biuSU")
 _MAGIC = b"\x93NUMPY"
 _ANY_LABEL = ("0", "1", 0, 1)
 # By the kind of numpy's type: text, bytes; else numbers.
@@ -92,20 +93,24 @@ def _labels_of(content: bytes) -> dict[str, Labels]:
     # the format.
     begin = 10 if content[6] == 1 else 12
     header_size = int.from_bytes(content[8:begin], "little")
-    saved = read_plain_pickle(content[begin + header_size :])
+    try:
+        saved = _LabelUnpickler(BytesIO(content[begin + header_size :])).load()
+    except UnpicklingError:
+        raise
+    except Exception as error:  # a damaged pickle can fail anywhere in the unpickler
+        reason = shorten(printable(str(error), one_line=True))
+        raise UnpicklingError(f"its pickle is broken ({reason})") from None
     # numpy saves a dictionary as an array of one object.
-    if isinstance(saved, Described) and len(saved.objects) == 1:
-        saved = saved.objects[0]
-    if not isinstance(saved, Items) or saved.kind != "dict":
+    if isinstance(saved, _Array) and isinstance(saved.values, list) and len(saved.values) == 1:
+        saved = saved.values[0]
+    if not isinstance(saved, dict):
         raise UnpicklingError("it is not a dictionary")
     result = {}
     remaining = len(content)
-    for name, described in zip(saved.values[0::2], saved.values[1::2], strict=True):
+    for name, entry in saved.items():
         if not isinstance(name, str):
             raise UnpicklingError("a dictionary in it has keys that are not texts")
-        labels = described.value if isinstance(described, Described) else None
-        if isinstance(described, Items) and described.kind == "list":
-            labels = described.values
+        labels = entry.values if isinstance(entry, _Array) else entry
         if not isinstance(labels, (np.ndarray, list)):
             raise UnpicklingError(f"the labels of {name[:80]!r} are not an array")
         # An array that is referenced repeatedly would be converted each time.
@@ -114,6 +119,55 @@ def _labels_of(content: bytes) -> dict[str, Labels]:
             raise UnpicklingError("it repeats the same labels")
         result[name] = _as_labels(name, labels)
     return result
+
+
+class _Type:
+    """Read instead of numpy's type, whose state in a file could name any memory."""
+
+    def __init__(self, name: str, *_: object) -> None:
+        # None: of objects. Else numbers and texts of a fixed width.
+        self.dtype = None
+        if name not in ("O", "O8"):
+            if name[:1] not in _KINDS or not name[1:].isdecimal():
+                raise UnpicklingError("it has an array of another type than numbers and texts")
+            self.dtype = np.dtype(name)
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        if self.dtype is not None and state[1] in ("<", ">"):
+            self.dtype = self.dtype.newbyteorder(state[1])
+
+
+class _Array:
+    """Read instead of numpy's array: a row as long as its bytes, or a list of objects."""
+
+    def __init__(self, *_: object) -> None:
+        self.values: Any = None
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        _, shape, kind, _, content = state
+        self.values = content if kind.dtype is None else np.frombuffer(content, kind.dtype)
+        if shape not in ((len(self.values),), ()):
+            raise UnpicklingError("it has an array of another shape than a row of labels")
+
+
+# Protocol 2 writes bytes as text that is encoded when it is read.
+_ALLOWED: dict[tuple[str, str], Any] = {
+    ("numpy.core.multiarray", "_reconstruct"): _Array,
+    ("numpy._core.multiarray", "_reconstruct"): _Array,
+    ("numpy", "ndarray"): _Array,
+    ("numpy", "dtype"): _Type,
+    ("_codecs", "encode"): lambda text, _: text.encode("latin1"),
+}
+
+
+class _LabelUnpickler(Unpickler):
+    """Builds plain values and arrays, and imports nothing that a file names."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) not in _ALLOWED:
+            asked = shorten(printable(f"{module}.{name}", one_line=True))
+            raise UnpicklingError(f"it requests {asked}, which labels do not need")
+        return _ALLOWED[module, name]
 
 
 def _as_labels(name: str, values: Any) -> Labels:

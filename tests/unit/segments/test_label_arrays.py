@@ -1,7 +1,6 @@
 """PartialSpoof's segment labels: a pickle that is read without running anything in it."""
 
 import io
-import itertools
 import os
 import pickle
 import tarfile
@@ -111,7 +110,7 @@ def lists_within_lists() -> bytes:
         (b"\x80\x04K\x01.", "not a dictionary"),
         (b"\x80\x02c__builtin__\nexec\n.", "which labels do not need"),
         (b"\x80\x02}(K\x01K\x02u.", "keys that are not texts"),
-        (b"\x80\x02r\xff\xff\xff\xff.", "its pickle is broken"),
+        (b"\x80\x02r\xff\xff\xff\xff.", "underflow"),
         (b"\x80\x04\x8e" + b"\xff" * 8, "its pickle is broken"),
         (pickle.dumps({"a": "111"}), "are not an array"),
         (pickle.dumps({"a": np.array([1, 2])}, protocol=4), "are not 0 and 1"),
@@ -120,28 +119,12 @@ def lists_within_lists() -> bytes:
         (pickle.dumps({"a": ["1", "x"]}), "are not 0 and 1"),
         (many_names_of_one_array(), "repeats the same labels"),
         (lists_within_lists(), "are not 0 and 1"),
-        (pickle.dumps({"a": {1, 2}}), "labels do not need"),
+        (pickle.dumps({"a": {1, 2}}), "are not an array"),
     ],
 )
 def test_other_content_is_refused(tmp_path, pickled, reason):
     with pytest.raises(AsdfError, match=reason):
         read_label_arrays(with_pickle(tmp_path / "x_0.16.npy", pickled))
-
-
-def test_names_and_calls_of_shared_parts_take_neither_time_nor_memory(tmp_path):
-    # A name that is a list of lists, which would be written out for ever.
-    memo = [b"%c" % level for level in range(61)]
-    lists = b"]q" + memo[0]
-    for before, level in itertools.pairwise(memo):
-        lists += b"](" + (b"h" + before) * 2 + b"eq" + level
-    named = b"\x80\x04" + lists + b"\x8c\x01a\x93."
-    # A megabyte of text, encoded a thousand times.
-    text = b"X" + (10**6).to_bytes(4, "little") + b"1" * 10**6 + b"q\x01X\x06\x00\x00\x00latin1"
-    call = b"c_codecs\nencode\nh\x01h\x02\x86R"
-    copied = b"\x80\x02](" + text + b"q\x02" + call * 1000 + b"e."
-    for pickled, reason in ((named, "its pickle is broken"), (copied, "over and over")):
-        with pytest.raises(AsdfError, match=reason):
-            read_label_arrays(with_pickle(tmp_path / "x_0.16.npy", pickled))
 
 
 def test_a_shape_that_the_file_only_states_takes_no_memory(tmp_path):
