@@ -51,7 +51,6 @@ ROOMS = [
     "doctor",
     "recipe",
     "launcher",
-    "engines",
     "service",
     "commands",
     "extras",
@@ -68,7 +67,6 @@ ANNEXES = {
     "corpora",
     "demo",
     "doctor",
-    "engines",
     "hub",
     "interchange",
     "launcher",
@@ -77,7 +75,7 @@ ANNEXES = {
     "service",
     "shipped",
 }
-DOORS = {*(f"asdf.{room}" for room in ANNEXES), "asdf.engines.ray", "asdf.report.plots"}
+DOORS = {*(f"asdf.{room}" for room in ANNEXES), "asdf.report.plots"}
 # Rooms that other programs may use without torch; and all on the way to --list and --explain.
 NUMPY_ONLY = {
     *("facts", "text", "settings", "runs", "trials", "segments", "metrics", "report", "hub"),

@@ -55,9 +55,15 @@ from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TextIO
 
-from asdf.commands.divided import Division, check_division, no_output, split_sbatch
 from asdf.commands.options import PROGRAM, Command
 from asdf.commands.outputs import first_file, show, text_stream
+from asdf.commands.score_array import (
+    check_division,
+    no_output,
+    split_sbatch,
+    submit_array,
+    without_division,
+)
 from asdf.commands.score_options import (
     STANDARD_INPUT,
     DetectorOptions,
@@ -101,8 +107,9 @@ def main(arguments: list[str]) -> int:
     args = name_network(COMMAND.read(arguments))
     check_speaker_options(args)
     check_division(args, sbatch_options)
-    if args.slurm is not None or args.ray is not None:
-        return _divide(args, arguments, sbatch_options)
+    if args.slurm is not None:
+        _submit(args, arguments, sbatch_options)
+        return 0
     if sys.stderr.isatty():
         # Shown before slow imports: torch takes seconds.
         show("loading the network ...", sys.stderr)
@@ -127,26 +134,31 @@ def main(arguments: list[str]) -> int:
         return score_into_outputs(args, recordings, screen, command, window, stdin_path)
 
 
-def _divide(args: ScoreOptions, arguments: list[str], sbatch_options: list[str]) -> int:
-    """Delegate the scoring; return the exit status.
+def _submit(args: ScoreOptions, arguments: list[str], sbatch_options: list[str]) -> None:
+    """Submit the scoring to Slurm.
 
     Raises:
-        UsageError: there is no output next to which parts could be saved.
-        AsdfError: Slurm refuses, or a part failed.
+        UsageError: there is no output next to which parts could be saved, or an option is wrong.
+        AsdfError: Slurm refuses.
     """
     if any(name in STANDARD_INPUT for name in args.recordings):
         raise UsageError(
-            "--slurm and --ray start several processes, which cannot share standard input ('-'). "
-            "Give files, folders or lists."
+            "--slurm starts several processes, which cannot share standard input ('-'). Give "
+            "files, folders or lists."
         )
     output = first_file([args.csv, args.json, args.scores])
     if output is None:
         raise no_output()
-    division = Division(COMMAND, arguments, output, main)
-    if args.slurm is not None:
-        named = [args.network, *args.recordings, *args.reference, args.rttm]
-        return division.submit(args, sbatch_options, [*named, args.base, args.network_folder])
-    return division.run_on_ray(args, args.threads, args.device)
+    words = without_division(arguments)
+    # Each part would divide the work again.
+    if COMMAND.read(words).ways:
+        raise UsageError(
+            "an option is abbreviated. Write --slurm, --max-running and --dry-run in full: each "
+            "part would otherwise divide the work again."
+        )
+    named = [args.network, *args.recordings, *args.reference, args.rttm]
+    named += [args.base, args.network_folder]
+    submit_array(args, words, sbatch_options, output, named)
 
 
 def score_into_outputs(

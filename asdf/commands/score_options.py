@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from asdf.commands.divided import DividedOptions
 from asdf.commands.options import NETWORK_HELP, WeightsOptions, argument, flag, option
+from asdf.commands.score_array import ArrayOptions
 from asdf.errors import UsageError
 from asdf.facts import AUDIO_SUFFIXES
 from asdf.hub import PREFIX, SUFFIXES
@@ -81,7 +81,7 @@ class DetectorOptions(WeightsOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScoreOptions(DetectorOptions, DividedOptions):
+class ScoreOptions(DetectorOptions, ArrayOptions):
     """Options of `python -m asdf score`."""
 
     network: str = argument(SMALL_HELP, "NETWORK", default=SMALL)

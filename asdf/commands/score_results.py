@@ -14,10 +14,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO, Any, TextIO
 
-from asdf.commands.divided import no_output
 from asdf.commands.outputs import first_file, is_stream
+from asdf.commands.score_array import no_output
 from asdf.commands.score_journal import Entry, Journal, Passing, stamp_of
-from asdf.commands.score_parts import merge_parts
+from asdf.commands.score_parts import Part, merge_parts
 from asdf.commands.score_recordings import Recordings
 from asdf.commands.score_result_files import (
     CsvTable,
@@ -30,7 +30,6 @@ from asdf.commands.score_segments import SegmentOutputs, frames_entry, frames_of
 from asdf.errors import AsdfError
 from asdf.hub import parse_name
 from asdf.interchange import find_network
-from asdf.runs.divisions import Part
 from asdf.runs.files import atomic_write, digest_of, remove_unfinished
 from asdf.runs.streams import descriptor_of
 from asdf.scoring.document import Heading

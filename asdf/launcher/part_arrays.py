@@ -1,4 +1,4 @@
-"""The parts of a command's work as a job array of Slurm, followed by a job that merges them.
+"""The parts of a list that `score` scores as a job array of Slurm, and a job that merges them.
 
 Invariant: a task that succeeds marks its part as done, with a digest of the command and of its
 input files. A part with this mark is not submitted again; the merge reads the results and checks
@@ -46,10 +46,9 @@ exit "$status"
 
 @dataclass(frozen=True)
 class PartArray:
-    """A command whose work is divided.
+    """A command `score` whose work is divided.
 
     Attributes:
-        command: Name of the command, such as 'score'.
         words: Arguments, without those of the division.
         inputs: Files that it reads; if one is replaced, the work is different.
         count: Number of parts.
@@ -57,7 +56,6 @@ class PartArray:
         folder: Working folder of the command.
     """
 
-    command: str
     words: tuple[str, ...]
     inputs: tuple[str, ...]
     count: int
@@ -82,10 +80,10 @@ class PartArray:
         return self._header("-merge") + merge
 
     def _header(self, kind: str) -> str:
-        return script_header(f"{self.command}{kind}", self.command, self.count, self.folder)
+        return script_header(f"score{kind}", "score", self.count, self.folder)
 
     def _command(self) -> str:
-        return python_words([self.command, *self.words])
+        return python_words(["score", *self.words])
 
     def _marks(self) -> str:
         return shlex.quote(str(self.home))
@@ -97,7 +95,7 @@ class PartArray:
             with suppress(OSError, ValueError):
                 status = os.stat(self.folder / word)  # noqa: PTH116
                 stamps.append([word, status.st_size, status.st_mtime_ns])
-        facts = [self.command, self.words, self.count, str(self.folder), stamps]
+        facts = ["score", self.words, self.count, str(self.folder), stamps]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
 
     def is_merged(self) -> bool:

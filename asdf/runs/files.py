@@ -16,9 +16,9 @@ from glob import escape
 from pathlib import Path
 from typing import IO, Any
 
-from asdf.errors import AsdfError
+from asdf.errors import AsdfError, InUseError
 from asdf.runs.streams import STDOUT, NobodyReadsError, descriptor_of, stream_advice
-from asdf.runs.systems import lock, open_flags, unlock
+from asdf.runs.systems import can_lock, lock, open_flags, unlock
 from asdf.text import AnyPath
 
 _PIECE = 1 << 20
@@ -213,3 +213,31 @@ def one_at_a_time(path: Path) -> Iterator[bool]:
 def _release(mark: IO[str]) -> None:
     with suppress(OSError):
         unlock(mark)
+
+
+def lock_work(folder: Path, output: Path) -> IO[str]:
+    """Return an open file in `folder` whose lock keeps others from writing the same output.
+
+    Args:
+        folder: Folder of the intermediate files of the output.
+
+    Raises:
+        InUseError: another process writes the same output.
+        AsdfError: the folder cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        # A lock rather than a marker file, since it always ends with its process.
+        mark = (folder / "lock").open("w")
+    except OSError as error:
+        raise AsdfError(write_advice(folder, error)) from error
+    try:
+        can_lock(mark)
+    except BlockingIOError:
+        mark.close()
+        raise InUseError(
+            f"another process is writing {output}. Wait for it, or name another output."
+        ) from None
+    remove_unfinished(folder)
+    remove_unfinished(output.resolve().parent, output=output.name)
+    return mark

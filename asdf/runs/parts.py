@@ -38,13 +38,7 @@ class Parts:
         saved: Whether this process has saved a part.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        prefix: str,
-        work: Callable[[], dict[str, Any]],
-        others: Sequence[str] = (),
-    ) -> None:
+    def __init__(self, folder: Path, prefix: str, work: Callable[[], dict[str, Any]]) -> None:
         """Prepare parts in `folder`, which all processes share, without reading or writing.
 
         Args:
@@ -52,12 +46,10 @@ class Parts:
             prefix: Prefix of the names of the parts' files.
             work: Function that returns all inputs that the numbers depend on, as plain values;
                 called when a part is read or written, as it may take seconds.
-            others: Prefixes of the names of further files of the same work, which are read too.
         """
         self.saved = False
         self._folder = folder
         self._prefix = prefix
-        self._others = others
         self._work = work
         self._added: list[Columns] = []
         self._saved_at = time.monotonic()
@@ -119,7 +111,7 @@ class Parts:
         remove_unfinished(self._folder, older_than_s=_ABANDONED_S)
 
     def _paths(self) -> list[Path]:
-        return files_named(self._folder, self._prefix, *self._others, end=".npz")
+        return files_named(self._folder, self._prefix, end=".npz")
 
 
 def join_columns(parts: Sequence[Columns]) -> Columns:

@@ -78,19 +78,9 @@ def work_of(
     return describe
 
 
-def open_parts(
-    output: Path | None, what: str, work: Work, others: Collection[str] = ()
-) -> Parts | None:
-    """Return the parts next to an output; None if nothing is to be saved.
-
-    Args:
-        what: Name of their files.
-        others: Names of other files of the same work to read too.
-    """
-    if output is None:
-        return None
-    beginnings = [f".{output.name}.{each}-" for each in (what, *others)]
-    return Parts(output.parent, beginnings[0], work, beginnings[1:])
+def open_parts(output: Path | None, what: str, work: Work) -> Parts | None:
+    """Return the parts next to an output, named after `what`; None if nothing is to be saved."""
+    return None if output is None else Parts(output.parent, f".{output.name}.{what}-", work)
 
 
 def remove_parts(output: Path) -> None:

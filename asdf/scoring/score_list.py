@@ -21,19 +21,16 @@ from asdf.distributed.resources import smallest_gpu
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
-from asdf.runs.divisions import Part
 from asdf.runs.log import LOG
 from asdf.runs.parts import Columns, join_columns
 from asdf.runs.progress import track
 from asdf.scoring.agreement import ScoringSettings, agree_on_engine, agree_on_precision
-from asdf.scoring.list_division import mark_part, rows_name, rows_of_parts, timed_keys
 from asdf.scoring.list_over_time import ListOverTime
 from asdf.scoring.list_parts import (
     LOSSES,
     SCORES,
     TRIALS,
     ListRows,
-    Work,
     open_parts,
     work_of,
 )
@@ -109,7 +106,7 @@ def score_list(
     return None if scored is None else scored.scores
 
 
-def score_with_extras(  # noqa: PLR0913
+def score_with_extras(
     scorer: Scorer,
     utterances: TrialList,
     lengths: np.ndarray,
@@ -118,9 +115,6 @@ def score_with_extras(  # noqa: PLR0913
     stop: StopRequest,
     wanted: Collection[str] = (),
     output: Path | None = None,
-    *,
-    part: Part | None = None,
-    merges: bool = False,
 ) -> ScoredList | None:
     """Score all trials, with extras, on the main rank; return None on the others.
 
@@ -132,30 +126,26 @@ def score_with_extras(  # noqa: PLR0913
         output: Path of the file for the scores. Intermediate results are saved next to it from time
             to time, and a later call resumes from them (`asdf.scoring.list_parts.remove_parts` once
             the file is written); None: nothing is saved.
-        part: Part of the list to score and save next to an output, for a merge; the result is then
-            None. Extras that follow time cannot be divided.
-        merges: Whether all parts are done, and their rows are to be joined.
 
     Raises:
         AsdfError: a recording cannot be read, a score is not a finite number, or a batch does not
             fit into the device's memory.
         UsageError: the network gives no such extra, or does not hear whole recordings, and an extra
-            follows their time; or parts do not make a whole.
+            follows their time.
         Stopped: a stop was requested; what was scored is saved next to `output`.
     """
     scorer.require(wanted)
     what = f"scoring {utterances.name}"
     batches = scorer.plan_batches(lengths)
     work = work_of(scorer, utterances, batches, settings, wanted)
-    others: list[str] = []
-    if merges:
-        others = world.run_on_main(lambda: rows_of_parts(output, work, utterances.name))
     over_time = {}
-    for key in timed_keys(scorer, wanted, part):
+    for key in wanted:
+        if scorer.extras[key].hop is None:
+            continue
         parts = open_parts(output, key, work)
         over_time[key] = ListOverTime(scorer, key, utterances, lengths, settings.sad, parts)
-    progress = _Progress(ListRows(open_parts(output, rows_name(part), work, others)), over_time)
-    remaining = progress.take_up(batches, part, world, what)
+    progress = _Progress(ListRows(open_parts(output, "rows", work)), over_time)
+    remaining = progress.take_up(batches, world, what)
     # In turn, since batches come from the longest to the shortest: all ranks get both.
     local = remaining[world.rank :: world.size]
     references = embed_references(scorer, bool(remaining), settings, world, stop)
@@ -170,7 +160,7 @@ def score_with_extras(  # noqa: PLR0913
         progress.add_long(world, stop)
         world.stop_together(stop, f"while {what}")
     log_fallbacks(what, loader.decoded_by_ffmpeg, utterances, len(utterances), world)
-    return progress.end(part, output, work, world, utterances)
+    return progress.gather(world, utterances)
 
 
 @dataclass(frozen=True)
@@ -185,17 +175,14 @@ class _Progress:
     rows: ListRows
     over_time: dict[str, ListOverTime]
 
-    def take_up(
-        self, batches: list[ScoringBatch], part: Part | None, world: World, what: str
-    ) -> list[ScoringBatch]:
+    def take_up(self, batches: list[ScoringBatch], world: World, what: str) -> list[ScoringBatch]:
         """Restore what earlier runs saved, on the main rank; return the remaining batches."""
         count = sum(len(batch.trials) for batch in batches)
         known = world.run_on_main(lambda: self.rows.take_up(what, count))
         for timed in self.over_time.values():
             # A trial is done only if all of its outputs are saved.
             known &= timed.take_up(what, world)
-        mine = (part or Part(1, 1)).of_every(batches)
-        remaining = [batch for batch in mine if not known[batch.trials].all()]
+        remaining = [batch for batch in batches if not known[batch.trials].all()]
         if not known.any():
             return remaining
         # Last digits depend on the batch, which is therefore computed as a whole.
@@ -223,18 +210,6 @@ class _Progress:
         """Add the extras that follow time, for recordings longer than the network's input."""
         for timed in self.over_time.values():
             timed.add_long(timed.remaining_long_trials(world), stop)
-
-    def end(
-        self, part: Part | None, output: Path | None, work: Work, world: World, trials: TrialList
-    ) -> ScoredList | None:
-        """Return the result of `gather`; for a part, save the rows of all ranks and mark it."""
-        if part is None:
-            return self.gather(world, trials)
-        # The rows of all ranks before the mark, which promises that they are there.
-        self.rows.save()
-        world.barrier()
-        world.run_on_main(lambda: mark_part(output, part, work))
-        return None
 
     def gather(self, world: World, utterances: TrialList) -> ScoredList | None:
         """Return the results of all trials on the main rank; None on the others.

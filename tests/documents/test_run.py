@@ -54,9 +54,6 @@ PAGES_OF_MINUTES = (
 ELSEWHERE = {
     "python -m asdf score network.pt eval_list.txt": "tests/unit/commands/test_score_parts.py",
     "sbatch --array=1-40 --wrap": "the same",
-    "python -m asdf score network.pt list.txt": "tests/unit/launcher/test_part_arrays.py, "
-    "tests/unit/engines",
-    "python -m asdf embed network.pt list.txt --output out.npz --slurm": "the same",
     "cp new.pt network.pt.part": "tests/unit/service/test_workers.py reads a network again",
     "kill -HUP": "the same",
     "python run.py paper-antideepfake": "tests/recipes/test_paper_configs.py",
@@ -148,7 +145,7 @@ PYTHON_ELSEWHERE = {
     "docs/pairs.md": "tests/recipes/test_pairs.py, tests/unit/scoring/test_reference.py",
     "docs/augmentation.md": "tests/test_docs.py",
     "docs/corpora.md": "tests/test_docs.py",
-    "docs/engines.md": "tests/unit/engines",
+    "docs/cluster.md": "tests/documents/test_ray_data.py",
     "docs/service_at_scale.md": "tests/unit/service/test_inference_protocol.py",
     "docs/losses.md": "tests/unit/training/losses",
     "docs/service.md": "tests/unit/service",

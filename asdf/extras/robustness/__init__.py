@@ -45,9 +45,7 @@ if TYPE_CHECKING:
         Plan,
         Rival,
         Study,
-        missing_conditions,
         run_study,
-        score_conditions,
         score_path,
         seconds_of,
     )

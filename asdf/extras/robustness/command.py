@@ -5,7 +5,6 @@
     python -m asdf robustness network.pt dev_list.txt --output r --only codec,noise
     python -m asdf robustness network.pt dev_list.txt --output r --only white --grades white=5,-5
     python -m asdf robustness network.pt dev_list.txt --output r --benchmark audio-robustness
-    python -m asdf robustness network.pt dev_list.txt --output r --slurm 20    # on a cluster
     python -m asdf robustness --list                                 # all degradations
 
 Each recording of the list is degraded and scored as a trial; the copies depend on --seed, but not
@@ -26,7 +25,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from asdf.commands.divided import DividedOptions, Division, check_division, split_sbatch
 from asdf.commands.named_recordings import read_recordings
 from asdf.commands.options import Command, WeightsOptions, argument, flag, option, replicates_option
 from asdf.commands.outputs import show
@@ -38,19 +36,18 @@ from asdf.extras.robustness.rivals import (
     open_rivals,
     write_results,
 )
-from asdf.runs.divisions import Part, lock_work
-from asdf.text import aligned, and_more
+from asdf.runs.files import lock_work
+from asdf.text import aligned
 
 if TYPE_CHECKING:
-    from asdf.extras.robustness import Chosen, Material, Plan, Rival
+    from asdf.extras.robustness import Chosen, Material, Rival
     from asdf.trials.trial_list import TrialList
 
 _MB = 1_000_000
-_SHOWN = 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class RobustnessOptions(WeightsOptions, DividedOptions):
+class RobustnessOptions(WeightsOptions):
     """Options of the command."""
 
     # With a default, since --list needs neither names nor an output; `main` asks for them.
@@ -111,9 +108,7 @@ def main(arguments: list[str]) -> int:
         UsageError: a mistake in the options.
         AsdfError: a network or the list cannot be read, or an output cannot be written.
     """
-    arguments, sbatch_options = split_sbatch(arguments)
     args = COMMAND.read(arguments)
-    check_division(args, sbatch_options)
     from asdf.extras.robustness import choose_conditions, parse_grades
 
     if args.list:
@@ -124,12 +119,6 @@ def main(arguments: list[str]) -> int:
     if args.output is None:
         raise UsageError("the output folder is missing. Give it with --output FOLDER.")
     *networks, named = args.names
-    division = Division(COMMAND, arguments, args.output, main)
-    if args.slurm is not None:
-        read = [*args.names, args.noise, args.music, args.rooms, args.encodec]
-        return division.submit(args, sbatch_options, [*read, args.base, args.network_folder])
-    if args.ray is not None:
-        return division.run_on_ray(args, None, args.device)
     trials = read_recordings(named, args.folder, classes=True)
     check_labels(trials, "robustness is")
     material = _material(args, trials)
@@ -149,7 +138,7 @@ def _run(
     chosen: Chosen,
     rivals: Sequence[Rival],
 ) -> int:
-    from asdf.extras.robustness import Plan, run_study, score_conditions, study_files
+    from asdf.extras.robustness import Plan, run_study, study_files
 
     assert args.output is not None
     plan = Plan(
@@ -163,42 +152,16 @@ def _run(
         keeps_audio=args.keep_audio,
         say=lambda sentence: show(sentence, sys.stderr),
     )
-    part = None if args.part is None else Part.parse(args.part)
-    # A part and the whole at once would remove each other's copies.
+    # Two studies at once would remove each other's copies.
     locks = args.output / ".progress"
-    with lock_work(locks, args.output, part):
-        if part is not None:
-            score_conditions(plan, rivals, part)
-            show(f"part {part} is done. When all are done, --merge writes the results", sys.stderr)
-            return 0
-        if args.merge:
-            _check_conditions(plan, rivals)
+    with lock_work(locks, args.output):
         study = run_study(plan, rivals)
-        # A merged study has the same files as one that was measured by a single process.
-        words = [word for word in arguments if word != "--merge"]
-        contents = study_files(study, chosen, made_by("robustness", words, rivals))
+        contents = study_files(study, chosen, made_by("robustness", arguments, rivals))
         write_results(args.output, contents)
         shutil.rmtree(locks)
     show(contents["results.txt"].rstrip("\n"))
     show(f"written to {args.output}: report.html, results.*, scores/", sys.stderr)
     return int(bool(study.left_out))
-
-
-def _check_conditions(plan: Plan, rivals: Sequence[Rival]) -> None:
-    """Refuse to merge incomplete parts.
-
-    Raises:
-        UsageError: scores of conditions are missing; the message names the conditions.
-    """
-    from asdf.extras.robustness import missing_conditions
-
-    missing = missing_conditions(plan, rivals)
-    if missing:
-        raise UsageError(
-            f"--merge: {len(missing)} of {1 + len(plan.conditions)} conditions have no scores of "
-            f"these networks on this list: {and_more(missing, _SHOWN)}. Run the missing parts "
-            "first, with the same networks, list and options."
-        )
 
 
 def _material(args: RobustnessOptions, trials: TrialList) -> Material:

@@ -31,7 +31,6 @@ from asdf.extras.robustness.measuring import (
     measure_network,
 )
 from asdf.metrics.several_systems import speakers_of
-from asdf.runs.divisions import Part
 from asdf.runs.files import write_text
 from asdf.runs.progress import track
 from asdf.trials.how_scored import HowScored
@@ -109,32 +108,21 @@ def run_study(plan: Plan, rivals: Sequence[Rival]) -> Study:
     Raises:
         AsdfError: an output cannot be written, or too few trials of a class remain.
     """
-    score_conditions(plan, rivals)
+    _score_conditions(plan, rivals)
     return _measure(plan, rivals)
 
 
-def score_conditions(plan: Plan, rivals: Sequence[Rival], part: Part | None = None) -> None:
-    """Make copies and score them, unless this is done.
-
-    Args:
-        part: Part of the conditions, the first of which includes clean speech; None: all of them.
-
-    Raises:
-        AsdfError: an output cannot be written.
-    """
-    maker = _maker_of(plan)
+def _score_conditions(plan: Plan, rivals: Sequence[Rival]) -> None:
+    """Make copies and score them, unless this is done."""
+    maker = Maker(plan.trials, plan.folder / AUDIO, plan.material, plan.seed, plan.workers)
     sources = []
     for index in range(len(plan.trials)):
         sources.append(plan.trials.path(index))
-    mine = (part or Part(1, 1)).every(1 + len(plan.conditions))
-    # Number 0 is clean speech, which needs no copies and hence no processes.
-    if 0 in mine:
-        for rival in rivals:
-            _score(plan, rival, CLEAN, sources, maker.list_digest, _Copies())
+    # Clean speech needs no copies and hence no processes.
+    for rival in rivals:
+        _score(plan, rival, CLEAN, sources, maker.list_digest, _Copies())
     with maker.opened():
         for number, condition in enumerate(plan.conditions, 1):
-            if number not in mine:
-                continue
             plan.say(f"{number} of {len(plan.conditions)}: {condition.label}")
             digest = maker.digest(condition)
             are_scored = all(_is_scored(plan, rival, condition.name, digest) for rival in rivals)
@@ -148,22 +136,6 @@ def score_conditions(plan: Plan, rivals: Sequence[Rival], part: Part | None = No
                 _score(plan, rival, condition.name, paths, digest, copies)
             if not plan.keeps_audio:
                 maker.remove(condition)
-
-
-def missing_conditions(plan: Plan, rivals: Sequence[Rival]) -> list[str]:
-    """Return the names of conditions for which a detector's scores are missing or outdated."""
-    maker = _maker_of(plan)
-    digests = {CLEAN: maker.list_digest}
-    digests |= {condition.name: maker.digest(condition) for condition in plan.conditions}
-    missing = []
-    for name, digest in digests.items():
-        if not all(_is_scored(plan, rival, name, digest) for rival in rivals):
-            missing.append(name)
-    return missing
-
-
-def _maker_of(plan: Plan) -> Maker:
-    return Maker(plan.trials, plan.folder / AUDIO, plan.material, plan.seed, plan.workers)
 
 
 @dataclass

@@ -32,9 +32,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from asdf.commands.divided import split_at_dashes, without_division
 from asdf.commands.options import Command
 from asdf.commands.outputs import show
+from asdf.commands.score_array import split_at_dashes, without_division
 from asdf.distributed.launchers import read_launch
 from asdf.distributed.stopping import StopRequest
 from asdf.errors import UsageError

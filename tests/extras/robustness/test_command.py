@@ -7,7 +7,7 @@ import json
 import pytest
 
 from asdf.__main__ import main
-from asdf.runs.divisions import Part, lock_work
+from asdf.runs.files import lock_work
 from tests.extras.robustness.conftest import LevelDetector, trials  # noqa: F401 (a fixture)
 
 
@@ -51,35 +51,7 @@ def test_all_outputs_are_written(trials, tmp_path, capsys, detectors) -> None:  
     assert len(detectors[2].heard) == 0 and heard == 5 * 24
 
 
-def test_parts_of_the_conditions_are_measured_as_of_one_process(
-    trials,  # noqa: F811
-    tmp_path,
-    monkeypatch,
-    capsys,
-    detectors,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    words = ["robustness", "net.pt", str(trials.folder / "list.csv"), "--workers", "0"]
-    words += ["--output", "out", "--only", "white_10,gain", "--replicates", "20"]
-    assert main(words) == 0
-    whole = {path.name: path.read_bytes() for path in (tmp_path / "out").glob("results.*")}
-    assert len(whole) == 4
-    (tmp_path / "out").rename(tmp_path / "whole")
-    for part in ("3/3", "1/3"):
-        assert main([*words, "--part", part]) == 0
-    assert [len(detector.heard) for detector in detectors[1:]] == [24, 2 * 24]
-    capsys.readouterr()
-    assert main([*words, "--merge"]) == 2
-    assert "2 of 5 conditions have no scores" in capsys.readouterr().err
-    assert not list((tmp_path / "out").glob("results.*"))
-    assert main([*words, "--part", "2/3"]) == 0
-    assert main([*words, "--merge"]) == 0
-    assert len(detectors[-1].heard) == 0
-    for name, content in whole.items():
-        assert (tmp_path / "out" / name).read_bytes() == content
-
-
-def test_reasons_of_parts_are_those_of_one_process(
+def test_reasons_stay_where_nothing_is_scored_again(
     trials,  # noqa: F811
     tmp_path,
     monkeypatch,
@@ -107,15 +79,9 @@ def test_reasons_of_parts_are_those_of_one_process(
         whole = found
     assert detectors[1].heard == []
     assert b"r3.wav: 3 is too loud" in whole["results.txt"]
-    (tmp_path / "out").rename(tmp_path / "whole")
-    for part in ("2/2", "1/2"):
-        assert main([*words, "--part", part]) == 0
-    assert main([*words, "--merge"]) == 1
-    for name, content in whole.items():
-        assert (tmp_path / "out" / name).read_bytes() == content
 
 
-def test_a_part_and_the_whole_do_not_write_together(
+def test_two_studies_do_not_write_together(
     trials,  # noqa: F811
     tmp_path,
     capsys,
@@ -124,12 +90,9 @@ def test_a_part_and_the_whole_do_not_write_together(
     output = tmp_path / "out"
     words = ["robustness", "net.pt", str(trials.folder / "list.csv"), "--workers", "0"]
     words += ["--output", str(output), "--only", "gain_-20", "--replicates", "20"]
-    with lock_work(output / ".progress", output, Part(1, 2)):
-        for way in ([], ["--merge"], ["--part", "1/2"]):
-            assert main([*words, *way]) == 2
-            assert f"another process is writing {output}" in capsys.readouterr().err
-        assert main([*words, "--part", "2/2"]) == 0
-    assert [len(detector.heard) for detector in detectors] == [0, 0, 0, 24]
+    with lock_work(output / ".progress", output):
+        assert main(words) == 2
+        assert f"another process is writing {output}" in capsys.readouterr().err
     assert main(words) == 0
     assert not (output / ".progress").exists()
 

@@ -17,7 +17,6 @@ import soundfile
 
 import asdf
 from asdf.__main__ import main
-from asdf.errors import AsdfError
 from asdf.extras.cpu.packed_weights import is_available
 from asdf.scoring.scorer import Scorer
 from asdf.tasks.embeddings.embedding_files import Embeddings
@@ -246,62 +245,9 @@ def test_sigkill_leaves_what_was_saved(warm, folder, whole, tmp_path):
     assert out.read_bytes() == whole.read_bytes()
 
 
-@pytest.mark.slow_but("3")
-@pytest.mark.parametrize("of", [1, 3, 40], ids=str)
-def test_merged_parts_are_the_bytes_of_one_process(folder, whole, tmp_path, capfd, of):
-    out = tmp_path / "out.npz"
-    trials = folder / "trials.txt"
-    for number in reversed(range(1, of + 1)):
-        assert embed(folder, out, trials, "--part", f"{number}/{of}") == 0
-        assert not out.exists()
-    assert embed(folder, out, trials, "--merge") == 0
-    assert out.read_bytes() == whole.read_bytes()
-    assert [path.name for path in tmp_path.iterdir()] == ["out.npz"]
-
-
-def test_parts_that_do_not_make_a_whole_are_refused_and_stay(folder, tmp_path, capsys):
-    out = tmp_path / "out.npz"
-    trials = folder / "trials.txt"
-    assert embed(folder, out, trials, "--merge") == 2
-    assert "no parts of trials are done" in capsys.readouterr().err
-    assert embed(folder, out, trials, "--part", "2/3") == 0
-    assert embed(folder, out, trials, "--merge") == 2
-    assert "of 3 parts of trials 2 are missing: 1, 3" in capsys.readouterr().err
-    for part in ("1/3", "3/3"):
-        assert embed(folder, out, trials, "--part", part) == 0
-    saved = sorted((tmp_path / ".out.npz.progress").iterdir())
-    # Another way of scoring would be another file: nothing is taken or removed.
-    capsys.readouterr()
-    assert embed(folder, out, trials, "--merge", "--threads", "2") == 2
-    said = capsys.readouterr().err
-    assert "parts scored with another network, list, option or kind of device" in said
-    assert "1, 2, 3 of 3" in said and not out.exists()
-    assert set(saved) <= set((tmp_path / ".out.npz.progress").iterdir())
-
-
-def test_a_merge_that_fails_leaves_the_parts_and_computes_nothing(
-    folder, whole, tmp_path, monkeypatch
-):
-    out = tmp_path / "out.npz"
-    for part in ("1/2", "2/2"):
-        assert embed(folder, out, folder / "trials.txt", "--part", part) == 0
-    saved = sorted((tmp_path / ".out.npz.progress").glob(".trials.part-*"))
-    assert len(saved) == 4
-    monkeypatch.setattr(Scorer, "compute", None)
-    out.mkdir()
-    assert embed(folder, out, folder / "trials.txt", "--merge") == 1
-    assert sorted((tmp_path / ".out.npz.progress").glob(".trials.part-*")) == saved
-    out.rmdir()
-    assert embed(folder, out, folder / "trials.txt", "--merge") == 0
-    assert out.read_bytes() == whole.read_bytes()
-    assert [path.name for path in tmp_path.iterdir()] == ["out.npz"]
-
-
 @pytest.mark.parametrize("engine", ["packed", "plain"])
-def test_parts_of_a_network_with_packed_layers_are_of_one_network(
-    folder, tmp_path, monkeypatch, engine
-):
-    """Its first batch replaces layers: parts, a part that goes on, and the merge know it alike."""
+def test_a_network_with_packed_layers_goes_on(folder, tmp_path, monkeypatch, engine):
+    """Its first batch replaces layers: what goes on knows it as what has stopped."""
     lines = (folder / "trials.txt").read_text().splitlines(keepends=True)
     (tmp_path / "list.txt").write_text("".join(lines[:7]))
     write_small_network(tmp_path / "network.pt", small_settings(minibatch_size=1))
@@ -323,59 +269,7 @@ def test_parts_of_a_network_with_packed_layers_are_of_one_network(
         return compute_batch(scorer, waveforms, *wanted)
 
     monkeypatch.setattr(Scorer, "compute", compute)
-    assert run("out.npz", "--part", "1/2") == 130
-    for way in (["--part", "1/2"], ["--part", "2/2"], ["--merge"]):
-        assert run("out.npz", *way) == 0
+    assert run("out.npz") == 130
+    assert run("out.npz") == 0
     assert sum(computed) == 6
     assert (tmp_path / "out.npz").read_bytes() == (tmp_path / "whole.npz").read_bytes()
-
-
-def test_what_one_process_has_left_is_not_merged(folder, tmp_path, monkeypatch, capsys):
-    out = tmp_path / "out.npz"
-    compute = Scorer.compute
-    computed = []
-
-    def stopping(self, *arguments):
-        if len(computed) == 2:
-            raise AsdfError("the device is gone")
-        computed.append(1)
-        return compute(self, *arguments)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Scorer, "compute", stopping)
-        assert embed(folder, out, folder / "trials.txt") == 1
-    assert list((tmp_path / ".out.npz.progress").glob(".trials.rows-*.npz"))
-    capsys.readouterr()
-    assert embed(folder, out, folder / "trials.txt", "--merge") == 2
-    assert "no parts of trials are done" in capsys.readouterr().err
-    assert not out.exists()
-
-
-def test_only_what_is_divided_is_computed(folder, whole, tmp_path, monkeypatch):
-    """Each batch is computed by one part, and none by the merge."""
-    out = tmp_path / "out.npz"
-    computed = []
-    compute = Scorer.compute
-
-    def counted(self, waveforms, *arguments):
-        computed.append(waveforms.shape)
-        return compute(self, waveforms, *arguments)
-
-    monkeypatch.setattr(Scorer, "compute", counted)
-    counts = []
-    for words in (["--part", "1/2"], ["--part", "2/2"], ["--part", "1/2"], ["--merge"]):
-        computed.clear()
-        assert embed(folder, out, folder / "trials.txt", *words) == 0
-        counts.append(len(computed))
-    computed.clear()
-    assert embed(folder, tmp_path / "one.npz", folder / "trials.txt") == 0
-    assert counts[2:] == [0, 0] and counts[0] + counts[1] == len(computed)
-    assert abs(counts[0] - counts[1]) <= 1
-
-
-def test_mistakes_of_divisions(folder, tmp_path, capsys):
-    out, trials = tmp_path / "out.npz", folder / "trials.txt"
-    assert embed(folder, out, trials, "--ray", "2", "--processes", "2") == 2
-    assert "Leave --processes out" in capsys.readouterr().err
-    assert embed(folder, out, trials, "--slurm", "2", "--dry-run") == 0
-    assert "-m asdf embed" in capsys.readouterr().out

@@ -32,7 +32,7 @@ def array(tmp_path, monkeypatch) -> PartArray:
     monkeypatch.setenv("ASDF_PYTHON", str(tmp_path / "stub"))
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     words = ("net.pt", "list.txt", "--scores", "a score.txt")
-    made = PartArray("score", words, words[:2], 3, folder / "a score.txt", folder)
+    made = PartArray(words, words[:2], 3, folder / "a score.txt", folder)
     write_scripts(made)
     return made
 

@@ -26,7 +26,6 @@ ROOT = Path(__file__).resolve().parents[3]
 OF_LINUX = {
     "data/feature_pass.py": {"pwrite"},
     "data/loaders.py": {"pthread_sigmask", "sigwaitinfo"},
-    "engines/ray.py": {"uname"},
     "distributed/cores.py": {"sched_getaffinity"},
     "distributed/hanging.py": {"sysconf"},
     "doctor/disks.py": {"statvfs"},

@@ -5,7 +5,6 @@
     python -m asdf embed network.pt asvspoof19-eval --folder /data --output eval.npz
     python -m asdf embed network.pt recordings/ --output own.npz         # all audio in a folder
     python -m asdf embed network.pt dev_list.txt --output dev.npz --processes 4
-    python -m asdf embed network.pt dev_list.txt --output dev.npz --slurm 40    # on a cluster
 
 The file (NumPy's npz) contains embeddings (N, E), scores, ids, labels, the columns of the list and
 how they were computed. Embeddings use the same length of a recording as trial scores. Recordings
@@ -23,7 +22,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from asdf.commands.divided import Division, check_division, split_sbatch
 from asdf.commands.options import Command
 from asdf.commands.outputs import show
 from asdf.tasks.embeddings.commands.embed_options import EmbedOptions, check_options
@@ -45,17 +43,9 @@ def main(arguments: list[str]) -> int:
         AsdfError: a recording, the list or the network cannot be read, or an output cannot be
             written.
     """
-    arguments, sbatch_options = split_sbatch(arguments)
     args = COMMAND.read(arguments)
-    check_division(args, sbatch_options)
     check_options(args)
     assert args.output is not None  # `check_options` refuses anything else
-    division = Division(COMMAND, arguments, args.output, main)
-    if args.slurm is not None:
-        named = [args.network, args.list, args.base, args.network_folder]
-        return division.submit(args, sbatch_options, named)
-    if args.ray is not None:
-        return division.run_on_ray(args, args.threads, args.device)
     # torchrun sets LOCAL_RANK in the processes that it starts, which must not start others.
     if args.processes > 1 and "LOCAL_RANK" not in os.environ:
         # --standalone takes a free port, so that several commands can share a machine.

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from asdf.commands.divided import DividedOptions
 from asdf.commands.options import NETWORK_HELP, WeightsOptions, argument, option
 from asdf.commands.outputs import check_file
 from asdf.commands.score_options import Engine, Precision
@@ -16,7 +15,7 @@ SUFFIX = ".npz"
 
 
 @dataclass(frozen=True, kw_only=True)
-class EmbedOptions(WeightsOptions, DividedOptions):
+class EmbedOptions(WeightsOptions):
     """Options of the command."""
 
     network: str = argument(NETWORK_HELP, "NETWORK")
@@ -45,8 +44,6 @@ def check_options(args: EmbedOptions) -> None:
     if args.output is None:
         raise UsageError("the output file is missing. Give it with --output OUT.npz.")
     check_file(args.output)
-    if args.ray is not None and args.processes > 1:
-        raise UsageError("--ray starts the processes itself. Leave --processes out.")
     if args.output.suffix != SUFFIX:
         raise UsageError(f"--output {args.output}: the name must end in {SUFFIX}.")
     if args.processes < 1 or args.threads < 1 or args.workers < 0:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,9 +23,8 @@ from asdf.distributed.world import World, open_world
 from asdf.errors import AsdfError
 from asdf.interchange import describe_source, find_network, read_detector
 from asdf.networks.extras import EMBEDDING
-from asdf.runs.divisions import Part, lock_work
-from asdf.runs.files import digest_of, one_at_a_time, sha256_of
-from asdf.runs.log import LOG, log_to_screen
+from asdf.runs.files import digest_of, lock_work, sha256_of
+from asdf.runs.log import log_to_screen
 from asdf.scoring.agreement import agree_on_engine, agree_on_precision
 from asdf.scoring.score_list import score_with_extras
 from asdf.scoring.scorer import Scorer
@@ -54,14 +53,11 @@ def embed(args: EmbedOptions) -> Embeddings | None:
     stop = StopRequest()
     with open_world(computing) as world, world.listening(stop):
         log_to_screen(world.is_main)
-        part = None if args.part is None else Part.parse(args.part)
-        with _parts_folder(args.output, part, world) as folder:
-            return _embed(args, part, world, stop, folder)
+        with _parts_folder(args.output, world) as folder:
+            return _embed(args, world, stop, folder)
 
 
-def _embed(
-    args: EmbedOptions, part: Part | None, world: World, stop: StopRequest, folder: Path
-) -> Embeddings | None:
+def _embed(args: EmbedOptions, world: World, stop: StopRequest, folder: Path) -> Embeddings | None:
     # The main process downloads first, so that the others find the file.
     path = world.run_on_main(lambda: find_network(args.network))
     network, file = read_detector(path, args.network_folder, args.base)
@@ -87,14 +83,7 @@ def _embed(
     how = world.run_on_main(lambda: _describe_work(args, path, scorer, settings.sad, known))
     rows = folder / "trials"
     listed = (known.trials, known.lengths, settings, world, stop, [EMBEDDING], rows)
-    scored = score_with_extras(scorer, *listed, part=part, merges=args.merge)
-    if part is not None:
-        LOG.info(
-            "part %s is done. When all parts are done, the same command with --merge instead of "
-            "--part writes the file",
-            part,
-        )
-        return None
+    scored = score_with_extras(scorer, *listed)
 
     def write() -> None:
         assert scored is not None and args.output is not None
@@ -167,12 +156,7 @@ def _find_usable(
     # The files in a folder are unchecked, so all are decoded first; those of a list are known.
     check = Path(args.list).is_dir()
     table = folder / "lengths"
-    with ExitStack() as held:
-        # One of several parts measures the recordings, and the others here wait for its table.
-        world.run_on_main(lambda: held.enter_context(one_at_a_time(table)))
-        lengths = measure_lengths(
-            trials, sad, table, world, stop, check, skip_broken=True, audio=audio
-        )
+    lengths = measure_lengths(trials, sad, table, world, stop, check, skip_broken=True, audio=audio)
     usable = np.flatnonzero(lengths)
     if not usable.size:
         raise AsdfError(
@@ -186,10 +170,10 @@ def _find_usable(
 
 
 @contextmanager
-def _parts_folder(output: Path, part: Part | None, world: World) -> Iterator[Path]:
+def _parts_folder(output: Path, world: World) -> Iterator[Path]:
     """Yield the folder of parts next to an output.
 
-    It is removed when the block ends without error, unless that was a part of the work.
+    It is removed when the block ends without error.
 
     Raises:
         InUseError: another command writes the same output.
@@ -197,11 +181,11 @@ def _parts_folder(output: Path, part: Part | None, world: World) -> Iterator[Pat
     output = output.resolve()
     folder = output.parent / f".{output.name}.progress"
     held: list[Any] = []
-    world.run_on_main(lambda: held.append(lock_work(folder, output, part)))
+    world.run_on_main(lambda: held.append(lock_work(folder, output)))
     yield folder
     # No process may still use the folder when it is removed.
     world.barrier()
-    if world.is_main and part is None:
+    if world.is_main:
         shutil.rmtree(folder)
     # Released last, so that no other command begins in a folder that is being removed.
     for lock in held:
