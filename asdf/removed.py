@@ -29,6 +29,7 @@ class Removed:
 
 
 _LANGUAGE_MODEL = "docs/your_own.md has a language model as a network of one's own."
+_ADDED = "Use lora, or a front end of your own."
 _TEACHER = "docs/your_own.md has a teacher as a task of one's own."
 _ROBUSTNESS = "The command `robustness` measures a run on any list."
 
@@ -46,6 +47,12 @@ SETTINGS: dict[str, Removed] = {
     "distillation.score_weight": Removed(1.0, _TEACHER),
     "distillation.embedding_weight": Removed(0.0, _TEACHER),
     "distillation.temperature": Removed(2.0, _TEACHER),
+    "lora.decomposed": Removed(False, "LoRA has no magnitudes of its own.", scores=True),
+    "adapter.width": Removed(0, _ADDED, scores=True),
+    "adapter.positions": Removed(ANY, _ADDED),
+    "prompt.tokens": Removed(0, _ADDED, scores=True),
+    "prompt.wavelet_tokens": Removed(0, _ADDED, scores=True),
+    "prompt.dropout": Removed(ANY, _ADDED),
     "network.keep_every_epochs": Removed(None, "Use keep_last_networks or keep_best_networks."),
     "network.rate_test_steps": Removed(None, "Compare rates with `launch --sweep`."),
     "network.restart_epochs": Removed(10, "Write the schedule as a function of your own."),

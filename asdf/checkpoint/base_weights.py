@@ -22,7 +22,6 @@ from asdf.errors import AsdfError
 from asdf.hub import hub_name
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.split import tensors_digest
-from asdf.networks.tuning.tuned import adds_to_front_end
 from asdf.networks.views import NetworkSections
 from asdf.runs.log import LOG
 from asdf.settings.weights_names import BUNDLE
@@ -57,7 +56,7 @@ def saves_only_trained(settings: NetworkSections) -> bool:
     if settings.front_end.weights is None:
         return False
     if settings.network.save_only_trained == "auto":
-        return adds_to_front_end(settings)
+        return settings.lora.rank > 0
     return settings.network.save_only_trained
 
 

@@ -42,7 +42,7 @@ FORMAT = "asdf"
 VERSION = 1
 NETWORK_SECTIONS = (
     *("audio", "front_end", "spectrum", "cqt", "sinc", "moments"),
-    *("back_end", "lora", "adapter", "prompt", "localisation"),
+    *("back_end", "lora", "localisation"),
 )
 """Sections of settings that determine how the project's classes are built."""
 

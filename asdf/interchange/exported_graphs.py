@@ -16,12 +16,9 @@ from pathlib import Path
 
 import torch
 from torch import Tensor, nn
-from torchaudio.models import Wav2Vec2Model
 
 from asdf.errors import AsdfError, UsageError
 from asdf.networks.interface import audio_of, fixed_samples
-from asdf.networks.tuning.adapters import has_adapters
-from asdf.networks.tuning.prompts import has_prompts
 from asdf.runs.files import atomic_write
 
 SAMPLES = 64600
@@ -72,22 +69,6 @@ def returning_a_pair(network: nn.Module) -> Iterator[None]:
         handle.remove()
 
 
-@contextmanager
-def _traced_alone(network: nn.Module) -> Iterator[None]:
-    """Keep torch from compiling a method of torchaudio, which fails during tracing.
-
-    It reads the code of the layers, without what was added to them.
-    """
-    if not (has_prompts(network) or has_adapters(network)):
-        yield
-        return
-    torch.jit.unused(Wav2Vec2Model.extract_features)
-    try:
-        yield
-    finally:
-        torch.jit.export(Wav2Vec2Model.extract_features)
-
-
 def samples_for(network: nn.Module, requested: int | None) -> int:
     """Return the length of a graph's waveforms: as requested, of the network, or the common one.
 
@@ -113,7 +94,7 @@ def write_torchscript(network: nn.Module, path: Path, samples: int) -> str:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            with torch.no_grad(), returning_a_pair(network), _traced_alone(network):
+            with torch.no_grad(), returning_a_pair(network):
                 # `compare` checks more than check_trace, which traces a second time.
                 traced = torch.jit.trace(network, noise(TRACED, samples), check_trace=False)
                 # Scripted, because a tracer would turn the check of the length into a constant.

@@ -126,7 +126,6 @@ def _describe_merged(lora: Mapping[str, Any]) -> str:
     Args:
         lora: Section `lora` of the file.
     """
-    kind = "DoRA" if lora.get("decomposed") is True else "LoRA"
     details = []
     for name in ("rank", "alpha", "targets"):
         value = lora.get(name, "not stated")
@@ -134,7 +133,7 @@ def _describe_merged(lora: Mapping[str, Any]) -> str:
             value = ", ".join(map(str, value))
         details.append(f"{name} {shorten(str(value))}")
     return (
-        f"## Updates of the front end\n\nThe front end was trained by {kind} "
+        f"## Updates of the front end\n\nThe front end was trained by LoRA "
         f"({'; '.join(details)}). The updates are merged into its weights.\n"
     )
 

@@ -32,9 +32,7 @@ from asdf.networks.front_ends.architectures import KNOWN, Architecture
 from asdf.networks.front_ends.wav2vec2 import Wav2Vec2FrontEnd
 from asdf.networks.rawnet2 import RawNet2
 from asdf.networks.ssl_detector import SSLDetector
-from asdf.networks.tuning.adapters import has_adapters
 from asdf.networks.tuning.low_rank import updated_modules
-from asdf.networks.tuning.prompts import has_prompts
 
 PUBLISHED = (
     "SSL_AASIST",
@@ -221,19 +219,13 @@ def check_nothing_added(network: nn.Module, layout: str) -> None:
     """Refuse a network with parts that a layout does not have.
 
     Raises:
-        AsdfError: it has adapters, prompts, or updates that are not merged.
+        AsdfError: it has updates that are not merged.
     """
-    added = None
-    if has_adapters(network):
-        added = "adapters (adapter.width)"
-    elif has_prompts(network):
-        added = "prompts (prompt.tokens)"
-    elif next(updated_modules(network), None) is not None:
-        added = "updates (lora.rank), which are not merged into its weights"
-    if added:
+    if next(updated_modules(network), None) is not None:
         raise AsdfError(
-            f"the layout of {layout} has no layers for the network's {added}: without them its "
-            "scores would differ. Choose another format of `python -m asdf export`."
+            f"the layout of {layout} has no layers for the network's updates (lora.rank), which "
+            "are not merged into its weights: without them its scores would differ. Choose "
+            "another format of `python -m asdf export`."
         )
 
 

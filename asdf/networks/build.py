@@ -29,7 +29,7 @@ from asdf.networks.ssl_detector import (
     find_back_end_class,
     find_front_end_class,
 )
-from asdf.networks.tuning.tuned import tune_front_ends
+from asdf.networks.tuning.freezing import tune_front_ends
 from asdf.networks.views import NetworkSections
 from asdf.settings.class_path import describe_error, find_class
 from asdf.settings.relations import THAT_KEEP_TIME

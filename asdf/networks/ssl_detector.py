@@ -81,8 +81,6 @@ class SSLDetector(DetectorNetwork):
         # Draws random numbers last, so that the others are the same without it.
         self.frame_head = make_frame_head(settings.localisation, self.front_end, self.back_end)
         self.frame_hop = self.frame_head.hop if self.frame_head else None
-        # Set by `asdf.networks.tuning.tuned`.
-        self.feature_adapter: nn.Module | None = None
         # Set by training if its terms need the features.
         self.gives_features = False
         # Set by training on recordings of varying length.
@@ -154,8 +152,6 @@ class SSLDetector(DetectorNetwork):
         whole = features
         if self.front_end.layer_sum is not None:
             features = self.front_end.layer_sum(features)
-        if self.feature_adapter is not None:
-            features = self.feature_adapter(features)
         outputs: Any
         if counts_BL is not None:
             outputs = self.back_end.of_padded(features, counts_BL)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Protocol
 
 from asdf.settings.sections import (
-    Adapter,
     Audio,
     BackEnd,
     ConstantQ,
@@ -18,7 +17,6 @@ from asdf.settings.sections import (
     Lora,
     Moments,
     Network,
-    Prompt,
     Sinc,
     Spectrum,
 )
@@ -47,7 +45,3 @@ class NetworkSections(Protocol):
     def localisation(self) -> Localisation: ...
     @property
     def lora(self) -> Lora: ...
-    @property
-    def adapter(self) -> Adapter: ...
-    @property
-    def prompt(self) -> Prompt: ...

@@ -113,14 +113,13 @@ def _build_step(run: Run, network: nn.Module, utterances: TrialList, lengths: np
     from asdf.distributed.batch_norm import synchronise_batch_norm
     from asdf.networks import summary
     from asdf.networks.build import front_end_summary
-    from asdf.networks.tuning.tuned import adds_to_front_end
     from asdf.training.step import Step
 
     settings = run.settings
     if run.world.size > 1 and settings.computing.sync_batch_norm:
         network = synchronise_batch_norm(network)
     LOG.info("%s: %s", settings.network.network_class, summary(network))
-    if settings.front_end.trained_parts is not None or adds_to_front_end(settings):
+    if settings.front_end.trained_parts is not None or settings.lora.rank:
         LOG.info("front end: %s", front_end_summary(network))
     return Step(
         network,

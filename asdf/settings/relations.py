@@ -15,7 +15,6 @@ from asdf.settings.sections import (
     SOURCE_METRICS,
     USUAL_AUDIO,
     VOCODERS,
-    Adapter,
     Augmentation,
     BackEnd,
     Computing,
@@ -23,7 +22,6 @@ from asdf.settings.sections import (
     Lora,
     Loss,
     Network,
-    Prompt,
     RawBoost,
     Sections,
     Source,
@@ -129,14 +127,13 @@ def contradictions(sections: Sections) -> Iterator[Contradiction]:
     front_end = sections.front_end
     has_frames = sections.localisation.enabled
     yield from _of_computing(computing, front_end)
-    yield from _of_tuning(front_end, sections.adapter, sections.lora, network)
-    yield from _of_prompts(front_end, sections.prompt)
+    yield from _of_tuning(front_end, sections.lora, network)
     yield from _of_compiling(computing, front_end, sections.lora)
     if computing.shard_network:
         yield from _of_sharding(computing, front_end)
     # 'auto' captures only where nothing speaks against it.
     if computing.cuda_graphs is True:
-        yield from _of_graphs(computing, front_end, sections.lora, sections.prompt)
+        yield from _of_graphs(computing, front_end, sections.lora)
     yield from _of_chain(sections.augmentation)
     # The label of a frame comes from the samples in it. Augmentation that moves speech in time
     # would make it unknown and is refused, in scoring as well.
@@ -282,9 +279,7 @@ def _of_computing(computing: Computing, front_end: FrontEnd) -> Iterator[Contrad
         yield Contradiction("front_end.frozen", relation, "front_end.unfreeze_after_epochs")
 
 
-def _of_tuning(
-    front_end: FrontEnd, adapter: Adapter, lora: Lora, network: Network
-) -> Iterator[Contradiction]:
+def _of_tuning(front_end: FrontEnd, lora: Lora, network: Network) -> Iterator[Contradiction]:
     """Yield contradictions among the settings for the trained parts of the front end."""
     frozen = "front_end.frozen"
     relation = "trains nothing of the front end and contradicts"
@@ -292,19 +287,9 @@ def _of_tuning(
         yield Contradiction(frozen, relation, "front_end.trained_parts")
     if front_end.frozen and lora.rank:
         yield Contradiction(frozen, relation, "lora.rank")
-    if front_end.frozen and adapter.width and adapter.positions != ("after",):
-        relation = "only allows adapter.positions = ('after',), and contradicts"
-        yield Contradiction(frozen, relation, "adapter.width")
     if network.save_only_trained is True and front_end.weights in (None, RANDOM):
         relation = "omits parameters that pretrained weights restore, and there are none in"
         yield Contradiction("network.save_only_trained", relation, "front_end.weights")
-
-
-def _of_prompts(front_end: FrontEnd, prompt: Prompt) -> Iterator[Contradiction]:
-    relation = "trains nothing of the front end and contradicts"
-    for name in ("tokens", "wavelet_tokens"):
-        if front_end.frozen and getattr(prompt, name):
-            yield Contradiction("front_end.frozen", relation, f"prompt.{name}")
 
 
 def _of_compiling(computing: Computing, front_end: FrontEnd, lora: Lora) -> Iterator[Contradiction]:
@@ -357,9 +342,7 @@ def _of_sharding(computing: Computing, front_end: FrontEnd) -> Iterator[Contradi
         yield Contradiction(shard, relation, "front_end.cache_features")
 
 
-def _of_graphs(
-    computing: Computing, front_end: FrontEnd, lora: Lora, prompt: Prompt
-) -> Iterator[Contradiction]:
+def _of_graphs(computing: Computing, front_end: FrontEnd, lora: Lora) -> Iterator[Contradiction]:
     """Yield settings that prevent the passes over a minibatch from being captured."""
     graphs = "computing.cuda_graphs"
     if computing.compile:
@@ -379,9 +362,6 @@ def _of_graphs(
         yield Contradiction(graphs, relation, "front_end.dropout")
     if front_end.gradient_checkpointing and lora.rank and lora.dropout:
         yield Contradiction(graphs, relation, "lora.dropout")
-    has_prompts = prompt.tokens or prompt.wavelet_tokens
-    if front_end.gradient_checkpointing and has_prompts and prompt.dropout:
-        yield Contradiction(graphs, relation, "prompt.dropout")
 
 
 def _of_sources(

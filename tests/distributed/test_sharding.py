@@ -84,11 +84,8 @@ DRAWN_NOWHERE: dict[str, dict[str, object]] = {
         "front_end.unfreeze_after_epochs": 1,
         "lora.rank": 1,
     },
-    "DoRA, adapters, norms, a layer; clipping, averages": {
+    "LoRA, norms, a layer; clipping, averages": {
         "lora.rank": 3,
-        "lora.decomposed": True,
-        "adapter.width": 4,
-        "adapter.positions": ("before", "layers"),
         "front_end.trained_parts": ("norms", "layers:2"),
         "network.optimizer_step_interval": 2,
         "network.gradient_clip_norm": 1.0,
@@ -125,13 +122,12 @@ SWITCHED: dict[str, object] = {
     "network.initial_learning_rate": 1e-4,
     "front_end.unfreeze_after_epochs": 1,
 }
-# Weights, norms and magnitudes in 16 bits, of a layer that rests and of one that learns.
+# Weights and norms in 16 bits, of a layer that rests and of one that learns.
 BF16: dict[str, object] = {
     "lora.rank": 2,
-    "lora.decomposed": True,
     "front_end.trained_parts": ("layers:1",),
 }
-UPDATED = "DoRA, adapters, norms, a layer; clipping, averages"
+UPDATED = "LoRA, norms, a layer; clipping, averages"
 LENGTHS = [4100, 9000, 4500, 8000, 5000, 7000, 6000]
 
 

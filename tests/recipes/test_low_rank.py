@@ -16,8 +16,6 @@ front_end.layer_drop = 0.2
 front_end.unfreeze_after_epochs = 1
 lora.rank = 3
 lora.dropout = 0.1
-lora.decomposed = True
-adapter.width = 4
 network.max_epochs = 2
 network.average_best_networks = 2
 network.checkpoint_interval_steps = 2
@@ -36,7 +34,7 @@ def test_a_run_of_updates_is_small_resumes_exactly_and_scores_as_it_validated(re
     write_base(recipe.folder / "base.pt")
     outcome = recipe.call(capsys, "updates", "paths.system_folder=whole", "recipe.end_stage=1")
     assert outcome.status == 0, outcome.output
-    assert "front end: 126,312 parameters, 7,432 of them trainable" in outcome.output
+    assert "front end: 124,256 parameters, 5,376 of them trainable" in outcome.output
     validated = scores(recipe, "whole")
     networks = recipe.system("whole") / "networks"
     file = torch.load(networks / "average.pt", weights_only=True)

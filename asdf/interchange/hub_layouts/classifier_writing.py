@@ -35,8 +35,6 @@ from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.front_ends.transformers_config import EXTRACTOR, read_config
 from asdf.networks.front_ends.transformers_front_end import INSTALL, TransformersFrontEnd
 from asdf.networks.front_ends.wav2vec2 import Wav2Vec2FrontEnd
-from asdf.networks.tuning.adapters import has_adapters
-from asdf.networks.tuning.prompts import has_prompts
 from asdf.runs.files import write_text
 from asdf.settings.sections import BackEnd, Sections
 
@@ -86,16 +84,6 @@ def _check_same(network: SSL_Classifier, front_end: FrontEnd, is_weighted: bool)
     Raises:
         AsdfError: there is a difference; the message names the setting.
     """
-    if has_adapters(network):
-        raise AsdfError(
-            "transformers' audio classifiers have no layers for adapters (adapter.width): their "
-            "scores would differ. Choose another format of `python -m asdf export`."
-        )
-    if has_prompts(network):
-        raise AsdfError(
-            "transformers' audio classifiers have no layers for prompts (prompt.tokens): their "
-            "scores would differ. Choose another format of `python -m asdf export`."
-        )
     if front_end.layers < front_end.encoder_layers:
         raise AsdfError(
             f"transformers' audio classifiers read the last layer, or all; this network reads "

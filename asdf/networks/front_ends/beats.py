@@ -33,9 +33,7 @@ class BEATsFrontEnd(PatchFrontEnd):
     def states(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
         """Yield the input of the first layer, and each layer's output up to `layers`."""
         x_BPC = self.model.add_positions(self.mask(self.model.patches(waveforms_BT)))
-        yield from self.run_biased_layers(
-            x_BPC, lambda patches, before: self.model.position_bias(patches + before)
-        )
+        yield from self.run_biased_layers(x_BPC, self.model.position_bias)
 
     def layer_modules(self) -> list[nn.Module]:
         """Return the encoder's layers."""

@@ -116,19 +116,14 @@ class DashengEncoder(nn.Module):
         entering_BPC: Tensor = x_BC1P.flatten(2).transpose(1, 2)
         return entering_BPC
 
-    def chunk_bias(self, patches: Any, before: int) -> Tensor | None:
-        """Return a bias that prevents attention between chunks; None if there is only one.
-
-        Args:
-            before: Number of prompts before the patches, which belong to all chunks.
-        """
+    def chunk_bias(self, patches: Any) -> Tensor | None:
+        """Return a bias that prevents attention between chunks; None if there is only one."""
         if not is_traced() and patches <= self.sizes.positions:
             return None
         device = self.norm.weight.device
         chunks_P = torch.arange(patches, device=device) // self.sizes.positions
         is_other_PP = chunks_P.unsqueeze(0) != chunks_P.unsqueeze(1)
-        bias_PP = torch.zeros(is_other_PP.shape, device=device).masked_fill(is_other_PP, -torch.inf)
-        return F.pad(bias_PP, (before, 0, before, 0))
+        return torch.zeros(is_other_PP.shape, device=device).masked_fill(is_other_PP, -torch.inf)
 
     def forward(self, waveforms_BT: Tensor) -> Tensor:
         entering_BPC: Tensor = self.dropout(self.patches(waveforms_BT))

@@ -141,7 +141,7 @@ def encoder_states(
 def _compute_position_bias(transformer: Transformer, layers: int, x_BLC: Tensor) -> Tensor | None:
     """Return WavLM's bias (B, H, L, L), whose weights are in its first layer; None for others.
 
-    Under autocast, B is 1, shared by all utterances. With P prompts, it is (B, H, P + L, P + L).
+    Under autocast, B is 1, shared by all utterances.
     """
     if layers == 0:
         return None
@@ -149,18 +149,14 @@ def _compute_position_bias(transformer: Transformer, layers: int, x_BLC: Tensor)
     if getattr(attention, "rel_attn_embed", None) is None:
         return None
     utterances = 1 if is_autocast_on(x_BLC.device) else x_BLC.shape[0]
-    # Prompts, which a layer puts before its frames, have the positions before them.
-    prompts = getattr(transformer.layers[0], "prompts", None)
-    before = prompts.tokens if prompts is not None else 0
-    return position_bias(attention, utterances, x_BLC.shape[1] + before)
+    return position_bias(attention, utterances, x_BLC.shape[1])
 
 
 def _draws_numbers(transformer: Transformer) -> bool:
     """Return whether its layers draw random numbers in training, for dropout."""
     if transformer.dropout.p > 0:
         return True
-    names = ("lora_dropout", "prompt_dropout")
-    return any(vars(module).get(name) for module in transformer.modules() for name in names)
+    return any(vars(module).get("lora_dropout") for module in transformer.modules())
 
 
 def run_cast(layer: nn.Module, x: Tensor, short_norms: bool) -> Tensor:

@@ -139,22 +139,18 @@ class PatchFrontEnd(FrontEnd):
         self.hop = self.step // self.per_step
 
     def run_biased_layers(
-        self, x_BPC: Tensor, bias_of: Callable[[int, int], Tensor]
+        self, x_BPC: Tensor, bias_of: Callable[[int], Tensor | None]
     ) -> Iterator[Tensor]:
         """Yield the input of the first layer, and each layer's output up to `layers`.
 
         Args:
-            bias_of: Function that returns the attention bias for a number of patches and a number
-                of positions before them.
+            bias_of: Function that returns the attention bias for a number of patches.
         """
         yield x_BPC
         layers = self.layer_modules()[: self.layers]
         if not layers:
             return
-        # Prompts, which a layer puts before its patches, have the positions before them.
-        prompts = getattr(layers[0], "prompts", None)
-        before = prompts.tokens if prompts is not None else 0
-        bias = bias_of(x_BPC.shape[1], before)
+        bias = bias_of(x_BPC.shape[1])
         yield from self.run_layers(
             layers, x_BPC, lambda layer, x_BPC: layer(x_BPC, position_bias=bias)
         )

@@ -80,8 +80,7 @@ class Wav2Vec2FrontEnd(FrontEnd):
 
     def padded_states(self, recordings: Sequence[Tensor]) -> Iterator[Tensor]:
         """Yield the states of recordings of varying length, computed together under a mask."""
-        prompts = getattr(self.model.encoder.transformer.layers[0], "prompts", None)
-        if self.architecture.relative_positions or self.repeats_last_frame or prompts is not None:
+        if self.architecture.relative_positions or self.repeats_last_frame:
             return super().padded_states(recordings)
         if self.architecture.extractor_mode == "group_norm":
             # The norm needs the statistics of a whole recording.

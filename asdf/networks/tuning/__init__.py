@@ -1,1 +1,1 @@
-"""Training of parts of a front end: freezing, low-rank updates (LoRA), adapters, prompts."""
+"""Training of parts of a front end: freezing, low-rank updates (LoRA)."""

@@ -1,4 +1,4 @@
-"""Freezing and training the front end by epoch.
+"""What of a front end is trained: all or nothing of it by epoch, parts, or low-rank updates.
 
 Invariant: whether the front end's weights are trained in an epoch depends only on the settings and
 the epoch's number, so a resumed run continues exactly. The optimiser holds the weights of a frozen
@@ -12,14 +12,54 @@ from weakref import WeakKeyDictionary
 
 from torch import nn
 
+from asdf.errors import UsageError
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.front_ends.trained_parts import all_parameters
 from asdf.networks.interface import front_end_parameters, untrained_parameters
+from asdf.networks.tuning.low_rank import add_low_rank
+from asdf.networks.views import NetworkSections
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 
 # Names of the parameters trained before a network's front end was frozen. Names stay valid when
 # sharding replaces the parameters.
 _LEARNT: WeakKeyDictionary[nn.Module, frozenset[str]] = WeakKeyDictionary()
+
+
+def tune_front_ends(network: nn.Module, settings: NetworkSections) -> None:
+    """Add `lora` to the network's front ends, and set what of them is trained.
+
+    Updates are added after pretrained weights are loaded, which see the plain modules.
+
+    Raises:
+        UsageError: the network has no front end to which the settings apply, or it lacks a part
+            that they name.
+    """
+    front_ends = [module for module in network.modules() if isinstance(module, FrontEnd)]
+    # Settings that only apply to networks with a front end.
+    needed = {
+        "lora.rank": settings.lora.rank,
+        "front_end.trained_parts": settings.front_end.trained_parts is not None,
+    }
+    setting = next((name for name, is_set in needed.items() if is_set), "")
+    if setting and not front_ends:
+        class_path = settings.network.network_class
+        raise UsageError(
+            f"{setting}: {class_path} has no front end of asdf.networks.FrontEnd to apply it to. "
+            f"Leave {setting} out, or choose another network.network_class."
+        )
+    if settings.lora.rank:
+        for front_end in front_ends:
+            plain = frozenset(name for name, _ in all_parameters(front_end))
+            add_low_rank(front_end, settings.lora)
+            # The updates alone are trained, unless parts are named.
+            if settings.front_end.trained_parts is None:
+                front_end.resting = plain
+            front_end.freeze(front_end.frozen)
+    # Otherwise processes would wait for gradients of unused parameters, which never arrive.
+    for parameter in untrained_parameters(network):
+        parameter.requires_grad_(False)
+    if settings.front_end.frozen:
+        freeze_front_end(network, True)
 
 
 def frozen_in_epoch(settings: FrontEndSettings, epochs: int) -> bool:

@@ -1,21 +1,24 @@
-"""Low-rank updates of linear maps (LoRA), with separately learned magnitudes (DoRA).
+"""Low-rank updates of linear maps (LoRA).
 
-Invariants: an updated map keeps its class's interface and the names and values of its weights;
-initially its results are unchanged, to the last bit on the CPU. Reading its `weight` gives the
-updated one, so attention that multiplies by weights directly is updated as well. In `eval()` mode
-it computes with that weight, so a merged network gives exactly the same scores. In a sharded
-network, weights are only available while gathered; until then `weight` is the parameter, which
-torch reads by that name to find the part to gather.
+Invariants: every target in `lora.targets` matches a map, and every matching map is updated, however
+the front end computes with it. An updated map keeps its class's interface and the names and values
+of its weights; initially its results are unchanged, to the last bit on the CPU. Reading its
+`weight` gives the updated one, so attention that multiplies by weights directly is updated as well.
+In `eval()` mode it computes with that weight, so a merged network gives exactly the same scores.
+In a sharded network, weights are only available while gathered; until then `weight` is the
+parameter, which torch reads by that name to find the part to gather.
 
-Source: Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models", ICLR 2022; Liu et al.,
-"DoRA: Weight-Decomposed Low-Rank Adaptation", ICML 2024.
+Source: Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models", ICLR 2022.
 
 Shapes: B any number of dimensions, I input values, O output values, R the rank.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import cast
 
 import torch
@@ -23,15 +26,111 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from asdf.distributed.sharding import is_part
+from asdf.errors import UsageError
 from asdf.networks.autocast import without_autocast
-from asdf.networks.first_numbers import draw_uniform
+from asdf.networks.front_ends.front_end import FrontEnd
+from asdf.runs.seeds import derived_seed
+from asdf.settings.part_names import TARGETS, is_pattern
 from asdf.settings.sections import Lora
+from asdf.text import and_more, did_you_mean
 
 # The parts of attention's joined projection, in this order.
-JOINED = ("q_proj", "k_proj", "v_proj")
+_JOINED = ("q_proj", "k_proj", "v_proj")
 _DOWN = "lora_A"
 _UP = "lora_B"
-_MAGNITUDE = "lora_magnitude"
+_SHOWN = 4
+
+
+@dataclass(frozen=True)
+class LinearMap:
+    """A linear map in a front end.
+
+    Attributes:
+        name: Name in the front end's model; for a joined projection, including the part.
+        kind: Kind of the map: 'attention', 'feed_forward', or '' outside encoder layers.
+        part: Part of a joined projection: 'q_proj', 'k_proj' or 'v_proj'; else ''.
+    """
+
+    name: str
+    module: nn.Module
+    kind: str
+    part: str = ""
+
+    def fits(self, target: str) -> bool:
+        """Return whether `target`, from `lora.targets`, matches this map."""
+        if is_pattern(target):
+            return fnmatchcase(self.name, target)
+        return self.kind == target
+
+
+def add_low_rank(front_end: FrontEnd, lora: Lora) -> None:
+    """Add zero updates to the maps in `lora.targets`.
+
+    Raises:
+        UsageError: a target matches no map, or a map that cannot be updated.
+    """
+    maps = list(linear_maps(front_end))
+    for target in lora.targets:
+        if any(linear.fits(target) for linear in maps):
+            continue
+        names = [linear.name for linear in maps]
+        advice = "" if target in TARGETS else did_you_mean(target, names)
+        raise UsageError(
+            f"lora.targets: {type(front_end).__name__} has no linear map {target!r}.{advice} Its "
+            f"maps are {and_more(names, _SHOWN) or 'none'}."
+        )
+    for linear in maps:
+        if any(linear.fits(target) for target in lora.targets):
+            _check_map(linear, lora)
+            update_map(linear.module, lora, linear.name, linear.part)
+
+
+def linear_maps(front_end: FrontEnd) -> Iterator[LinearMap]:
+    """Yield the linear maps that the front end computes, including parts of joined projections."""
+    unused = {id(parameter) for parameter in front_end.unused_parameters()}
+    in_layers = {id(inner) for layer in front_end.layer_modules() for inner in layer.modules()}
+    for name, module in front_end.model.named_modules():
+        parameters = list(module.parameters(recurse=False))
+        if not parameters or any(id(parameter) in unused for parameter in parameters):
+            continue
+        is_in_layer = id(module) in in_layers
+        if isinstance(module, nn.MultiheadAttention):
+            for part in _JOINED:
+                yield LinearMap(f"{name}.{part}", module, "attention" if is_in_layer else "", part)
+        elif isinstance(module, nn.Linear):
+            kind = ""
+            *path, leaf = name.lower().split(".")
+            # Maps of positions, such as WavLM's gates, take the values of one head.
+            if is_in_layer and "pos" not in leaf:
+                is_attention = any("attn" in part or "attention" in part for part in path)
+                kind = "attention" if is_attention else "feed_forward"
+            yield LinearMap(name, module, kind)
+
+
+def _check_map(linear: LinearMap, lora: Lora) -> None:
+    module = linear.module
+    about = f"lora.targets: {linear.name}"
+    if linear.part:
+        if module._parameters.get("in_proj_weight") is None:
+            raise UsageError(f"{about} belongs to attention whose maps differ in size. Remove it.")
+        if lora.dropout:
+            raise UsageError(
+                f"lora.dropout = {lora.dropout}: {linear.name} is part of a joined projection, "
+                "where dropout cannot apply to the update alone. Set lora.dropout = 0, or choose "
+                "other lora.targets."
+            )
+        return
+    if type(module).forward is not nn.Linear.forward or "weight" not in module._parameters:
+        raise UsageError(
+            f"{about} is a {type(module).__name__}, which computes differently from "
+            "torch.nn.Linear. Choose other lora.targets."
+        )
+    assert isinstance(module, nn.Linear)
+    if lora.rank > min(module.in_features, module.out_features):
+        raise UsageError(
+            f"lora.rank = {lora.rank}: {linear.name} maps {module.in_features} values to "
+            f"{module.out_features}. The rank must not exceed the lower of the two."
+        )
 
 
 class _Updated(nn.Module):
@@ -46,33 +145,16 @@ class _Updated(nn.Module):
     lora_scale: float
     lora_dropout: float
 
-    def factor(self, kind: str, suffix: str = "") -> Tensor | None:
-        """Return a learned tensor of the update; None for magnitudes without DoRA."""
-        return self._parameters.get(kind + suffix)
+    def factors(self, suffix: str = "") -> tuple[Tensor, Tensor]:
+        """Return the factors of an update, A (R, I) and B (O, R)."""
+        down_RI, up_OR = self._parameters[_DOWN + suffix], self._parameters[_UP + suffix]
+        return cast(Tensor, down_RI), cast(Tensor, up_OR)
 
     def updated(self, weight_OI: Tensor, suffix: str = "") -> Tensor:
-        """Return W + alpha/R BA (LoRA), with rows scaled to the learned magnitudes (DoRA)."""
-        down_RI = self.factor(_DOWN, suffix)
-        up_OR = self.factor(_UP, suffix)
-        assert down_RI is not None and up_OR is not None
+        """Return W + alpha/R BA."""
+        down_RI, up_OR = self.factors(suffix)
         with without_autocast(weight_OI):
-            sum_OI = weight_OI + self.lora_scale * (up_OR @ down_RI)
-            magnitude_O = self.factor(_MAGNITUDE, suffix)
-            if magnitude_O is None:
-                return sum_OI
-            scaled_OI = (magnitude_O / _row_norms(sum_OI)).unsqueeze(1) * sum_OI
-            return scaled_OI.to(sum_OI.dtype)
-
-    def add_update(self, weight_OI: Tensor, lora: Lora, name: str, suffix: str = "") -> None:
-        """Create the tensors of a weight's update; its name determines the initial values."""
-        size_out, size_in = weight_OI.shape
-        down_RI = draw_uniform(weight_OI.new_empty((lora.rank, size_in)), "lora", name)
-        self.register_parameter(_DOWN + suffix, nn.Parameter(down_RI))
-        up_OR = weight_OI.new_zeros((size_out, lora.rank))
-        self.register_parameter(_UP + suffix, nn.Parameter(up_OR))
-        if lora.decomposed:
-            norms_O = _row_norms(weight_OI)
-            self.register_parameter(_MAGNITUDE + suffix, nn.Parameter(norms_O))
+            return weight_OI + self.lora_scale * (up_OR @ down_RI)
 
 
 class LowRankLinear(_Updated, nn.Linear):
@@ -96,20 +178,8 @@ class LowRankLinear(_Updated, nn.Linear):
             return F.linear(x_BI, self.weight, self.bias)
         plain_BO = F.linear(x_BI, self.base_weight, self.bias)
         dropped_BI = F.dropout(x_BI, self.lora_dropout)
-        down_RI = cast(Tensor, self.factor(_DOWN))
-        up_OR = cast(Tensor, self.factor(_UP))
-        update_BO = self.lora_scale * F.linear(F.linear(dropped_BI, down_RI), up_OR)
-        magnitude_O = self.factor(_MAGNITUDE)
-        if magnitude_O is None:
-            return plain_BO + update_BO
-        # The norms of the rows of W + alpha/R BA are treated as constant (DoRA, eq. 11).
-        with torch.no_grad(), without_autocast(self.base_weight):
-            norms_O = _row_norms(self.base_weight + self.lora_scale * (up_OR @ down_RI))
-        ratio_O = magnitude_O / norms_O
-        unbiased_BO = plain_BO if self.bias is None else plain_BO - self.bias
-        # A sum, to which the initial update adds zeros; scaling would round differently.
-        added_BO = (ratio_O - 1.0) * unbiased_BO + ratio_O * update_BO
-        return plain_BO + added_BO.to(plain_BO.dtype)
+        down_RI, up_OR = self.factors()
+        return plain_BO + self.lora_scale * F.linear(F.linear(dropped_BI, down_RI), up_OR)
 
 
 class LowRankAttention(_Updated, nn.MultiheadAttention):
@@ -122,10 +192,9 @@ class LowRankAttention(_Updated, nn.MultiheadAttention):
         if is_part(base):
             return base
         parts = []
-        for name, weight_OI in zip(JOINED, base.chunk(len(JOINED)), strict=True):
-            suffix = f"_{name}"
-            has_update = self.factor(_DOWN, suffix) is not None
-            parts.append(self.updated(weight_OI, suffix) if has_update else weight_OI)
+        for name, weight_OI in zip(_JOINED, base.chunk(len(_JOINED)), strict=True):
+            has_update = f"{_DOWN}_{name}" in self._parameters
+            parts.append(self.updated(weight_OI, f"_{name}") if has_update else weight_OI)
         return torch.cat(parts)
 
 
@@ -142,14 +211,32 @@ def update_map(module: nn.Module, lora: Lora, name: str, part: str = "") -> None
         updated.plain_class = plain_class
         updated.lora_scale = lora.alpha / lora.rank
         updated.lora_dropout = lora.dropout
-    updated = cast(_Updated, module)
-    if not part:
-        weight_OI = cast(Tensor, module._parameters["weight"])
-        updated.add_update(weight_OI.detach(), lora, name)
-        return
-    joined = cast(Tensor, module._parameters["in_proj_weight"])
-    weight_OI = joined.detach().chunk(len(JOINED))[JOINED.index(part)]
-    updated.add_update(weight_OI, lora, name, f"_{part}")
+    suffix = ""
+    weight_OI = cast(Tensor, module._parameters["in_proj_weight" if part else "weight"]).detach()
+    if part:
+        suffix = f"_{part}"
+        weight_OI = weight_OI.chunk(len(_JOINED))[_JOINED.index(part)]
+    size_out, size_in = weight_OI.shape
+    down_RI = _draw_uniform(weight_OI.new_empty((lora.rank, size_in)), name)
+    module.register_parameter(_DOWN + suffix, nn.Parameter(down_RI))
+    module.register_parameter(
+        _UP + suffix, nn.Parameter(weight_OI.new_zeros((size_out, lora.rank)))
+    )
+
+
+def _draw_uniform(empty_RI: Tensor, name: str) -> Tensor:
+    """Fill with uniform numbers of variance 1 / (3 I); torch's generator does not advance.
+
+    So the other parameters start as in a network without updates.
+    """
+    # Networks are outlined on the meta device, where nothing can be drawn.
+    if empty_RI.is_meta:
+        return empty_RI
+    bound = 1.0 / math.sqrt(empty_RI.shape[1])
+    generator = torch.Generator().manual_seed(derived_seed(torch.initial_seed(), "lora", name))
+    # On the CPU, so that the values are the same on any device.
+    numbers_RI = torch.empty(empty_RI.shape, device="cpu")
+    return empty_RI.copy_(numbers_RI.uniform_(-bound, bound, generator=generator))
 
 
 def merge_updates(network: nn.Module) -> int:
@@ -162,7 +249,7 @@ def merge_updates(network: nn.Module) -> int:
         name = "weight" if isinstance(module, LowRankLinear) else "in_proj_weight"
         merged = getattr(module, name).detach()
         for factor in list(module._parameters):
-            if is_update(factor):
+            if factor.startswith((_DOWN, _UP)):
                 del module._parameters[factor]
         module.__class__ = module.plain_class  # type: ignore[assignment]
         module._parameters[name] = nn.Parameter(merged, requires_grad=False)
@@ -174,15 +261,3 @@ def updated_modules(network: nn.Module) -> Iterator[_Updated]:
     for module in network.modules():
         if isinstance(module, _Updated):
             yield module
-
-
-def is_update(name: str) -> bool:
-    """Return whether a parameter of this name belongs to an update."""
-    return name.rpartition(".")[2].startswith("lora_")
-
-
-def _row_norms(weight_OI: Tensor) -> Tensor:
-    # A sharded network may be gathered in 16 bits, where a ratio of norms has steps of 0.4 %.
-    kind = torch.promote_types(weight_OI.dtype, torch.float32)
-    norms_O: Tensor = torch.linalg.vector_norm(weight_OI, dim=1, dtype=kind)
-    return norms_O

@@ -47,12 +47,10 @@ from asdf.settings.sections.fields import (
 )
 from asdf.settings.sections.front_ends import (
     FRONT_ENDS,
-    Adapter,
     ConstantQ,
     FrontEnd,
     Lora,
     Moments,
-    Prompt,
     Sinc,
     Spectrum,
 )
@@ -96,8 +94,6 @@ class Sections(KnownNames):
     back_end: BackEnd = field(default_factory=BackEnd)
     localisation: Localisation = field(default_factory=Localisation)
     lora: Lora = field(default_factory=Lora)
-    adapter: Adapter = field(default_factory=Adapter)
-    prompt: Prompt = field(default_factory=Prompt)
     rawboost: RawBoost = field(default_factory=RawBoost)
     augmentation: Augmentation = field(default_factory=Augmentation)
     lengths: Lengths = field(default_factory=Lengths)

@@ -90,7 +90,7 @@ class FrontEnd(KnownNames):
         "what is trained: parts of it ('convolutions', 'projection', 'positions', 'layers', "
         "'norms', 'biases', 'masks'), some of its layers ('layers:1-12', 'layers:13-', counted as "
         "in front_end.layer), or patterns of parameter names ('*.attention.*'); None: all of it, "
-        "or with lora or adapters only these",
+        "or with lora only the updates",
         check="trained_parts",
     )
     cache_features: bool = setting(
@@ -293,7 +293,7 @@ class Sinc(KnownNames):
 
 @dataclass
 class Lora(KnownNames):
-    """Low-rank updates (LoRA, DoRA) of the front end's linear maps, trained in their place."""
+    """Low-rank updates (LoRA) of the front end's linear maps, trained in their place."""
 
     rank: int = setting(
         0,
@@ -309,45 +309,3 @@ class Lora(KnownNames):
         check="lora_targets",
     )
     dropout: float = proportion(0.0, "dropout of the input of the updates, in training")
-    decomposed: bool = setting(
-        False, "True: the norms of the weights' rows learn as well (DoRA; Liu et al., ICML 2024)"
-    )
-
-
-@dataclass
-class Prompt(KnownNames):
-    """Deep prompts: learnt vectors before the frames of each layer (Jia et al., ECCV 2022)."""
-
-    tokens: int = setting(
-        0,
-        "vectors that each computed encoder layer gets before its frames; 0: none",
-        at_least=0,
-        at_most=MAX_FILTERS,
-    )
-    wavelet_tokens: int = setting(
-        0,
-        "further ones, of which it gets the Haar wavelet transform (Xie et al., AAAI 2026); even; "
-        "0: none",
-        at_least=0,
-        at_most=MAX_FILTERS,
-    )
-    dropout: float = proportion(0.0, "dropout of their values, in training")
-
-
-@dataclass
-class Adapter(KnownNames):
-    """Bottleneck adapters in and after the front end (Houlsby et al., ICML 2019)."""
-
-    width: int = setting(
-        0,
-        "values of the bottleneck; 0: no adapters",
-        unit="values",
-        at_least=0,
-        at_most=MAX_LAYER_WIDTH,
-    )
-    positions: tuple[Literal["before", "layers", "after"], ...] = setting(
-        ("layers",),
-        "'before': of the first encoder layer; 'layers': behind the feed-forward network of each "
-        "computed layer; 'after': between front end and back end, with which it learns",
-        check="unique",
-    )

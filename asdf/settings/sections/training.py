@@ -313,8 +313,7 @@ class Network(KnownNames):
     save_only_trained: bool | Literal["auto"] = setting(
         "auto",
         "network files without the parameters of the front end that are not trained, which "
-        "front_end.weights gives again: megabytes instead of gigabytes; 'auto': with lora and "
-        "adapters",
+        "front_end.weights gives again: megabytes instead of gigabytes; 'auto': with lora",
     )
     checkpoint_interval_s: float | Literal["auto"] | None = setting(
         "auto",

@@ -166,8 +166,7 @@ rawboost.enabled = False
 # holds it: 13.2 GiB with CUDA's (computed, in bf16; fine-tuned as a whole it takes 22 GiB), and
 # 5.3 GiB with "front_end.gradient_checkpointing=True". A network is 37 MB on the disk, with the
 # moments 112 MB, and needs the front end's weights again, 3.9 GB that are downloaded once.
-# "lora.decomposed=True" (DoRA) needs gradient checkpointing on such a GPU. The rates are a choice
-# of ours: no number of an article belongs to this.
+# The rates are a choice of ours: no number of an article belongs to this.
 #     python run.py train-xlsr-1b-lora
 train-xlsr-1b-lora < train-ssl-aasist
 paths.system_folder = 'xlsr-1b-lora'

@@ -14,7 +14,7 @@ from asdf.interchange import build_pretrained, model_card_text, read_network
 from asdf.interchange.commands import export_network
 from asdf.networks import Wav2Vec2FrontEnd, build_network
 from asdf.networks.front_ends.trained_parts import all_parameters
-from asdf.settings.sections import Adapter, Lora, Sections
+from asdf.settings.sections import Lora, Sections
 from tests.unit.networks.test_low_rank import randomize
 
 MODEL = "front_end.model."
@@ -33,7 +33,7 @@ def based(tiny, tmp_path) -> Sections:
     """Settings of a network with updates on pretrained weights."""
     tiny.network.network_class = "asdf.networks.SSL_ASP"
     tiny.front_end.weights = write_base(tmp_path / "base.pt")
-    tiny.lora = Lora(rank=3, decomposed=True)
+    tiny.lora = Lora(rank=3)
     return tiny
 
 
@@ -57,7 +57,6 @@ def test_a_file_holds_what_learns_and_comes_back_merged(based, tmp_path, wavefor
     read, file = read_network(path)
     assert torch.equal(read(waveforms)[1], network(waveforms)[1])
     assert (file.base, file.merged["rank"], file.to_sections().lora.rank) == (None, 3, 0)
-    assert file.merged["decomposed"] is True
     assert list(read.state_dict()) == list(build_network(file.to_sections()).state_dict())
 
 
@@ -72,10 +71,10 @@ def test_exports_are_whole_and_merged(based, tmp_path, waveforms, capsys):
     assert str(tmp_path) not in str(file.description())
     card = model_card_text("net", file, 1, {})
     assert (
-        "The front end was trained by DoRA (rank 3; alpha 16.0; targets attention, feed_forward). "
+        "The front end was trained by LoRA (rank 3; alpha 16.0; targets attention, feed_forward). "
         "The updates are merged into its weights." in card
     )
-    expected = asdf.Detector(out).score(waveforms[0].numpy(), 16000)
+    expected = asdf.Detector(out, engine="plain").score(waveforms[0].numpy(), 16000)
     assert expected == pytest.approx(float(network(waveforms[:1].repeat(1, 2))[1][0, 1]), rel=1e-6)
 
 
@@ -172,18 +171,6 @@ def test_other_fronts_are_whole_unless_the_settings_say_so(
     read, whole = read_network(path)
     assert torch.equal(read(waveforms)[1], network(waveforms)[1])
     assert whole.base is None and set(whole.state) == set(network.state_dict())
-
-
-@pytest.mark.parametrize("choice", ["auto", False])
-def test_adapters_stay_and_may_be_saved_whole(choice, based, tmp_path, waveforms):
-    based.lora.rank = 0
-    based.adapter = Adapter(width=4, positions=("before", "layers", "after"))
-    based.network.save_only_trained = choice
-    network, path = save(based, tmp_path / "net.pt")
-    assert (read_network_file(path).base is None) is (choice is False)
-    read, file = read_network(path)
-    assert torch.equal(read(waveforms)[1], network(waveforms)[1])
-    assert file.to_sections().adapter.width == 4 and file.merged is None
 
 
 def test_a_whole_file_of_other_numbers_makes_the_next_ones_whole(based, tmp_path, caplog):

@@ -22,7 +22,7 @@ from asdf.interchange import (
 )
 from asdf.networks.build import build_network
 from asdf.networks.front_ends.architectures import KNOWN
-from asdf.settings.sections import Adapter, Lora, Prompt, Sections
+from asdf.settings.sections import Lora, Sections
 from asdf.tasks.tracing.term import build_source_term
 from asdf.trials.trial_list import TrialList
 from tests.unit.networks.official import official_case
@@ -259,22 +259,6 @@ def test_a_network_that_traces_sources_has_no_published_layout_and_a_graph_witho
     words = ("--format", "antideepfake", tmp_path / "net.pth")
     status, _, errors = run("export", tmp_path / "net.pt", *words)
     assert status == 2 and "has a head of 'sources'" in errors
-
-
-@pytest.mark.parametrize("position", ["before", "layers", "after"])
-def test_the_published_layout_is_refused_for_adapters(position):
-    """A published program would leave them out, and score differently without a word."""
-    settings = settings_of("SSL_AASIST")
-    settings.adapter = Adapter(width=4, positions=(position,))
-    with pytest.raises(AsdfError, match=r"no layers for the network's adapters"):
-        published_state(build_network(settings))
-
-
-def test_the_published_layout_is_refused_for_prompts():
-    settings = settings_of("SSL_AASIST")
-    settings.prompt = Prompt(tokens=2)
-    with pytest.raises(AsdfError, match=r"no layers for the network's prompts \(prompt\.tokens"):
-        published_state(build_network(settings))
 
 
 def test_the_published_layout_is_refused_for_updates_that_are_not_merged():

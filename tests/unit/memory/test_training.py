@@ -101,7 +101,7 @@ def test_a_joint_loss_counts_the_pass_over_the_whole_step():
 def test_processes_divide_updates_and_what_rests():
     settings = settings_of("SSL_ASP")
     settings.computing.shard_network = True
-    settings.lora = Lora(rank=4, decomposed=True)
+    settings.lora = Lora(rank=4)
     alone = computed(settings)
     divided = training_memory(Case(settings, "tiny", processes=4, dtype=torch.bfloat16))
     assert divided.trained == alone.trained < alone.parameters / 2

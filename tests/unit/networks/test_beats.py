@@ -13,7 +13,7 @@ from asdf.errors import AsdfError, UsageError
 from asdf.interchange import build_pretrained, read_network, write_onnx, write_torchscript
 from asdf.networks import BEATsFrontEnd, build_network
 from asdf.networks.front_ends.beats_encoder import BEATsSizes
-from asdf.settings.sections import Adapter, Lora, Prompt, Sections
+from asdf.settings.sections import Lora, Sections
 from tests.unit.networks.inspection import names_with_gradient, trainable_names
 from tests.unit.networks.official import official_case
 
@@ -184,15 +184,13 @@ def test_all_of_it_learns_before_back_ends(back_end, recompute):
     assert names_with_gradient(network) == trainable_names(network)
 
 
-def test_fewer_layers_parts_updates_adapters_and_prompts():
+def test_fewer_layers_parts_and_updates():
     torch.manual_seed(0)
     waveforms = 0.1 * torch.randn(2, 8000)
     settings = tiny_settings()
     settings.front_end.layer = 2
     settings.front_end.trained_parts = ("positions", "layers:2-2")
     settings.lora = Lora(rank=2)
-    settings.adapter = Adapter(width=2)
-    settings.prompt = Prompt(tokens=3)
     network = build_network(settings).train()
     network(waveforms)[1].square().sum().backward()
     assert names_with_gradient(network) == trainable_names(network)
@@ -204,8 +202,8 @@ def test_fewer_layers_parts_updates_adapters_and_prompts():
     seen = []
     layer.attention.register_forward_pre_hook(lambda _, args: seen.append(args[1].shape))
     network.eval()(waveforms)
-    # Three columns of eight patches, and the prompts before them.
-    assert seen == [(1, 2, 27, 27)]
+    # Three columns of eight patches.
+    assert seen == [(1, 2, 24, 24)]
 
 
 def test_it_comes_back_from_its_file_and_is_exported_as_a_graph(tmp_path):

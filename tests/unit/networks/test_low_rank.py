@@ -28,25 +28,21 @@ def randomize(network: nn.Module) -> None:
         for name, parameter in network.named_parameters():
             if "lora_B" in name:
                 parameter.normal_()
-            if "magnitude" in name:
-                parameter.mul_(1.0 + 0.2 * torch.rand_like(parameter))
 
 
-def updated(decomposed: bool, dropout: float = 0.0) -> tuple[Small, Small]:
+def updated(dropout: float = 0.0) -> tuple[Small, Small]:
     """A network, and the same with updates."""
     torch.manual_seed(0)
     plain = Small()
     network = copy.deepcopy(plain)
-    lora = Lora(rank=3, alpha=7.0, decomposed=decomposed, dropout=dropout)
+    lora = Lora(rank=3, alpha=7.0, dropout=dropout)
     for name in ("first", "second"):
         update_map(network.get_submodule(name), lora, name)
     return plain, network
 
 
-def as_in_peft(plain: Small, network: Small, decomposed: bool) -> nn.Module:
-    config = peft.LoraConfig(
-        r=3, lora_alpha=7.0, target_modules=["first", "second"], use_dora=decomposed
-    )
+def as_in_peft(plain: Small, network: Small) -> nn.Module:
+    config = peft.LoraConfig(r=3, lora_alpha=7.0, target_modules=["first", "second"])
     theirs = peft.get_peft_model(copy.deepcopy(plain), config)
     with torch.no_grad():
         for name in ("first", "second"):
@@ -54,17 +50,14 @@ def as_in_peft(plain: Small, network: Small, decomposed: bool) -> nn.Module:
             layer = theirs.base_model.model.get_submodule(name)
             layer.lora_A["default"].weight.copy_(ours.lora_A)
             layer.lora_B["default"].weight.copy_(ours.lora_B)
-            if decomposed:
-                layer.lora_magnitude_vector["default"].weight.copy_(ours.lora_magnitude)
     return theirs
 
 
 @pytest.mark.parametrize("training", [True, False])
-@pytest.mark.parametrize("decomposed", [False, True])
-def test_outputs_gradients_and_merged_weights_are_those_of_peft(decomposed, training):
-    plain, network = updated(decomposed)
+def test_outputs_gradients_and_merged_weights_are_those_of_peft(training):
+    plain, network = updated()
     randomize(network)
-    theirs = as_in_peft(plain, network, decomposed).train(training)
+    theirs = as_in_peft(plain, network).train(training)
     network.train(training)
     inputs = torch.randn(5, 9, 12)
     result, expected = network(inputs), theirs(inputs)
@@ -75,9 +68,6 @@ def test_outputs_gradients_and_merged_weights_are_those_of_peft(decomposed, trai
         layer = theirs.base_model.model.first
         gradients = [network.first.lora_A.grad, network.first.lora_B.grad]
         others = [layer.lora_A["default"].weight.grad, layer.lora_B["default"].weight.grad]
-        if decomposed:
-            gradients.append(network.first.lora_magnitude.grad)
-            others.append(layer.lora_magnitude_vector["default"].weight.grad)
         torch.testing.assert_close(gradients, others, rtol=1e-5, atol=1e-5)
     merged = theirs.merge_and_unload()
     merge_updates(network)
@@ -91,9 +81,8 @@ def test_outputs_gradients_and_merged_weights_are_those_of_peft(decomposed, trai
 
 
 @pytest.mark.parametrize("training", [True, False])
-@pytest.mark.parametrize("decomposed", [False, True])
-def test_at_the_start_nothing_changes(decomposed, training):
-    plain, network = updated(decomposed, dropout=0.5)
+def test_at_the_start_nothing_changes(training):
+    plain, network = updated(dropout=0.5)
     inputs = torch.randn(5, 12)
     assert torch.equal(network.train(training)(inputs), plain(inputs))
     before = {f"{name}.weight": plain.get_submodule(name).weight for name in ("first", "second")}
@@ -102,9 +91,8 @@ def test_at_the_start_nothing_changes(decomposed, training):
         assert torch.equal(network.get_submodule(name[:-7]).weight, weight)
 
 
-@pytest.mark.parametrize("decomposed", [False, True])
-def test_merging_gives_a_plain_network_of_the_same_bits(decomposed):
-    plain, network = updated(decomposed)
+def test_merging_gives_a_plain_network_of_the_same_bits():
+    plain, network = updated()
     randomize(network)
     inputs = torch.randn(5, 12)
     before = network.eval()(inputs)
@@ -115,7 +103,7 @@ def test_merging_gives_a_plain_network_of_the_same_bits(decomposed):
 
 
 def test_dropout_is_of_the_update_alone_and_in_training():
-    _, network = updated(False, dropout=0.5)
+    _, network = updated(dropout=0.5)
     randomize(network)
     inputs = torch.randn(5, 12)
     assert not torch.equal(network.train()(inputs), network(inputs))
@@ -154,13 +142,12 @@ class Attending(nn.Module):
         return self.layer(x_BLC)
 
 
-@pytest.mark.parametrize("decomposed", [False, True])
-def test_fused_attention_sees_the_updates(decomposed):
+def test_fused_attention_sees_the_updates():
     """Also torch's fast path, which evaluation without gradients takes."""
     torch.manual_seed(0)
     plain = Attending()
     network = copy.deepcopy(plain)
-    lora = Lora(rank=2, decomposed=decomposed)
+    lora = Lora(rank=2)
     attention = network.layer.self_attn
     for part in ("q_proj", "v_proj"):
         update_map(attention, lora, part, part)

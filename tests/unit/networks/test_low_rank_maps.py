@@ -9,10 +9,11 @@ from asdf.networks import FrontEnd, build_network
 from asdf.networks.tuning.low_rank import (
     LowRankAttention,
     LowRankLinear,
+    add_low_rank,
+    linear_maps,
     merge_updates,
     updated_modules,
 )
-from asdf.networks.tuning.low_rank_maps import add_low_rank, linear_maps
 from asdf.settings.sections import Lora
 from tests.unit.networks.inspection import names_with_gradient, trainable_names
 from tests.unit.networks.test_low_rank import randomize
@@ -54,18 +55,17 @@ def test_layers_that_are_not_computed_are_left_out(tiny):
     assert names and all(name.startswith(f"{LAYERS}.0.") for name in names)
 
 
-@pytest.mark.slow_but("True-tiny", "False-tiny")
+@pytest.mark.slow_but("tiny")
 @pytest.mark.parametrize("architecture", ["tiny", "wavlm_base"])
-@pytest.mark.parametrize("decomposed", [False, True])
 def test_a_network_begins_as_without_updates_and_only_they_and_the_back_end_learn(
-    architecture, decomposed, tiny, waveforms
+    architecture, tiny, waveforms
 ):
     tiny.front_end.architecture = architecture
     tiny.front_end.layer = 1
     tiny.network.network_class = "asdf.networks.SSL_ASP"
     torch.manual_seed(3)
     plain = build_network(tiny)
-    tiny.lora = Lora(rank=4, decomposed=decomposed)
+    tiny.lora = Lora(rank=4)
     torch.manual_seed(3)
     network = build_network(tiny)
     # torch computes attention by another kernel where WavLM's biases get gradients.
@@ -90,7 +90,7 @@ def test_merged_scores_are_the_same_bits(architecture, tiny, waveforms):
     tiny.front_end.layer = 1
     tiny.network.network_class = "asdf.networks.SSL_ASP"
     plain = build_network(tiny)
-    tiny.lora = Lora(rank=4, decomposed=True)
+    tiny.lora = Lora(rank=4)
     network = build_network(tiny).eval()
     randomize(network)
     kinds = {type(module) for module in updated_modules(network)}

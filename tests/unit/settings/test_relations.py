@@ -101,17 +101,6 @@ from .conftest import Write
             "lora.rank = 8 (runs.py:2)",
         ),
         (
-            "adapter.width = 8",
-            "front_end.frozen = True (init.py:3) only allows adapter.positions = ('after',), and "
-            "contradicts adapter.width = 8 (runs.py:2)",
-        ),
-        ("adapter.width = 8\nadapter.positions = ('after',)", ""),
-        (
-            "prompt.wavelet_tokens = 4",
-            "front_end.frozen = True (init.py:3) trains nothing of the front end and contradicts "
-            "prompt.wavelet_tokens = 4 (runs.py:2)",
-        ),
-        (
             "network.save_only_trained = True",
             "network.save_only_trained = True (runs.py:2) omits parameters that pretrained weights "
             "restore, and there are none in front_end.weights = None (default)",
