@@ -32,8 +32,15 @@ _LANGUAGE_MODEL = "docs/your_own.md has a language model as a network of one's o
 _ADDED = "Use lora, or a front end of your own."
 _TEACHER = "docs/your_own.md has a teacher as a task of one's own."
 _ROBUSTNESS = "The command `robustness` measures a run on any list."
+_DDP = "Networks are trained with DDP."
 
 SETTINGS: dict[str, Removed] = {
+    "computing.shard_network": Removed(False, _DDP),
+    "computing.shard_group": Removed(None, _DDP),
+    "computing.shard_checkpoints": Removed(False, _DDP),
+    "computing.gradient_compression": Removed(None, "Gradients travel in float32."),
+    "computing.gpu_memory_gib": Removed(None, "On a GPU, --dry-run prints the memory of a step."),
+    "computing.hang_report_s": Removed(120.0, "NCCL's flight recorder: docs/cluster.md."),
     "language_model.prompt": Removed(ANY, _LANGUAGE_MODEL),
     "language_model.bona_fide_answer": Removed(ANY, _LANGUAGE_MODEL),
     "language_model.spoof_answer": Removed(ANY, _LANGUAGE_MODEL),

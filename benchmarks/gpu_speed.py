@@ -8,8 +8,7 @@ Nothing here is measured on a GPU: for that see RESULTS.md. A step takes the lon
     host = operations x (time of the program + time of the driver) for each
 
 Products wait for arithmetic and all else for memory, one after the other. Operations and bytes are
-counted on GPUs that compute nothing, where tests hold those of the first row. Memory is what
-`--dry-run` computes.
+counted on GPUs that compute nothing, where tests hold those of the first row.
 """
 
 from __future__ import annotations
@@ -17,13 +16,8 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
-import torch
-
-from asdf.memory import Case, training_memory
-from asdf.settings.sections import Sections
 from benchmarks.harness import ROOT, write_between
 from benchmarks.table import markdown_table
 
@@ -61,7 +55,6 @@ class Work:
         giga: Number of multiply-adds per clip in a step, in 10**9.
         operations: Number of operations that the host queues for a step.
         moved: Number of bytes that a step reads and writes, in 10**9.
-        settings: Settings that determine the memory.
     """
 
     what: str
@@ -69,19 +62,15 @@ class Work:
     giga: float
     operations: int
     moved: float
-    settings: tuple[tuple[str, object], ...] = ()
-    network: str = "SSL_AASIST"
 
 
-CHECKPOINTS = (("gradient_checkpointing", True),)
-FROZEN = (("frozen", True),)
 WORKS = (
     Work("XLS-R 300M + AASIST", 14, 225.3, 1961, 60.6),
-    Work("the same, checkpointing", 14, 300.4, 2930, 75.6, CHECKPOINTS),
+    Work("the same, checkpointing", 14, 300.4, 2930, 75.6),
     Work("the same, `computing.cuda_graphs`", 14, 225.3, 31, 60.6),
     Work("the same", 64, 225.3, 1985, 217.7),
-    Work("front end frozen", 32, 76.5, 1047, 43.8, FROZEN),
-    Work("AASIST on waveforms", 24, 28.7, 559, 43.7, network="AASIST"),
+    Work("front end frozen", 32, 76.5, 1047, 43.8),
+    Work("AASIST on waveforms", 24, 28.7, 559, 43.7),
 )
 
 
@@ -101,22 +90,9 @@ def rate(work: Work, gpu: Gpu) -> float:
     return work.minibatch / max(host_seconds(work), gpu_seconds(work, gpu))
 
 
-@cache
-def memory_gib(settings: tuple[tuple[str, object], ...], network: str, minibatch: int) -> float:
-    """Return the allocator's peak of a step in bf16 with Adam, in GiB."""
-    sections = Sections()
-    sections.network.network_class = f"asdf.networks.{network}"
-    sections.network.train_clip_size, sections.network.minibatch_size = CLIP, minibatch
-    sections.network.optimizer = "adam"
-    for name, value in settings:
-        setattr(sections.front_end, name, value)
-    peak = training_memory(Case(sections, "wav2vec2_xlsr_300m", dtype=torch.bfloat16)).peak
-    return float(peak) / 2**30
-
-
 def tables() -> str:
     """Return both tables as Markdown."""
-    heads = ["trained", "minibatch", "operations", "host, ms", "GB moved", "memory, GiB", *GPUS]
+    heads = ["trained", "minibatch", "operations", "host, ms", "GB moved", *GPUS]
     rows = [[*_costs(work), *(_rate_text(work, gpu) for gpu in GPUS.values())] for work in WORKS]
     hours = [[name, *_epochs(gpu)] for name, gpu in GPUS.items()]
     columns = ["GPU", *(f"an epoch of {clips:,} clips" for clips in CLIPS)]
@@ -132,12 +108,9 @@ def tables() -> str:
 
 
 def _costs(work: Work) -> list[str]:
-    memory = memory_gib(work.settings, work.network, work.minibatch)
-    # Graphs keep their intermediate results between steps; how much is additional is not computed.
-    shown = "-" if "graphs" in work.what else f"{memory:.1f}"
     host = f"{1000 * host_seconds(work):.1f}"
     moved = f"{work.moved:.1f}"
-    return [work.what, str(work.minibatch), f"{work.operations:,}", host, moved, shown]
+    return [work.what, str(work.minibatch), f"{work.operations:,}", host, moved]
 
 
 def _rate_text(work: Work, gpu: Gpu) -> str:

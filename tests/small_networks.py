@@ -59,7 +59,6 @@ FAILURES = {
     "TEST_RAISE_ASDF": lambda: fail_with(AsdfError("no more disk")),
     "TEST_MEMORY": take_all_memory,
     "TEST_HANG": lambda: time.sleep(1000),
-    "TEST_SLOW": lambda: time.sleep(5),
 }
 
 

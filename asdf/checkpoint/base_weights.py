@@ -17,7 +17,6 @@ from weakref import WeakKeyDictionary
 
 from torch import Tensor, nn
 
-from asdf.distributed.sharding import whole_tensor
 from asdf.errors import AsdfError
 from asdf.hub import hub_name
 from asdf.networks.front_ends.front_end import FrontEnd
@@ -102,8 +101,6 @@ def check_base(
 ) -> None:
     """Check that the layers that a file leaves out have the weights of its training.
 
-    All processes of a sharded network call this together.
-
     Args:
         state: Layers that the file has.
         entry: Entry of the file about its base.
@@ -177,4 +174,4 @@ def check_entry(entry: Any, path: Path | None) -> None:
 
 
 def _chosen(state: Mapping[str, Tensor], names: Iterable[str]) -> dict[str, Tensor]:
-    return {name: whole_tensor(state[name]) for name in sorted(names)}
+    return {name: state[name] for name in sorted(names)}

@@ -16,7 +16,6 @@ from torch import Tensor, nn
 
 from asdf.checkpoint.base_weights import compare_with_base
 from asdf.checkpoint.state_dicts import READABLE
-from asdf.distributed.sharding import divided_like
 from asdf.errors import AsdfError
 from asdf.text import and_more, shorten
 
@@ -128,8 +127,6 @@ def load_layers(
 ) -> None:
     """Load every layer of `module`, or none; `source`, `advice` and `ignored` as of `check_layers`.
 
-    In a sharded network, each process gets its shards.
-
     Args:
         absent: Names of layers that the file lacks and that stay unchanged.
 
@@ -141,10 +138,7 @@ def load_layers(
     # Before load_state_dict, which has copied the fitting layers by the time it raises.
     check_layers(shapes, state, type(module).__name__, source, advice, ignored)
     # Only the network's names, since load_state_dict would refuse the `ignored` ones.
-    module.load_state_dict(
-        {name: divided_like(layer, state[name]) for name, layer in layers.items()},
-        strict=not absent,
-    )
+    module.load_state_dict({name: state[name] for name in layers}, strict=not absent)
     compare_with_base(module, state)
 
 

@@ -11,12 +11,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 
 from asdf.checkpoint.attached_parts import describe_heads, describe_loss
 from asdf.checkpoint.base_weights import base_of
 from asdf.checkpoint.state_dicts import OUR_KEY, check_names
-from asdf.checkpoint.stored_parts import KeyPath, StoredParts, put_back
 from asdf.checkpoint.weights_file import write_weights_file
 from asdf.errors import AsdfError
 from asdf.networks.build import self_contained
@@ -70,7 +69,6 @@ _KEYS = {
     "calibration": "calibration",
     "evaluation": "evaluation",
     "averaged": "averaged",
-    "parts": "parts",
 }
 # Attributes that remain known when the training is left out.
 _DESCRIPTION = (
@@ -118,8 +116,6 @@ class NetworkFile:
         others: Further entries, by key.
         path: Path that it was read from, for messages.
         step_state: State of a user's training step (`asdf.training.steps`).
-        parts: Entry of `StoredParts`, if sharded tensors are stored beside the file and replaced by
-            empty ones in it.
 
     Examples:
         >>> from asdf.interchange import read_network
@@ -151,7 +147,6 @@ class NetworkFile:
     others: dict[str, Any] = field(default_factory=dict)
     path: Path | None = None
     step_state: dict[str, Any] | None = None
-    parts: Any = None
 
     @classmethod
     def from_network(cls, network: nn.Module, settings: Sections, **entries: Any) -> NetworkFile:
@@ -202,6 +197,11 @@ class NetworkFile:
             raise OtherLayoutError(
                 f"{path} is not a network of ASDF: it has no '{OUR_KEY}'. If it is a detector of "
                 f"another program, convert it first: python -m asdf import {path} OUT"
+            )
+        if "parts" in content:
+            raise AsdfError(
+                f"{path} was saved in parts (computing.shard_checkpoints), which ASDF no longer "
+                "does: end its training with the version that began it, which joins them."
             )
         check_names(content[OUR_KEY], path)
         entries: dict[str, Any] = {attribute: content.get(key) for attribute, key in _KEYS.items()}
@@ -276,20 +276,6 @@ class NetworkFile:
             pretrained=self.pretrained,
             averaged=averaged,
         )
-
-    def stored_parts(self) -> StoredParts | None:
-        """Return the location of the sharded tensors; None if the file has all tensors.
-
-        Raises:
-            AsdfError: the entry is damaged.
-        """
-        if self.parts is None or self.path is None:
-            return None
-        return StoredParts.from_entry(self.parts, self.path)
-
-    def with_tensors(self, tensors: Mapping[KeyPath, Tensor]) -> NetworkFile:
-        """Return a file with all `tensors`, which were stored beside it."""
-        return NetworkFile(**{**put_back(vars(self), tensors), "parts": None})
 
     def without_training(self) -> NetworkFile:
         """Return a file of the same network without the states for resuming its training."""

@@ -92,23 +92,20 @@ def _describe(file: NetworkFile, folder: Path | None) -> DescribedNetwork:
     )
 
 
-def read_network_file(path: Path, mapped: bool = False, whole: bool = True) -> NetworkFile:
+def read_network_file(path: Path, mapped: bool = False) -> NetworkFile:
     """Read a network file on the CPU, or a safetensors file or folder written by `export`.
 
     Args:
         mapped: Whether values are read lazily, as in `read_weights_file`; the file may be replaced.
-        whole: Whether tensors stored beside the file are also read into memory.
 
     Raises:
-        AsdfError: the file does not exist or is not a network, or its parts are damaged.
+        AsdfError: the file does not exist or is not a network.
     """
     if is_hub_folder(path):
         return read_hub_folder(path)
     if path.suffix == ".safetensors":
         return read_safetensors_network(path)
-    file = NetworkFile.from_content(read_weights_file(path, "the network", mapped), path)
-    parts = file.stored_parts() if whole else None
-    return file if parts is None else file.with_tensors(parts.whole())
+    return NetworkFile.from_content(read_weights_file(path, "the network", mapped), path)
 
 
 def fill_network(network: nn.Module, file: NetworkFile) -> None:

@@ -29,12 +29,10 @@ from asdf.distributed.cores import usable_cores
 from asdf.distributed.determinism import deterministic, keep_threads
 from asdf.distributed.gpu_arithmetic import keep_arithmetic, set_arithmetic
 from asdf.distributed.gpus import take_device
-from asdf.distributed.hanging import hangs_reported
 from asdf.distributed.joining import agree_on_devices, agree_on_local_ranks, open_store
 from asdf.distributed.launchers import Launch, read_launch
 from asdf.distributed.leaving import leaving_together
 from asdf.distributed.stopping import Stopped, StopRequest
-from asdf.distributed.whereabouts import HERE
 from asdf.errors import AsdfError, UsageError
 from asdf.settings.sections import Computing
 
@@ -82,8 +80,7 @@ class World:
     def _take_from_main(self, value: T, group: Any) -> T:
         objects = [value]
         if self.size > 1:
-            with HERE.exchange("waiting for the main process"):
-                dist.broadcast_object_list(objects, src=0, group=group)
+            dist.broadcast_object_list(objects, src=0, group=group)
         return objects[0]
 
     def run_on_main(self, function: Callable[[], T]) -> T:
@@ -100,8 +97,7 @@ class World:
         error: BaseException | None = None
         if self.is_main:
             try:
-                with HERE.part("work of the main process alone"):
-                    outcome = _Outcome(result=function())
+                outcome = _Outcome(result=function())
             except Exception as raised:
                 error = raised
                 outcome = _Outcome(failure=_as_sent(raised))
@@ -121,16 +117,14 @@ class World:
         if self.size == 1:
             return [value]
         values: list[Any] | None = [None] * self.size if self.is_main else None
-        with HERE.exchange("collecting from the processes"):
-            dist.gather_object(value, values, dst=0, group=self._control)
+        dist.gather_object(value, values, dst=0, group=self._control)
         return values
 
     def sum(self, numbers: Sequence[float]) -> list[float]:
         """Return each of `numbers` summed over the ranks, in float64, on every rank."""
         total = torch.tensor(list(numbers), dtype=torch.float64)
         if self.size > 1:
-            with HERE.exchange("adding up over the processes"):
-                dist.all_reduce(total, group=self._control)
+            dist.all_reduce(total, group=self._control)
         return total.tolist()
 
     def sum_tensor(self, tensor: Tensor) -> None:
@@ -239,10 +233,9 @@ def _join_world(computing: Computing) -> Iterator[World]:
             patient,
             store,
         )
-        with hangs_reported(store, launch.rank, launch.size, computing.hang_report_s, limit_s):
-            yield world
-            # Closing connections while another process still uses them could end that one.
-            world.barrier()
+        yield world
+        # Closing connections while another process still uses them could end that one.
+        world.barrier()
 
 
 def _agree_on_device(

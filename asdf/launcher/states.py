@@ -31,7 +31,6 @@ _PLACE_OR_SPEED = (
     "backend",
     "timeout_s",
     "main_timeout_s",
-    "hang_report_s",
     "threads",
     "network_dataloader_workers",
     "profile_steps",

@@ -65,8 +65,8 @@ class _Part(NamedTuple):
         weights = []
         for owner in self.owners:
             weight = owner._parameters[self.name]
-            # The bias may be missing. In a sharded network this process holds only a part.
-            if weight is None or hasattr(weight, "to_local") or weight.dtype is not torch.float32:
+            # The bias may be missing.
+            if weight is None or weight.dtype is not torch.float32:
                 return []
             weights.append(weight)
         # One cast either passes a gradient or does not, so weights of both kinds stay separate.
@@ -104,7 +104,7 @@ def weights_cast_together(
     """Within autocast, let linear maps and convolutions of `layer` use weights cast in advance.
 
     All of them must compute in autocast's format. Nothing is changed without autocast, in a
-    compiled network, or for parameters that are sharded or not float32.
+    compiled network, or for parameters that are not float32.
 
     Args:
         short_norms: Whether layer norms and group norms also output autocast's format, so that the

@@ -40,7 +40,7 @@ _Gradient = Callable[[Tensor, Tensor], Tensor]
 
 
 def is_on_cpu(x: Tensor) -> bool:
-    """Return whether a tensor is on the CPU; one without numbers (`asdf.memory`) counts as GPU."""
+    """Return whether a tensor is on the CPU; one without numbers counts as GPU."""
     return x.device.type == "cpu" and type(x) in (Tensor, nn.Parameter)
 
 

@@ -98,7 +98,7 @@ def _unflatten(parts: Any, names: tuple[str, ...]) -> Outputs:
     return Outputs(embeddings, logits_B2, dict(zip(names, extras, strict=True)))
 
 
-# FSDP looks for tensors in the outputs to find out when their gradients arrive.
+# torch looks for tensors in the outputs, for example to export or to compile a network.
 _pytree.register_pytree_node(Outputs, _flatten, _unflatten)
 
 

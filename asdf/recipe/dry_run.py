@@ -1,6 +1,6 @@
 """`--dry-run`: the plan of a run, with all checks that are possible without running it.
 
-torch is loaded only if a stage uses the network, to compute the memory that it needs.
+torch is loaded only if a network is trained, to build it and, on a GPU, to take a step with it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from asdf.recipe.declared_corpora import (
 )
 from asdf.recipe.leaving_out import left_out_of, training_lists
 from asdf.recipe.left_out_sets import evaluation_lists, needs_training_lists, validation_lists
-from asdf.recipe.memory import describe_memory
+from asdf.recipe.network_trial import describe_network
 from asdf.recipe.problems import Check, Problem, failures
 from asdf.recipe.run_folders import Folders, folders_of
 from asdf.recipe.selection import select_networks
@@ -44,7 +44,7 @@ from asdf.runs.evaluations import EER
 from asdf.settings import Configs
 from asdf.settings.catalogue import class_settings, named_classes
 from asdf.settings.class_path import look_for_class
-from asdf.settings.sections import Computing, Sections
+from asdf.settings.sections import Sections
 from asdf.text import count_of, lines_and_more, printable
 from asdf.training.callbacks import find_callbacks
 from asdf.trials.lists import check_files
@@ -127,10 +127,9 @@ def plan_run(
     if evaluates_part or leaves_out:
         _add(plan, "left out", lambda: _describe_left_out(settings, lists))
     _add(plan, "batches", lambda: _describe_batches(settings, lists, folders.recipe, world_size))
-    if recipe.execute_stage(1) or recipe.execute_stage(2):
-        title = "memory of each process"
+    if recipe.execute_stage(1) and not scores_only(settings.network):
         utterances = partial(_training_list, settings, lists)
-        _add(plan, title, lambda: describe_memory(settings, folders, world_size, utterances))
+        _add(plan, "network", lambda: describe_network(settings, folders, world_size, utterances))
     if stages is not None:
         _add(plan, "stages", lambda: describe_stages(settings, folders, stages))
     plan.errors += failures(_checks(settings, folders, list(lists.values()), world_size))
@@ -156,7 +155,7 @@ def _checks(
             checks.append(partial(open_chain, settings, folders.database, folders.recipe))
         if settings.vocoding.vocoders:
             checks.append(partial(try_vocoders, settings, folders.recipe))
-        checks.append(partial(_check_network, settings, folders.recipe, world_size))
+        checks.append(partial(_check_network, settings, folders.recipe))
         checks.append(partial(find_sampler, settings, folders.recipe))
         checks.append(partial(_check_training_step, settings, folders.recipe))
         if settings.network.validation_metric != EER:
@@ -267,27 +266,10 @@ def _describe_batches(
             f"minibatches of up to {settings.lengths.minibatch_s:g} s and {minibatch} utterances x "
             f"{processes} x {minibatches} per optimiser step"
         )
-    lines += _describe_division(settings.computing, world_size)
     if training_sets and all(name in lists for name in training_sets):
         parts = training_lists(settings.recipe, [lists[name] for name in training_sets])
         checked = check_sampler(settings, parts, recipe_folder)
         lines.append(_describe_epoch(settings, parts, checked.turns, plan))
-    return lines
-
-
-def _describe_division(computing: Computing, world_size: int) -> list[str]:
-    """Describe how the network is divided among processes; empty if each has all of it."""
-    if not computing.shard_network:
-        return []
-    if world_size == 1:
-        return ["computing.shard_network: one process, so the network is not sharded"]
-    group = computing.shard_group
-    over = f"the {world_size} processes"
-    if group is not None:
-        over = "processes of each node" if group == "node" else f"groups of {group} processes"
-    lines = [f"weights, gradients and moments are divided over {over}"]
-    if computing.shard_checkpoints:
-        lines.append("each process writes its own part of the checkpoints")
     return lines
 
 
@@ -391,7 +373,7 @@ def _check_references(settings: Sections, recipe_folder: Path, lists: list[Trial
         check_references(lists)
 
 
-def _check_network(settings: Sections, recipe_folder: Path, world_size: int) -> None:
+def _check_network(settings: Sections, recipe_folder: Path) -> None:
     for name in class_settings():
         # Building the network with weights checks its class too.
         is_built = name == NETWORK_CLASS and settings.front_end.weights
@@ -399,9 +381,3 @@ def _check_network(settings: Sections, recipe_folder: Path, world_size: int) -> 
             continue
         for class_path in named_classes(name, attrgetter(name)(settings)):
             look_for_class(class_path, recipe_folder, name)
-    if settings.computing.shard_network and world_size > 1:
-        from asdf.distributed.sharding import check_group
-        from asdf.networks.units import check_network_divisible
-
-        check_group(settings.computing, world_size)
-        check_network_divisible(settings, recipe_folder)

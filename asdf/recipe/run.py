@@ -464,27 +464,13 @@ class Run:
             )
 
     def build_network(self) -> nn.Module:
-        """Build the untrained network on this process's device, with equal weights on all.
-
-        A network that will be divided among the processes stays on the CPU of the main process;
-        training divides it.
-        """
+        """Build the untrained network on this process's device, with equal weights on all."""
         import torch
-
-        from asdf.checkpoint.base_weights import saves_only_trained
-        from asdf.distributed.outlines import build_on_main
-        from asdf.distributed.sharding import divides
 
         settings = self._pinned()
         # All processes draw the same weights, which avoids sending them.
         torch.manual_seed(self.settings.recipe.seed)
-        build = partial(self.folders.build_network, settings)
-        if not divides(self.settings.computing, self.world):
-            return build().to(self.world.device)
-        # Each process compares the base weights with those of its file.
-        if saves_only_trained(settings) or settings.network.initial_network is not None:
-            return build()
-        return build_on_main(build, self.world)
+        return self.folders.build_network(settings).to(self.world.device)
 
     def load_network(self, name: str) -> nn.Module:
         """Load the network in the file `name` of the system's networks, ready to score.
@@ -569,12 +555,10 @@ class Run:
     def _check_own_code(self) -> None:
         """Find the classes for training, to report a wrong name before any measuring."""
         from asdf.data.sampler_orders import find_sampler
-        from asdf.distributed.sharding import divides, group_size
         from asdf.metrics.validation import check_metric
         from asdf.networks.build import check_audio, find_network_class
         from asdf.networks.split import check_split
         from asdf.networks.ssl_detector import find_front_end_class
-        from asdf.networks.units import check_network_divisible
         from asdf.training.losses.loss_building import find_loss_class
         from asdf.training.optimisers import check_named_optimiser
         from asdf.training.schedules import find_schedule
@@ -599,11 +583,6 @@ class Run:
         find_schedule(self.settings, self.recipe_folder)
         find_training_step(self.settings, self.recipe_folder)
         check_metric(self.settings, self.recipe_folder, tasks.keys)
-        if divides(self.settings.computing, self.world):
-            group_size(self.settings.computing, self.world)
-            self.world.run_on_main(
-                partial(check_network_divisible, self.settings, self.recipe_folder)
-            )
 
     def _warn_of_overlaps(self, lists: Sequence[TrialList]) -> None:
         for overlap in find_overlaps(lists, self.settings.recipe, self.corpora):

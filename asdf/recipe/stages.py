@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from asdf.errors import AsdfError
-from asdf.recipe.memory import memory_computed_for_errors
 from asdf.recipe.run import Run
 from asdf.recipe.scored_sets import score_lists, score_validation_sets, value_of
 from asdf.recipe.stale import mark_evaluations
@@ -43,8 +42,7 @@ def train_network(run: Run, network: nn.Module, utterances: TrialList, lengths: 
     """
     start = find_starting_point(run)
     trainer = _prepare_training(run, network, utterances, lengths, start)
-    with memory_computed_for_errors(run.settings, run.folders, run.world):
-        trainer.run()
+    trainer.run()
     LOG.info("training ended: %s", trainer.finished())
     if run.settings.network.average_best_networks:
         run.world.run_on_main(partial(_average_best_networks, run, trainer))

@@ -70,13 +70,11 @@ def check_evaluations(run: Run) -> list[Evaluation]:
 
 def resume_training(run: Run, trainer: Trainer, start: str | None) -> None:
     """Resume from `start`, the result of `find_starting_point`."""
-    from asdf.checkpoint.stored_parts import remove_with_parts
     from asdf.training.checkpoints import (
         fill_network,
         newest_checkpoint,
         progress_in,
         read_checkpoint,
-        read_parts,
     )
 
     folder = run.folders.networks
@@ -89,22 +87,20 @@ def resume_training(run: Run, trainer: Trainer, start: str | None) -> None:
         record_training(run, 0)
         return
     # The ranks of a node share the memory of the file, and none of them holds all of it.
-    checkpoint = read_checkpoint(path, mapped=True, whole=False)
+    checkpoint = read_checkpoint(path, mapped=True)
     if progress_in(checkpoint) is None:
         raise AsdfError(
             f"{path} contains weights but no training progress, like files of other programs. It "
             "can be scored (recipe.start_stage=2); to train, give this run another "
             "paths.system_folder."
         )
-    step = trainer.step
-    checkpoint = read_parts(checkpoint, step.network, step.optimiser, run.world)
-    fill_network(step.network, checkpoint)
+    fill_network(trainer.step.network, checkpoint)
     evaluations = check_evaluations(run)
     trainer.resume(checkpoint, evaluations)
     if start == "auto" and path.name != RESUME.file:
         # This file was left by a run that was killed while writing the newer checkpoint.
         resume = run.folders.layout.network_file(RESUME)
-        run.world.run_on_main(partial(remove_with_parts, resume))
+        run.world.run_on_main(partial(resume.unlink, missing_ok=True))
     LOG.info(
         "going on from %s: epoch %d, step %d",
         path.name,

@@ -1,7 +1,7 @@
-"""Trial of a user's classes in a dry run: two training steps on noise, with and without a stop.
+"""Training steps on noise in a dry run: of a user's classes, and of the size of the run's.
 
-Invariant: training would fail on whatever this trial refuses, in its first steps or when it resumes
-from a checkpoint. Nothing is written.
+Invariant: training would fail on whatever this refuses, in its first steps or when it resumes from
+a checkpoint. Nothing is written.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from asdf.checkpoint.network_file import NetworkFile
 from asdf.checkpoint.network_reading import fill_network
 from asdf.data.batches import LENGTHS, Batch
 from asdf.data.clip_frames import ClipFrames
-from asdf.data.training_plan import TrainingPlan, Window
+from asdf.data.length_groups import longest_clips
+from asdf.data.training_plan import TrainingPlan, Window, minibatch_per_process
 from asdf.distributed.world import World
 from asdf.errors import UsageError
 from asdf.networks.build import build_network
@@ -36,16 +37,14 @@ from asdf.training.training_progress import Progress
 from asdf.trials.trial_list import TrialList
 
 _MINIBATCH = 2
+_FAILED = "a training step on noise, which a dry run tries, failed"
 _LEVEL = 0.01
 
 
-def try_training(
-    settings: Sections, architecture: str, folder: Path | None, utterances: TrialList | None
-) -> None:
+def try_training(settings: Sections, folder: Path | None, utterances: TrialList | None) -> None:
     """Take two training steps on noise, and again with a checkpoint between; compare weights.
 
     Args:
-        architecture: Architecture of the front end, whose weights are random.
         folder: Folder of the recipe, where a user's own modules lie.
         utterances: Training list, for its labels and columns; None if unknown.
 
@@ -54,18 +53,11 @@ def try_training(
             training without a stop.
         AsdfError: training fails.
     """
-    tried = copy.deepcopy(settings)
-    front_end = replace(tried.front_end, architecture=architecture, weights=None)
-    # There are no recordings whose features could be cached.
-    tried.front_end = replace(front_end, cache_features=False)
-    # Neither changes what a step computes, and compiling takes minutes.
-    tried.computing = replace(tried.computing, compile=False, cuda_graphs=False)
     # Two minibatches per step, to check their accumulation.
-    tried.network = replace(tried.network, optimizer_step_interval=2)
+    tried = _simplified(settings, minibatches=2)
     if utterances is None:
         utterances = list_of_two(find_loss_class(tried, folder))
-    failed = "a training step on noise, which a dry run tries, failed"
-    with torch.random.fork_rng(devices=[]), UserErrors(failed):
+    with torch.random.fork_rng(devices=[]), UserErrors(_FAILED):
         whole = _train(tried, folder, utterances, steps=2)
         begun = _train(tried, folder, utterances, steps=1)
         resumed = _train(tried, folder, utterances, steps=2, start=_saved_and_read(begun))
@@ -81,28 +73,68 @@ def try_training(
             )
 
 
+def take_whole_step(
+    settings: Sections,
+    folder: Path | None,
+    utterances: TrialList,
+    processes: int,
+    device: torch.device,
+) -> None:
+    """Take steps on noise on a GPU, each with as much at once as a process of the run.
+
+    The first one creates the optimiser's moments, so the second one has the peak of training.
+
+    Raises:
+        UsageError: the number of processes does not divide the global minibatch.
+        AsdfError: a step does not fit into the GPU's memory, or fails.
+    """
+    # More minibatches do not increase the peak.
+    tried = _simplified(settings, min(2, settings.network.optimizer_step_interval))
+    minibatch = minibatch_per_process(settings.network, processes)
+    if settings.lengths.minibatch_s is not None:
+        minibatch, tried.network.train_clip_size = longest_clips(settings)
+    world = World(device=device)
+    with torch.random.fork_rng([device]), UserErrors(_FAILED):
+        _train(tried, folder, utterances, steps=2, minibatch=minibatch, world=world)
+
+
+def _simplified(settings: Sections, minibatches: int) -> Sections:
+    """Return settings for steps on noise with this number of minibatches."""
+    tried = copy.deepcopy(settings)
+    # There are no recordings whose features could be cached.
+    tried.front_end = replace(tried.front_end, cache_features=False)
+    # Neither changes what a step computes, and compiling takes minutes.
+    tried.computing = replace(tried.computing, compile=False, cuda_graphs=False)
+    tried.network = replace(tried.network, optimizer_step_interval=minibatches)
+    return tried
+
+
 def _train(
     settings: Sections,
     folder: Path | None,
     utterances: TrialList,
     steps: int,
     start: NetworkFile | None = None,
+    minibatch: int = _MINIBATCH,
+    world: World | None = None,
 ) -> NetworkFile:
     """Train on noise up to a number of steps; return the checkpoint."""
+    world = world or World()
     torch.manual_seed(settings.recipe.seed)
-    network = build_network(settings, folder).train()
+    network = build_network(settings, folder).to(world.device).train()
     hop = frame_hop(network)
     frames = None
     if settings.localisation.enabled and hop is not None:
         lengths = np.full(len(utterances), settings.network.train_clip_size)
         frames = ClipFrames(utterances, lengths, settings, hop)
-    step = Step(network, utterances, settings, World(), folder=folder, frames=frames)
+    step = Step(network, utterances, settings, world, folder=folder, frames=frames)
     progress = Progress()
     if start is not None:
         fill_network(step.network, start)
         step.load_state(start)
         progress = Progress.from_state(start.progress)
-    plan = TrainingPlan(len(utterances), _MINIBATCH, 2, seed=settings.recipe.seed)
+    interval = settings.network.optimizer_step_interval
+    plan = TrainingPlan(len(utterances), minibatch, interval, seed=settings.recipe.seed)
     order = iter(plan.windows(1))
     # Equal for all three trainings.
     noise = torch.Generator().manual_seed(0)
@@ -112,7 +144,8 @@ def _train(
         # Drawn for steps before the checkpoint as well, so that the next ones get the same.
         batches = _noise_batches(window, settings, network, noise)
         if number >= progress.step:
-            step.take(window, iter(batches), progress, [])
+            on_device = [batch.to(world.device) for batch in batches]
+            step.take(window, iter(on_device), progress, [])
     heads = describe_heads(step.network)
     return NetworkFile(
         state=step.network.state_dict(),

@@ -129,8 +129,6 @@ def contradictions(sections: Sections) -> Iterator[Contradiction]:
     yield from _of_computing(computing, front_end)
     yield from _of_tuning(front_end, sections.lora, network)
     yield from _of_compiling(computing, front_end, sections.lora)
-    if computing.shard_network:
-        yield from _of_sharding(computing, front_end)
     # 'auto' captures only where nothing speaks against it.
     if computing.cuda_graphs is True:
         yield from _of_graphs(computing, front_end, sections.lora)
@@ -264,12 +262,6 @@ def _of_trained_frames(
 
 
 def _of_computing(computing: Computing, front_end: FrontEnd) -> Iterator[Contradiction]:
-    if computing.shard_group is not None and not computing.shard_network:
-        relation = "has no effect without"
-        yield Contradiction("computing.shard_group", relation, "computing.shard_network")
-    if computing.shard_checkpoints and not computing.shard_network:
-        relation = "has no effect without"
-        yield Contradiction("computing.shard_checkpoints", relation, "computing.shard_network")
     gpu_ids = computing.gpu_ids
     if computing.use_gpu and gpu_ids is not None and len(gpu_ids) < computing.processes:
         relation = "is more than the number of GPUs in"
@@ -306,40 +298,6 @@ def _of_compiling(computing: Computing, front_end: FrontEnd, lora: Lora) -> Iter
     if computing.compile and computing.deterministic:
         relation = "excludes kernels chosen by measured speed, as by"
         yield Contradiction("computing.deterministic", relation, "computing.compile")
-
-
-def _of_sharding(computing: Computing, front_end: FrontEnd) -> Iterator[Contradiction]:
-    """Yield settings that a network sharded over the processes cannot be trained with."""
-    shard = "computing.shard_network"
-    if computing.compile:
-        relation = "gathers each layer just before it is computed and cannot be combined with"
-        yield Contradiction(shard, relation, "computing.compile")
-    if computing.precision == "fp16":
-        relation = (
-            "adds up gradients without a loss scale ('bf16' and 'fp32' need none) and cannot be "
-            "combined with"
-        )
-        yield Contradiction(shard, relation, "computing.precision")
-    if computing.backend == "mpi" or (computing.backend == "gloo" and computing.use_gpu):
-        relation = (
-            "gathers with nccl on GPUs and gloo on CPUs, as 'auto' selects, and cannot be combined "
-            "with"
-        )
-        yield Contradiction(shard, relation, "computing.backend")
-    if computing.gradient_compression == "fp16":
-        relation = (
-            "adds up gradients without a loss scale ('bf16' needs none) and cannot be combined with"
-        )
-        yield Contradiction(shard, relation, "computing.gradient_compression")
-    if computing.norms == "bf16":
-        relation = "gathers weights in the format of their layers and cannot be combined with"
-        yield Contradiction(shard, relation, "computing.norms")
-    if front_end.layer_drop:
-        relation = "needs all processes to compute the same layers and cannot be combined with"
-        yield Contradiction(shard, relation, "front_end.layer_drop")
-    if front_end.cache_features:
-        relation = "shards the front end, which training does not run with"
-        yield Contradiction(shard, relation, "front_end.cache_features")
 
 
 def _of_graphs(computing: Computing, front_end: FrontEnd, lora: Lora) -> Iterator[Contradiction]:

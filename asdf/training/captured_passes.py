@@ -296,7 +296,7 @@ def prepare_passes(
     if settings.computing.compile:
         LOG.info("the next step compiles the network, which takes a while")
         model = compile_network(model, settings.computing.compile, whole_minibatch)
-    model = exchange_gradients(model, world, settings.computing.gradient_compression)
+    model = exchange_gradients(model, world)
     passes = Passes(model, precision, scaler, objective)
     wanted = settings.computing.cuda_graphs
     if not wanted:

@@ -6,8 +6,7 @@ everything that a resume needs, and the settings that build its network.
 
 Its tensors are copied to the host, so that training can change its own. A copy keeps the types,
 names and shared storages of the original, so the file is the same; it is complete after
-`HostCopies.wait`. With a GPU, the host waits once for all tensors. Tensors of a sharded network are
-gathered one by one, with a wait for each.
+`HostCopies.wait`. With a GPU, the host waits once for all tensors.
 """
 
 from __future__ import annotations
@@ -20,12 +19,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from asdf.checkpoint.base_weights import base_of
 from asdf.checkpoint.network_file import NetworkFile
 from asdf.checkpoint.network_file import write_network_file as write_checkpoint
 from asdf.checkpoint.network_reading import fill_network, read_network_file
-from asdf.checkpoint.stored_parts import KeyPath, folders_of, remove_other_parts, take_out
-from asdf.distributed.sharding import gathered, is_part, is_sharded
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.runs.log import LOG
@@ -42,7 +38,6 @@ __all__ = [
     "newest_checkpoint",
     "progress_in",
     "read_checkpoint",
-    "read_parts",
     "write_checkpoint",
 ]
 
@@ -53,23 +48,16 @@ class HostCopies:
     Copies of GPU tensors are in pinned memory, which is allocated in the first round and reused in
     later ones: they are valid until the first `queue` or `take` after their `wait`. Copies of CPU
     tensors are new each time and take memory only while they are referenced.
-
-    Attributes:
-        leaves_parts: Whether sharded tensors are left ungathered.
-        parts: Sharded tensors by their paths in the last checkpoint.
     """
 
-    def __init__(self, leaves_parts: bool = False) -> None:
-        self.leaves_parts = leaves_parts
-        self.parts: dict[KeyPath, Tensor] = {}
+    def __init__(self) -> None:
         self._pinned: defaultdict[int, list[Tensor]] = defaultdict(list)
         self._begin_round()
 
     def queue(self, content: Any) -> Any:
         """Return a copy of nested dictionaries, lists and tuples of tensors, valid after `wait`.
 
-        Other values are shared with `content`. If tensors are sharded over the ranks, all ranks
-        call this together, and the main one gets the whole tensors.
+        Other values are shared with `content`.
         """
         if isinstance(content, Tensor):
             return self._copy_tensor(content)
@@ -106,8 +94,6 @@ class HostCopies:
         self._originals: list[torch.UntypedStorage] = []
 
     def _copy_tensor(self, tensor: Tensor) -> Tensor:
-        if is_part(tensor):
-            return gathered(tensor)
         storage = tensor.untyped_storage()
         address = storage.data_ptr()
         if address == 0:  # a tensor without numbers
@@ -151,18 +137,14 @@ def collect_checkpoint(
 ) -> NetworkFile | None:
     """Collect everything needed for scoring with the network and for resuming its training.
 
-    All ranks call this together.
-
     Args:
-        copies: Copier of the tensors; training may change them once this returns, except for those
-            in `copies.parts`.
+        copies: Copier of the tensors; training may change them once this returns.
         average: Average of the weights, which is then saved as the network.
 
     Returns:
         Content for `write_checkpoint`, in the main rank's memory; None on the other ranks.
     """
-    # Gathering a sharded network requires all ranks.
-    if not (world.is_main or is_sharded(network)):
+    if not world.is_main:
         return None
     # Reading a scaler's state on a GPU would synchronise once per number.
     scaler_on_host = type(scaler).__new__(type(scaler))
@@ -173,23 +155,17 @@ def collect_checkpoint(
     )
     if average is not None:
         average.save_in(file)
-    entries = vars(file)
-    if copies.leaves_parts:
-        copies.parts = {}
-        entries = take_out(entries, is_part, copies.parts)
-        if not world.is_main:
-            return None
-    copied = NetworkFile(**copies.take(entries))
+    copied = NetworkFile(**copies.take(vars(file)))
     # Only now, since the scale arrives on the host in `take`.
     copied.scaler_state = scaler_on_host.state_dict()
-    return copied if world.is_main else None
+    return copied
 
 
-def read_checkpoint(path: Path, mapped: bool = False, whole: bool = True) -> NetworkFile:
+def read_checkpoint(path: Path, mapped: bool = False) -> NetworkFile:
     """Read a network file onto the CPU, without executing anything in it.
 
     Args:
-        mapped, whole: Options as in `read_network_file`.
+        mapped: Option as in `read_network_file`.
 
     Raises:
         AsdfError: the file does not exist or is not a network.
@@ -199,63 +175,7 @@ def read_checkpoint(path: Path, mapped: bool = False, whole: bool = True) -> Net
             f"there is no network {path}. {describe_networks(path.parent)} Choose one with "
             "recipe.selected_epochs or network.resume_epoch, or train first."
         )
-    return read_network_file(path, mapped, whole)
-
-
-def read_parts(
-    file: NetworkFile, network: nn.Module, optimiser: torch.optim.Optimizer, world: World
-) -> NetworkFile:
-    """Return `file` with the tensors stored beside it, sharded as those of `network` are.
-
-    Each process reads its shards, and the whole of tensors that are not sharded.
-
-    Raises:
-        AsdfError: the stored parts are damaged.
-    """
-    parts = file.stored_parts()
-    if parts is None:
-        return file
-    likes: dict[KeyPath, Tensor] = {}
-    # Weights that may equal those of their base are compared with them as a whole.
-    if base_of(network) is None:
-        for name, layer in network.state_dict().items():
-            likes["state", name] = layer
-    for name, parameter in network.named_parameters(remove_duplicate=False):
-        likes["unaveraged_state", name] = parameter
-    local = [parameter for group in optimiser.param_groups for parameter in group["params"]]
-    groups = (file.optimiser_state or {}).get("param_groups", [])
-    numbers = [number for group in groups for number in group["params"]]
-    for number, parameter in zip(numbers, local, strict=False):
-        likes["optimiser_state", "state", number] = parameter
-    targets = {}
-    for path, outline in parts.outlines().items():
-        # Moments have their names after the index of their parameter.
-        like = likes.get(path, likes.get(path[:3]))
-        if like is not None and is_part(like) and like.shape == outline.shape:
-            targets[path] = torch.empty_like(like.detach(), dtype=outline.dtype)
-        else:
-            targets[path] = torch.empty_like(outline, device="cpu")
-    parts.read_into(targets, world.rank, world.size)
-    return file.with_tensors(targets)
-
-
-def join_networks(folder: Path) -> None:
-    """Join networks in `folder` whose tensors are stored beside them into single files.
-
-    Raises:
-        AsdfError: parts are damaged, or a file cannot be written.
-    """
-    for name in list_networks(folder):
-        path = folder / name.file
-        if not folders_of(path):
-            continue
-        file = read_checkpoint(path, mapped=True, whole=False)
-        parts = file.stored_parts()
-        if parts is not None:
-            LOG.info("joining the parts of %s, which each process wrote separately", name.file)
-            write_checkpoint(path, file.with_tensors(parts.whole()))
-        # Only now: until it was replaced, the file referred to its parts.
-        remove_other_parts(path, None)
+    return read_network_file(path, mapped)
 
 
 def progress_in(file: NetworkFile) -> Progress | None:
@@ -292,11 +212,7 @@ def newest_checkpoint(folder: Path) -> Path | None:
     newest_step = -1
     for path in candidates:
         try:
-            file = read_checkpoint(path, mapped=True, whole=False)
-            parts = file.stored_parts()
-            if parts is not None:
-                parts.outlines()  # refuses parts that are missing or damaged
-            progress = progress_in(file)
+            progress = progress_in(read_checkpoint(path, mapped=True))
         except AsdfError as error:
             LOG.warning("skipped: %s", error)
             continue

@@ -12,8 +12,6 @@ import math
 import torch
 from torch import Tensor, nn
 
-from asdf.distributed.sharding import local_part
-
 # Halving the first loss scale, 65536, this many times gives 0.002, which no network needs.
 MAX_SKIPPED = 25
 
@@ -34,22 +32,16 @@ def clip_and_measure(
     if limit is not None:
         # The limit applies to the true gradient, without the loss scale.
         scaler.unscale_(optimiser)
-        return local_part(nn.utils.clip_grad_norm_(network.parameters(), limit))
+        return nn.utils.clip_grad_norm_(network.parameters(), limit)
     if scaler.is_enabled():
         return None
-    parts = [local_part(gradient) for gradient in _gradients(optimiser)]
-    # A rank may hold nothing of a small sharded parameter, and an empty tensor has no maximum.
-    held = [part for part in parts if part.numel()] or [parts[0].new_zeros(1)]
     # Unlike a 2-norm, the maximum cannot overflow if every value is finite.
-    return nn.utils.get_total_norm(held, math.inf)
+    return nn.utils.get_total_norm(_gradients(optimiser), math.inf)
 
 
 def gradient_norm(optimiser: torch.optim.Optimizer, scaler: torch.amp.GradScaler) -> Tensor:
-    """Return the 2-norm of the gradient without the loss scale; 0-dimensional, on the device.
-
-    All ranks call this together, since each has a part of a sharded network.
-    """
-    norm = local_part(nn.utils.get_total_norm(_gradients(optimiser)))
+    """Return the 2-norm of the gradient without the loss scale; 0-dimensional, on the device."""
+    norm = nn.utils.get_total_norm(_gradients(optimiser))
     if scaler.is_enabled():
         # On the device, since reading the scale would make the host wait.
         norm = norm / scaler.scale(torch.ones_like(norm))

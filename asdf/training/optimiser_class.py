@@ -105,20 +105,7 @@ def find_optimiser(settings: TrainingSections, folder: Path | None) -> NamedOpti
     return NamedOptimiser(path, kind, arguments, rate, training.weight_decay)
 
 
-@dataclass(frozen=True)
-class StateShape:
-    """The tensors that an optimiser holds for each parameter.
-
-    Attributes:
-        moments: Number of tensors with the parameter's own shape.
-        has_others: Whether there are tensors of other shapes, apart from single numbers.
-    """
-
-    moments: int
-    has_others: bool
-
-
-def check_optimiser(named: NamedOptimiser) -> StateShape:
+def check_optimiser(named: NamedOptimiser) -> None:
     """Take a few steps with an optimiser of the class, and again with a checkpoint in between.
 
     Raises:
@@ -143,8 +130,8 @@ def check_optimiser(named: NamedOptimiser) -> StateShape:
         f"{about} failed on a parameter of {_SHAPE[0]} x {_SHAPE[1]} numbers, with its gradient"
     )
     with torch.random.fork_rng(devices=[]), UserErrors(failed, _OTHERS, UsageError):
-        optimiser, whole = _train(named)
-        _, interrupted = _train(named, stops=True)
+        whole = _train(named)
+        interrupted = _train(named, stops=True)
     # Compare bits, since at a high rate both may be NaN.
     if not torch.equal(whole.view(torch.int32), interrupted.view(torch.int32)):
         raise UsageError(
@@ -152,30 +139,10 @@ def check_optimiser(named: NamedOptimiser) -> StateShape:
             "Everything its steps depend on must be in self.state[parameter] or in a parameter "
             f"group, not in other attributes of the object. {_OTHERS}"
         )
-    tensors = []
-    for moments in optimiser.state.values():
-        tensors += [value for value in moments.values() if isinstance(value, Tensor)]
-    alike = [tensor for tensor in tensors if tensor.shape == _SHAPE]
-    others = [tensor for tensor in tensors if tensor.shape != _SHAPE and tensor.numel() > 1]
-    return StateShape(len(alike), bool(others))
 
 
-def check_divided(named: NamedOptimiser, shape: StateShape) -> None:
-    """Check that the optimiser's state can be sharded like the parameters.
-
-    Raises:
-        UsageError: it holds tensors with other shapes than the parameter's.
-    """
-    if shape.has_others:
-        raise UsageError(
-            f"{SETTING} = {named.path!r} holds tensors of other shapes than the parameters', which "
-            "computing.shard_network = True cannot divide over the processes. Set it to False, or "
-            "choose another optimiser."
-        )
-
-
-def _train(named: NamedOptimiser, stops: bool = False) -> tuple[torch.optim.Optimizer, Tensor]:
-    """Return an optimiser after `_STEPS` steps, and its parameter.
+def _train(named: NamedOptimiser, stops: bool = False) -> Tensor:
+    """Return a parameter after `_STEPS` steps of the optimiser.
 
     Args:
         stops: Whether the last step is taken by another optimiser, which loads the first one's
@@ -196,7 +163,7 @@ def _train(named: NamedOptimiser, stops: bool = False) -> tuple[torch.optim.Opti
         torch.manual_seed(number)
         optimiser.step()
         optimiser.zero_grad(set_to_none=True)
-    return optimiser, parameter.detach()
+    return parameter.detach()
 
 
 def _saved_and_read(named: NamedOptimiser, state: dict[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from asdf.distributed.sharding import divided_like, is_part
 from asdf.errors import AsdfError
 from asdf.training.parameter_groups import Group
 
@@ -60,15 +59,13 @@ def load_optimiser_state(optimiser: torch.optim.Optimizer, state: dict[str, Any]
             counted = {key: saved[key] for key in saved if key not in options}
         groups.append({**group, **counted, "params": saved["params"]})
     content = {key: value for key, value in state.items() if key != _CLASS}
-    moments = _divided_moments(optimiser, state)
-    optimiser.load_state_dict({**content, "state": moments, "param_groups": groups})
+    optimiser.load_state_dict({**content, "param_groups": groups})
     for moments in optimiser.state.values():
         if not isinstance(moments, dict):
             continue
         # Copy mapped moments that the optimiser has taken over from the file.
         for name, value in moments.items():
-            # Shards of tensors are copies already.
-            if isinstance(value, Tensor) and value.device.type == "cpu" and not is_part(value):
+            if isinstance(value, Tensor) and value.device.type == "cpu":
                 moments[name] = value.clone()
     if isinstance(optimiser, torch.optim.SGD):
         begin_momentum(optimiser)
@@ -101,19 +98,3 @@ def _shapes_of(groups: list[Group]) -> list[tuple[bool, int]]:
     """Return the properties in which groups of a checkpoint and an optimiser must agree."""
     # Adam and AdamW have the same moments, and the option `betas`, which SGD lacks.
     return [("betas" in group, len(group["params"])) for group in groups]
-
-
-def _divided_moments(optimiser: torch.optim.Optimizer, state: dict[str, Any]) -> dict[Any, Any]:
-    """Return the moments in `state`, sharded like their parameters."""
-    local = [parameter for group in optimiser.param_groups for parameter in group["params"]]
-    numbers = [number for group in state["param_groups"] for number in group["params"]]
-    parameters = dict(zip(numbers, local, strict=True))
-    divided: dict[Any, Any] = {}
-    for number, moments in state["state"].items():
-        # A user's optimiser may have further entries that belong to no parameter.
-        if number not in parameters:
-            divided[number] = moments
-            continue
-        parameter = parameters[number]
-        divided[number] = {name: divided_like(parameter, value) for name, value in moments.items()}
-    return divided

@@ -9,11 +9,10 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from asdf.distributed.sharding import is_part
 from asdf.errors import UsageError
 from asdf.runs.log import LOG
 from asdf.settings.sections import Network
-from asdf.training.optimiser_class import StateShape, check_divided, check_optimiser, find_optimiser
+from asdf.training.optimiser_class import check_optimiser, find_optimiser
 from asdf.training.optimiser_state import begin_momentum
 from asdf.training.parameter_groups import Group, group_parameters
 from asdf.training.training_sections import TrainingSections
@@ -51,8 +50,8 @@ OPTIMISERS: dict[str, BuildOptimiser] = {
 _FUSED_ON_CPU = (torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD)
 
 
-def check_named_optimiser(settings: TrainingSections, folder: Path | None) -> StateShape | None:
-    """Find the class that `network.optimizer` names and test it; None for a short name.
+def check_named_optimiser(settings: TrainingSections, folder: Path | None) -> None:
+    """Find the class that `network.optimizer` names, if it is not a short name, and test it.
 
     Args:
         folder: Folder of the recipe with the user's own modules.
@@ -62,7 +61,8 @@ def check_named_optimiser(settings: TrainingSections, folder: Path | None) -> St
         AsdfError: importing its module fails.
     """
     named = find_optimiser(settings, folder)
-    return check_optimiser(named) if named else None
+    if named is not None:
+        check_optimiser(named)
 
 
 def build_optimiser(
@@ -94,9 +94,7 @@ def build_optimiser(
         fused = _choose_fused(trained, on_cpu=True)
         return OPTIMISERS[settings.network.optimizer](groups, settings.network, fused)
     fused = _choose_fused(trained, on_cpu=named.kind in _FUSED_ON_CPU)
-    state = check_optimiser(named)
-    if any(is_part(parameter) for parameter in trained):
-        check_divided(named, state)
+    check_optimiser(named)
     if settings.network.weight_decay and not named.takes("weight_decay"):
         LOG.warning("%s takes no weight decay: network.weight_decay has no effect", named.path)
     return named.build(groups, fused)
@@ -113,6 +111,6 @@ def _choose_fused(trained: list[nn.Parameter], on_cpu: bool) -> bool | None:
     if all(parameter.is_cuda and parameter.is_floating_point() for parameter in trained):
         return True
     for parameter in trained:
-        is_whole = parameter.device.type == "cpu" and not is_part(parameter)
-        on_cpu = on_cpu and is_whole and parameter.dtype is torch.float32
+        is_on_cpu = parameter.device.type == "cpu"
+        on_cpu = on_cpu and is_on_cpu and parameter.dtype is torch.float32
     return True if on_cpu else None

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from torch import Tensor
 
-from asdf.checkpoint.stored_parts import remove_with_parts
 from asdf.errors import AsdfError
 from asdf.runs.evaluations import Evaluation, best_first
 from asdf.runs.layout import Layout
@@ -40,7 +39,7 @@ def remove_networks(
             retained.add(NetworkName.after_epoch(epoch))
     for name in existing:
         if name not in retained:
-            remove_with_parts(layout.network_file(name))
+            layout.network_file(name).unlink(missing_ok=True)
 
 
 def average_networks(

@@ -1,8 +1,5 @@
 """Saving during training: a thread of the main rank writes the checkpoint of all ranks.
 
-With `computing.shard_checkpoints`, a thread of each rank writes the rank's shards, and then that of
-the main rank the network file. At the end of training, these are joined into single files.
-
 Invariants: a checkpoint holds the state of its step, since it is copied before the next step. Only
 one file is written at a time. All ranks learn together that a file is complete or has failed, and
 no earlier file is removed before that. A kill therefore leaves the files unchanged, or with one
@@ -16,37 +13,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from asdf.checkpoint.network_file import NetworkFile
-from asdf.checkpoint.stored_parts import (
-    StoredParts,
-    next_folder,
-    remove_other_parts,
-    remove_with_parts,
-)
 from asdf.data.threads import Threads
-from asdf.distributed.sharding import is_sharded
 from asdf.runs.layout import Layout
 from asdf.runs.log import LOG
 from asdf.runs.network_names import RESUME, NetworkName
 from asdf.training.callback_group import CallbackGroup
-from asdf.training.checkpoints import (
-    HostCopies,
-    collect_checkpoint,
-    join_networks,
-    write_checkpoint,
-)
+from asdf.training.checkpoints import HostCopies, collect_checkpoint, write_checkpoint
 from asdf.training.step import Step
 from asdf.training.steps.training_step import state_of
 from asdf.training.training_progress import Progress
-
-if TYPE_CHECKING:
-    from asdf.training.part_saving import PartWriter
 
 MIN_INTERVAL_S = 30.0
 # With this factor, training pauses for about 2 % of the time, whatever the size of the network.
@@ -137,9 +120,7 @@ class Saving:
         self._layout = layout
         self._callbacks = callbacks
         self.timer = SaveTimer(step.settings.network.checkpoint_interval_s)
-        in_parts = step.settings.computing.shard_checkpoints and is_sharded(step.network)
-        self._copies = HostCopies(in_parts)
-        self._part_writer: PartWriter | None = None
+        self._copies = HostCopies()
         self._threads: Threads | None = None
         self._save: _Save | None = None
         self._newest: Path | None = None
@@ -151,7 +132,7 @@ class Saving:
         Raises:
             AsdfError: the last one cannot be written, whatever else ended the block.
         """
-        if self._world.is_main or self._copies.leaves_parts:
+        if self._world.is_main:
             self._threads = Threads(1)
         try:
             yield
@@ -162,9 +143,6 @@ class Saving:
             if save is not None and self._world.is_main:
                 self._conclude(save)
                 self._callbacks.call_alone("on_checkpoint", save.path)
-            elif save is not None and save.writing is not None:
-                # The main rank's file needs this one's part, and reports failures.
-                wait([save.writing])
             raise
         finally:
             if self._threads is not None:
@@ -201,9 +179,7 @@ class Saving:
         checkpoint = self._collect(progress)
         path = self._layout.network_file(name)
         writing = None
-        if self._copies.leaves_parts:
-            writing = self._write_parts(path, checkpoint)
-        elif self._threads is not None and checkpoint is not None:
+        if self._threads is not None and checkpoint is not None:
             writing = self._threads.submit(_write, path, checkpoint)
         self._save = _Save(path, ends_epoch, writing)
         self._newest = path
@@ -221,15 +197,10 @@ class Saving:
         self._save = None
         if save is not None:
             self._world.run_on_main(lambda: self._conclude(save))
-            if save.writing is not None:
-                # The threads of the next save use the same connections.
-                wait([save.writing])
             self._callbacks.call("on_checkpoint", save.path)
 
     def end(self) -> None:
         """Settle the last save, and remove the checkpoint inside an epoch if it is older.
-
-        Networks whose shards are stored beside them are joined into single files.
 
         All ranks call this together when training is over.
 
@@ -240,32 +211,7 @@ class Saving:
         resume = self._layout.network_file(RESUME)
         # If this training saved nothing, the checkpoint inside an epoch may be the newest.
         if self._newest not in (None, resume):
-            self._world.run_on_main(lambda: remove_with_parts(resume))
-        self._world.run_on_main(lambda: join_networks(self._layout.networks))
-
-    def _write_parts(self, path: Path, checkpoint: NetworkFile | None) -> Future[float]:
-        """Start writing this rank's shards, and on the main rank the network file after them."""
-        # Importing this takes a second.
-        from asdf.training.part_saving import PartWriter
-
-        if self._part_writer is None:
-            self._part_writer = PartWriter(self._world)
-        writer = self._part_writer
-        folder = self._world.run_on_main(lambda: next_folder(path))
-        copies = writer.copy(self._copies.parts)
-        paths = list(self._copies.parts)
-
-        def write() -> float:
-            began = time.monotonic()
-            files = writer.write(copies, folder)
-            if checkpoint is not None:
-                checkpoint.parts = StoredParts(folder, files, paths).entry()
-                write_checkpoint(path, checkpoint)
-                remove_other_parts(path, folder)
-            return time.monotonic() - began
-
-        assert self._threads is not None  # each rank has one
-        return self._threads.submit(write)
+            self._world.run_on_main(partial(resume.unlink, missing_ok=True))
 
     def _collect(self, progress: Progress) -> NetworkFile | None:
         """Return the checkpoint on the main rank, None on the others.
@@ -301,7 +247,7 @@ class Saving:
         if save.ends_epoch:
             # Not before the epoch's network is complete, since until then this is the newest
             # checkpoint.
-            remove_with_parts(self._layout.network_file(RESUME))
+            self._layout.network_file(RESUME).unlink(missing_ok=True)
 
 
 def _write(path: Path, checkpoint: NetworkFile) -> float:

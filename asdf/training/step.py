@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,8 +23,6 @@ from asdf.data.batches import Batch
 from asdf.data.clip_frames import ClipFrames
 from asdf.data.training_plan import Window
 from asdf.distributed.devices import check_one_process
-from asdf.distributed.sharding import divides
-from asdf.distributed.whereabouts import HERE
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.networks.split import FromFeatures
@@ -34,7 +32,6 @@ from asdf.settings.sections import Sections
 from asdf.text import and_more
 from asdf.training.captured_passes import prepare_passes
 from asdf.training.compiling import check_compilable
-from asdf.training.exchange import shard
 from asdf.training.further_inputs import check_inputs
 from asdf.training.gradients import LastStep, clip_and_measure, gradient_norm
 from asdf.training.instruments.clock import COMMUNICATION, OPTIMISER, StepClock
@@ -97,7 +94,7 @@ class Step:
 
     Args:
         network: Network on the world's device, with parameters that are never trained already
-            frozen; before sharding, it may still be on the CPU.
+            frozen.
         from_features: Whether the minibatches are cached features of a frozen front end rather than
             waveforms.
         folder: Folder of the recipe with the user's own modules.
@@ -127,7 +124,7 @@ class Step:
         self.utterances = utterances
         self.settings = settings
         self.world = world
-        # Before the network is sharded and the optimiser created, which include its parameters.
+        # Before the optimiser is created, which includes its parameters.
         self.loss: Loss = build_loss(network, utterances, settings, folder).to(world.device)
         heads = (network, utterances, frames, settings.recipe.seed)
         terms = find_tasks(settings, folder).build_terms(*heads)
@@ -141,13 +138,10 @@ class Step:
         self.labels = self.targets.labels
         self.begin_training(self.labels)
         self.clock = StepClock(world.device)
-        self.precision = choose_precision(
-            settings.computing.precision, world.device, divides(settings.computing, world)
-        ).with_norms(settings.computing.norms)
+        precision = choose_precision(settings.computing.precision, world.device)
+        self.precision = precision.with_norms(settings.computing.norms)
         self.scaler = self.precision.scaler()
         self._cost = find_cost(network, settings, self.precision)
-        # Before the optimiser, which holds the shards of the parameters.
-        self._sharded = shard(network, settings, world, self.precision.dtype)
         self.optimiser = build_optimiser(network, settings, folder)
         self.schedule = find_schedule(settings, folder)
         begin_training(self.method, network)
@@ -190,13 +184,8 @@ class Step:
         With `network.ema_decay`, it has the averaged weights. All ranks enter the block together;
         inside it, a rank may compute with the network independently of the others.
         """
-        with ExitStack() as block:
-            if self.average is not None:
-                block.enter_context(self.average.in_use())
-            if self._sharded is None:
-                yield self.network
-            else:
-                yield block.enter_context(self._sharded.whole())
+        with self.average.in_use() if self.average is not None else nullcontext():
+            yield self.network
 
     def utilisation(self, utterances_per_s: float) -> float | None:
         """Return the share of the GPUs' peak (MFU) at a speed of all processes; None if unknown.
@@ -247,7 +236,6 @@ class Step:
                 gradient of the previous step was not finite; or the step does not fit into memory.
         """
         number = progress.step + 1
-        HERE.step = number
         per_process = max(len(share.utterances) for share in window.shares)
         device = self.world.device
         memory = partial(step_memory_errors_as_messages, self.settings, number, per_process, device)

@@ -20,10 +20,6 @@ from asdf.training.terms import CLIPS, FEATURES, Term
 from asdf.training.training_sections import TrainingSections
 
 
-class StepTooLarge(AsdfError):
-    """A training step did not fit into the memory of the device."""
-
-
 def step_memory_errors_as_messages(
     settings: TrainingSections,
     step: int,
@@ -37,11 +33,11 @@ def step_memory_errors_as_messages(
         per_process: Number of utterances that this process computes at once.
 
     Raises:
-        StepTooLarge: the step does not fit; the message names the settings that make it smaller.
+        AsdfError: the step does not fit; the message names the settings that make it smaller.
     """
 
-    def describe(reason: str) -> StepTooLarge:
-        return StepTooLarge(
+    def describe(reason: str) -> AsdfError:
+        return AsdfError(
             f"{device} does not have enough memory for step {step} of training, with {per_process} "
             f"utterances of {settings.network.train_clip_size:,} samples at once: {reason}. "
             f"{' '.join(_how_to_need_less(settings))}"
@@ -66,7 +62,7 @@ def _how_to_need_less(settings: TrainingSections) -> Iterator[str]:
         others.append("lora.rank=8, which trains few weights of the front end")
     others.append("network.train_clip_size, shorter")
     yield f"Or set {'; or '.join(others)}."
-    yield "The same command with --dry-run computes how much GPU memory each of them would need."
+    yield "On a GPU, the same command with --dry-run tells how much memory a step takes."
     if settings.computing.use_gpu:
         yield "If other programs use the device as well, end them or choose another device."
 

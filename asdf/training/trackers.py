@@ -33,9 +33,6 @@ class _Tracker(Callback):
         values = {f"training/{name}": record[name] for name in _OVER_STEPS}
         if "mfu" in record:
             values["training/mfu"] = record["mfu"]
-        if "slowest" in record:
-            values["training/slowest_rank"] = record["slowest"]["rank"]
-            values["training/lag"] = record["slowest"]["lag"]
         for name, value in record.get("terms", {}).items():
             values[f"training/term/{name}"] = value
         self.send(values, record["step"])

@@ -57,15 +57,11 @@ class Precision:
         return torch.amp.GradScaler(self.device.type, enabled=self.dtype is torch.float16)
 
 
-def choose_precision(requested: str, device: torch.device, sharded: bool = False) -> Precision:
+def choose_precision(requested: str, device: torch.device) -> Precision:
     """Return the precision for `computing.precision` on `device`.
 
     Support of bf16 is decided by compute capability, since `torch.cuda.is_bf16_supported()`
     includes GPUs that only emulate it. The tensor cores of 7.x compute only in fp16.
-
-    Args:
-        sharded: Whether the network is sharded over the processes, which a loss scale does not
-            support.
     """
     if device.type != "cuda":
         return _choose_on_cpu(requested, device)
@@ -77,11 +73,8 @@ def choose_precision(requested: str, device: torch.device, sharded: bool = False
     text = f"compute capability {capability[0]}.{capability[1]}"
     if capability >= _BF16_NEEDS:
         return Precision(device, torch.bfloat16, f"precision bf16: {text}")
-    if requested == "bf16" or (capability < _FP16_NEEDS and not sharded):
+    if requested == "bf16" or capability < _FP16_NEEDS:
         return Precision(device, None, f"precision fp32: bf16 not used: {text}, it needs 8.0")
-    if sharded:
-        reason = f"precision fp32: {text}, and computing.shard_network does not support fp16"
-        return Precision(device, None, reason)
     reason = f"precision fp16 with loss scaling: {text}, bf16 needs 8.0"
     return Precision(device, torch.float16, reason)
 

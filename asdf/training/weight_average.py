@@ -22,15 +22,11 @@ import torch
 from torch import Tensor, nn
 
 from asdf.checkpoint.network_file import NetworkFile
-from asdf.distributed.sharding import divided_like, local_part
 from asdf.errors import AsdfError
 
 
 class WeightAverage:
-    """The averages of the parameters of `network` that are trained when this is created.
-
-    If the network is sharded over the processes, so are the averages.
-    """
+    """The averages of the parameters of `network` that are trained when this is created."""
 
     def __init__(self, network: nn.Module, decay: float) -> None:
         self._network = network
@@ -43,10 +39,9 @@ class WeightAverage:
     @torch.no_grad()
     def update(self) -> None:
         """Move the averages towards the weights, after an optimiser step."""
-        averages = [local_part(average) for average in self._averages.values()]
-        weights = [local_part(parameter.detach()) for parameter in self._averages]
+        weights = [parameter.detach() for parameter in self._averages]
         # A few kernels for all of them. The average of a frozen weight equals it and stays.
-        torch._foreach_lerp_(averages, weights, 1 - self._decay)
+        torch._foreach_lerp_(list(self._averages.values()), weights, 1 - self._decay)
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
@@ -61,11 +56,9 @@ class WeightAverage:
     def _swap(self) -> None:
         for parameter, average in self._averages.items():
             # In place, since CUDA graphs and other processes' views expect the same addresses.
-            weights = local_part(parameter.detach())
-            averaged = local_part(average)
-            before = weights.clone()
-            weights.copy_(averaged)
-            averaged.copy_(before)
+            before = parameter.detach().clone()
+            parameter.copy_(average)
+            average.copy_(before)
 
     def save_in(self, file: NetworkFile) -> None:
         """Store the averages as the weights of `file`, and the weights in a separate entry."""
@@ -82,7 +75,7 @@ class WeightAverage:
     def restart(self) -> None:
         """Reset the averages to the network's current weights."""
         for parameter, average in self._averages.items():
-            local_part(average).copy_(local_part(parameter.detach()))
+            average.copy_(parameter)
 
 
 @torch.no_grad()
@@ -101,5 +94,4 @@ def load_unaveraged(network: nn.Module, weights: Mapping[str, Any]) -> None:
                 "fit the network. The file is damaged: resume from another (network.resume_epoch)."
             )
     for name, value in weights.items():
-        parameter = parameters[name]
-        local_part(parameter.detach()).copy_(local_part(divided_like(parameter, value)))
+        parameters[name].copy_(value)

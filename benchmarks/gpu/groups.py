@@ -50,7 +50,6 @@ GROUPS = (
     Group("resume", "whether a killed run ends with the bits of a whole one", 110),
     Group("fp16", "loss scale and skipped steps after 100 steps in fp16", 30),
     Group("processes", "several GPUs: utterances/s, the same score file, a killed rank", 70),
-    Group("sharding", "weights sharded over several GPUs: peak and ms", 20),
 )
 
 

@@ -1,8 +1,6 @@
 """A failing process ends the others and says why; a requested stop loses nothing."""
 
-import json
 import os
-import re
 import signal
 import socket
 import sys
@@ -60,18 +58,9 @@ def test_a_callback_whose_failure_is_fatal_ends_all_ranks_with_one_message(recip
 @pytest.mark.slow
 def test_a_rank_that_hangs_ends_all_after_the_timeout(recipe):
     # Long enough for one process to start later than the other on a busy machine.
-    options = ("debug", "computing.timeout_s=20", "computing.hang_report_s=3")
+    options = ("debug", "computing.timeout_s=20")
     outcome = recipe.run(*options, processes=2, TEST_HANG="1:3")
     assert outcome.status != 0
-    host = socket.gethostname()
-    # On a busy machine one process may be behind before, at the start. The hook is called after
-    # three steps.
-    _, *reports = outcome.output.split("warning: the run has made no progress for")
-    behind = f"behind: rank 1 (host {host}): forward, step 4, for "
-    report = next((report for report in reports if behind in report), "")
-    report = report.partition("computing.timeout_s = 20")[0]
-    assert "waiting for it: rank 0, the longest rank 0 " in report and ", step 4, for " in report
-    assert "rank 1 is at" in report and "small_networks.py:" in report
     said = [line for line in outcome.output.splitlines() if "this process waited" in line]
     assert len(said) == 2  # by the process itself, and at the end of what torchrun prints
     assert said[0].startswith(
@@ -84,18 +73,6 @@ def test_a_rank_that_hangs_ends_all_after_the_timeout(recipe):
     for folder in (recipe.folder, ROOT / "asdf"):
         assert f'File "{folder}/' not in outcome.output
     assert "Traceback" not in (recipe.system() / "log.txt").read_text()
-
-
-@pytest.mark.slow
-def test_a_rank_that_is_slow_is_named_in_the_log(recipe):
-    options = ("debug", "computing.sync_batch_norm=False", "recipe.end_stage=1")
-    outcome = recipe.run(*options, processes=2, TEST_SLOW="1:3")
-    assert outcome.status == 0, outcome.output
-    (line,) = [line for line in outcome.output.splitlines() if ", step 4: " in line]
-    assert re.search(r" left, data wait \d+ %, rank 1 \(\S+\) slower by \d+ %: forward$", line)
-    records = (recipe.system() / "metrics.jsonl").read_text().splitlines()
-    slowest = [json.loads(record).get("slowest") for record in records if '"step": 4' in record]
-    assert slowest[0]["rank"] == 1 and slowest[0]["part"] == "forward"
 
 
 @pytest.mark.slow

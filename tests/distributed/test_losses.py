@@ -27,8 +27,6 @@ from tests.distributed.noise_training import (
     make_network,
     train_on_noise,
 )
-from tests.distributed.test_sharding import assert_close
-from tests.distributed.test_sharding import train as train_divided
 from tests.distributed.worlds import compute_in_worlds
 
 REGIONS = ["north", "south"]
@@ -146,35 +144,13 @@ def work_of(world: World) -> dict[str, Any]:
     return results
 
 
-def divided_case(name: str) -> dict[str, object]:
-    return {"network.loss": name, "network.optimizer_step_interval": 2, **CASES[name]}
-
-
-# The list of the other test has no columns.
-DIVIDED = [name for name in CASES if not name.startswith("own")]
-
-
-def divide(world: World) -> dict[str, Any]:
-    results = {}
-    for name in DIVIDED:
-        results[name] = train_divided(divided_case(name), world, sharded=True, epochs=1)
-    return results
-
-
-def work(world: World) -> dict[str, Any]:
-    results = work_of(world)
-    if world.size == 2:
-        results["divided"] = divide(world)
-    return results
-
-
 @pytest.fixture(scope="module")
 def results(tmp_path_factory) -> Callable[[int], dict[str, Any]]:
     """Return what a world of a number of processes computes; its processes start when asked for."""
 
     @cache
     def in_worlds() -> dict[int, dict[str, Any]]:
-        return compute_in_worlds(work, tmp_path_factory.mktemp("losses"))
+        return compute_in_worlds(work_of, tmp_path_factory.mktemp("losses"))
 
     @cache
     def alone() -> dict[str, Any]:
@@ -219,10 +195,3 @@ def test_statistics_of_batch_norm_see_each_clip_once(results) -> None:
             batches.append(int(state["norm.num_batches_tracked"]))
         # Three minibatches per epoch.
         assert batches == [6, 6]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", DIVIDED)
-def test_a_divided_network_learns_what_a_whole_one_does(results, name: str) -> None:
-    alone = train_divided(divided_case(name), World(), epochs=1)
-    assert_close(results(2)["divided"][name], alone, name)

@@ -30,8 +30,6 @@ from tests.distributed.noise_training import (
     make_network,
     train_on_noise,
 )
-from tests.distributed.test_sharding import assert_close
-from tests.distributed.test_sharding import train as train_divided
 from tests.distributed.worlds import compute_in_worlds
 from tests.steps_shown import load, with_settings
 
@@ -251,16 +249,6 @@ def train_by_loop(name: str) -> dict[str, Tensor]:
     return network.state_dict()
 
 
-SHARDED = {"sam": "Sam", "gem": "GemByAttack", "adversarial": "Attacked", "plain": "plain"}
-GemByAttack = with_settings(load("my_gem").GEM, column="attack")
-
-
-def divided_case(name: str) -> dict[str, object]:
-    kind = SHARDED[name]
-    path = kind if kind == "plain" else f"{__name__}.{kind}"
-    return {"network.optimizer_step_interval": 2, "network.training_step": path}
-
-
 def work_of(world: World) -> dict[str, Any]:
     results: dict[str, Any] = {}
     for name in CASES:
@@ -272,11 +260,6 @@ def work_of(world: World) -> dict[str, Any]:
             "plain": train(name, world, plain=True, epochs=1),
             "whole": train(name, world, plain=False, epochs=2),
             "resumed": train(name, world, plain=False, epochs=2, start=start[0]),
-        }
-    if world.size == 2:
-        results["divided"] = {
-            name: train_divided(divided_case(name), world, sharded=True, epochs=1)
-            for name in SHARDED
         }
     return results
 
@@ -326,13 +309,3 @@ def test_steps_are_the_same_on_several_processes(worlds, processes: int, name: s
     result = worlds[processes][name]
     check_against_loop(result["plain"]["model_state_dict"], name)
     check_resumed(result, name)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", SHARDED)
-def test_a_divided_network_learns_what_a_whole_one_does(worlds, name: str) -> None:
-    alone = train_divided(divided_case(name), World(), epochs=1)
-    assert_close(worlds[2]["divided"][name], alone, name)
-    plain = worlds[2]["divided"]["plain"]["model_state_dict"]
-    weights = worlds[2]["divided"][name]["model_state_dict"]
-    assert (name == "plain") == torch.equal(weights["output.weight"], plain["output.weight"])

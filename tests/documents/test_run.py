@@ -89,9 +89,6 @@ ELSEWHERE = {
     "torchrun --nnodes=2": "tests/distributed/test_launchers.py has two nodes on one machine",
     "python -m asdf networks": "a minute; tests/unit/commands/test_networks.py",
     "python -m asdf import LA_model.pth": "1.2 GB; tests/unit/commands/test_import_network.py",
-    "torchrun --nnodes=4": "32 processes; tests/distributed/test_groups.py has four",
-    "torchrun --nproc_per_node=8 run.py CONFIG computing.gradient_compression": "eight processes; "
-    "tests/distributed/test_compression.py has two",
     "torchrun --nproc_per_node=3": "three of four GPUs; tests/gpu has two",
     "python run.py mini-wav2vec paths.database_folder=s3:": "no network; "
     "tests/recipes/test_stores.py",

@@ -16,7 +16,6 @@ from asdf.checkpoint.network_file import NetworkFile
 from asdf.data.batches import Batch
 from asdf.data.training_plan import TrainingPlan
 from asdf.distributed.batch_norm import synchronise_batch_norm
-from asdf.distributed.sharding import is_sharded
 from asdf.distributed.world import World
 from asdf.networks import build_network
 from asdf.runs.layout import Layout
@@ -64,9 +63,6 @@ def count(case: dict[str, object], world: World) -> dict[str, object]:
     step = make_case(case, world)
     progress = Progress()
     costs = count_steps(step, progress, world)
-    # Of a divided network no process has all weights that a file could be held against.
-    if is_sharded(step.network):
-        return costs
     return {**costs, **count_saving(step, progress, step.settings, world)}
 
 

@@ -23,7 +23,6 @@ GROUPS = [
     "rawboost",
     "fp16",
     "processes",
-    "sharding",
 ]
 
 
@@ -91,7 +90,6 @@ def test_all_of_it_runs_and_only_values_fail(acceptance):
     for group in ("steps", "memory", "options"):
         assert "FAIL" not in verdicts(lines[group]), lines[group]
     assert verdicts(lines["processes"]) == {"NOT RUN"}
-    assert verdicts(lines["sharding"]) == {"NOT RUN"}
 
 
 @pytest.mark.slow

@@ -83,7 +83,6 @@ COMBINED = {
     "plain": (),
     "sam": ("network.training_step=my_sam.SAM",),
     "joint": ("network.loss=supervised_contrastive",),
-    "divided": ("computing.shard_network=True",),
     "recomputed": ("front_end.gradient_checkpointing=True", "lora.rank=2", "lora.dropout=0.0"),
 }
 

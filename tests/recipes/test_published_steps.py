@@ -14,7 +14,6 @@ import torch
 from torch import nn
 
 from asdf.audio.rawboost import boost, draw
-from asdf.distributed.world import World
 from asdf.settings.sections import RawBoost, Sections
 from asdf.training.steps import Direction
 from tests.conftest import RECIPE
@@ -43,7 +42,7 @@ def steps(monkeypatch):
 
 
 def direction(*values: float) -> Direction:
-    return Direction(WEIGHTS, [torch.tensor(values)], World())
+    return Direction(WEIGHTS, [torch.tensor(values)])
 
 
 class Window:

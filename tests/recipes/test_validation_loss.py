@@ -40,10 +40,9 @@ class Failing(CrossEntropy):
         return super().per_utterance(*arguments)
 """
 OPTIONS = ("debug", f"network.class_weights={WEIGHTS}", "network.max_epochs=2")
-DIVIDED = (
+SSL = (
     "network.network_class=asdf.networks.SSL_ASP",
     "front_end.architecture=tiny",
-    "computing.shard_network=True",
 )
 
 
@@ -166,12 +165,12 @@ def test_a_loss_of_columns_gets_those_of_the_validation_set(mine, capsys, corpus
 @pytest.mark.parametrize(
     ("words", "processes"),
     [
-        ((*DIVIDED, "network.loss=oc_softmax"), 2),
+        ((*SSL, "network.loss=oc_softmax"), 2),
         (("network.loss=oc_softmax", "network.ema_decay=0.5"), 1),
         (("network.score=difference", "computing.scoring_precision=bf16"), 1),
         (("network.score=llr",), 2),
     ],
-    ids=["divided", "averaged", "bf16", "likelihood ratios"],
+    ids=["two processes", "averaged", "bf16", "likelihood ratios"],
 )
 def test_the_loss_is_that_of_the_scores(recipe, bfloat16, words, processes):
     outcome = recipe.run(*OPTIONS, *words, "recipe.end_stage=1", processes=processes)

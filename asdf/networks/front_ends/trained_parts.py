@@ -1,7 +1,7 @@
 """The parts of a front end by name, so that some can be trained while the others are frozen.
 
-Invariant: parts are sets of parameter names. Names stay valid when parameters are replaced, for
-example by sharding, and a part without parameters is an error.
+Invariant: parts are sets of parameter names. Names stay valid when parameters are replaced. A part
+without parameters is an error.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ class TransformersFrontEnd(FrontEnd):
         self.architecture_setting = config_text(values)
         config = make_config(values)
         _set_dropout(config, settings.dropout)
-        # Outside modes that create tensors without values, such as when memory is measured.
+        # Outside modes that create tensors without values, such as in a dry run.
         with outside_modes():
             self.outline = outline_encoder(config, lambda model: make_inputs(values, model))
             self.frame_rule = FrameRule(self.outline)
@@ -125,7 +125,7 @@ class TransformersFrontEnd(FrontEnd):
                     "front_end.gradient_checkpointing = True: transformers cannot recompute the "
                     f"layers of {type(model).__name__} ({error}). Set it to False."
                 ) from error
-        # Set again: those of the outline hold values even if memory is measured without values.
+        # Set again: those of the outline hold values even if the network is built without.
         self.inputs = self.outline.inputs
         if list(self.inputs.buffers()):
             self.inputs = make_inputs(read_config(settings.architecture), self.outline.model)

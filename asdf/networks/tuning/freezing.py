@@ -21,7 +21,7 @@ from asdf.networks.views import NetworkSections
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 
 # Names of the parameters trained before a network's front end was frozen. Names stay valid when
-# sharding replaces the parameters.
+# parameters are replaced.
 _LEARNT: WeakKeyDictionary[nn.Module, frozenset[str]] = WeakKeyDictionary()
 
 

@@ -5,8 +5,6 @@ the front end computes with it. An updated map keeps its class's interface and t
 of its weights; initially its results are unchanged, to the last bit on the CPU. Reading its
 `weight` gives the updated one, so attention that multiplies by weights directly is updated as well.
 In `eval()` mode it computes with that weight, so a merged network gives exactly the same scores.
-In a sharded network, weights are only available while gathered; until then `weight` is the
-parameter, which torch reads by that name to find the part to gather.
 
 Source: Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models", ICLR 2022.
 
@@ -25,7 +23,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from asdf.distributed.sharding import is_part
 from asdf.errors import UsageError
 from asdf.networks.autocast import without_autocast
 from asdf.networks.front_ends.front_end import FrontEnd
@@ -162,9 +159,7 @@ class LowRankLinear(_Updated, nn.Linear):
 
     @property
     def weight(self) -> Tensor:  # type: ignore[override]
-        """The updated weight (O, I), or a shard of the parameter while the network is sharded."""
-        if is_part(self.base_weight):
-            return self.base_weight
+        """The updated weight (O, I)."""
         return self.updated(self.base_weight)
 
     @property
@@ -187,10 +182,8 @@ class LowRankAttention(_Updated, nn.MultiheadAttention):
 
     @property
     def in_proj_weight(self) -> Tensor:  # type: ignore[override]
-        """The updated weight (3 O, I), or a shard of the parameter while the network is sharded."""
+        """The updated weight (3 O, I)."""
         base = cast(Tensor, self._parameters["in_proj_weight"])
-        if is_part(base):
-            return base
         parts = []
         for name, weight_OI in zip(_JOINED, base.chunk(len(_JOINED)), strict=True):
             has_update = f"{_DOWN}_{name}" in self._parameters

@@ -75,14 +75,6 @@ class Computing(KnownNames):
         above=0,
         at_most=MAX_SECONDS,
     )
-    hang_report_s: float | None = setting(
-        120.0,
-        "a run of several processes that makes no progress for this long reports which one is "
-        "behind, on which host and where, and is not stopped; None: never",
-        unit="s",
-        above=0,
-        at_most=MAX_SECONDS,
-    )
     sync_batch_norm: bool = setting(
         True, "in training, batch norm over the minibatches of all processes together"
     )
@@ -99,13 +91,6 @@ class Computing(KnownNames):
         "none",
         at_least=0,
         at_most=MAX_PROCESSES,
-    )
-    gpu_memory_gib: int | None = setting(
-        None,
-        "--dry-run: also find the largest minibatch that a GPU of this memory would hold",
-        unit="GiB",
-        at_least=1,
-        at_most=4096,
     )
     precision: Literal["auto", "fp32", "bf16", "fp16"] = setting(
         "auto",
@@ -142,28 +127,6 @@ class Computing(KnownNames):
         False,
         "only deterministic algorithms: on a GPU, too, a resumed run is bit-identical to an "
         "uninterrupted one",
-    )
-    shard_network: bool = setting(
-        False,
-        "divide weights, gradients and moments over the processes, which gather one layer at a "
-        "time: for networks that one GPU cannot hold",
-    )
-    shard_group: int | Literal["node"] | None = setting(
-        None,
-        "with shard_network, the number of neighbouring processes that divide it, as each other "
-        "group of as many does; node: those of a node; None: all processes of the run",
-        at_least=2,
-        at_most=MAX_PROCESSES,
-    )
-    shard_checkpoints: bool = setting(
-        False,
-        "with shard_network, each process writes its part of a checkpoint into a folder beside the "
-        "network file, which all nodes share; at the end of training files of one piece",
-    )
-    gradient_compression: Literal["bf16", "fp16"] | None = setting(
-        None,
-        "the number format in which gradients travel between processes and are added up; bf16, "
-        "fp16: half the bytes, and a gradient of 3 or 4 digits; None: float32",
     )
     cuda_graphs: bool | Literal["auto"] = setting(
         "auto",

@@ -31,7 +31,6 @@ NO_EFFECT = frozenset(
         "computing.backend",
         "computing.timeout_s",
         "computing.main_timeout_s",
-        "computing.hang_report_s",
         "computing.threads",
         "computing.network_dataloader_workers",
         "computing.profile_steps",

@@ -18,8 +18,7 @@ from asdf.runs.log import LOG
 from asdf.settings.sections import Network
 from asdf.text import count_of
 from asdf.training.callback_group import CallbackGroup
-from asdf.training.instruments.clock import COMMUNICATION, DATA
-from asdf.training.instruments.stragglers import OwnTimes, find_straggler
+from asdf.training.instruments.clock import DATA
 from asdf.training.schedules import follows_plateau
 from asdf.training.step import Step
 from asdf.training.training_progress import Progress, position_of
@@ -162,8 +161,6 @@ class ProgressLines:
         self._interval = step.settings.network.print_interval
         self._data_wait = DataWait(loader.workers, loader.cores)
         self._time_left = TimeLeft(step.settings.network, plan)
-        computing = step.settings.computing
-        self._forward_is_own = not (computing.sync_batch_norm or computing.shard_network)
         self._is_first = True
         self._note(0)
 
@@ -201,7 +198,9 @@ class ProgressLines:
         }
         if terms := progress.terms_since_printed():
             record["terms"] = terms
-        record |= self._of_processes(seconds, speed)
+        mfu = self._step.utilisation(speed)
+        if mfu is not None:
+            record["mfu"] = mfu
         left = self._time_left.describe(seconds_left)
         self._log(progress, record, left)
         bar.set_postfix_str(left)
@@ -209,15 +208,11 @@ class ProgressLines:
         self._is_first = False
         if advice:
             LOG.info("%s", advice)
-        if "slowest" in record:
-            record["slowest"] = record["slowest"].record()
         self._callbacks.call("on_step", {**record, **self._loss_scale()})
 
     def _log(self, progress: Progress, record: dict[str, Any], left: str) -> None:
         terms = record.get("terms", {})
         end = f", MFU {100 * record['mfu']:.0f} %" if "mfu" in record else ""
-        if "slowest" in record:
-            end += f", {record['slowest'].describe()}"
         LOG.info(
             "epoch %d, utterance %d of %d, step %d: loss %.4f, %slearning rate %.3g, "
             "%.1f utterances/s, %s, data wait %.0f %%%s",
@@ -233,28 +228,6 @@ class ProgressLines:
             100 * record["data_wait"],
             end,
         )
-
-    def _of_processes(self, seconds: Mapping[str, float], speed: float) -> dict[str, Any]:
-        """Return the share of the peak and the slowest process, if they are known.
-
-        All ranks call this together.
-
-        Args:
-            speed: Utterances per second of all processes.
-        """
-        world = self._step.world
-        # The main process waits here for the slowest, which is not work of its own.
-        with self._step.clock.part(COMMUNICATION):
-            times = world.gather(OwnTimes.of(seconds))
-        known: dict[str, Any] = {}
-        share = self._step.utilisation(speed)
-        if share is not None:
-            known["mfu"] = share
-        if times is not None and world.size > 1:
-            straggler = find_straggler(times, self._forward_is_own)
-            if straggler is not None:
-                known["slowest"] = straggler
-        return known
 
     def _note(self, position: int) -> None:
         self._since = (time.monotonic(), position, self._step.clock.seconds())

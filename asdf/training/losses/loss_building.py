@@ -8,7 +8,6 @@ depend on, such as the network's last layer if the logits are cosines, are froze
 from __future__ import annotations
 
 import inspect
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from asdf.errors import AsdfError, UsageError
-from asdf.networks.interface import as_outputs, inputs_on_noise, takes_references
+from asdf.networks.interface import takes_references
 from asdf.networks.output_check import compute_on_noise, left_unchanged
 from asdf.networks.trained_loss import attach_loss
 from asdf.runs.log import LOG
@@ -94,7 +93,6 @@ def build_loss(
         )
     parameter = next(network.parameters())
     device = parameter.device
-    # The parts of a sharded network have one number format.
     form = torch.promote_types(parameter.dtype, torch.float32)
     _check_computing(kind, settings)
     takes_embeddings = kind.needs_embeddings or kind.is_joint
@@ -153,38 +151,6 @@ def try_in_training(network: nn.Module, loss: Loss, training: Network) -> None:
         with UserErrors(f"{training.network_class}: the gradient on noise fails in training"):
             values_B.sum().backward()
         network.zero_grad(set_to_none=True)
-
-
-def outline_loss(
-    network: nn.Module,
-    waveforms_BT: Tensor,
-    settings: TrainingSections,
-    folder: Path | None = None,
-) -> Loss:
-    """Build the loss for a network without values, as `build_loss` does for one with values.
-
-    Args:
-        waveforms_BT: Waveforms of a few utterances, as the network takes them.
-
-    Raises:
-        UsageError, AsdfError: as in `build_loss`, except for the values of the loss.
-    """
-    kind = find_loss_class(settings, folder)
-    _check_pairs(kind, network, settings)
-    if not (kind.needs_embeddings or kind.is_joint):
-        loss = _construct(kind, settings, 0, list_of_two(kind))
-        _attach_if_needed(network, loss)
-        return loss
-    outputs = as_outputs(network(waveforms_BT, **inputs_on_noise(network, waveforms_BT)))
-    embeddings_BE, logits_B2 = outputs
-    dimension = _dimension_of(embeddings_BE, settings.network)
-    loss = _construct(kind, settings, dimension, list_of_two(kind))
-    targets = targets_without_list(loss, len(waveforms_BT))
-    scored_B2 = loss.logits(embeddings_BE, logits_B2)
-    values_B = loss.of_minibatch(replace(outputs, logits_B2=scored_B2), targets)
-    _freeze(network, _inputs_of(logits_B2) - _inputs_of(values_B))
-    _attach_if_needed(network, loss)
-    return loss
 
 
 def targets_without_list(loss: Loss, utterances: int) -> Targets:

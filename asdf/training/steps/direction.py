@@ -1,8 +1,4 @@
-"""A vector with a number for each trained weight: a gradient, an update, or the weights.
-
-Invariant: if the network is sharded over the processes, each process holds its part of a direction,
-and inner products and norms are those of the whole.
-"""
+"""A vector with a number for each trained weight: a gradient, an update, or the weights."""
 
 from __future__ import annotations
 
@@ -10,9 +6,6 @@ from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
-
-from asdf.distributed.sharding import copies_of, is_part
-from asdf.distributed.world import World
 
 Factor = float | Tensor
 
@@ -31,25 +24,18 @@ class Direction:
     Examples:
         >>> import torch
         >>> from torch import nn
-        >>> from asdf.distributed.world import World
         >>> from asdf.training.steps import Direction
         >>> weights = [nn.Parameter(torch.zeros(2)), nn.Parameter(torch.zeros(1))]
-        >>> slope = Direction(weights, [torch.tensor([3.0, 0.0]), torch.tensor([-4.0])], World())
+        >>> slope = Direction(weights, [torch.tensor([3.0, 0.0]), torch.tensor([-4.0])])
         >>> slope.norm().item()
         5.0
         >>> (2 * slope - slope * slope).dot(slope).item()
         87.0
     """
 
-    def __init__(
-        self,
-        parameters: Sequence[nn.Parameter],
-        values: Sequence[Tensor | None],
-        world: World,
-    ) -> None:
+    def __init__(self, parameters: Sequence[nn.Parameter], values: Sequence[Tensor | None]) -> None:
         self.parameters = parameters
         self.values = values
-        self._world = world
 
     def __add__(self, other: Direction) -> Direction:
         return self._by_weight(other, torch.add)
@@ -73,36 +59,20 @@ class Direction:
         return self._each(torch.abs)
 
     def dot(self, other: Direction) -> Tensor:
-        """Return the inner product with `other`, 0-dimensional, in float64, on the device.
-
-        All processes call this together.
-        """
-        products = self * other
-        device = self.parameters[0].device
-        whole = torch.zeros((), dtype=torch.float64, device=device)
-        divided = whole.clone()
-        for parameter, value in zip(self.parameters, products.values, strict=True):
-            if value is None:
-                continue
-            # Each process holds all of a parameter that is not sharded.
-            if is_part(parameter):
-                divided += value.sum(dtype=torch.float64) / copies_of(parameter)
-            else:
-                whole += value.sum(dtype=torch.float64)
-        if any(is_part(parameter) for parameter in self.parameters):
-            self._world.sum_tensor(divided)
-        return whole + divided
+        """Return the inner product with `other`, 0-dimensional, in float64, on the device."""
+        total = torch.zeros((), dtype=torch.float64, device=self.parameters[0].device)
+        for value in (self * other).values:
+            if value is not None:
+                total += value.sum(dtype=torch.float64)
+        return total
 
     def norm(self) -> Tensor:
-        """Return the 2-norm, 0-dimensional, in float64, on the device.
-
-        All processes call this together.
-        """
+        """Return the 2-norm, 0-dimensional, in float64, on the device."""
         return self.dot(self).sqrt()
 
     def _each(self, function: Callable[[Tensor], Tensor]) -> Direction:
         values = [None if value is None else function(value) for value in self.values]
-        return Direction(self.parameters, values, self._world)
+        return Direction(self.parameters, values)
 
     def _by_weight(
         self, other: Direction, function: Callable[[Tensor, Tensor], Tensor]
@@ -111,4 +81,4 @@ class Direction:
         for mine, others in zip(self.values, other.values, strict=True):
             has_both = mine is not None and others is not None
             values.append(function(mine, others) if has_both else None)  # type: ignore[arg-type]
-        return Direction(self.parameters, values, self._world)
+        return Direction(self.parameters, values)

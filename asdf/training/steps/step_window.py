@@ -24,7 +24,6 @@ from torch.nn.parallel import DistributedDataParallel
 from asdf.arrays import AnyIntegers
 from asdf.data.batches import Batch
 from asdf.data.training_plan import Window
-from asdf.distributed.sharding import from_local_part, is_part, local_part
 from asdf.distributed.transfer import fetch_later
 from asdf.errors import AsdfError
 from asdf.networks.interface import Outputs, as_outputs, further_inputs
@@ -232,14 +231,14 @@ class StepWindow:
         is_shared = isinstance(parts.passes.model, DistributedDataParallel)
         values: list[Tensor | None] = []
         for parameter in parts.parameters:
-            value = None if parameter.grad is None else local_part(parameter.grad)
+            value = parameter.grad
             # The next pass overwrites the buckets that these gradients are views of.
             if value is not None and is_shared:
                 value = value.clone()
             parameter.grad = None
             values.append(value)
         scale = self._scale()
-        found = Direction(parts.parameters, values, parts.world)
+        found = Direction(parts.parameters, values)
         return found if scale is None else found * scale.reciprocal()
 
     def set_gradient(self, direction: Direction) -> None:
@@ -254,12 +253,12 @@ class StepWindow:
             direction = direction * scale
         for parameter, value in zip(direction.parameters, direction.values, strict=True):
             if value is not None:
-                parameter.grad = from_local_part(parameter, value)
+                parameter.grad = value
 
     def weights(self) -> Direction:
         """Return a copy of the trained weights."""
-        values = [local_part(parameter.detach()).clone() for parameter in self._parts.parameters]
-        return Direction(self._parts.parameters, values, self._parts.world)
+        values = [parameter.detach().clone() for parameter in self._parts.parameters]
+        return Direction(self._parts.parameters, values)
 
     @contextmanager
     def moved(self, direction: Direction) -> Iterator[None]:
@@ -269,12 +268,12 @@ class StepWindow:
             with torch.no_grad():
                 for parameter, value in zip(direction.parameters, direction.values, strict=True):
                     if value is not None:
-                        local_part(parameter.detach()).add_(value)
+                        parameter.add_(value)
             yield
         finally:
             for parameter, value in zip(before.parameters, before.values, strict=True):
                 assert value is not None
-                local_part(parameter.detach()).copy_(value)
+                parameter.detach().copy_(value)
 
     def curvature(
         self,
@@ -293,12 +292,6 @@ class StepWindow:
         Source: Pearlmutter, "Fast exact multiplication by the Hessian", Neural Computation 1994.
         """
         parts = self._parts
-        if any(is_part(parameter) for parameter in parts.parameters):
-            raise AsdfError(
-                "second derivatives of a sharded network are not supported. Set needs_curvature = "
-                "True in the class of the training step, which refuses computing.shard_network "
-                "before training starts."
-            )
         weights = self._read.weights_of(of)
         sums = [torch.zeros_like(parameter) for parameter in parts.parameters]
         for minibatch in self._read.of_pass(of, None, weights):
@@ -310,7 +303,7 @@ class StepWindow:
             torch._foreach_add_(sums, products)
         for value in sums:
             parts.world.sum_tensor(value)
-        return Direction(parts.parameters, sums, parts.world)
+        return Direction(parts.parameters, sums)
 
     def clip_gradient(
         self,

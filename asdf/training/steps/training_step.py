@@ -44,10 +44,8 @@ class TrainingStep(ABC):
         divides_window: Whether it computes means over some utterances of a step, or a custom loss.
             Losses of whole steps (`Loss.is_joint`) are then refused.
         needs_waveforms: Whether minibatches must be waveforms; cached features are then refused.
-        needs_whole_network: Whether each process must hold all weights; computing.shard_network is
-            then refused.
         needs_curvature: Whether gradients are differentiated again; computing.compile is then
-            refused as well.
+            refused.
         takes_unlabelled: Whether it can train on recordings without labels, whose values of
             `network.loss` are 0.
 
@@ -64,7 +62,6 @@ class TrainingStep(ABC):
     keeps_minibatches: ClassVar[bool] = True
     divides_window: ClassVar[bool] = False
     needs_waveforms: ClassVar[bool] = False
-    needs_whole_network: ClassVar[bool] = False
     needs_curvature: ClassVar[bool] = False
     takes_unlabelled: ClassVar[bool] = False
 
@@ -252,8 +249,6 @@ def _check_fits(step: TrainingStep, path: str, settings: TrainingSections) -> No
         faults.append("computing.cuda_graphs = True repeats one pass; set it to False")
     if step.needs_waveforms and settings.front_end.cache_features:
         faults.append("it needs waveforms: set front_end.cache_features = False")
-    if (step.needs_whole_network or step.needs_curvature) and computing.shard_network:
-        faults.append("it needs the whole network: set computing.shard_network = False")
     if step.needs_curvature and computing.compile:
         faults.append("compiled passes have no second derivative: set computing.compile = False")
     if faults:

@@ -41,7 +41,7 @@ def test_the_first_utterances_have_all_that_was_computed_of_them() -> None:
 
 
 def test_torch_sees_every_tensor() -> None:
-    # FSDP looks for tensors in the one way, DistributedDataParallel in the other.
+    # Exports look for tensors in the one way, DistributedDataParallel in the other.
     tensors, layout = _pytree.tree_flatten(WHOLE)
     assert [tensor.shape[-1] for tensor in tensors] == [3, 2, 2, 7]
     again = _pytree.tree_unflatten(tensors, layout)

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from asdf.errors import UsageError
 from asdf.interchange import write_onnx, write_torchscript
-from asdf.memory import Case, training_memory
 from asdf.networks import TransformersFrontEnd, build_network
 from asdf.networks.front_ends.transformers_config import read_config
 from asdf.networks.output_check import check_outputs
@@ -190,19 +189,6 @@ def test_it_is_exported_as_a_graph(model_type, tmp_path):
         text = config_text(model_type).replace('_positions": 25', '_positions": 250')
         network = detector(model_type, text=text).eval()
     assert "of any length" in write_onnx(network, tmp_path / "net.onnx")
-
-
-@pytest.mark.slow_but("whisper")
-@pytest.mark.parametrize("model_type", KINDS)
-def test_its_memory_is_known_before_there_is_a_gpu(model_type):
-    settings = Sections()
-    settings.front_end.front_end_class = "transformers"
-    settings.front_end.architecture = config_text(model_type)
-    settings.network.minibatch_size = 2
-    memory = training_memory(Case(settings, settings.front_end.architecture))
-    count = sum(weight.numel() for weight in detector(model_type, "SSL_AASIST").parameters())
-    assert memory.parameters == count
-    assert memory.peak > memory.weights > 4 * count
 
 
 @pytest.mark.parametrize(

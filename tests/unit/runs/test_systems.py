@@ -27,7 +27,6 @@ OF_LINUX = {
     "data/feature_pass.py": {"pwrite"},
     "data/loaders.py": {"pthread_sigmask", "sigwaitinfo"},
     "distributed/cores.py": {"sched_getaffinity"},
-    "distributed/hanging.py": {"sysconf"},
     "doctor/disks.py": {"statvfs"},
     "launcher/processes.py": {"SIGKILL"},
     "launcher/slurm.py": {"getuid"},

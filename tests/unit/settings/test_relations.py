@@ -65,30 +65,6 @@ from .conftest import Write
             "computing.compile = 'layers' (runs.py:2) fuses norms with what follows them itself "
             "and cannot be combined with computing.norms = 'bf16' (runs.py:3)",
         ),
-        (
-            "computing.shard_network = True\ncomputing.norms = 'bf16'",
-            "computing.shard_network = True (runs.py:2) gathers weights in the format of their "
-            "layers and cannot be combined with computing.norms = 'bf16' (runs.py:3)",
-        ),
-        (
-            "computing.shard_group = 'node'",
-            "computing.shard_group = 'node' (runs.py:2) has no effect without "
-            "computing.shard_network = False (default)",
-        ),
-        (
-            "computing.shard_checkpoints = True",
-            "computing.shard_checkpoints = True (runs.py:2) has no effect without "
-            "computing.shard_network = False (default)",
-        ),
-        ("computing.shard_network = True\ncomputing.shard_checkpoints = True", ""),
-        ("computing.gradient_compression = 'fp16'", ""),
-        ("computing.shard_network = True\ncomputing.gradient_compression = 'bf16'", ""),
-        (
-            "computing.shard_network = True\ncomputing.gradient_compression = 'fp16'",
-            "computing.shard_network = True (runs.py:2) adds up gradients without a loss scale "
-            "('bf16' needs none) and cannot be combined with computing.gradient_compression = "
-            "'fp16' (runs.py:3)",
-        ),
         ("rawboost.minBW = 2000\nrawboost.maxBW = 2000", ""),
         (
             "front_end.unfreeze_after_epochs = 2",
@@ -212,53 +188,3 @@ def test_a_contradiction_that_a_later_layer_settles_is_none(init: Write, runs: W
         match=r"init.py:2: rawboost.minF = 500.0 \(init.py:1\) is above rawboost.maxF",
     ):
         Settings().snapshot()
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("computing.precision = 'bf16'", ""),
-        (
-            "computing.compile = True",
-            "gathers each layer just before it is computed and cannot be combined with "
-            "computing.compile = True",
-        ),
-        (
-            "computing.precision = 'fp16'",
-            "adds up gradients without a loss scale ('bf16' and 'fp32' need none) and cannot be "
-            "combined "
-            "with computing.precision = 'fp16'",
-        ),
-        (
-            "computing.backend = 'gloo'",
-            "gathers with nccl on GPUs and gloo on CPUs, as 'auto' selects, and cannot be combined "
-            "with computing.backend = 'gloo'",
-        ),
-        ("computing.backend = 'gloo'\ncomputing.use_gpu = False", ""),
-        (
-            "front_end.layer_drop = 0.1",
-            "needs all processes to compute the same layers and cannot be combined with "
-            "front_end.layer_drop = 0.1",
-        ),
-        (
-            "front_end.cache_features = True",
-            "shards the front end, which training does not run with front_end.cache_features = "
-            "True",
-        ),
-    ],
-)
-def test_what_a_divided_network_goes_without(
-    init: Write, runs: Write, text: str, message: str
-) -> None:
-    init(
-        "computing.shard_network = True\nfront_end.frozen = True\nnetwork.clip_position = 'start'\n"
-        "rawboost.enabled = False\n"
-    )
-    runs(f"a\n{text}\n")
-    if not message:
-        Settings().read_configs("runs.py", ["a"])
-        return
-    with pytest.raises(SettingsError) as caught:
-        Settings().read_configs("runs.py", ["a"])
-    result = f"runs.py:2: computing.shard_network = True (init.py:1) {message} (runs.py:2)"
-    assert str(caught.value) == result

@@ -225,15 +225,6 @@ def test_training_on_a_cpu_is_in_bf16_where_torch_can_and_says_where_not():
         assert chosen.reason.startswith("precision fp32: bf16 not used: torch has no bf16 for all")
 
 
-def test_a_divided_network_is_not_trained_in_fp16_by_itself(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (7, 0))
-    chosen = choose_precision("auto", torch.device("cuda"), sharded=True)
-    why = (
-        "precision fp32: compute capability 7.0, and computing.shard_network does not support fp16"
-    )
-    assert (chosen.dtype, chosen.reason) == (None, why)
-
-
 @pytest.mark.usefixtures("bfloat16")
 def test_autocast_is_on_with_a_reduced_precision_only():
     for requested, dtype in (("bf16", torch.bfloat16), ("fp32", torch.float32)):
