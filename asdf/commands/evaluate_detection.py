@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -66,9 +65,6 @@ def evaluate(args: EvaluateOptions, systems: Sequence[System]) -> None:
     """
     _check(args, systems)
     screen = text_stream([args.json, args.csv, args.latex, args.submission, *_plots(args)])
-    if any(_plots(args)):
-        # Checked first, so that missing matplotlib does not cost the minutes of a bootstrap.
-        importlib.import_module("asdf.report.plots")
     protocol = read_protocol_option(args)
     columns = _columns(args.by, protocol.trials)
     asv = None

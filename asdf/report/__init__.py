@@ -1,8 +1,8 @@
 """Reports of results: a page of runs, tables of systems, plots for papers, comparisons of runs.
 
 The page is one file for any browser, and loads nothing from a network. `asdf.report.plots` is
-imported separately: it draws figures for papers, and needs matplotlib. Everything is imported on
-first use, so that a command waits only for what it needs.
+imported separately: it draws figures for papers with matplotlib, which takes a moment. Everything
+is imported on first use, so that a command waits only for what it needs.
 """
 
 # ruff: noqa: F401 (names for others)

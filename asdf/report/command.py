@@ -50,7 +50,7 @@ class ReportOptions:
         "networks per run: the best on its validation set, those of its last report, or all",
         default="reported",
     )
-    plots: Path | None = option("also write every plot as PDF and PNG (needs matplotlib)", "DIR")
+    plots: Path | None = option("also write every plot as PDF and PNG", "DIR")
     latex: Path | None = option(
         "also write a LaTeX table for a paper (booktabs): systems by set, over seeds", "OUT"
     )
@@ -87,7 +87,6 @@ def main(arguments: list[str]) -> int:
         for_plots=args.plots is not None,
         on_start=show_error,
     )
-    # Before the page, so that missing matplotlib does not leave a page that looks complete.
     plots = _write_plots(args.plots, gathered) if args.plots else 0
     # The page shows the command that reproduces it.
     command = shlex.join(["python", "-m", "asdf", "report", *arguments])

@@ -1,4 +1,4 @@
-"""Plots for papers (extra `report`): DET curves, histograms, likelihood ratios, training ...
+"""Plots for papers: DET curves, histograms, likelihood ratios, training ...
 
 They draw the panels of pages, and are written as PDF, PNG or SVG.
 """
@@ -8,13 +8,15 @@ from __future__ import annotations
 from asdf.report.curves import ThinnedCurve, thinned_det
 from asdf.report.plots.every import write_plots
 from asdf.report.plots.figures import FORMATS, save_figure
-from asdf.report.plots.llr_plots import ece_plot, reliability_plot, tippett_plot
 from asdf.report.plots.matrix_plots import confusion_plot, effect_map, heat_map
 from asdf.report.plots.panel_plots import (
     det_plot,
+    ece_plot,
     effect_plot,
     oscr_plot,
+    reliability_plot,
     score_histograms,
+    tippett_plot,
     training_curves,
 )
 

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from matplotlib.figure import Figure
 
 from asdf.report.by_condition import columns_of, condition_table
 from asdf.report.data import training_courses
@@ -17,9 +18,6 @@ from asdf.report.plots.matrix_plots import effect_map, heat_map
 from asdf.report.plots.panel_plots import det_plot, effect_plot, score_histograms, training_curves
 from asdf.tasks.studies.effects import find_effects
 from asdf.trials.how_scored import in_precision, role_words
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 # A heat map of fewer conditions shows no more than a table.
 _MIN_CONDITIONS = 2
@@ -48,7 +46,7 @@ def write_plots(
         Paths of the files written.
 
     Raises:
-        UsageError: matplotlib is not installed, or a format is not one of `FORMATS`.
+        UsageError: a format is not one of `FORMATS`.
         AsdfError: a file cannot be written.
     """
     written = []

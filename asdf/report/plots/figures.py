@@ -1,4 +1,4 @@
-"""Common parts of all plots: lazy import of matplotlib, colours, sizes, and atomic writing.
+"""The panels of pages as figures for papers, by matplotlib: colours, sizes, and atomic writing.
 
 Invariant: the same numbers give the same file, byte for byte (no date, no random ids), so that a
 figure in a paper's repository changes only when a number does. Systems differ in dashes as well as
@@ -8,19 +8,19 @@ in colour, for grey prints and colour-blind readers.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
+import matplotlib as mpl
 import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from asdf.errors import UsageError
 from asdf.runs.files import atomic_write
 from asdf.tables.panels import Line, Panel
 from asdf.text import AnyPath
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 FORMATS = ("pdf", "png", "svg")
 
@@ -79,32 +79,49 @@ def styled(plot: Plot) -> Plot:
 
     @functools.wraps(plot)
     def drawn(*arguments: Any, **options: Any) -> Any:
-        try:
-            import matplotlib
-        except ImportError:
-            raise UsageError(
-                "plots need matplotlib, which is not installed. Install it with: "
-                "pip install 'asdf-antispoofing[report]'"
-            ) from None
-        with matplotlib.rc_context():
-            matplotlib.rcdefaults()
-            matplotlib.rcParams.update(_LOOK)
+        with mpl.rc_context():
+            mpl.rcdefaults()
+            mpl.rcParams.update(_LOOK)
             return plot(*arguments, **options)
 
     return drawn  # type: ignore[return-value]
 
 
-def new_figure(
-    width: float = COLUMN_INCHES,
-    height: float = 2.8,
-    **grid: Any,
-) -> tuple[Figure, Any]:
-    """Return a figure of that size in inches and its axes; `grid` goes to `Figure.subplots`."""
+def new_figure(width: float = COLUMN_INCHES, height: float = 2.8, rows: int = 1) -> Figure:
+    """Return a figure of that size in inches, with axes below each other."""
     # pyplot would keep every figure and may look for a display.
-    from matplotlib.figure import Figure
-
     figure = Figure(figsize=(width, height), layout="constrained")
-    return figure, figure.subplots(**grid)
+    figure.subplots(nrows=rows, sharex=True)
+    return figure
+
+
+@styled
+def draw_panels(
+    panels: Sequence[Panel | None],
+    legend: Mapping[str, Line],
+    title: str = "",
+    *,
+    height: float = 2.7,
+    columns: int = 1,
+) -> Figure:
+    """Return panels below each other, which share the horizontal axis and a legend below them.
+
+    Args:
+        legend: Names with the styles of their lines, in a number of columns.
+        height: Height of the figure in inches, besides that of the legend's lines.
+    """
+    lines = -(-len(legend) // columns)
+    figure = new_figure(COLUMN_INCHES, height + 0.14 * lines, len(panels))
+    for axes, panel in zip(figure.axes, panels, strict=True):
+        if panel is not None:
+            draw_panel(axes, panel)
+        if axes is not figure.axes[-1]:
+            axes.set_xlabel("")
+    figure.axes[0].set_title(title)
+    handles = [Line2D([], [], label=name, **line_style(line)) for name, line in legend.items()]
+    # Inside the axes, a legend would cover some points.
+    figure.legend(handles=handles, loc="outside lower center", ncols=columns, frameon=False)
+    return figure
 
 
 def draw_panel(axes: Any, panel: Panel) -> None:
@@ -155,14 +172,6 @@ def line_style(line: Line) -> dict[str, Any]:
         style["marker"] = MARKS[index % len(MARKS)]
         style |= {"markersize": 3, "markerfacecolor": "white"}
     return style
-
-
-def add_legend(figure: Figure, entries: Mapping[str, Line], columns: int = 1) -> None:
-    """Add a legend below the axes: names, each with the style of a line."""
-    from matplotlib.lines import Line2D
-
-    handles = [Line2D([], [], label=name, **line_style(line)) for name, line in entries.items()]
-    figure.legend(handles=handles, loc="outside lower center", ncols=columns, frameon=False)
 
 
 # Styled as well: fonts and resolution are settings that are read on saving.

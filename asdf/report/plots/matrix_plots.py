@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from asdf.arrays import Floats
 from asdf.report.by_condition import ConditionTable
@@ -15,9 +16,6 @@ from asdf.tasks.studies.effects import Effects
 from asdf.tasks.tracing.source_measures import SourceResult
 from asdf.tasks.tracing.source_tables import confusion_matrix
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 # The small numbers of larger matrices are not readable.
 _MOST_NUMBERED = 30
 _SMALL = 6
@@ -25,11 +23,7 @@ _SMALL = 6
 
 @styled
 def confusion_plot(result: SourceResult, title: str = "") -> Figure:
-    """Draw the proportion of each class (row) that is predicted as each class (column).
-
-    Raises:
-        UsageError: matplotlib is not installed.
-    """
+    """Draw the proportion of each class (row) that is predicted as each class (column)."""
     matrix = confusion_matrix(result, title)
     side = max(COLUMN_INCHES, 1.4 + 0.28 * len(matrix.rows))
     figure, axes = _draw(matrix, (side, side - 0.4), 6)
@@ -43,11 +37,7 @@ def confusion_plot(result: SourceResult, title: str = "") -> Figure:
 
 @styled
 def heat_map(conditions: ConditionTable, systems: Sequence[str], title: str = "") -> Figure:
-    """Draw the EERs of `systems`, one column each, by condition; darker for higher EERs.
-
-    Raises:
-        UsageError: matplotlib is not installed.
-    """
+    """Draw the EERs of `systems`, one column each, by condition; darker for higher EERs."""
     # A value that a system does not have is None, which becomes NaN.
     percents = 100 * np.array(list(map(conditions.eers, conditions.values)), dtype=np.float64)
     size = (max(COLUMN_INCHES, 1.2 + 0.7 * len(systems)), 0.9 + 0.24 * len(conditions.values))
@@ -59,11 +49,7 @@ def heat_map(conditions: ConditionTable, systems: Sequence[str], title: str = ""
 
 @styled
 def effect_map(effects: Effects, set_name: str, title: str = "") -> Figure:
-    """Draw the mean EERs on a set by the values of two settings; darker for higher EERs.
-
-    Raises:
-        UsageError: matplotlib is not installed.
-    """
+    """Draw the mean EERs on a set by the values of two settings; darker for higher EERs."""
     down = effects.values(0)
     across = effects.values(1)
     percents = np.full((len(down), len(across)), np.nan)
@@ -101,14 +87,20 @@ def _eers(
 
 def _draw(matrix: Matrix, size: tuple[float, float], font_size: float) -> tuple[Figure, Any]:
     """Draw a matrix of this size in inches, with a colour bar."""
-    figure, axes = new_figure(*size)
+    figure = new_figure(*size)
+    axes = figure.axes[0]
     options: dict[str, Any] = {"cmap": "Blues", "vmin": 0, "vmax": matrix.highest}
     image = axes.imshow(matrix.values, aspect="auto", **options)
     if len(matrix.rows) <= _MOST_NUMBERED or font_size > _SMALL:
         for row, texts in enumerate(matrix.texts):
             for column, text in enumerate(texts):
                 colour = "white" if matrix.is_dark(row, column) else "black"
-                style = {"ha": "center", "va": "center", "fontsize": font_size, "color": colour}
+                style: dict[str, Any] = {
+                    "ha": "center",
+                    "va": "center",
+                    "fontsize": font_size,
+                    "color": colour,
+                }
                 if text:
                     axes.text(column, row, text, **style)
     axes.set_xticks(range(len(matrix.columns)), matrix.columns)

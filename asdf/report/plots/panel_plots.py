@@ -1,4 +1,4 @@
-"""Panels for papers: DET curves, histograms of scores, trainings, effects and OSCR curves.
+"""Figures for papers: DET curves, histograms of scores, trainings, effects, OSCR, ratios.
 
 They draw the panels of the report's page, see `asdf.report.drawing`.
 """
@@ -6,10 +6,11 @@ They draw the panels of the report's page, see `asdf.report.drawing`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+from matplotlib.figure import Figure
 
+from asdf.metrics.detection import DetCurve
 from asdf.report.courses import TrainingCourse
 from asdf.report.curves import Histogram, ThinnedCurve
 from asdf.report.drawing import (
@@ -23,20 +24,12 @@ from asdf.report.drawing import (
     sets_of_courses,
 )
 from asdf.report.effect_pictures import effect_panel
-from asdf.report.plots.figures import (
-    COLUMN_INCHES,
-    add_legend,
-    draw_panel,
-    new_figure,
-    styled,
-)
+from asdf.report.llr_pictures import ece_panel, reliability_panel, tippett_panel
+from asdf.report.plots.figures import COLUMN_INCHES, draw_panels
 from asdf.tables.labels import labels_of
 from asdf.tables.panels import Axis, Line, Panel
 from asdf.tasks.studies.effects import Effects
 from asdf.tasks.tracing.source_measures import SourceResult
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _LABEL = 34
 _RUN_LABEL = 30
@@ -45,142 +38,109 @@ _NARROW_LABEL = 24
 _FEW_SYSTEMS = 3
 
 
-@styled
 def det_plot(systems: Mapping[str, ThinnedCurve], title: str = "") -> Figure:
-    """Draw the DET curve of each system, with a mark at its EER.
-
-    The axes have the range of the report's page.
-
-    Raises:
-        UsageError: matplotlib is not installed.
-    """
-    figure, axes = new_figure(COLUMN_INCHES, COLUMN_INCHES + 0.13 * (len(systems) + 2))
+    """Draw the DET curve of each system, with a mark at its EER, in the range of the page."""
     labels = labels_of(list(systems), _LABEL)
     curves = []
-    entries = {}
+    legend = {}
     for index, (curve, label) in enumerate(zip(systems.values(), labels, strict=True)):
         curves.append(NamedCurve(curve, label, Line((), index)))
-        entries[f"{label}: EER {100 * curve.eer:.2f} %"] = Line((), index, mark_words=_no_words)
-    draw_panel(axes, det_panel(curves))
-    axes.tick_params(labelsize=7)
-    axes.set(aspect="equal", title=title)
-    is_narrow = max(map(len, entries)) <= _NARROW_LABEL and len(entries) > _FEW_SYSTEMS
-    add_legend(figure, entries, 2 if is_narrow else 1)
+        legend[f"{label}: EER {100 * curve.eer:.2f} %"] = _marked(index)
+    is_narrow = max(map(len, legend)) <= _NARROW_LABEL and len(legend) > _FEW_SYSTEMS
+    columns = 2 if is_narrow else 1
+    height = COLUMN_INCHES + 0.26
+    figure = draw_panels([det_panel(curves)], legend, title, height=height, columns=columns)
+    figure.axes[0].tick_params(labelsize=7)
+    figure.axes[0].set_aspect("equal")
     return figure
 
 
-def _no_words(x: float, y: float) -> str:
-    return ""
+def _marked(index: int) -> Line:
+    """Return the style of a line with marks."""
+    return Line((), index, mark_words=lambda x, y: "")
 
 
-@styled
 def score_histograms(counts: Histogram, threshold: float | None = None, title: str = "") -> Figure:
     """Draw proportions of scores in a row per attack, each with the same bona fide trials.
 
     Without attacks, a single row shows all spoofs. `threshold`, such as that of the EER, is marked.
-
-    Raises:
-        UsageError: matplotlib is not installed.
     """
     spoofs = {name: attack for name, attack in counts.spoof.items() if name}
     spoofs = spoofs or {"spoof": counts.spoof[""]}
-    rows = len(spoofs)
-    # squeeze=False: a single row is an array of axes too.
-    figure, grid = new_figure(
-        COLUMN_INCHES,
-        0.9 + 0.6 * rows,
-        nrows=rows,
-        sharex=True,
-        squeeze=False,
-    )
-    for axes, (name, attack) in zip(grid[:, 0], spoofs.items(), strict=True):
-        draw_panel(axes, histogram_panel(counts, {None: attack}, threshold))
+    panels = [histogram_panel(counts, {None: attack}, threshold) for attack in spoofs.values()]
+    legend = {"bona fide": Line(()), "spoof": Line((), 1)}
+    height = 0.76 + 0.6 * len(spoofs)
+    figure = draw_panels(panels, legend, title, height=height, columns=2)
+    for axes, (name, attack) in zip(figure.axes, spoofs.items(), strict=True):
         axes.set_ylabel(f"{name}\n{sum(attack):,}", rotation=0, ha="right", va="center")
         axes.set_yticks([])
         axes.spines["left"].set_visible(False)
         # The value of the threshold is written once, above all rows.
-        for text in axes.texts if axes is not grid[0, 0] else ():
+        for text in list(axes.texts) if axes is not figure.axes[0] else ():
             text.remove()
-        if axes is not grid[-1, 0]:
-            axes.set_xlabel("")
-    grid[0, 0].set_title(title)
-    add_legend(figure, {"bona fide": Line(()), "spoof": Line((), 1)}, 2)
     return figure
 
 
-@styled
 def training_curves(courses: Sequence[TrainingCourse], title: str = "") -> Figure:
-    """Draw the courses of runs on three axes, one below the other.
-
-    Raises:
-        UsageError: matplotlib is not installed.
-    """
-    height = 4.6 + 0.14 * len(courses)
-    figure, grid = new_figure(COLUMN_INCHES, height, nrows=3, sharex=True)
+    """Draw the losses, learning rates and EERs of runs on three axes, one below the other."""
     names = labels_of([course.name for course in courses], _RUN_LABEL)
     runs = {name: Line((), index) for index, name in enumerate(names)}
     losses = loss_lines(courses)
     eers = []
-    sets = {}
-    looks = 0
+    sets: dict[str, Line] = {}
     for name, course in zip(names, courses, strict=True):
         for set_name in sets_of_courses([course]):
             # Each set has its own style besides that of its run; its losses share it.
-            eers += set_lines([course], set_name, "eers", first=looks)
-            losses += set_lines([course], set_name, "losses", first=looks)
-            sets[f"{name}, {set_name}"] = Line((), looks, mark_words=_no_words)
-            looks += 1
+            look = len(sets)
+            eers += set_lines([course], set_name, "eers", first=look)
+            losses += set_lines([course], set_name, "losses", first=look)
+            sets[f"{name}, {set_name}"] = _marked(look)
     panels = (
         course_panel(losses, "", "Loss"),
         course_panel(rate_lines(courses), "", "Learning rate"),
         course_panel(eers, "", "EER (%)"),
     )
-    for axes, panel in zip(grid, panels, strict=True):
-        if panel is not None:
-            draw_panel(axes, panel)
-        if axes is not grid[-1]:
-            axes.set_xlabel("")
-    grid[0].set_title(title)
-    # The losses of a single run need no name. Inside the axes, a legend would cover some points.
-    add_legend(figure, sets if len(courses) == 1 else runs | sets)
-    return figure
+    # The losses of a single run need no name.
+    legend = sets if len(courses) == 1 else runs | sets
+    return draw_panels(panels, legend, title, height=4.6)
 
 
-@styled
 def effect_plot(effects: Effects, title: str = "") -> Figure:
-    """Draw the EERs on all sets by the values of one setting, with their 95 % intervals.
-
-    Raises:
-        UsageError: matplotlib is not installed.
-    """
-    figure, axes = new_figure(COLUMN_INCHES, 2.8)
-    draw_panel(axes, effect_panel(effects, effects.sets, title))
-    axes.set_xlabel(effects.settings[0])
-    entries = {}
-    for index, name in enumerate(effects.sets):
-        entries[name] = Line((), index, mark_words=_no_words)
-    add_legend(figure, entries, 2)
+    """Draw the EERs on all sets by the values of one setting, with their 95 % intervals."""
+    legend = {name: _marked(index) for index, name in enumerate(effects.sets)}
+    figure = draw_panels([effect_panel(effects, effects.sets, "")], legend, title, columns=2)
+    figure.axes[0].set_xlabel(effects.settings[0])
     return figure
 
 
-@styled
-def oscr_plot(results: dict[str, SourceResult], title: str = "") -> Figure:
-    """Draw the OSCR curves of systems that were measured on unknown sources.
-
-    Raises:
-        UsageError: matplotlib is not installed.
-    """
-    figure, axes = new_figure()
+def oscr_plot(results: Mapping[str, SourceResult], title: str = "") -> Figure:
+    """Draw the OSCR curves of systems that were measured on unknown sources."""
     ticks = np.linspace(0, 1, 6).tolist()
     lines = []
-    entries = {}
+    legend = {}
     for index, (name, result) in enumerate(results.items()):
         if result.open is not None:
             rates = [result.open.false_positive_rates, result.open.correct_rates]
             lines.append(Line(np.stack(rates, axis=1).ravel().tolist(), index))
-            entries[f"{name}: {result.open.oscr:.3f}"] = Line((), index)
+            legend[f"{name}: {result.open.oscr:.3f}"] = Line((), index)
     x_axis = Axis(0, 1, ticks, "unknown sources accepted")
     y_axis = Axis(0, 1.02, ticks, "known sources classified correctly")
-    draw_panel(axes, Panel(x_axis, y_axis, 0, 0, title, lines=lines))
-    add_legend(figure, entries)
-    return figure
+    return draw_panels([Panel(x_axis, y_axis, 0, 0, lines=lines)], legend, title)
+
+
+def tippett_plot(systems: Mapping[str, DetCurve], title: str = "") -> Figure:
+    """Draw Tippett curves of both classes of each system."""
+    drawn = tippett_panel(systems)
+    return draw_panels([drawn.panel], drawn.legend, title)
+
+
+def ece_plot(systems: Mapping[str, DetCurve], title: str = "") -> Figure:
+    """Draw the empirical cross-entropy of each system, as measured and after PAV."""
+    drawn = ece_panel(systems)
+    return draw_panels([drawn.panel], drawn.legend, title)
+
+
+def reliability_plot(systems: Mapping[str, DetCurve], title: str = "") -> Figure:
+    """Draw the reliability diagram of each system, with 95 % intervals."""
+    drawn = reliability_panel(systems)
+    return draw_panels([drawn.panel], drawn.legend, title)

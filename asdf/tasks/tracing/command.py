@@ -66,7 +66,7 @@ def _measure(args: EvaluateOptions, path: Path) -> SourceResult:
 def _draw(path: Path, results: dict[str, SourceResult]) -> None:
     """Write the confusion matrix of one system, or the OSCR curves of several."""
     name, result = next(iter(results.items()))
-    # Without matplotlib, which only the other pictures need.
+    # That of the page.
     if len(results) == 1 and path.suffix.lower() == ".svg":
         write_text(path, confusion_svg(name, result))
         return

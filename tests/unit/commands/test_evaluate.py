@@ -442,7 +442,6 @@ def llrs(tmp_path):
 
 
 def test_likelihood_ratios_are_drawn_with_a_line_on_their_quality(capsys, llrs, tmp_path):
-    pytest.importorskip("matplotlib", reason="needs the extra `report`")
     outputs = [tmp_path / name for name in ("t.svg", "e.pdf", "r.svg")]
     words = ["--tippett", outputs[0], "--ece", outputs[1], "--reliability", outputs[2]]
     status, out, err = run(capsys, llrs, "--replicates", "0", *words)
@@ -456,7 +455,6 @@ def test_likelihood_ratios_are_drawn_with_a_line_on_their_quality(capsys, llrs, 
 
 
 def test_scores_that_are_no_ratios_get_a_warning(capsys, tmp_path):
-    pytest.importorskip("matplotlib", reason="needs the extra `report`")
     rows = zip(NAMES, LABELS, VALUES, strict=True)
     path = tmp_path / "s.txt"
     path.write_text("".join(f"{name}.wav {label} {20 + value}\n" for name, label, value in rows))

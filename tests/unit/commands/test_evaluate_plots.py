@@ -2,8 +2,6 @@
 
 import pytest
 
-pytest.importorskip("matplotlib", reason="needs the extra `report`")
-
 from asdf.__main__ import main
 
 KEYED = "U1 - bonafide 2\nU2 - bonafide 1\nU3 A07 spoof -1\nU4 A08 spoof 1.5\n"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 import numpy as np
-import pytest
 
 from asdf.tables.matrices import Matrix
 from tests.unit.report.tasks import OPEN, traced
@@ -25,8 +24,7 @@ def test_the_svg_has_each_number_on_its_colour():
 
 
 def test_papers_show_the_confusion_matrix_of_the_page():
-    plots = pytest.importorskip("asdf.report.plots")
-    pytest.importorskip("matplotlib")
+    from asdf.report import plots
     from asdf.tasks.tracing.source_measures import evaluate_sources
     from asdf.tasks.tracing.source_tables import confusion_matrix
 

@@ -150,8 +150,8 @@ def test_runs_that_differ_in_nothing_or_in_too_much_are_no_sweep(tmp_path):
 
 
 def test_plots_for_papers_have_them(one_setting, tmp_path):
-    plots = pytest.importorskip("asdf.report.plots")
-    pytest.importorskip("matplotlib")
+    from asdf.report import plots
+
     figure = plots.effect_plot(find_effects(gathered_of(one_setting)))
     axes = figure.axes[0]
     # Powers of ten are equally far apart.

@@ -9,8 +9,6 @@ from asdf.evaluation import det_curve, eer
 from asdf.report.plots import det_plot
 from tests.unit.report.plots.conftest import BONA_FIDE, ONE, SPOOF, curve_of
 
-pytest.importorskip("matplotlib", reason="needs the extra `report`")
-
 
 def deviate(rate: float) -> float:
     return NormalDist().inv_cdf(rate)

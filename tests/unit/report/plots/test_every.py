@@ -7,8 +7,6 @@ from asdf.report import gather, runs_in
 from asdf.report.plots import write_plots
 from tests.unit.report.folders import make_run
 
-pytest.importorskip("matplotlib", reason="needs the extra `report`")
-
 
 @pytest.mark.slow
 def test_every_plot_of_two_runs(tmp_path, capsys):

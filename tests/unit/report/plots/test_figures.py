@@ -1,7 +1,6 @@
 """Files of figures are the same for the same numbers; what cannot be written is refused."""
 
 import re
-import sys
 
 import pytest
 
@@ -11,8 +10,6 @@ from asdf.report.plots.figures import line_style
 from asdf.tables.panels import Line
 from tests.conftest import ROOT
 from tests.unit.report.plots.conftest import ONE
-
-pytest.importorskip("matplotlib", reason="needs the extra `report`")
 
 
 @pytest.mark.parametrize(
@@ -29,12 +26,6 @@ def test_another_suffix_is_refused_and_nothing_is_written(tmp_path):
     with pytest.raises(UsageError, match=r"plots are written as pdf, png, svg"):
         save_figure(det_plot(ONE), tmp_path / "det.doc")
     assert not list(tmp_path.iterdir())
-
-
-def test_without_matplotlib_the_extra_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(UsageError, match=r"pip install 'asdf-antispoofing\[report\]'"):
-        det_plot(ONE)
 
 
 def test_nine_curves_have_nine_colours_on_the_page_and_in_plots():

@@ -1,12 +1,8 @@
 """Heat maps show their numbers."""
 
-import pytest
-
 from asdf.metrics.results import Condition, Result
 from asdf.report.by_condition import ConditionTable
 from asdf.report.plots import heat_map
-
-pytest.importorskip("matplotlib", reason="needs the extra `report`")
 
 
 def condition(value: str, eer: float) -> Condition:

@@ -7,8 +7,6 @@ from asdf.report.curves import histogram
 from asdf.report.plots import score_histograms
 from tests.unit.report.plots.conftest import BONA_FIDE, SPOOF
 
-pytest.importorskip("matplotlib", reason="needs the extra `report`")
-
 
 def test_histograms_are_shares_of_each_attack():
     attacks = {"A01": SPOOF[:500], "A02": SPOOF[500:]}

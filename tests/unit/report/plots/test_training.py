@@ -1,12 +1,7 @@
 """Training curves: every record, and a legend outside of the axes."""
 
-import pytest
-
 from asdf.report.courses import training_course
 from asdf.report.plots import training_curves
-
-pytest.importorskip("matplotlib", reason="needs the extra `report`")
-
 
 EVALUATION = {"kind": "evaluation", "step": 9, "epoch": 1.0, "network": "epoch.1.pt"}
 
