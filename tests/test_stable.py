@@ -29,6 +29,7 @@ network.max_epochs = 3
 """
 RUN_CONFIGS = """
 small
+front_end.architecture = 'tiny'
 recipe.training_sets = ('mine',)
 recipe.validation_sets = ('mine',)
 recipe.evaluation_sets = ('mine',)
