@@ -32,9 +32,11 @@ _LANGUAGE_MODEL = "docs/your_own.md has a language model as a network of one's o
 _ADDED = "Use lora, or a front end of your own."
 _TEACHER = "docs/your_own.md has a teacher as a task of one's own."
 _ROBUSTNESS = "The command `robustness` measures a run on any list."
+_MLFLOW = "Choose 'tensorboard' or 'wandb', or a callback of your own (docs/your_own.md)."
 _DDP = "Networks are trained with DDP."
 
 SETTINGS: dict[str, Removed] = {
+    "tracking.mlflow_uri": Removed(None, _MLFLOW),
     "computing.shard_network": Removed(False, _DDP),
     "computing.shard_group": Removed(None, _DDP),
     "computing.shard_checkpoints": Removed(False, _DDP),
@@ -80,6 +82,8 @@ SETTINGS: dict[str, Removed] = {
 """Settings by their full names."""
 
 CLASSES: dict[str, str] = {
+    "mlflow": _MLFLOW,
+    "asdf.training.trackers.MLflow": _MLFLOW,
     "asdf.networks.AudioLanguageModel": _LANGUAGE_MODEL,
     "cosine_restarts": "Write the schedule as a function of your own.",
     "sharded": "Choose 'shuffled' or 'weighted_corpora', which read tars in any order.",

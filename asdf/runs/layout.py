@@ -66,7 +66,6 @@ class Layout:
     tensorboard = _Below("tensorboard")
     tracking = _Below("tracking.json")
     """Identifiers of the run in its trackers."""
-    mlflow = _Below("mlflow.db")
     networks = _Below("networks")
     evaluations = _Below("networks", "evaluations.json")
     """EERs of the validation sets, for choosing a network without opening any."""

@@ -1,4 +1,4 @@
-"""Callbacks that show a run in TensorBoard, Weights & Biases or MLflow.
+"""Callbacks that show a run in TensorBoard or Weights & Biases.
 
 Invariant: a run that is stopped and resumed, or scored later, continues the same run of the
 tracker, whose identifier is saved in the system folder.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -107,49 +106,6 @@ class WeightsAndBiases(_Tracker):
 
     def close(self) -> None:
         self._run.finish()
-
-
-class MLflow(_Tracker):
-    """Sends the same to MLflow, at `tracking.mlflow_uri` or in a database in the system folder."""
-
-    def __init__(self, settings: CallbackSections, folder: Path) -> None:
-        super().__init__(settings, folder)
-        tracking = settings.tracking
-        uri = tracking.mlflow_uri or f"sqlite:///{Layout(folder).mlflow.absolute()}"
-        self._client = _import("mlflow", "MLflow", "mlflow").MlflowClient(uri)
-        self._status = "FINISHED"
-        name = tracking.name or folder.name
-        begin = partial(self._begin_run, tracking.project, name)
-        self._run = _identifier(folder, "mlflow", begin)
-
-    def send(self, values: dict[str, float], step: int) -> None:
-        for name, value in values.items():
-            self._client.log_metric(self._run, name, value, step=step)
-
-    def on_results(self, rows: list[dict[str, Any]]) -> None:
-        for name, value in _result_values(rows).items():
-            self._client.log_metric(self._run, name, value)
-
-    def on_stop(self, reason: str) -> None:
-        self._status = "KILLED"
-
-    def on_failure(self, error: BaseException) -> None:
-        self._status = "FAILED"
-        self._client.set_tag(self._run, "error", str(error)[:500])
-
-    def close(self) -> None:
-        self._client.set_terminated(self._run, self._status)
-
-    def _begin_run(self, project: str, name: str) -> str:
-        client = self._client
-        experiment = client.get_experiment_by_name(project)
-        number = experiment.experiment_id if experiment else client.create_experiment(project)
-        run: str = client.create_run(number, run_name=name).info.run_id
-        for section, values in self.settings.plain().items():
-            for setting, value in values.items():
-                # The maximum length of a value in its databases.
-                client.log_param(run, f"{section}.{setting}", repr(value)[:500])
-        return run
 
 
 def _import(module: str, name: str, extra: str) -> Any:

@@ -39,7 +39,6 @@ PUBLISHED = {
     "paper-conformer": ("SSL_Conformer", 1e-6, 20, 75, 66800, "start", 5, "cllr"),
     "paper-conformer-tcm": ("SSL_ConformerTCM", 1e-6, 20, 75, 66800, "start", 5, "cllr"),
     "paper-conformer-tcm-df": ("SSL_ConformerTCM", 1e-6, 20, 75, 66800, "start", 3, "cllr"),
-    "paper-conformer-tcm-pcgrad": ("SSL_ConformerTCM", 1e-6, 5, 101, 66800, "start", 0, "cllr"),
     "paper-xlsr-mamba": ("SSL_Mamba", 1e-6, 20, 75, 66800, "start", 5, "cllr"),
     "paper-xlsr-mamba-df": ("SSL_Mamba", 1e-6, 20, 75, 66800, "start", 3, "cllr"),
     "paper-mhfa-asvspoof5": ("SSL_MHFA", 5e-5, 32, 5, 48000, "random", 0, "eer"),
@@ -90,11 +89,6 @@ FURTHER = {
     "paper-conformer": CONFORMER,
     "paper-conformer-tcm": CONFORMER,
     "paper-conformer-tcm-df": CONFORMER,
-    "paper-conformer-tcm-pcgrad": {
-        **CONFORMER,
-        "network.training_step": "published_steps.DualPath",
-        "rawboost.algo": 4,
-    },
     "paper-xlsr-mamba": MAMBA,
     "paper-xlsr-mamba-df": MAMBA,
     "paper-mhfa-asvspoof5": {
@@ -306,14 +300,12 @@ def test_cllr_of_ratios_is_nearly_the_published_development_loss():
 @pytest.mark.slow
 def test_a_dry_run_misses_the_corpora_alone(recipe, capsys, tmp_path):
     shutil.copy(CONFIGS, recipe.folder / "configs")
-    for module in ("published_schedules.py", "published_steps.py"):
-        shutil.copy(RECIPE / module, recipe.folder)
+    shutil.copy(RECIPE / "published_schedules.py", recipe.folder)
     (tmp_path / "none").mkdir()
     outcome = recipe.call(
         capsys,
         "paper-mhfa-asvspoof5",
         "paper-rawnet2",
-        "paper-conformer-tcm-pcgrad",
         "--dry-run",
         f"paths.database_folder={tmp_path / 'none'}",
         "front_end.architecture=tiny",

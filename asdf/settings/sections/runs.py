@@ -224,11 +224,8 @@ class Recipe(KnownNames):
 class Tracking(KnownNames):
     """Names and locations that the trackers in `network.callbacks` use for the run."""
 
-    project: str = setting("asdf", "wandb: the project; mlflow: the experiment", check="not_empty")
+    project: str = setting("asdf", "wandb: the project", check="not_empty")
     name: str | None = setting(None, "name of the run; None: that of the system folder")
     offline: bool = setting(
         False, "wandb: save in the system folder, for `wandb sync`, instead of sending"
-    )
-    mlflow_uri: str | None = setting(
-        None, "mlflow: address of the server or database; None: mlflow.db in the system folder"
     )

@@ -72,7 +72,6 @@ LOSSES = {
 CALLBACKS = {
     "tensorboard": "asdf.training.trackers.TensorBoard",
     "wandb": "asdf.training.trackers.WeightsAndBiases",
-    "mlflow": "asdf.training.trackers.MLflow",
 }
 
 

@@ -44,7 +44,6 @@ NO_EFFECT = frozenset(
         "tracking.project",
         "tracking.name",
         "tracking.offline",
-        "tracking.mlflow_uri",
     }
 )
 """Settings that change no result: runs that differ only in these and the seed form a group."""

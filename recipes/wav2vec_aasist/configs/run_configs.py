@@ -487,31 +487,6 @@ paths.system_folder = 'paper-conformer-tcm-df'
 recipe.evaluation_sets = ('asvspoof21-df:eval', 'in-the-wild')
 rawboost.algo = 3
 
-# The newest of that group: clips as they are and with RawBoost in every step, and PCGrad where
-# their gradients point against each other (Truong et al., "Addressing Gradient Misalignment in
-# Data-Augmented Training", 2025, arXiv 2509.20682; ductuantruong/dpda_ga, "main.py --model
-# conformer_tcm --ga pcgrad"; published_steps.py lies next to run.py). Without PCGrad:
-# "dual_path.aligned=False".
-#
-# Differs: as paper-xlsr says, but that code scores the development set without RawBoost, too.
-#
-# Differs: the class weights of a step are summed over its 5 utterances once for each of both losses
-# here and there, but batch norm sees the 5 clips, then the 5 with RawBoost; there all 10 at once.
-#
-# Differs: main.py as published stops after an epoch, as it calls evaluate_accuracy with one
-# argument too many; what is here is what it does without that.
-#     python run.py paper-conformer-tcm-pcgrad
-paper-conformer-tcm-pcgrad < paper-conformer-tcm
-paths.system_folder = 'paper-conformer-tcm-pcgrad'
-recipe.evaluation_sets = ('asvspoof21-la:eval', 'asvspoof21-df:eval', 'in-the-wild')
-network.training_step = 'published_steps.DualPath'
-network.minibatch_size = 5
-# The end is after 7 epochs without a lower development loss, or after this one.
-network.max_epochs = 101
-# Drawn by the step, of all of its clips.
-rawboost.enabled = False
-rawboost.algo = 4
-
 # XLS-R + two columns of Mamba blocks (XLSR-Mamba: Xiao and Das, IEEE SPL 2025;
 # swagshaw/XLSR-Mamba, "main.py --algo 5"): logical access, and In-the-Wild. Clips, minibatches, the
 # end of training and the mean of the 5 best epochs are those of paper-conformer's code, from which

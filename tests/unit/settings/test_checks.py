@@ -133,8 +133,7 @@ def test_fits(name: str, value: Any, result: Any) -> None:
         (
             "network.callbacks",
             ("a.B", "c"),
-            "'c' is neither one of 'tensorboard', 'wandb', 'mlflow' nor a class path "
-            "'package.module.Class'",
+            "'c' is neither one of 'tensorboard', 'wandb' nor a class path 'package.module.Class'",
         ),
         ("front_end.architecture", "", "must not be empty"),
         ("paths.output_folder", " ", "the path is empty; write '.' for the current folder"),

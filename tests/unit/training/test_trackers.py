@@ -1,4 +1,4 @@
-"""Weights & Biases and MLflow with the real packages, without a server."""
+"""Weights & Biases with the real package, without a server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from asdf.errors import UsageError
 from asdf.settings.sections import Sections
-from asdf.training.trackers import MLflow, WeightsAndBiases
+from asdf.training.trackers import WeightsAndBiases
 from tests.conftest import PATIENCE_S
 
 STEP = {
@@ -53,37 +53,10 @@ def play(kind: type[Any], folder: Path) -> Any:
 
 
 @pytest.mark.slow
-def test_mlflow_has_the_run(tmp_path: Path) -> None:
-    mlflow = pytest.importorskip("mlflow")
-    # As a power cut may leave it.
-    (tmp_path / "tracking.json").write_text("{")
-    tracker = play(MLflow, tmp_path)
-    tracker.on_failure(RuntimeError("no more disk"))
-    tracker.close()
-    # A later stage goes on in the same run.
-    again = MLflow(settings(), tmp_path)
-    again.on_results([{**ROWS[0], "eer": 0.25}])
-    again.close()
-
-    client = mlflow.MlflowClient(f"sqlite:///{tmp_path}/mlflow.db")
-    number = client.get_experiment_by_name("spoofs").experiment_id
-    (run,) = client.search_runs([number])
-    assert run.info.run_id == json.loads((tmp_path / "tracking.json").read_text())["mlflow"]
-    assert run.info.run_name == tmp_path.name and run.info.status == "FINISHED"
-    assert run.data.tags["error"] == "no more disk"
-    assert run.data.params["network.max_epochs"] == "1000"
-    losses = client.get_metric_history(run.info.run_id, "training/loss")
-    assert [(metric.step, metric.value) for metric in losses] == [(2, 0.7), (4, 0.5)]
-    assert run.data.metrics["eer/dev"] == 0.25 and run.data.metrics["validation_loss/dev"] == 0.75
-    assert "recordings/dev" not in run.data.metrics
-    assert run.data.metrics["results/epoch.1/eval/eer"] == 0.25
-    assert run.data.metrics["results/epoch.1/eval/min_dcf"] == 0.5
-    assert "results/epoch.1/eval/full" not in run.data.metrics
-
-
-@pytest.mark.slow
 def test_weights_and_biases_saves_the_run(tmp_path: Path) -> None:
     pytest.importorskip("wandb")
+    # As a power cut may leave it.
+    (tmp_path / "tracking.json").write_text("{")
     play(WeightsAndBiases, tmp_path).close()
     identifier = json.loads((tmp_path / "tracking.json").read_text())["wandb"]
     (path,) = (tmp_path / "wandb").glob(f"offline-run-*-{identifier}/run-{identifier}.wandb")
@@ -139,13 +112,7 @@ def _key(item: Any) -> str:
     return item.key or "/".join(item.nested_key)
 
 
-@pytest.mark.parametrize(
-    ("kind", "module", "extra"),
-    [(MLflow, "mlflow", "mlflow"), (WeightsAndBiases, "wandb", "wandb")],
-)
-def test_a_tracker_that_is_not_installed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[Any], module: str, extra: str
-) -> None:
-    monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(UsageError, match=rf"pip install 'asdf-antispoofing\[{extra}\]'"):
-        kind(settings(), tmp_path)
+def test_a_tracker_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    with pytest.raises(UsageError, match=r"pip install 'asdf-antispoofing\[wandb\]'"):
+        WeightsAndBiases(settings(), tmp_path)
