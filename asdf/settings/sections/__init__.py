@@ -32,17 +32,11 @@ from asdf.settings.sections.fields import (
     MAX_CLIP_SAMPLES,
     MAX_DB,
     MAX_DECAY,
-    MAX_EPOCHS,
     MAX_FFT,
     MAX_FILTERS,
     MAX_HZ,
     MAX_LAYER_WIDTH,
     MAX_PROCESSES,
-    MAX_SECONDS,
-    MAX_STAGES,
-    MAX_STEPS,
-    MAX_UTTERANCE_SAMPLES,
-    MAX_UTTERANCES,
     setting,
 )
 from asdf.settings.sections.front_ends import (

@@ -9,7 +9,6 @@ from asdf.settings.mistakes import KnownNames
 from asdf.settings.sections.fields import (
     MAX_DB,
     MAX_HZ,
-    MAX_SECONDS,
     count,
     decibels,
     proportion,
@@ -204,17 +203,13 @@ class Lengths(KnownNames):
         "similar length, padded to the longest; None: clips of network.train_clip_size",
         unit="s",
         above=0,
-        at_most=MAX_SECONDS,
     )
-    min_crop_s: float = setting(
-        10.0, "the shortest crop of a recording", unit="s", above=0, at_most=MAX_SECONDS
-    )
+    min_crop_s: float = setting(10.0, "the shortest crop of a recording", unit="s", above=0)
     max_crop_s: float = setting(
         13.0,
         "the longest crop; the length of each is drawn anew at each turn",
         unit="s",
         above=0,
-        at_most=MAX_SECONDS,
     )
     crop: Literal["longer", "all"] = setting(
         "longer",

@@ -15,13 +15,7 @@ FRAME_SAMPLES = 400
 # Upper limits of settings that cost memory, processes or time. They are far beyond any use and
 # catch typing mistakes before these cost a terabyte of memory or start a million processes.
 MAX_PROCESSES = 1024
-MAX_UTTERANCES = 10**6
-MAX_EPOCHS = 10**9
-MAX_STEPS = 10**12
-MAX_STAGES = 10**6
 MAX_CLIP_SAMPLES = 3600 * 16000
-MAX_UTTERANCE_SAMPLES = 10**12
-MAX_SECONDS = 10**9
 MAX_LAYER_WIDTH = 10**5
 MAX_BLOCKS = 1000
 MAX_HZ = 10**6

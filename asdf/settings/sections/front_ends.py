@@ -9,7 +9,6 @@ from asdf.settings.mistakes import KnownNames
 from asdf.settings.sections.fields import (
     MAX_BINS_PER_OCTAVE,
     MAX_CLIP_SAMPLES,
-    MAX_EPOCHS,
     MAX_FFT,
     MAX_FILTERS,
     MAX_HZ,
@@ -83,7 +82,6 @@ class FrontEnd(KnownNames):
         "frozen in the first N epochs, trained from then on; None: no change",
         unit="epochs",
         at_least=1,
-        at_most=MAX_EPOCHS,
     )
     trained_parts: tuple[str, ...] | None = setting(
         None,

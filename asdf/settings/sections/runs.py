@@ -7,11 +7,7 @@ from typing import Literal
 
 from asdf.settings.mistakes import KnownNames
 from asdf.settings.sections.fields import (
-    MAX_EPOCHS,
     MAX_PROCESSES,
-    MAX_SECONDS,
-    MAX_STAGES,
-    MAX_STEPS,
     setting,
 )
 
@@ -65,7 +61,6 @@ class Computing(KnownNames):
         "read, ends the run",
         unit="s",
         above=0,
-        at_most=MAX_SECONDS,
     )
     main_timeout_s: float | None = setting(
         None,
@@ -73,7 +68,6 @@ class Computing(KnownNames):
         "None: timeout_s",
         unit="s",
         above=0,
-        at_most=MAX_SECONDS,
     )
     sync_batch_norm: bool = setting(
         True, "in training, batch norm over the minibatches of all processes together"
@@ -139,7 +133,6 @@ class Computing(KnownNames):
         None,
         "optimiser steps (first, last) whose profile is written to profile/ in the system folder",
         at_least=1,
-        at_most=MAX_STEPS,
     )
 
 
@@ -156,13 +149,12 @@ SAMPLERS = {
 class Recipe(KnownNames):
     """Stages to run, and their corpora."""
 
-    start_stage: int = setting(0, "first stage to run", at_least=0, at_most=MAX_STAGES)
-    end_stage: int = setting(100, "last stage to run", at_least=0, at_most=MAX_STAGES)
+    start_stage: int = setting(0, "first stage to run", at_least=0)
+    end_stage: int = setting(100, "last stage to run", at_least=0)
     selected_epochs: tuple[int | Literal["best", "average", "last"], ...] | None = setting(
         None,
         "epochs to evaluate: numbers, 'best', 'average', 'last'; None: the last one",
         check="unique",
-        at_most=MAX_EPOCHS,
     )
     training_sets: tuple[str, ...] = setting(
         ("asvspoof19",), "names of corpora known to the recipe", check="unique"

@@ -10,11 +10,6 @@ from asdf.settings.sections.fields import (
     FRAME_SAMPLES,
     MAX_CLIP_SAMPLES,
     MAX_DECAY,
-    MAX_EPOCHS,
-    MAX_SECONDS,
-    MAX_STEPS,
-    MAX_UTTERANCE_SAMPLES,
-    MAX_UTTERANCES,
     proportion,
     setting,
 )
@@ -94,23 +89,18 @@ class Network(KnownNames):
         "auto",
         "'auto' resumes from the newest checkpoint; 0 starts afresh; N resumes from epoch N; -N "
         "only scores epoch N",
-        at_least=-MAX_EPOCHS,
-        at_most=MAX_EPOCHS,
     )
-    max_epochs: int = setting(
-        1000, "training ends after this number of epochs", at_least=1, at_most=MAX_EPOCHS
-    )
+    max_epochs: int = setting(1000, "training ends after this number of epochs", at_least=1)
     max_steps: int | None = setting(
-        None, "training ends after this number of optimiser steps", at_least=1, at_most=MAX_STEPS
+        None, "training ends after this number of optimiser steps", at_least=1
     )
     epochs_per_train_call: int = setting(
-        1, "epochs between scorings of the validation sets", at_least=1, at_most=MAX_EPOCHS
+        1, "epochs between scorings of the validation sets", at_least=1
     )
     evaluation_interval_steps: int | None = setting(
         None,
         "optimiser steps between further scorings of the validation sets",
         at_least=1,
-        at_most=MAX_STEPS,
     )
     validation_metric: str = setting(
         "eer",
@@ -123,24 +113,19 @@ class Network(KnownNames):
         None,
         "stop after this number of scorings in a row without a new best validation_metric",
         at_least=1,
-        at_most=MAX_STEPS,
     )
 
-    minibatch_size: int = setting(
-        24, "utterances per process and minibatch", at_least=1, at_most=MAX_UTTERANCES
-    )
+    minibatch_size: int = setting(24, "utterances per process and minibatch", at_least=1)
     optimizer_step_interval: int = setting(
         1,
         "minibatches per optimiser step (gradient accumulation)",
         at_least=1,
-        at_most=MAX_UTTERANCES,
     )
     global_minibatch_size: int | None = setting(
         None,
         "utterances per minibatch of all processes together, so that steps do not depend on the "
         "number of processes; None: minibatch_size per process",
         at_least=1,
-        at_most=MAX_UTTERANCES,
     )
     train_clip_size: int = setting(
         16000,
@@ -159,21 +144,18 @@ class Network(KnownNames):
         "shorter training utterances are left out",
         unit="samples",
         at_least=0,
-        at_most=MAX_UTTERANCE_SAMPLES,
     )
     max_train_utterance_length_in_samples: int | None = setting(
         None,
         "longer training utterances are left out",
         unit="samples",
         at_least=1,
-        at_most=MAX_UTTERANCE_SAMPLES,
     )
     eval_minibatch_size_factor: float | Literal["auto"] = setting(
         "auto",
         "a scoring batch holds up to minibatch_size * factor * train_clip_size samples; 'auto': 2 "
         "on a CPU, on a GPU what a quarter of its memory holds, never less than on a CPU",
         above=0,
-        at_most=MAX_UTTERANCES,
     )
     min_evaluation_utterance_length_in_samples: int = setting(
         16000,
@@ -187,7 +169,6 @@ class Network(KnownNames):
         "longer utterances are cut",
         unit="samples",
         at_least=FRAME_SAMPLES,
-        at_most=MAX_UTTERANCE_SAMPLES,
     )
     max_cut_proportion: float = proportion(
         0.0,
@@ -199,12 +180,8 @@ class Network(KnownNames):
         "cross_entropy, that minus the log odds of the weighted training priors, a log-likelihood "
         "ratio",
     )
-    print_interval: int = setting(
-        10, "optimiser steps between progress lines", at_least=1, at_most=MAX_STEPS
-    )
-    scoring_print_interval: int = setting(
-        50, "scoring batches between progress lines", at_least=1, at_most=MAX_STEPS
-    )
+    print_interval: int = setting(10, "optimiser steps between progress lines", at_least=1)
+    scoring_print_interval: int = setting(50, "scoring batches between progress lines", at_least=1)
 
     optimizer: str = setting("sgd", "the optimiser", check="class_path", names=OPTIMIZERS)
     initial_learning_rate: float = setting(0.1, "learning rate at the start", above=0)
@@ -257,7 +234,6 @@ class Network(KnownNames):
         0,
         "number of steps over which the learning rate rises from 0",
         at_least=0,
-        at_most=MAX_STEPS,
     )
     min_learning_rate: float = setting(
         0.0, "cosine, linear, step: the lowest learning rate", at_least=0
@@ -267,7 +243,6 @@ class Network(KnownNames):
         "step: epochs between two reductions of the learning rate",
         unit="epochs",
         at_least=1,
-        at_most=MAX_EPOCHS,
     )
     step_factor: float = setting(
         0.1, "step: factor by which the learning rate is multiplied", above=0, at_most=1
@@ -279,7 +254,6 @@ class Network(KnownNames):
         2,
         "plateau: training ends after this number of updates in a row",
         at_least=1,
-        at_most=MAX_STEPS,
     )
     min_loss_change_ratio: float = setting(
         0.01, "plateau test: (previous - current) / max(min_room, previous - target) is below this"
@@ -293,21 +267,18 @@ class Network(KnownNames):
         None,
         "number of newest networks retained; None: all networks",
         at_least=1,
-        at_most=MAX_STEPS,
     )
     keep_best_networks: int = setting(
         3,
         "number of networks also retained for their validation_metric on the first validation set, "
         "if not all are",
         at_least=0,
-        at_most=MAX_STEPS,
     )
     average_best_networks: int = setting(
         0,
         "at the end the best N of the retained networks are averaged into networks/average.pt; 0: "
         "no average",
         at_least=0,
-        at_most=MAX_EPOCHS,
     )
     save_only_trained: bool | Literal["auto"] = setting(
         "auto",
@@ -320,10 +291,9 @@ class Network(KnownNames):
         "work to justify the time of writing one; None: none",
         unit="s",
         above=0,
-        at_most=MAX_SECONDS,
     )
     checkpoint_interval_steps: int | None = setting(
-        None, "optimiser steps between checkpoints inside an epoch", at_least=1, at_most=MAX_STEPS
+        None, "optimiser steps between checkpoints inside an epoch", at_least=1
     )
     tasks: tuple[str, ...] = setting(
         (),
@@ -372,7 +342,6 @@ class Loss(KnownNames):
         0.0,
         "epochs over which the margin rises from 0, step by step",
         at_least=0,
-        at_most=MAX_EPOCHS,
     )
     easy_margin: bool = setting(
         False, "aam_softmax: the margin counts only where the cosine is above 0"

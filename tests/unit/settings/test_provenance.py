@@ -25,8 +25,7 @@ def test_explain_a_setting(init: Write, runs: Write) -> None:
     for _ in Settings().load_settings(runs(RUNS), ["a"], ["network.max_epochs=2"]):
         assert Settings().explain("network.max_epochs") == (
             "network.max_epochs = 2\n"
-            "  training ends after this number of epochs (a whole number, at least 1, at most "
-            "1,000,000,000)\n"
+            "  training ends after this number of epochs (a whole number, at least 1)\n"
             "  default           1000\n"
             "  init.py:2         3\n"
             "  runs.py:2 (base)  5  # few\n"
