@@ -55,7 +55,6 @@ GROUPS = {
     "exchange": {
         "import": "convert a published or older detector to a network of ASDF",
         "export": "convert a network for other programs, or push it to a repository on the hub",
-        "networks": "list the networks of ASDF with their sizes and costs",
         "corpora": "list the supported corpora, or check whether one is complete",
     },
 }
@@ -111,7 +110,7 @@ def main(arguments: list[str] | None = None) -> int:
         if removed is None:
             raise
         status = _report(removed)
-    except NobodyReadsError:  # `asdf networks | head`: nobody reads on
+    except NobodyReadsError:  # `asdf corpora | head`: nobody reads on
         status = 0
     except KeyboardInterrupt:
         status = 130
@@ -127,7 +126,6 @@ def module_name(command: str) -> str:
 
 
 def _run(arguments: list[str] | None) -> int:
-    from asdf.commands.completion import completion_script
     from asdf.commands.options import program_name
     from asdf.commands.outputs import show
     from asdf.commands.version import describe_version
@@ -137,7 +135,7 @@ def _run(arguments: list[str] | None) -> int:
         show(describe_version())
         return 0
     if args.completion:
-        show(completion_script(args.completion, {name: module_name(name) for name in COMMANDS}))
+        show(_completion_script(args.completion))
         return 0
     if args.command is None:
         show(_build_parser().format_help().rstrip())
@@ -161,7 +159,6 @@ def _run(arguments: list[str] | None) -> int:
 
 def _build_parser() -> argparse.ArgumentParser:
     # Here, and not above: `asdf.errors` comes first, and says it if `asdf` is another package.
-    from asdf.commands.completion import SHELLS
     from asdf.commands.options import program_name
 
     width = max(map(len, COMMANDS))
@@ -184,12 +181,29 @@ def _build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--completion",
-        choices=SHELLS,
+        choices=("bash", "zsh", "tcsh"),
         metavar="SHELL",
-        help="print what lets a shell complete commands, options and configs: eval "
-        f'"$({program} --completion bash)"; also zsh, fish',
+        help="print what lets a shell complete commands, options and files, by the package shtab: "
+        f'eval "$({program} --completion bash)"; also zsh, tcsh',
     )
     return parser
+
+
+def _completion_script(shell: str) -> str:
+    from asdf.commands.options import PROGRAM
+
+    try:
+        import shtab
+    except ModuleNotFoundError:
+        raise AsdfError("--completion needs the package shtab: pip install shtab.") from None
+    parser = argparse.ArgumentParser(PROGRAM)
+    commands = parser.add_subparsers()
+    for name, summary in COMMANDS.items():
+        own = importlib.import_module(module_name(name)).COMMAND.parser()
+        for action in own._actions:
+            action.complete = shtab.FILE  # type: ignore[attr-defined]
+        commands.add_parser(name, parents=[own], add_help=False, help=summary)
+    return str(shtab.complete(parser, shell))
 
 
 def _report(error: AsdfError) -> int:

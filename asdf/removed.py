@@ -95,6 +95,7 @@ CLASSES: dict[str, str] = {
 """What to use instead of a class, by its class path or short name."""
 
 COMMANDS: dict[str, str] = {
+    "networks": "docs/networks.md lists them; --dry-run of a recipe says what one costs.",
     "adversarial": "docs/training_steps.md has PGD as a training step of one's own.",
     "detplot": "`evaluate --plot` draws the same curves.",
     "distance": "`embed` writes the vectors; scipy and sklearn compare them.",

@@ -87,7 +87,6 @@ ELSEWHERE = {
     "export ASDF_VENV": "a cluster's own",
     "tar -cf /scratch": "a cluster's own",
     "torchrun --nnodes=2": "tests/distributed/test_launchers.py has two nodes on one machine",
-    "python -m asdf networks": "a minute; tests/unit/commands/test_networks.py",
     "python -m asdf import LA_model.pth": "1.2 GB; tests/unit/commands/test_import_network.py",
     "torchrun --nproc_per_node=3": "three of four GPUs; tests/gpu has two",
     "python run.py mini-wav2vec paths.database_folder=s3:": "no network; "
