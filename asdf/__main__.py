@@ -35,8 +35,6 @@ GROUPS = {
     },
     "judge recordings": {
         "score": "score recordings, folders or lists with a network",
-        "serve": "start an HTTP service that scores recordings, with a web page",
-        "audit-file": "check the integrity of a service's record of verdicts",
         "detectors": "list published detectors with their error rates and licences",
         "calibrate": "convert a network's scores to log-likelihood ratios, with a threshold",
     },
@@ -70,7 +68,6 @@ COMMANDS = {name: summary for group in GROUPS.values() for name, summary in grou
 
 # `import` is a Python keyword, so no module can have that name.
 _MODULES = {
-    "audit-file": "service.commands.audit_file",
     "corpora": "corpora.commands.corpora",
     "detectors": "hub.commands.detectors",
     "doctor": "doctor.command",
@@ -82,7 +79,6 @@ _MODULES = {
     "new-recipe": "commands.new_recipe",
     "quickstart": "demo.command",
     "report": "report.command",
-    "serve": "service.commands.serve",
 }
 """The module of each command that is not one of `asdf.commands` by the command's name."""
 

@@ -96,6 +96,7 @@ CLASSES: dict[str, str] = {
 
 COMMANDS: dict[str, str] = {
     "networks": "docs/networks.md lists them; --dry-run of a recipe says what one costs.",
+    "audit-file": "It checked what `serve --audit` recorded.",
     "adversarial": "docs/training_steps.md has PGD as a training step of one's own.",
     "detplot": "`evaluate --plot` draws the same curves.",
     "distance": "`embed` writes the vectors; scipy and sklearn compare them.",
@@ -149,6 +150,22 @@ OPTIONS: dict[str, str] = {
     "export --runtime": "Networks score in Python, or as ONNX graphs.",
     "score --watermarks": "The packages audioseal, resemble-perth and silentcipher find their own.",
     "case --watermarks": "The packages audioseal, resemble-perth and silentcipher find their own.",
+    "serve --audio-rate": "Limit requests in the proxy: docs/service.md.",
+    "serve --audit": "Store the answers: each has the digests, the verdict and the date.",
+    "serve --call-s": "Score streams with asdf.Detector.stream.",
+    "serve --calls": "Score streams with asdf.Detector.stream.",
+    "serve --client-connections": "Limit connections in the proxy: docs/service.md.",
+    "serve --connections": "There are 256; limit those of a client in the proxy: docs/service.md.",
+    "serve --engine": "It is packed on a CPU.",
+    "serve --full-length": "Import the network again, with --full-length.",
+    "serve --head-s": "It is 10.",
+    "serve --precision": "It is that of the device.",
+    "serve --proxy": "Limit requests in the proxy: docs/service.md.",
+    "serve --rate": "Limit requests in the proxy: docs/service.md.",
+    "serve --readers": "There are 2.",
+    "serve --request-s": "It is 120.",
+    "serve --stop-s": "It is 30.",
+    "serve --upload-s": "It is 60.",
     "serve --watermarks": "The packages audioseal, resemble-perth and silentcipher find their own.",
 }
 """What to use instead of an option, by command and option: 'score --option'."""

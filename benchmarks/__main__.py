@@ -32,7 +32,6 @@ NAMES = (
     "step",
     "scale",
     "service",
-    "service_load",
 )
 
 

@@ -83,7 +83,7 @@ def write_network(path: Path) -> None:
 @contextmanager
 def serving(network: Path, device: str) -> Iterator[int]:
     """Run the service as a process; yield its port."""
-    command = [sys.executable, "-m", "asdf", "serve", str(network), "--port", "0", "--rate", "0"]
+    command = [sys.executable, "-m", "asdf", "serve", str(network), "--port", "0"]
     command += ["--threads", "1", "--device", device]
     process = subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True

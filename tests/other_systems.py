@@ -32,7 +32,6 @@ _FIRST = (
     "torch.distributed.checkpoint",
     "torch.multiprocessing",
     "torchaudio",
-    "uvicorn",
 )
 _MACOS = ("sched_getaffinity", "sched_setaffinity", "posix_fadvise", "O_DIRECT", "O_TMPFILE")
 _WINDOWS = (

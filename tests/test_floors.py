@@ -51,7 +51,6 @@ ROOMS = [
     "doctor",
     "recipe",
     "launcher",
-    "service",
     "commands",
     "extras",
     "evaluation",
@@ -72,7 +71,6 @@ ANNEXES = {
     "launcher",
     "memory",
     "report",
-    "service",
     "shipped",
 }
 DOORS = {*(f"asdf.{room}" for room in ANNEXES), "asdf.report.plots"}

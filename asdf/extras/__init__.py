@@ -17,6 +17,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "measure the effect of codecs, noise, rooms etc. on detectors, by grade",
         "asdf.extras.robustness.command",
     ),
+    "serve": (
+        "judge recordings",
+        "start an HTTP service that scores recordings, with a web page",
+        "asdf.extras.service.command",
+    ),
     "case": (
         "judge recordings",
         "report recordings on one page: scores, likelihood ratios, validation, limits",

@@ -305,26 +305,6 @@ class Detector:
         check_process(self._process)
         return self._hearing
 
-    def for_fork(self) -> Detector:
-        """Return the detector for a process that was forked from the one in which it was made.
-
-        Both processes share the weights in memory. The parent must have computed with one thread
-        since before the detector was made: a fork has none of the parent's other threads and would
-        wait for them forever.
-
-        Raises:
-            UsageError: the detector is on a GPU, or computes with several threads.
-        """
-        if self.device.type != "cpu" or self.threads != 1:
-            raise UsageError(
-                f"a detector on {self.device} with {self.threads} threads cannot be used in a fork "
-                "of its process: make it with device='cpu', threads=1, or make it in the fork."
-            )
-        copied = object.__new__(type(self))
-        copied.__dict__.update(self.__dict__)
-        copied._process = os.getpid()
-        return copied
-
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the network's path and digest, how the detector was made, and its reference."""
         made = restore, (type(self), self._origin.pickled())

@@ -54,8 +54,6 @@ PAGES_OF_MINUTES = (
 ELSEWHERE = {
     "python -m asdf score network.pt eval_list.txt": "tests/unit/commands/test_score_parts.py",
     "sbatch --array=1-40 --wrap": "the same",
-    "cp new.pt network.pt.part": "tests/unit/service/test_workers.py reads a network again",
-    "kill -HUP": "the same",
     "python run.py paper-antideepfake": "tests/recipes/test_paper_configs.py",
     "python -m venv": "CI runs the README's own lines",
     "pip install": "what it installs is installed",
@@ -66,7 +64,6 @@ ELSEWHERE = {
     "python -m tests.other_cpus": "this is it, held to instructions",
     "python -m benchmarks": "tests/unit/benchmarks runs them in their quick size",
     "hf download": "no network; tests/unit/hub has a local one",
-    "python -m asdf audit-file": "tests/unit/service/test_audit_file.py",
     "python -m asdf import AASIST-L.pth": "tests/unit/interchange reads its layout",
     "python -m asdf score aasist-l.pt": "a corpus that is not here; the same commands run above",
     "python -m asdf calibrate aasist-l.pt": "the same",
@@ -97,7 +94,7 @@ ELSEWHERE = {
     "python -m asdf score https:": "no network; tests/unit/archives/test_stores.py has a server",
     "python -m asdf score hub:": "no network; tests/unit/hub has a local hub",
     "python -m asdf export net.pt --push": "no network; tests/unit/hub has a local hub",
-    "python -m asdf serve": "tests/unit/service has the page's own test",
+    "python -m asdf serve": "tests/extras/service has the page's own test",
     "python -m asdf export net.pt --format transformers": "tests/unit/interchange",
     "python -m asdf corpora decro": "no network; tests/unit/corpora/test_downloading.py",
     "python run.py train-ssl-aasist \"recipe.evaluation_sets=('hub:": "no network; "
@@ -115,7 +112,7 @@ ELSEWHERE = {
     "python -m asdf import swa.pth": "1.2 GB; tests/unit/interchange/test_name_maps.py",
     "python -m asdf export student.pt": "no student, and minutes; "
     "tests/unit/commands/test_export_network.py",
-    "curl": "tests/unit/service",
+    "curl": "tests/extras/service",
     "python -m asdf audit train_list.tsv": "lists that docs/corpus_case.py makes",
     "python -m asdf audit train_list.txt dev_list.txt --rebalance": "the lists here are too short; "
     "tests/extras/audit/test_rebalancing.py",
@@ -142,9 +139,8 @@ PYTHON_ELSEWHERE = {
     "docs/augmentation.md": "tests/test_docs.py",
     "docs/corpora.md": "tests/test_docs.py",
     "docs/cluster.md": "tests/documents/test_ray_data.py",
-    "docs/service_at_scale.md": "tests/unit/service/test_inference_protocol.py",
     "docs/losses.md": "tests/unit/training/losses",
-    "docs/service.md": "tests/unit/service",
+    "docs/service.md": "tests/extras/service",
     "docs/training.md": "tests/unit/training/test_schedules.py",
 }
 # Commands that report something missing here, with their exit status.

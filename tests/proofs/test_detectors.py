@@ -13,10 +13,10 @@ import soundfile
 import asdf
 from asdf.__main__ import main
 from asdf.settings.sections import Sections
+from tests.extras.service.conftest import as_file, as_form, running
 from tests.proofs.frozen import compare
 from tests.proofs.test_scores import ABSOLUTE, RELATIVE
 from tests.unit.conftest import small_settings, sound, write_small_network
-from tests.unit.service.conftest import as_file, as_form, running
 
 SSL = ("AASIST", "ConformerTCM", "ECAPA", "Linear", "MHFA", "Nes2NetX", "ResNet18", "SLS")
 CLASSES = {

@@ -8,6 +8,8 @@ import json
 import pytest
 import soundfile
 
+from tests.extras.service.conftest import network, running
+from tests.extras.service.test_speakers_of_uploads import TURNS, as_rttm
 from tests.scripts.chromium import needs_chromium
 from tests.scripts.test_service_page import (
     browser,
@@ -22,8 +24,6 @@ from tests.scripts.test_service_page import (
     wait_until,
 )
 from tests.unit.conftest import sound
-from tests.unit.service.conftest import network, running
-from tests.unit.service.test_speakers_of_uploads import TURNS, as_rttm
 
 pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
 

@@ -16,6 +16,7 @@ import torch
 import asdf
 from asdf.runs.files import sha256_of
 from tests.conftest import PATIENCE_S
+from tests.extras.service.conftest import LIMITS, TESTS, network, running
 from tests.scripts.chromium import (
     needs_chromium,
     requested_addresses,
@@ -23,7 +24,6 @@ from tests.scripts.chromium import (
     wait_for_drawing,
 )
 from tests.unit.conftest import sound
-from tests.unit.service.conftest import LIMITS, TESTS, network, running
 
 pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
 
@@ -535,10 +535,8 @@ def test_the_table_is_saved_as_csv_and_as_json(opened, detector, network, batch,
 
 
 @pytest.mark.slow
-def test_who_sends_too_much_waits_and_goes_on(browser, detector, batch):
-    # Each of the recordings is longer than the allowance, which is renewed in a second.
-    limits = replace(LIMITS, rate=600, audio_rate=60)
-    with running(detector, limits) as service:
+def test_who_finds_no_room_waits_and_goes_on(browser, detector, batch):
+    with running(detector, replace(LIMITS, queue=1)) as service:
         pages = open_page(browser, service.url)
         page = next(pages)
         page.execute_script(
@@ -546,25 +544,25 @@ def test_who_sends_too_much_waits_and_goes_on(browser, detector, batch):
             "new MutationObserver(() => said.push(document.getElementById('status').textContent))"
             ".observe(document.getElementById('status'), {childList: true});"
         )
-        service.service.rates.charge("127.0.0.1", 61)
-        find(page, "file").send_keys("\n".join(map(str, batch[:2])))
+        with service.service.slot():
+            find(page, "file").send_keys("\n".join(map(str, batch[:2])))
+            wait_until(page, lambda b: "It is sent again in" in find(b, "status").text)
         wait_for_batch(page, "2 of 2 scored")
         said = page.execute_script("return said")
         waits = [words for words in said if "It is sent again in" in words]
-        assert waits
-        assert waits[0].startswith("1 of 2: more than 60 seconds of audio per minute")
+        assert waits[0].startswith("1 of 2: 1 recordings are already waiting")
         next(pages, None)
 
 
 def test_what_waits_can_be_cancelled(browser, detector, batch):
-    with running(detector, replace(LIMITS, rate=600, audio_rate=1)) as service:
+    with running(detector, replace(LIMITS, queue=1)) as service:
         pages = open_page(browser, service.url)
         page = next(pages)
-        service.service.rates.charge("127.0.0.1", 1000)
-        find(page, "file").send_keys("\n".join(map(str, batch[:2])))
-        wait_until(page, lambda b: "It is sent again in" in find(b, "status").text)
-        find(page, "cancel").click()
-        wait_for_batch(page, "0 of 2 scored, 2 could not be scored")
+        with service.service.slot():
+            find(page, "file").send_keys("\n".join(map(str, batch[:2])))
+            wait_until(page, lambda b: "It is sent again in" in find(b, "status").text)
+            find(page, "cancel").click()
+            wait_for_batch(page, "0 of 2 scored, 2 could not be scored")
         assert [row[1] for row in rows(page)] == ["Cancelled.", "Cancelled."]
         assert find(page, "status").text == "Cancelled."
         next(pages, None)

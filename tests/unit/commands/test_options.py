@@ -120,7 +120,7 @@ def test_errors_name_commands_as_they_were_typed(monkeypatch, capsys) -> None:
 
 def test_each_output_is_named_by_the_same_option() -> None:
     without = {"quickstart", "new-recipe", "serve", "train", "launch", "networks"}
-    without |= {"audit-file", "pack"}
+    without |= {"pack"}
     for name in COMMANDS:
         command = importlib.import_module(module_name(name)).COMMAND
         assert ("--output" in command.flags()) == (name not in without), name

@@ -15,11 +15,10 @@ import soundfile
 
 import asdf
 from asdf.__main__ import main
-from asdf.service.decoding import Wait
-from asdf.service.questions import Question
-from asdf.service.uploads import Upload
+from asdf.extras.service.service import Question
+from asdf.extras.service.uploads import Upload, Wait
+from tests.extras.service.conftest import LIMITS, running
 from tests.unit.scoring.test_other_rates import STEREO, saved, sections, speech
-from tests.unit.service.conftest import LIMITS, running
 
 
 @pytest.fixture
@@ -119,7 +118,7 @@ def test_the_service_hears_speakers_of_a_chosen_channel(tmp_path) -> None:
     upload = Upload(content, "call.wav", turns)
     with running(detector, LIMITS) as served:
         wait = Wait(time.monotonic() + 60, Event())
-        decoded = served.service._decode(served.service.current, upload, Question(), wait)
+        decoded = served.service._decode(upload, Question(), wait)
     ((speaker, pieces),) = decoded.speakers
     assert speaker.name == "a" and pieces is not None and pieces.total == 48_000
     outcomes = detector.hearing.score(pieces.all)

@@ -11,7 +11,6 @@ from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
 from asdf.networks import build_network
 from asdf.scoring.score_list import build_list_scorer, score_list
-from asdf.service.shared_passes import SharedPasses
 from tests.recordings import write_recordings
 from tests.unit.conftest import small_settings, sound
 
@@ -47,15 +46,3 @@ def test_recordings_are_computed_by_the_thread_that_asks_for_scores(tmp_path, ne
     detector.score(paths[0])
     detector.warm_up(0.5)
     assert len(threads) >= 6 and set(threads) == {threading.get_ident()}
-
-
-def test_the_service_computes_in_one_thread_of_its_own(network_file):
-    detector = Detector(network_file, device="cpu", engine="plain")
-    threads = threads_of(detector._scorer._network)
-    pieces = detector.hearing
-    passes = SharedPasses(pieces, lambda _: None)
-    for length in LENGTHS.tolist():
-        passes.submit(pieces.cut(sound(length).astype(np.float32))).result(timeout=240)
-    passes.close()
-    assert len(threads) == len(LENGTHS) and len(set(threads)) == 1
-    assert threads[0] != threading.get_ident()

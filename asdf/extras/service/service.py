@@ -1,0 +1,324 @@
+"""From upload to answer: admission, decoding, shared forward passes, and the document.
+
+Invariant: at most `queue` recordings are in memory, counted from before the first byte is read
+until nothing of the recording is left, even if its client is gone or a decoder takes too long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from asdf.data.threads import Threads
+from asdf.errors import AsdfError, UsageError
+from asdf.extras.service.counts import Counts
+from asdf.extras.service.limits import GONE, Refusal, ServiceLimits, for_clients
+from asdf.extras.service.passes import SharedPasses
+from asdf.extras.service.uploads import NAME, Upload, Wait, decode_upload
+from asdf.scoring.detector import Detector
+from asdf.scoring.document import Documents
+from asdf.scoring.hearing import Pieces
+from asdf.scoring.made_by import recording_digest
+from asdf.scoring.recordings import as_recording
+from asdf.scoring.scored import Scored
+from asdf.scoring.speakers import (
+    choose_speakers,
+    conclude_speaker,
+    speaker_entry,
+    speaker_recordings,
+)
+from asdf.scoring.waveforms import heard_again
+from asdf.scoring.windows import count_windows, in_samples
+from asdf.segments import Speaker, parse_speakers
+from asdf.trials.text_lines import lines_of
+
+Value = TypeVar("Value")
+# Noise of sufficient length for any network, and for choosing kernels.
+_WARM_UP_S = 1
+# Name of the turns of speakers in messages.
+_RTTM = "rttm"
+
+
+@dataclass(frozen=True)
+class Question:
+    """The options of a request.
+
+    Attributes:
+        window: Length and hop of the windows for scores over time, in seconds.
+        trial: Whether to score the beginning of the recording, as a trial of the network's
+            protocol.
+        points: Number of points of the waveform's outline; 0: none.
+    """
+
+    window: tuple[float, float] | None = None
+    trial: bool = False
+    points: int = 0
+
+
+@dataclass(frozen=True)
+class _Decoded:
+    """A recording, cut into pieces for the network.
+
+    Attributes:
+        speakers: Speakers of a conversation, each with pieces of his or her speech alone, or None.
+    """
+
+    pieces: Pieces
+    outline: dict[str, list[float]] | None
+    sha256: str
+    speakers: Sequence[tuple[Speaker, Pieces | None]]
+
+
+class Service:
+    """A detector that answers requests.
+
+    Attributes:
+        network: Path or name that the detector was opened by.
+        limits: Limits of recordings and requests.
+        counts: Counts for Prometheus.
+        documents: Maker of the answers.
+        in_memory: Number of recordings in memory.
+    """
+
+    def __init__(self, detector: Detector, network: str, limits: ServiceLimits) -> None:
+        """Start the threads, and warm the network up in the background."""
+        self.detector = detector
+        self.network = network
+        self.limits = limits
+        self.counts = Counts()
+        self.documents = Documents(detector, network)
+        self.in_memory = 0
+        self._changing = threading.Lock()
+        self._readers = Threads(limits.readers)
+        # A single object, so that all pieces share forward passes.
+        self._hearing = detector.hearing
+        self.passes = SharedPasses(self._hearing, self.counts)
+        # Noise, as the first recording would be scored.
+        rate = self._hearing.audio.sample_rate
+        noise = np.random.default_rng(0).uniform(-0.1, 0.1, _WARM_UP_S * rate).astype(np.float32)
+        self.passes.submit(self._hearing.cut(self._hearing.scorer.as_heard(noise)))
+
+    @property
+    def problem(self) -> str:
+        """Reason why the service accepts no recordings now; '' if it does."""
+        if not self.passes.is_working:
+            return "the network is not warmed up yet, or its last forward pass failed"
+        return ""
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it would recover by itself: no forward pass exceeds the maximum duration.
+
+        Requests in such a pass were refused already, and a hanging device does not recover.
+        """
+        return self.passes.pass_s < 2 * self.limits.request_s
+
+    def close(self) -> None:
+        """Accept nothing more."""
+        self.passes.close()
+        self._readers.close()
+
+    @contextmanager
+    def slot(self) -> Iterator[Slot]:
+        """Count a recording while any part of it is in memory.
+
+        Raises:
+            Refusal: 503, the service is full.
+        """
+        with self._changing:
+            if self.in_memory >= self.limits.queue:
+                message = f"{self.limits.queue} recordings are already waiting: try again."
+                raise Refusal(503, message, 1)
+            self._count(1)
+        slot = Slot(self._leave)
+        try:
+            yield slot
+        finally:
+            slot.leave()
+
+    def _count(self, change: int) -> None:
+        self.in_memory += change
+        self.counts.in_memory.set(self.in_memory)
+
+    def _leave(self) -> None:
+        with self._changing:
+            self._count(-1)
+
+    def check_question(self, question: Question) -> None:
+        """Raise a UsageError if a request cannot be answered, before anything is read."""
+        if question.window is not None:
+            in_samples(*question.window, self.detector.window_samples)
+
+    async def answer(
+        self, upload: Upload, question: Question, gone: asyncio.Future[None], slot: Slot
+    ) -> dict[str, Any]:
+        """Return the document on a recording.
+
+        Args:
+            gone: Future that is done when the client is gone.
+
+        Raises:
+            Refusal: the recording cannot be decoded or scored, or not in time.
+        """
+        self.counts.received_bytes.inc(len(upload.content))
+        wait = Wait(time.monotonic() + self.limits.request_s, threading.Event())
+        name = upload.name or "-"
+        reading = self._readers.submit(self._decode, upload, question, wait)
+        # A reader that does not return keeps its recording.
+        slot.hold_until_done(reading)
+        passing: list[Future[Any]] = []
+        speakers = []
+        try:
+            decoded = await wait_for(reading, gone, wait)
+            passing.append(self.passes.submit(decoded.pieces, name))
+            result, windows = await wait_for(passing[0], gone, wait)
+            for speaker, pieces in decoded.speakers:
+                alone = Scored(0, None, error="this speaker never speaks alone", name=name)
+                if pieces is not None:
+                    passing.append(self.passes.submit(pieces, name))
+                    scored, _ = await wait_for(passing[-1], gone, wait)
+                    alone = conclude_speaker(scored, speaker)
+                speakers.append(speaker_entry(alone.entry(), speaker))
+        except UsageError as error:
+            raise Refusal(422, for_clients(str(error))) from None
+        except AsdfError as error:
+            # Once the recording is decoded, the error is in the network or its device.
+            raise Refusal(500 if passing else 422, for_clients(str(error))) from None
+        finally:
+            wait.is_over.set()
+            for future in passing:
+                future.cancel()
+        self.counts.recordings.inc()
+        self.counts.audio_seconds.inc(result.seconds or 0)
+        document = self.documents.make(result, windows, question.trial, question.window)
+        document["recordings"][0]["sha256"] = decoded.sha256
+        if speakers:
+            document["speakers"] = speakers
+        if decoded.outline is not None:
+            document["outline"] = decoded.outline
+        return document
+
+    def _decode(self, upload: Upload, question: Question, wait: Wait) -> _Decoded:
+        """Decode a recording and cut it.
+
+        Raises:
+            UsageError: what is asked does not go with the recording.
+            AsdfError: the recording or its turns cannot be read.
+            Refusal: nobody waits for it any more.
+        """
+        hearing = self._hearing
+        try:
+            waveform = decode_upload(upload, self.limits, wait, hearing.audio)
+        except (OSError, MemoryError, ValueError) as error:
+            raise AsdfError(f"{upload.name or NAME} cannot be read: {error}.") from error
+        self._check_work(len(waveform), question)
+        return _Decoded(
+            hearing.cut(waveform, not question.trial, question.window),
+            outline(waveform, question.points) if question.points else None,
+            recording_digest(upload.content),
+            self._cut_speakers(waveform, upload, question) if upload.turns else (),
+        )
+
+    def _check_work(self, samples: int, question: Question) -> None:
+        """Refuse windows that would take the network too long."""
+        if question.window is None:
+            return
+        rate = self._hearing.audio.sample_rate
+        window, hop = in_samples(*question.window, rate=rate)
+        count = count_windows(samples, window, hop)
+        heard = count * self._hearing.scorer.scored_samples(window)
+        if heard > self.limits.max_heard_s * rate:
+            raise UsageError(
+                f"the network would score {count:,} windows, each as {heard / count / rate:.2f} s: "
+                "use a longer hop, or a shorter recording."
+            )
+
+    def _cut_speakers(
+        self, waveform: np.ndarray, upload: Upload, question: Question
+    ) -> list[tuple[Speaker, Pieces | None]]:
+        """Return the speech of each speaker of a conversation alone.
+
+        Raises:
+            UsageError: a trial score is requested, which is of a whole recording.
+            AsdfError: the turns cannot be read, or are of another recording.
+        """
+        if question.trial:
+            raise UsageError("trial applies to whole recordings, not to their speakers.")
+        known = parse_speakers(lines_of(io.BytesIO(upload.turns), _RTTM), Path(_RTTM))
+        audio = self._hearing.audio
+        whole = as_recording(heard_again(waveform, audio), audio.sample_rate, audio=audio)
+        # The turns of a single recording apply to the upload, whatever its name.
+        name = upload.name if len(known) > 1 else None
+        speakers: list[tuple[Speaker, Pieces | None]] = []
+        for each in speaker_recordings(whole, choose_speakers(known, _RTTM, name)):
+            alone = self._hearing.cut(each.read_whole()) if each.speaker.alone else None
+            speakers.append((each.speaker, alone))
+        return speakers
+
+
+class Slot:
+    """A recording's share of the memory, released by its last holder."""
+
+    def __init__(self, leave: Callable[[], None]) -> None:
+        self._leave = leave
+        self._holders = 1
+        self._lock = threading.Lock()
+
+    def hold_until_done(self, future: Future[Any]) -> None:
+        """Hold the share until a future is done, whoever releases it before."""
+        with self._lock:
+            self._holders += 1
+        future.add_done_callback(self.leave)
+
+    def leave(self, _: object = None) -> None:
+        """Release one hold on the share."""
+        with self._lock:
+            self._holders -= 1
+            is_last = not self._holders
+        if is_last:
+            self._leave()
+
+
+async def wait_for(future: Future[Value], gone: asyncio.Future[None], wait: Wait) -> Value:
+    """Return the result of a thread's future while the client waits and time is left.
+
+    The future itself continues in any case.
+
+    Raises:
+        Refusal: the client is gone, or the time is over.
+    """
+    wrapped = asyncio.wrap_future(future)
+    # There may be nobody left to retrieve its result.
+    wrapped.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+    remaining_s = max(0.0, wait.until_s - time.monotonic())
+    waited: set[asyncio.Future[Any]] = {wrapped, gone}
+    await asyncio.wait(waited, timeout=remaining_s, return_when=asyncio.FIRST_COMPLETED)
+    if wrapped.done():
+        return wrapped.result()
+    if gone.done():
+        raise Refusal(GONE, "the client has gone.")
+    raise Refusal(503, "the recording was not scored in time: try again later.", 5)
+
+
+def outline(waveform: np.ndarray, points: int) -> dict[str, list[float]]:
+    """Return the lowest and highest sample of each of up to `points` equal parts of (T,) samples.
+
+    The values are rounded to the precision of a plot.
+    """
+    if waveform.ndim == 2:
+        waveform = waveform.mean(axis=1)
+    # At most one part per sample, since reduceat needs increasing starts.
+    starts = np.linspace(0, len(waveform), min(points, len(waveform)), endpoint=False).astype(int)
+    lowest = np.minimum.reduceat(waveform, starts).astype(float)
+    highest = np.maximum.reduceat(waveform, starts).astype(float)
+    return {"low": lowest.round(4).tolist(), "high": highest.round(4).tolist()}

@@ -1,0 +1,204 @@
+"""Uploads of recordings, read and decoded in bounded memory and time.
+
+Invariant: at most the limit is read of any upload, whatever length it states or hides, and nothing
+is written to a disk. Sizes in a header are checked before memory is allocated, and decoding ends
+between two blocks if nobody waits for it any more: a thread cannot be terminated from outside.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import threading
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+from starlette.datastructures import UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.requests import ClientDisconnect, Request
+
+from asdf.audio.recording_sources import Limits, Source
+from asdf.audio.streaming import read_blocks
+from asdf.extras.service.limits import GONE, Refusal, ServiceLimits
+from asdf.settings.sections import Audio
+from asdf.text import printable, shorten
+
+NAME = "the recording"
+"""Name of a recording without a name, in messages."""
+
+Content = TypeVar("Content")
+# Size of the form around the file.
+_FORM_BYTES = 16_384
+_MAX_FIELDS = 8
+_MAX_NAME = 100
+_TURNS = "rttm"
+# At a high rate with many channels, each block takes far more memory than at 16 kHz.
+_BLOCK_S = 4
+_BLOCK_BYTES = 2**28
+_TYPES = ("audio/", "video/", "application/octet-stream", "application/ogg")
+_HINT = (
+    "send one recording per request, as the bytes of its file with the type "
+    "application/octet-stream, or in a form: curl -F file=@call.mp3"
+)
+
+
+@dataclass(frozen=True)
+class Upload:
+    """An uploaded recording.
+
+    Attributes:
+        name: Name of its file according to the client; '' if unknown.
+        turns: Content of an RTTM with the turns of its speakers; empty without one.
+    """
+
+    content: bytes
+    name: str = ""
+    turns: bytes = b""
+
+
+@dataclass(frozen=True)
+class Wait:
+    """A client that waits, until a time of the monotonic clock or until `is_over` is set."""
+
+    until_s: float
+    is_over: threading.Event
+
+    def check(self) -> None:
+        """Raise a Refusal if nobody waits any more."""
+        if self.is_over.is_set() or time.monotonic() > self.until_s:
+            raise Refusal(503, "decoding took too long: send a shorter recording.", 1)
+
+
+class _InMemoryParser(MultiPartParser):
+    """Starlette's parser, with files that never move to a disk."""
+
+    # No limit here, because the total size is limited already.
+    spool_max_size = 0
+
+
+async def read_upload(request: Request, limits: ServiceLimits) -> Upload:
+    """Read the recording of a request.
+
+    Raises:
+        Refusal: it is too large, takes too long, or cannot be a recording.
+    """
+    kind = request.headers.get("content-type", "").lower()
+    is_form = kind.startswith("multipart/form-data")
+    # A request without a type is accepted as it is: many programs send none.
+    if kind and not is_form and not kind.startswith(_TYPES):
+        raise Refusal(415, f"{shorten(kind, 60)!r} is not a content type of recordings: {_HINT}.")
+    if is_form:
+        return await _in_time(_read_form(request, limits), limits)
+    return Upload(await _in_time(_read_bytes(request, limits), limits))
+
+
+def decode_upload(upload: Upload, limits: ServiceLimits, wait: Wait, audio: Audio) -> np.ndarray:
+    """Return the samples of a recording as the network hears it: (T,) float32, T >= 1.
+
+    Raises:
+        AsdfError: the recording cannot be decoded, or is too long.
+        Refusal: nobody waits for it any more.
+    """
+    blocks = []
+    wait.check()
+    bounds = Limits(max_seconds=limits.max_seconds, memory=_BLOCK_BYTES)
+    source = Source(upload.name or NAME, upload.content, bounds)
+    for block in read_blocks(source, _BLOCK_S * audio.sample_rate, audio):
+        blocks.append(block)
+        wait.check()
+    return np.concatenate(blocks)
+
+
+@asynccontextmanager
+async def watch_client(request: Request) -> AsyncIterator[asyncio.Future[None]]:
+    """Watch the client of a request that was read; the future is done when it is gone."""
+
+    async def wait_until_gone() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    gone = asyncio.ensure_future(wait_until_gone())
+    try:
+        yield gone
+    finally:
+        gone.cancel()
+
+
+async def _in_time(reading: Coroutine[Any, Any, Content], limits: ServiceLimits) -> Content:
+    """Return what is read within the client's time limit.
+
+    Raises:
+        Refusal: reading takes too long, or the client is gone.
+    """
+    try:
+        return await asyncio.wait_for(reading, limits.upload_s)
+    except asyncio.TimeoutError:
+        raise Refusal(
+            408, f"the recording did not arrive within {limits.upload_s:g} s: send it again."
+        ) from None
+    except ClientDisconnect:
+        raise Refusal(GONE, "the client has gone.") from None
+
+
+async def _read_bytes(request: Request, limits: ServiceLimits) -> bytes:
+    content = io.BytesIO()
+    async for chunk in _read_chunks(request, limits, limits.max_bytes):
+        content.write(chunk)
+    return content.getvalue()
+
+
+async def _read_form(request: Request, limits: ServiceLimits) -> Upload:
+    chunks = _read_chunks(request, limits, limits.max_bytes + _FORM_BYTES)
+    parser = _InMemoryParser(
+        request.headers,
+        chunks,
+        max_files=2,
+        max_fields=_MAX_FIELDS,
+        max_part_size=_FORM_BYTES,
+    )
+    try:
+        form = await parser.parse()
+    except MultiPartException as error:
+        raise Refusal(400, f"the form cannot be read ({error.message}): {_HINT}.") from None
+    turns = b""
+    uploads = []
+    for field, value in form.multi_items():
+        if not isinstance(value, UploadFile):
+            continue
+        if field == _TURNS:
+            turns = await value.read()
+        else:
+            # The last component of its name, printable and not too long.
+            last = (value.filename or "").replace("\\", "/").rpartition("/")[2]
+            name = shorten(printable(last, one_line=True), _MAX_NAME)
+            uploads.append(Upload(await value.read(), name))
+    if not uploads:
+        raise Refusal(400, f"the form has no file: {_HINT}.")
+    if len(uploads) > 1:
+        raise Refusal(400, f"the form cannot be read (it has two recordings): {_HINT}.")
+    return replace(uploads[0], turns=turns)
+
+
+async def _read_chunks(
+    request: Request,
+    limits: ServiceLimits,
+    max_bytes: int,
+) -> AsyncGenerator[bytes, None]:
+    too_large = Refusal(
+        413,
+        f"the recording is larger than {limits.max_mb:g} MB, the limit of this service: cut it, "
+        "or compress it.",
+    )
+    stated = request.headers.get("content-length", "")
+    if stated.isdecimal() and int(stated) > max_bytes:
+        raise too_large
+    received = 0
+    async for chunk in request.stream():
+        received += len(chunk)
+        if received > max_bytes:
+            raise too_large
+        yield chunk

@@ -1,0 +1,97 @@
+"""A form with turns of speakers gets a score per speaker too."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import asdf
+from asdf.segments import Segment, speakers_alone
+from tests.extras.service.conftest import TESTS, as_file, running
+from tests.unit.conftest import sound
+
+RATE = 16000
+CALL = sound(7 * RATE, 4)
+TURNS = {
+    "ann": [Segment(0.0, 3.2), Segment(5.5, 6.5)],
+    "bob": [Segment(3.0, 5.5)],
+    "cy": [Segment(0.5, 1.0)],
+}
+
+
+def as_rttm(turns, name="call"):
+    lines = []
+    for speaker, segments in turns.items():
+        for start, end in segments:
+            lines.append(f"SPEAKER {name} 1 {start} {end - start:.3f} <NA> <NA> {speaker} <NA>\n")
+    return "".join(lines).encode()
+
+
+def as_form(**files: bytes):
+    """A form with files, each in the field of its name, and its type."""
+    body = b""
+    for field, content in files.items():
+        name = f'name="{field}"; filename="{field}.bin"'
+        body += f"--x\r\nContent-Disposition: form-data; {name}\r\n\r\n".encode() + content
+        body += b"\r\n"
+    return body + b"--x--\r\n", "multipart/form-data; boundary=x"
+
+
+@pytest.fixture(scope="module")
+def detector(network):
+    options = {"network_folder": TESTS, "threads": 1, "threshold": 0.0, "speech_check": "off"}
+    return asdf.Detector(network, "cpu", **options)
+
+
+@pytest.fixture(scope="module")
+def served(detector):
+    with running(detector) as service:
+        yield service
+
+
+def ask(served, query="", **files):
+    body, kind = as_form(**files)
+    return served.score(body, query, Content_Type=kind)
+
+
+def test_speakers_get_what_the_detector_gives_them(served, detector):
+    content = as_file(CALL)
+    answer = ask(served, file=content, rttm=as_rttm(TURNS)).json
+    [whole] = answer["recordings"]
+    assert whole["score"] == pytest.approx(detector.score_whole(content).score, abs=1e-6)
+    expected = detector.score_speakers(content, speakers_alone(TURNS))
+    assert [entry["speaker"] for entry in answer["speakers"]] == ["ann", "bob", "cy"]
+    for entry, one in zip(answer["speakers"][:2], expected, strict=False):
+        assert entry["score"] == pytest.approx(one.result.score, abs=1e-6)
+        assert entry["verdict"] == one.result.verdict
+        assert np.allclose(entry["alone"], one.speaker.alone)
+        assert entry["overlapped_s"] == pytest.approx(one.speaker.overlapped_s)
+    never = answer["speakers"][2]
+    assert never["score"] is None and "never speaks alone" in never["error"]
+    schemas = served.ask("/openapi.json").json["components"]["schemas"]
+    for entry in answer["speakers"]:
+        assert set(schemas["SpeakerAnswer"]["required"]) <= set(entry)
+
+
+def test_without_turns_nothing_changes(served):
+    answer = ask(served, file=as_file(CALL)).json
+    assert "speakers" not in answer
+
+
+@pytest.mark.parametrize(
+    ("turns", "query", "message"),
+    [
+        (b"SPEAKER call 1 0 x <NA> <NA> ann <NA> <NA>\n", "", "rttm, line 1: a turn from"),
+        (as_rttm({"ann": [Segment(0, 9)]}), "", "a turn ends at 9.00 s"),
+        (as_rttm(TURNS, "a") + as_rttm(TURNS, "b"), "", "has no turns of 'file.bin'"),
+        (as_rttm(TURNS), "?trial=true", "trial applies to whole recordings"),
+    ],
+)
+def test_turns_that_do_not_fit_are_refused(served, turns, query, message):
+    answer = ask(served, query, file=as_file(CALL), rttm=turns)
+    assert answer.status == 422 and message in answer.json["error"]
+
+
+def test_two_recordings_are_refused(served):
+    answer = ask(served, file=as_file(CALL), other=as_file(CALL))
+    assert answer.status == 400 and "two recordings" in answer.json["error"]
