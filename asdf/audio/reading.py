@@ -15,12 +15,15 @@ from dataclasses import dataclass
 import numpy as np
 import soundfile
 
-from asdf.audio import fallbacks
-from asdf.audio.flac import decode_flac
-from asdf.audio.pyav import LongTrack
-from asdf.audio.recording_files import OpenRecording, cut_off, open_recording
-from asdf.audio.recording_parts import INEXACT_SEEK, RecordingPart
-from asdf.audio.recording_sources import AnySource, limits_of, open_source, path_of
+from asdf.audio.pyav import LongTrack, decode_flac
+from asdf.audio.recording_files import (
+    INEXACT_SEEK,
+    OpenRecording,
+    RecordingPart,
+    cut_off,
+    open_recording,
+)
+from asdf.audio.recording_sources import AnySource, limits_of, open_source
 from asdf.audio.sample_rates import (
     resample,
     resampled_length,
@@ -39,10 +42,6 @@ _NUMBERS_AT_ONCE = 2**24
 # Full scale is 1. 16-bit samples stored as unscaled floats reach this value; anything larger is not
 # a possible loudness, and would make speech silent by comparison.
 _LARGEST = 2.0**15
-
-_FLAC_ADVICE = (
-    " If other programs play it to its end, `pip install av`: ASDF then decodes it with FFmpeg."
-)
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,7 @@ def read_audio(
     if start < 0 or (samples is not None and samples < 1):
         raise ValueError(f"start {start} and samples {samples} are not a part of a recording")
     to = audio.sample_rate
-    with open_recording(path) as file:
+    with open_recording(path, is_measured=samples is not None) as file:
         rate = file.samplerate
         length = resampled_length(file.frames, rate, to)
         if start >= length:
@@ -181,8 +180,7 @@ def _decode(
     check_channel(path, file.channels, channels)
     span = _decode_span(file, path, first, last)
     if span.problem:
-        advice = _FLAC_ADVICE if file.format == "FLAC" else ""
-        raise AsdfError(f"{path} {cut_off(span.problem, advice)}")
+        raise AsdfError(f"{path} {cut_off(span.problem)}")
     start = first - span.first
     stop = last - span.first
     chosen = choose_channels(span.samples[start:stop], channels)
@@ -231,9 +229,6 @@ def _decode_span(file: OpenRecording, path: AnySource, first: int, last: int) ->
         decoded = decode_flac(path, file.frames)
         if decoded is not None:
             span = _Span(0, decoded)
-            file_path = path_of(path)
-            if file_path is not None:
-                fallbacks.note(file_path)
     return span
 
 

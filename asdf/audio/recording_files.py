@@ -1,9 +1,9 @@
-"""Opening of recordings with a suitable decoder, after checks of their headers and ends.
+"""Opening of recordings, and of parts of them, after checks of their headers and ends.
 
 Invariant: an opened file is an ordinary file that states a length, is not known to be truncated,
-and has a plausible sampling rate. libsndfile opens what it can; PyAV, if installed, decodes the
-rest (`asdf.audio.pyav`), which is recorded (`asdf.audio.fallbacks`): into memory, or while reading
-if that would be large.
+and has a plausible sampling rate. libsndfile opens what it can; PyAV decodes the rest
+(`asdf.audio.pyav`): into memory, or while reading if that would be large. The frames of a part are
+those of the whole recording.
 """
 
 from __future__ import annotations
@@ -12,19 +12,18 @@ import errno
 import io
 import re
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
+import numpy as np
 import soundfile
 
-from asdf.archives import find_folder, not_ordinary, split_part
-from asdf.audio import fallbacks, file_ends, flac, mp3, pyav
-from asdf.audio.ogg import is_chained, missing_end
+from asdf.archives import Part, find_folder, not_ordinary, split_part
+from asdf.audio import pyav
+from asdf.audio.ends import PLACEHOLDER_BYTES, end_of_samples, missing_end, sound_after
 from asdf.audio.pyav import LongTrack
-from asdf.audio.recording_parts import RecordingPart
 from asdf.audio.recording_sources import (
     AnySource,
     FileBytes,
-    FirstBytes,
     limits_of,
     open_file,
     open_source,
@@ -43,9 +42,13 @@ _SHORTENED = re.compile(r"^\s*(?:data|SSND|Data Size)\s*: (\d+) \(should be (\d+
 # Truncation of these is found elsewhere, so libsndfile's log, a 16 kB buffer, is not read.
 _CHECKED_BY_DECODING = {"FLAC", "OGG", "MP3"}
 
-# Sizes of at least this are placeholders of programs that wrote to a pipe and could not fill them
-# in later.
-_PLACEHOLDER_BYTES = 0x7FFFF000
+# FFmpeg counts the samples of these: up to so many more than libsndfile reads are an encoder's
+# padding: four frames of an MP3, a packet of Opus or Vorbis.
+_PADDING = {"FLAC": 0, "MP3": 4 * 1152, "OGG": 1600}
+
+# Maximum length of a frame of an MP3 in bytes; encoders state the length in the first one.
+_MP3_FRAME = 1441
+_MP3_STATES = (b"Xing", b"Info", b"VBRI")
 
 # Maximum size of samples decoded by PyAV in memory, 6 minutes of stereo at 44.1 kHz; longer ones
 # are decoded again while they are read.
@@ -53,7 +56,7 @@ _MAX_HELD = 2**27
 # Copies of samples in memory: blocks, joined, as float32, as a file, and read from it.
 _COPIES = 5
 
-_ESTIMATED = "it counts the tag of an MP3 without a stated length as audio"
+_ESTIMATED = "it estimates the length of an MP3 that states none"
 _UNSTATED = "its header, likely written to a pipe, states no samples"
 _CHAINED = "it reads only the first of several consecutive streams"
 _OGG_ADVICE = (
@@ -66,32 +69,123 @@ _LOWEST_RATE = 1000
 _HIGHEST_RATE = 1_000_000
 
 
+# In these formats, seeking does not give exactly the samples of decoding from the start.
+INEXACT_SEEK = {"VORBIS", "OPUS", "MPEG_LAYER_I", "MPEG_LAYER_II", "MPEG_LAYER_III"}
+
+# A part cut by times at another sampling rate may end a frame or two late.
+_LATE_S = 0.01
+_SKIPPED_AT_ONCE = 2**20
+
+
+class RecordingPart:
+    """The part of `soundfile.SoundFile`'s interface that readers use, for reading forwards.
+
+    Attributes:
+        whole: Recording that contains the part.
+        first: First frame of the part in the recording.
+        channel: Channel of the recording; None for all channels.
+    """
+
+    def __init__(
+        self, whole: soundfile.SoundFile | LongTrack, part: Part, source: AnySource
+    ) -> None:
+        """Store an open recording, which is closed with its part.
+
+        Raises:
+            AsdfError: the recording ends before the part, or lacks the channel.
+        """
+        self.whole = whole
+        self.first = part.first_frame(whole.samplerate)
+        self.channel = part.channel
+        self.frames = part.frames(whole.samplerate, whole.frames)
+        self.samplerate: int = whole.samplerate
+        self.channels: int = whole.channels
+        if part.channel is not None:
+            self.channels = 1
+        self.format: str = whole.format
+        self.subtype: str = whole.subtype
+        self.extra_info: str = ""
+        self._position: int | None = None
+        seconds = whole.frames / whole.samplerate
+        if not self.frames or (part.stop is not None and float(part.stop) > seconds + _LATE_S):
+            whole.close()
+            raise AsdfError(
+                f"{source} is not part of its recording, which is {seconds:.3f} s long. The list "
+                "was likely made for other recordings: make it again, or take it off the list."
+            )
+        if part.channel is not None and part.channel >= whole.channels:
+            whole.close()
+            raise AsdfError(
+                f"{source}: the channels of its recording are 0 to {whole.channels - 1}. Correct "
+                "the channel in the list."
+            )
+
+    def __enter__(self) -> RecordingPart:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the recording."""
+        self.whole.close()
+
+    def chosen(self, samples: np.ndarray) -> np.ndarray:
+        """Select the part's channel from (frames, all channels): (frames, channels)."""
+        if self.channel is None:
+            return samples
+        return samples[:, self.channel : self.channel + 1]
+
+    def read(
+        self,
+        frames: int = -1,
+        dtype: str = "float32",
+        always_2d: bool = True,
+        out: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Read up to `frames`, or as many as `out` has: (frames, channels)."""
+        if self._position is None:
+            self._go_to_start()
+            self._position = 0
+        remaining = self.frames - self._position
+        wanted = remaining if frames < 0 else frames
+        if out is not None:
+            wanted = len(out)
+        count = min(wanted, remaining)
+        samples = self.chosen(self.whole.read(count, dtype=dtype, always_2d=True))
+        self._position += len(samples)
+        if out is None:
+            return samples
+        out[: len(samples)] = samples
+        return out[: len(samples)]
+
+    def _go_to_start(self) -> None:
+        if self.whole.subtype not in INEXACT_SEEK:
+            self.whole.seek(self.first)
+            return
+        skipped = 0
+        while skipped < self.first:
+            count = min(self.first - skipped, _SKIPPED_AT_ONCE)
+            passed = self.whole.read(count, dtype="float32", always_2d=True)
+            if not len(passed):
+                break
+            skipped += len(passed)
+
+
 OpenRecording: TypeAlias = soundfile.SoundFile | LongTrack | RecordingPart
 """An open recording, or an open part of one."""
 
 _last_opened: AnySource | None = None
 
 
-class _Inspection(NamedTuple):
-    """Findings about a file's container that libsndfile does not report; '' for none.
-
-    Attributes:
-        misread: Reason why libsndfile, which opens the file, reads it incorrectly.
-        missing_end: Description of the part missing at its end.
-        unheard: Description of sound in it that libsndfile would not read.
-        end: Offset after the samples at which libsndfile must stop; None if it stops by itself.
-    """
-
-    misread: str = ""
-    missing_end: str = ""
-    unheard: str = ""
-    end: int | None = None
-
-
-def open_recording(path: AnySource) -> OpenRecording:
+def open_recording(path: AnySource, *, is_measured: bool = False) -> OpenRecording:
     """Open a recording, or a part of one, without decoding its samples.
 
     The caller closes it.
+
+    Args:
+        is_measured: Whether its length is known, so that sound after the stated end of a FLAC, for
+            which all of it must be read, was looked for already.
 
     Raises:
         AsdfError: it is missing, not audio, without samples, truncated, longer than its limits
@@ -99,39 +193,37 @@ def open_recording(path: AnySource) -> OpenRecording:
     """
     global _last_opened
     _last_opened = path
-    file = _open_whole(path)
     name = path_of(path)
-    opened: OpenRecording = file
-    if name is not None and "#" in name:
-        _, part = split_part(name)
-        if part is not None:
-            opened = RecordingPart(file, part, path)
+    part = split_part(name)[1] if name is not None and "#" in name else None
+    file = _open_whole(path, is_measured or part is not None)
+    opened: OpenRecording = file if part is None else RecordingPart(file, part, path)
     limits_of(path).check_seconds(path, opened.frames / opened.samplerate)
     return opened
 
 
-def _open_whole(path: AnySource) -> soundfile.SoundFile | LongTrack:
-    inspection = _Inspection()
+def _open_whole(path: AnySource, is_measured: bool) -> soundfile.SoundFile | LongTrack:
+    misread = problem = ""
     try:
         # By descriptor, since a name may not be text, which libsndfile's binding requires.
         opened = open_source(path)
         file = soundfile.SoundFile(opened)
-        inspection = _inspect_container(file, FileBytes(opened), path)
-        if inspection.end is not None:
+        content = FileBytes(opened)
+        if file.format != "FLAC" or not is_measured:
+            misread, problem = _inspect(file, content, path)
+        end = end_of_samples(content) if file.format == "W64" else None
+        if end is not None and end < content.size:
+            # libsndfile reads chunks after the samples as samples.
+            before = content.read(0, end)
             file.close()
-            file = soundfile.SoundFile(FirstBytes(open_file(path), inspection.end))
+            file = soundfile.SoundFile(io.BytesIO(before))
     except soundfile.LibsndfileError as error:
         file = _open_with_pyav(path, error.error_string.strip(" ."))
     except (OSError, ValueError) as error:
         raise AsdfError(_why_not_opened(Path(str(path)), error)) from error
-    if inspection.misread:
+    if misread:
         file.close()
-        file = _open_with_pyav(path, inspection.misread)
-    problem = _find_problem(file)
-    if not problem and inspection.missing_end:
-        problem = cut_off(inspection.missing_end, _OGG_ADVICE)
-    if not problem and inspection.unheard:
-        problem = _heard_in_part(inspection.unheard)
+        file = _open_with_pyav(path, misread)
+    problem = _find_problem(file) or problem
     if problem:
         file.close()
         raise AsdfError(f"{path} {problem}")
@@ -147,29 +239,38 @@ def last_opened() -> AnySource | None:
     return _last_opened
 
 
-def _inspect_container(
-    file: soundfile.SoundFile,
-    opened: FileBytes,
-    path: AnySource,
-) -> _Inspection:
-    """Check the aspects of a container that libsndfile does not."""
-    if file.format == "FLAC":
-        return _Inspection(unheard=flac.describe_unheard(opened))
-    if file.format == "OGG":
-        with open_file(path) as content:
-            # PyAV, which then reads it, checks for a missing end itself.
-            if is_chained(content):
-                return _Inspection(misread=_CHAINED)
-            return _Inspection(missing_end=missing_end(content))
-    if file.format == "MP3":
-        with open_file(path) as content:
-            if mp3.is_estimated(content):
-                return _Inspection(misread=_ESTIMATED)
-        return _Inspection(unheard=mp3.describe_unheard(opened, file.frames))
-    if not file.frames and file_ends.states_no_samples(opened):
-        return _Inspection(misread=_UNSTATED)
-    unheard = file_ends.describe_unheard(opened)
-    return _Inspection(unheard=unheard, end=file_ends.end_to_heed(opened))
+def _inspect(file: soundfile.SoundFile, content: FileBytes, path: AnySource) -> tuple[str, str]:
+    """Return why libsndfile misreads a file, and a message about its end; '' for none."""
+    unheard = sound_after(content)
+    if not file.frames and unheard and content.read(0, 4) == b"RIFF":
+        return _UNSTATED, ""
+    if not unheard and file.format in _PADDING:
+        counted = pyav.count_samples(path, file.samplerate)
+        more = 0 if counted is None else counted - file.frames
+        if file.format == "MP3" and more < 0 and not _states_length(content):
+            return _ESTIMATED, ""
+        is_more = more > _PADDING[file.format]
+        # PyAV, which then reads it, checks for a missing end itself.
+        if file.format == "OGG" and is_more:
+            return _CHAINED, ""
+        if is_more:
+            unheard = f"{file.frames} samples are promised by the header, {counted} are there"
+    missing = missing_end(content) if file.format == "OGG" else ""
+    if missing:
+        return "", cut_off(missing, _OGG_ADVICE)
+    return "", _heard_in_part(unheard) if unheard else ""
+
+
+def _states_length(content: FileBytes) -> bool:
+    """Whether the first frame of an MP3 states the number of frames."""
+    head = content.read(0, 10)
+    start = 0
+    if head.startswith(b"ID3"):
+        for byte in head[6:]:
+            start = start << 7 | byte & 0x7F
+        start += len(head)
+    first = content.read(start, _MP3_FRAME)
+    return any(mark in first for mark in _MP3_STATES)
 
 
 def _open_with_pyav(path: AnySource, reason: str) -> soundfile.SoundFile | LongTrack:
@@ -199,13 +300,9 @@ def _open_with_pyav(path: AnySource, reason: str) -> soundfile.SoundFile | LongT
     # FFmpeg also reads only as far as the header says; without a length it reads everything.
     if reason != _UNSTATED:
         with open_file(path) as opened:
-            unheard = file_ends.describe_unheard(FileBytes(opened))
+            unheard = sound_after(FileBytes(opened))
         if unheard:
             raise AsdfError(f"{path} {_heard_in_part(unheard)}")
-    file_path = path_of(path)
-    # A service would collect names of recordings that nobody asks for.
-    if file_path is not None:
-        fallbacks.note(file_path)
     if decoded.dropped:
         return LongTrack(path, decoded)
     # As a file in memory, so that readers handle a single kind of recording. Writing and reading it
@@ -241,7 +338,7 @@ def _find_problem(file: soundfile.SoundFile | LongTrack) -> str:
     if shortened is None:
         return ""
     promised, present = map(int, shortened.groups())
-    if not present < promised < _PLACEHOLDER_BYTES:
+    if not present < promised < PLACEHOLDER_BYTES:
         return ""
     return cut_off(f"{promised} bytes of samples are promised by the header, {present} are there")
 
@@ -296,12 +393,6 @@ def _why_not_opened(path: Path, error: OSError | ValueError) -> str:
 
 
 def _why_not_decoded(path: AnySource, reason: str, by_ffmpeg: pyav.NotDecoded) -> str:
-    if by_ffmpeg.missing:
-        return (
-            f"{path} is not audio that libsndfile can read ({reason}). If other programs play it "
-            "(mp4, m4a, aac, webm), `pip install av`: ASDF then decodes it with FFmpeg. Otherwise "
-            "it is likely damaged: leave it out."
-        )
     return (
         f"{path} is not audio that libsndfile can read ({reason}), nor FFmpeg ({by_ffmpeg}). "
         "It is likely damaged or of another format: convert it to FLAC or WAV, or take it off the "

@@ -16,9 +16,8 @@
 Without NETWORK, `small` is used, the detector shipped with ASDF, which needs no download. It is
 weak; a line on standard error states its error rates.
 
-Recordings may have any sampling rate and length, and any format that libsndfile reads; with
-`pip install av` also mp4, m4a, aac, webm and others. A list (.txt, .lst) has one path per line, or
-lines in ASDF's format, 'relative/path.flac 1'.
+Recordings may have any sampling rate and length, and any format that libsndfile or FFmpeg reads. A
+list (.txt, .lst) has one path per line, or lines in ASDF's format, 'relative/path.flac 1'.
 
 By default, whole recordings are scored: for a recording longer than the network's input, the score
 is the mean over windows of that length, and the lowest window is shown. Lists in ASDF's format,
@@ -122,15 +121,11 @@ def main(arguments: list[str]) -> int:
         repeated = [word for word in arguments if word != "--merge"]
         command = f"{PROGRAM} score {shlex.join(repeated)}"
         # torch is needed from here on, and takes seconds to import.
-        from asdf.audio import fallbacks
-
         recordings = _find_recordings(args, names)
         if args.rttm is not None:
             from asdf.commands.score_speakers import with_speakers
 
             recordings = with_speakers(recordings, args.rttm)
-        # Checking the recordings decoded some already; each should be counted once.
-        fallbacks.take()
         return score_into_outputs(args, recordings, screen, command, window, stdin_path)
 
 
@@ -181,7 +176,6 @@ def score_into_outputs(
         AsdfError: the network cannot be read, or an output cannot be written.
     """
     # torch is needed from here on, and takes seconds to import.
-    from asdf.audio import fallbacks
     from asdf.commands.score_results import Outputs, Results
     from asdf.commands.score_segments import segment_outputs
     from asdf.trials.how_scored import HowScored
@@ -200,8 +194,6 @@ def score_into_outputs(
                 results.finish(HowScored(detector.length, detector.precision, detector.engine))
         except KeyboardInterrupt as stop:
             return _report_stop(results, len(recordings), stop)
-        if decoded := fallbacks.describe(fallbacks.take(), recordings.paths, len(recordings)):
-            show_error(decoded)
         return int(results.failed > 0)
 
 

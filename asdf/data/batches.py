@@ -62,15 +62,12 @@ class Batch:
         unboosted: Waveforms for which RawBoost is still to be computed on the device.
         mixing: Mixing to do after RawBoost; the partners of clips are then further waveforms.
         error: Error of the first clip that cannot be read.
-        decoded_by_ffmpeg: Paths of recordings that libsndfile could not decode, which a worker
-            reports in this way to the main process.
         further: Further inputs of the network that were read, (batch, ...), by name.
     """
 
     samples: Tensor | None = None
     unboosted: Unboosted | None = None
     error: AsdfError | None = None
-    decoded_by_ffmpeg: frozenset[str] = frozenset()
     mixing: Mixing | None = None
     further: Mapping[str, Tensor] = field(default_factory=dict)
 

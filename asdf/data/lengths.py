@@ -27,9 +27,7 @@ from typing import Literal
 import numpy as np
 
 from asdf.archives import file_size, file_state
-from asdf.audio import fallbacks
 from asdf.audio.speech import identity, measure_speech, needs_whole_recording
-from asdf.data.loaders import log_fallbacks
 from asdf.data.saved_lengths import (
     NOT_DECODED,
     Note,
@@ -139,7 +137,6 @@ def measure_lengths(  # noqa: PLR0913
     world.run_on_main(parts.remove)
     if check and found is not None and (found[:, 1] >= 0).all():
         _log_looking_up(utterances, time.monotonic() - started)
-    log_fallbacks(what, fallbacks.take(), utterances, len(utterances), world)
     return lengths
 
 
@@ -242,7 +239,6 @@ class _LocalLengths:
         """Measure the utterances, and save them periodically and at a premature end."""
         count = len(self.indices)
         portions = (self.indices[start : start + _AT_ONCE] for start in range(0, count, _AT_ONCE))
-        fallbacks.take()
         try:
             with threads(_THREADS) as pool:
                 results = chain.from_iterable(pool.map(self._measure_part, portions, stop))

@@ -1,4 +1,4 @@
-"""Worker processes that read batches ahead, in order, and report decoding by FFmpeg."""
+"""Worker processes that read batches ahead, in order."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from asdf.audio import fallbacks
 from asdf.audio.recording_files import last_opened
 from asdf.data.batches import Batch, Clip, collate
 from asdf.data.threads import threads
@@ -27,7 +25,6 @@ from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.runs.log import LOG
 from asdf.runs.systems import existing_signals
-from asdf.trials.trial_list import TrialList
 
 # Threads that keep a GPU busy: the main thread, and autograd's.
 _CORES_OF_THE_HOST = 2
@@ -52,8 +49,6 @@ class BatchLoader:
     Attributes:
         workers: Number of workers.
         cores: Number of cores for the workers, the maximum number of workers.
-        decoded_by_ffmpeg: Paths in this pass that libsndfile could not decode (see
-            `asdf.audio.fallbacks`).
     """
 
     def __init__(
@@ -92,7 +87,6 @@ class BatchLoader:
         self._device = world.device
         self._processes: set[multiprocessing.process.BaseProcess] = set()
         self._to_device = ToDevice(world.device)
-        self.decoded_by_ffmpeg: set[str] = set()
 
     def batches(self, keys: Iterable[list[Any]]) -> Iterator[Tensor]:
         """Yield waveforms (batch, samples) on the world's device, for each list of keys in turn.
@@ -110,10 +104,7 @@ class BatchLoader:
             Stopped: a stop was requested, and the workers did not return from their reads.
         """
         self._keys.keys = keys
-        fallbacks.take()
-        self.decoded_by_ffmpeg = set()
         for batch in self._read_batches():
-            self.decoded_by_ffmpeg |= batch.decoded_by_ffmpeg
             if batch.error is not None:
                 raise batch.error
             yield self._to_device(batch)
@@ -214,13 +205,11 @@ class _Keys:
 
 
 def _collate(clips: list[Clip]) -> Batch:
-    """Return a batch with the paths that FFmpeg decoded for it."""
     try:
         with _shared_memory_errors_as_messages():
-            batch = collate(clips)
+            return collate(clips)
     except AsdfError as error:
-        batch = Batch(error=error)
-    return replace(batch, decoded_by_ffmpeg=frozenset(fallbacks.take()))
+        return Batch(error=error)
 
 
 @contextmanager
@@ -244,8 +233,6 @@ def _shared_memory_errors_as_messages() -> Iterator[None]:
 
 
 def _start_worker(worker: int) -> None:
-    # A forked process inherits its parent's notes.
-    fallbacks.take()
     # A spawned process does not inherit this setting.
     keep_freed_memory()
     # A scheduler's stop signals to all processes must not kill the workers of a run that is saving.
@@ -265,25 +252,3 @@ def _end_when_the_main_process_says() -> None:
     while main is None or signal.sigwaitinfo({signal.SIGTERM}).si_pid != main.pid:
         pass
     os._exit(0)
-
-
-def log_fallbacks(
-    what: str,
-    decoded: set[str],
-    utterances: TrialList,
-    total: int,
-    world: World,
-) -> None:
-    """Log the number of recordings that FFmpeg decoded, if any; all ranks call this together.
-
-    Args:
-        what: Description of the work on the recordings, such as 'scoring dev'.
-        decoded: Paths that FFmpeg decoded on this rank.
-        total: Number of recordings of `utterances` that were read.
-    """
-    gathered = world.gather(decoded)
-    if gathered is not None:
-        paths = (utterances.path(index) for index in range(len(utterances)))
-        line = fallbacks.describe(set().union(*gathered), paths, total)
-        if line:
-            LOG.info("%s: %s", what, line)

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Sequence
-from importlib import import_module
-from importlib.util import find_spec
 
 import numpy as np
 import soundfile
@@ -17,7 +15,7 @@ from asdf.doctor.finding import MISSING, OK, WARNING, Finding, Step
 from asdf.facts import SAMPLE_RATE
 
 _NEWER = "pip install --upgrade soundfile"
-_PYAV = "pip install 'asdf-antispoofing[av]'"
+_PYAV = "pip install --force-reinstall --only-binary av av"
 # Format, subtype, and whether public corpora need it.
 _FORMATS = {
     "wav": ("WAV", "PCM_16", True),
@@ -73,17 +71,13 @@ def _comes_back(container: str, subtype: str) -> bool:
 
 
 def look_at_ffmpeg() -> Iterable[Finding]:
-    """Yield whether PyAV is installed, and which decoders its FFmpeg has."""
-    if find_spec("av") is None:
-        text = "PyAV is not installed: m4a, mp4, aac, webm and others do not decode"
-        yield Finding("FFmpeg", WARNING, text, _PYAV)
-        return
-    av = import_module("av")
+    """Yield which decoders PyAV's FFmpeg has."""
+    import av
+
     lacking = [name for name in _FFMPEG_DECODERS if name not in av.codecs_available]
     version = ".".join(map(str, av.library_versions["libavcodec"]))
     text = f"PyAV {av.__version__}, libavcodec {version}"
     if lacking:
-        mend = "pip install --force-reinstall --only-binary av av"
-        yield Finding("FFmpeg", WARNING, f"{text}, without {', '.join(lacking)}", mend)
+        yield Finding("FFmpeg", WARNING, f"{text}, without {', '.join(lacking)}", _PYAV)
         return
     yield Finding("FFmpeg", OK, f"{text}: m4a, mp4, aac, webm and others")

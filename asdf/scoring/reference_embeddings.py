@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from asdf.data.datasets import WholeUtterances
-from asdf.data.loaders import BatchLoader, log_fallbacks
+from asdf.data.loaders import BatchLoader
 from asdf.data.scoring_plan import ScoringBatch
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.transfer import fetch_later
@@ -107,7 +107,6 @@ def embed_references(
     # Only now, so that the device did not wait for the host between batches.
     computed = [(batch, fetch().numpy()) for batch, fetch in rows]
     world.stop_together(stop, f"while {what}")
-    log_fallbacks(what, loader.decoded_by_ffmpeg, recordings, len(recordings), world)
     gathered = world.gather(computed)
     joined = world.run_on_main(lambda: _join(gathered or [], references.distinct))
     LOG.info("%s: %d recordings, each once", what, len(recordings))

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from torch import Tensor, nn
 
-from asdf.data.loaders import BatchLoader, log_fallbacks
+from asdf.data.loaders import BatchLoader
 from asdf.data.scoring_plan import ScoringBatch
 from asdf.distributed.resources import smallest_gpu
 from asdf.distributed.stopping import StopRequest
@@ -159,7 +159,6 @@ def score_with_extras(
                 break
         progress.add_long(world, stop)
         world.stop_together(stop, f"while {what}")
-    log_fallbacks(what, loader.decoded_by_ffmpeg, utterances, len(utterances), world)
     return progress.gather(world, utterances)
 
 

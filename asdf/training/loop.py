@@ -23,7 +23,7 @@ from tqdm import tqdm
 from asdf.checkpoint.network_file import NetworkFile
 from asdf.data.batches import Batch
 from asdf.data.length_groups import LengthGroups
-from asdf.data.loaders import BatchLoader, log_fallbacks
+from asdf.data.loaders import BatchLoader
 from asdf.data.sampler_orders import Orders
 from asdf.data.samplers import Sampler, Shuffled
 from asdf.data.training_plan import Window
@@ -204,10 +204,6 @@ class Trainer:
                     if self.finished():
                         return
                 self.profile.after_step(progress.step)
-        decoded = self.loader.decoded_by_ffmpeg
-        log_fallbacks(
-            f"training, epoch {epoch}", decoded, self.utterances, plan.size - start, self.world
-        )
         self._end_epoch(requests.stop)
 
     def _take_step(self, window: Window, clips: Iterator[Batch], bar: tqdm) -> _Requests:

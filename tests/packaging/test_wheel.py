@@ -107,7 +107,6 @@ def test_the_quickstart_brings_its_recipe_to_an_empty_folder(installed, tmp_path
 def test_a_copied_recipe_trains_with_other_losses_and_its_network_scores(
     installed, tmp_path, corpus
 ):
-    pytest.importorskip("av")
     work = tmp_path / "work"
     work.mkdir()
     made = installed.run(installed.program, "new-recipe", "mine", folder=work)

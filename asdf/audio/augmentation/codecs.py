@@ -109,7 +109,7 @@ def check_codecs(names: Sequence[str], rate: int = SAMPLE_RATE) -> None:
         kind = CODECS[name].kind
         if kind is None and not ffmpeg_codecs.is_available(name):
             raise UsageError(
-                f"augmentation.codecs names '{name}', which needs PyAV: pip install av, or leave "
+                f"augmentation.codecs names '{name}', of which PyAV's FFmpeg has no coder. Leave "
                 "it out."
             )
         if kind is not None and not soundfile.check_format(kind.container, kind.subtype):

@@ -1,4 +1,4 @@
-"""Codecs that libsndfile lacks, through PyAV, which is optional.
+"""Codecs that libsndfile lacks, through PyAV.
 
 Invariant: as in `codecs`, the result is not shifted. Packets go from the coder to the decoder
 without a file, so no container removes their delay; it is known for each codec and removed here.
@@ -7,7 +7,6 @@ without a file, so no container removes their delay; it is known for each codec 
 from __future__ import annotations
 
 from fractions import Fraction
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -32,11 +31,9 @@ _NAMES = {"amr-nb": (_AMR_CODER, "amrnb")}
 
 
 def is_available(name: str) -> bool:
-    """Whether PyAV is installed and can code `name`."""
-    try:
-        av = import_module("av")
-    except ImportError:
-        return False
+    """Whether PyAV's FFmpeg can code `name`."""
+    import av
+
     # PyAV's error for an unknown codec is one of the two, depending on the version.
     try:
         av.codec.Codec(_NAMES.get(name, (name,))[0], "w")
@@ -87,7 +84,8 @@ def _code_and_decode(
     rate: int = SAMPLE_RATE,
 ) -> np.ndarray:
     """Send (T,) samples, in FFmpeg's format `kind`, through a coder and its decoder."""
-    av = import_module("av")
+    import av
+
     coder_name, decoder_name = _NAMES.get(name, (name, name))
     coder = _create_context(av, coder_name, "w", rate)
     decoder = _create_context(av, decoder_name, "r", rate)

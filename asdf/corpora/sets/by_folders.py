@@ -151,7 +151,7 @@ FAKEAVCELEB = KnownCorpus(
     title="FakeAVCeleb, its sound (Khalid et al., NeurIPS 2021)",
     homepage="https://github.com/DASH-Lab/FakeAVCeleb",
     licence="on request; see its page",
-    needs="{Real,Fake}Video-{Real,Fake}Audio/<race>/<gender>/<id>/*.mp4 (pip install av), or files "
+    needs="{Real,Fake}Video-{Real,Fake}Audio/<race>/<gender>/<id>/*.mp4, or files "
     "of their sound with the same names",
     folders=("FakeAVCeleb_v1.2", "FakeAVCeleb", "fakeavceleb", "FakeAVCeleb-audio"),
     marks=("RealVideo-RealAudio", "FakeAVCeleb/RealVideo-RealAudio"),

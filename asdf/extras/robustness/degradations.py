@@ -107,7 +107,7 @@ def _codec_missing(material: Material, *, names: Sequence[str]) -> str:
 def _reason_of(codec: str) -> str:
     # Codecs of libsndfile have a kind of file, those of PyAV have none.
     if CODECS[codec].kind is None:
-        return f"PyAV is not installed, or has no coder of {codec}: pip install av"
+        return f"PyAV's FFmpeg has no coder of {codec}"
     return f"libsndfile was built without {codec}: pip install -U soundfile"
 
 

@@ -107,8 +107,7 @@ class Augmentation(KnownNames):
         Literal["mu-law", "a-law", "gsm", "mp3", "vorbis", "opus", "g722", "aac", "amr-nb"], ...
     ] = setting(
         ("mu-law", "a-law", "gsm", "mp3", "vorbis", "opus"),
-        "codecs to draw from, together with a bit rate; mu-law, a-law, gsm and amr-nb at 8 kHz; "
-        "g722, aac and amr-nb need PyAV",
+        "codecs to draw from, together with a bit rate; mu-law, a-law, gsm and amr-nb at 8 kHz",
         check="unique",
     )
     silence_probability: float = proportion(

@@ -38,7 +38,7 @@ def test_what_cannot_be_done_is_named_with_the_reason(monkeypatch) -> None:
     monkeypatch.setattr("asdf.audio.augmentation.ffmpeg_codecs.is_available", lambda name: False)
     chosen = choose_conditions(MATERIAL)
     for name in ("aac", "g722", "amr-nb", "mobile-call"):
-        assert "PyAV is not installed" in chosen.left_out[name]
+        assert "FFmpeg has no coder" in chosen.left_out[name]
     assert "mp3" not in chosen.left_out
 
 

@@ -14,7 +14,7 @@ from numpy.testing import assert_array_equal
 
 from asdf.archives import file_size, find_folder, find_member, open_file
 from asdf.archives.members import open_archive
-from asdf.audio import audio_length, fallbacks, read_audio
+from asdf.audio import audio_length, read_audio
 from asdf.errors import AsdfError
 from tests.unit.archives.conftest import NAMES, WRITERS, pack, system_tar
 from tests.unit.audio.test_flac import damage, flac
@@ -87,20 +87,16 @@ def test_members_that_begin_with_the_folders_name_may_be_named_as_tar_names_them
 
 
 def test_ffmpeg_reads_members_too(corpus: Path) -> None:
-    pytest.importorskip("av")
     from tests.unit.audio.test_pyav import encode, sine
 
     samples, path = flac(corpus / "checksum.flac", 1)
     damage(path, back=1)
     encode(corpus / "a.m4a", sine(16000)[None], 16000, "aac")
     archive = pack(corpus)
-    fallbacks.take()
     assert_array_equal(
         read_audio(archive / "checksum.flac", 15000, 5000), samples[15000:, 0] / 32768
     )
     assert_array_equal(read_audio(archive / "a.m4a"), read_audio(corpus / "a.m4a"))
-    noted = {str(archive / "checksum.flac"), str(archive / "a.m4a"), str(corpus / "a.m4a")}
-    assert fallbacks.take() == noted
 
 
 def test_damage_in_a_member_is_reported_as_in_a_file(corpus: Path) -> None:

@@ -66,15 +66,19 @@ def with_wav_sizes(content: bytes, riff: int, data: int) -> bytes:
 
 
 def assert_refused(path: Path, reason: str) -> None:
-    """Whoever reads: whole, in part, by blocks, its length alone, from memory."""
+    """Whoever reads: whole, in part, by blocks, its length alone, from memory.
+
+    A part of a FLAC is read of a recording that was measured.
+    """
     source = Source(path.name, path.read_bytes())
     for read in (read_audio, audio_length, decoded_length, lambda p: list(read_blocks(p, 4000))):
         for recording in (path, source):
             with pytest.raises(AsdfError, match=reason) as caught:
                 read(recording)
             assert str(recording) in str(caught.value)
-    with pytest.raises(AsdfError, match=reason):
-        read_audio(path, 0, 100)
+    if path.suffix != ".flac":
+        with pytest.raises(AsdfError, match=reason):
+            read_audio(path, 0, 100)
 
 
 @pytest.mark.parametrize("samples", [1, 4096, LENGTH // 4, LENGTH - 1])
@@ -119,7 +123,6 @@ def test_joined_files(tmp_path: Path, name: str, second: int) -> None:
 
 @pytest.mark.parametrize("name", ["ogg", "opus"])
 def test_an_ogg_file_joined_to_itself_has_one_serial_number(tmp_path: Path, name: str) -> None:
-    pytest.importorskip("av")
     path = tmp_path / f"a.{name}"
     path.write_bytes(2 * encoded(name))
     assert soundfile.info(path).frames == LENGTH
@@ -150,8 +153,6 @@ def test_a_wav_file_with_a_second_chunk_of_samples(tmp_path: Path) -> None:
 @pytest.mark.parametrize("riff", [0, 0xFFFFFFFF])
 @pytest.mark.parametrize("data", [0, 0x7FFFF000, 0xFFFFFFFF])
 def test_a_wav_file_from_a_pipe_is_whole(tmp_path: Path, riff: int, data: int) -> None:
-    if data == 0:
-        pytest.importorskip("av")
     path = tmp_path / "a.wav"
     content = encoded("wav")
     path.write_bytes(content)
@@ -266,7 +267,7 @@ def test_in_a_tar(tmp_path: Path) -> None:
     assert len(read_audio(tmp_path / "set" / "a.flac")) == LENGTH
     for name in "bc":
         with pytest.raises(AsdfError, match="would be heard in part only"):
-            read_audio(tmp_path / "set" / f"{name}.flac", 0, 9)
+            read_audio(tmp_path / "set" / f"{name}.flac")
 
 
 @pytest.mark.parametrize("size", [3e38, 1e30, 32769.0])

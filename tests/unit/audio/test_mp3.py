@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import av
 import numpy as np
 import pytest
 
 from asdf.audio import audio_length, read_audio
-
-av = pytest.importorskip("av")
 
 SAMPLES = 20 * 16000
 

@@ -5,11 +5,11 @@ FFmpeg says nothing of what is missing.
 
 from __future__ import annotations
 
-import sys
 import tracemalloc
 from pathlib import Path
 from typing import Any
 
+import av
 import numpy as np
 import pytest
 import soundfile
@@ -20,8 +20,6 @@ from asdf.audio.pyav import Decoded, NotDecoded, as_float, decode
 from asdf.audio.recording_sources import Limits, Source
 from asdf.audio.streaming import read_blocks
 from asdf.errors import AsdfError
-
-av = pytest.importorskip("av")
 
 
 def sine(rate: int, seconds: float = 1.0) -> np.ndarray:
@@ -154,15 +152,6 @@ def test_a_video_without_sound(tmp_path: Path) -> None:
                 container.mux(packet)
     with pytest.raises(AsdfError, match="it contains no audio"):
         read_audio(tmp_path / "a.mp4")
-
-
-def test_without_pyav_the_message_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = encode(tmp_path / "a.m4a", sine(16000)[None], 16000, "aac")
-    monkeypatch.setitem(sys.modules, "av", None)
-    with pytest.raises(AsdfError, match="`pip install av`"):
-        read_audio(path)
-    with pytest.raises(AsdfError, match="there is no file"):
-        read_audio(tmp_path / "b.m4a")
 
 
 def test_a_long_track_is_read_without_being_held(

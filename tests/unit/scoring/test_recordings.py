@@ -8,6 +8,7 @@ import pickle
 from pathlib import Path
 from typing import Any
 
+import av
 import numpy as np
 import pytest
 import soundfile
@@ -73,7 +74,6 @@ def test_content_in_memory_scores_as_its_file(
 def test_content_that_only_pyav_decodes_needs_no_file(
     detector: asdf.Detector, tmp_path: Path
 ) -> None:
-    av = pytest.importorskip("av")
     path = tmp_path / "a.m4a"
     with av.open(str(path), "w") as container:
         stream = container.add_stream("aac", rate=16000)
