@@ -33,6 +33,7 @@ _ADDED = "Use lora, or a front end of your own."
 _TEACHER = "docs/your_own.md has a teacher as a task of one's own."
 _ROBUSTNESS = "The command `robustness` measures a run on any list."
 _MLFLOW = "Choose 'tensorboard' or 'wandb', or a callback of your own (docs/your_own.md)."
+_SEARCH = "docs/launch.md has a script in which Optuna calls run.py."
 _DDP = "Networks are trained with DDP."
 
 SETTINGS: dict[str, Removed] = {
@@ -108,6 +109,11 @@ COMMANDS: dict[str, str] = {
 """What to use instead of a command, by its name."""
 
 OPTIONS: dict[str, str] = {
+    "launch --search": _SEARCH,
+    "launch --trials": _SEARCH,
+    "launch --storage": _SEARCH,
+    "launch --objective": _SEARCH,
+    "launch --pruner": _SEARCH,
     "sasv --p-target": "Give --costs p_target=X.",
     "sasv --p-nontarget": "Give --costs p_nontarget=X.",
     "sasv --p-spoof": "Give --costs p_spoof=X.",

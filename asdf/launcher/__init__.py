@@ -12,9 +12,6 @@ from asdf.launcher.planning import Plan, PlannedRun, plan_runs
 from asdf.launcher.points import PointOptions
 from asdf.launcher.processes import kill_tree
 from asdf.launcher.queue import run_queue
-from asdf.launcher.search import Search, SearchPlan
-from asdf.launcher.search_space import Dimension, read_space
-from asdf.launcher.search_workers import SearchWorkers
 from asdf.launcher.slots import Slots, choose_gpus
 from asdf.launcher.slurm import check_array_options
 from asdf.launcher.state_table import Table, list_runs, summary
@@ -27,16 +24,12 @@ from asdf.launcher.states import (
 )
 
 __all__ = [
-    "Dimension",
     "Job",
     "JobResult",
     "PartArray",
     "Plan",
     "PlannedRun",
     "PointOptions",
-    "Search",
-    "SearchPlan",
-    "SearchWorkers",
     "Slots",
     "Submission",
     "SubmittedParts",
@@ -50,7 +43,6 @@ __all__ = [
     "plan_runs",
     "queued_runs",
     "read_results",
-    "read_space",
     "run_queue",
     "sbatch_words",
     "settings_digest",

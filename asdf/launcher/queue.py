@@ -10,7 +10,6 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
 
 from asdf.distributed.stopping import StopRequest
 from asdf.errors import AsdfError
@@ -22,39 +21,10 @@ from asdf.launcher.states import Job
 _LOOK_EVERY_S = 0.5
 
 
-class Feed(Protocol):
-    """Source of further jobs while the queue runs, such as a search.
-
-    Attributes:
-        slots_needed: Number of slots that each job takes.
-        is_over: Whether there was no further job for this process at the last request.
-    """
-
-    slots_needed: int
-    is_over: bool
-
-    def more(self) -> Job | None:
-        """Return a job to run now; None if there is none."""
-
-    def look(self, run: RunningJob) -> None:
-        """Inspect a run of a job, and ask it to stop if it is not promising."""
-
-    def ended(self, job: Job) -> None:
-        """Record how a job ended."""
-
-
 def run_queue(
-    jobs: list[Job],
-    slots: Slots,
-    recipe: Path,
-    table: Table,
-    stop: StopRequest,
-    feed: Feed | None = None,
+    jobs: Sequence[Job], slots: Slots, recipe: Path, table: Table, stop: StopRequest
 ) -> None:
     """Run all waiting jobs of `recipe` (its run.py); a failure does not stop the others.
-
-    Args:
-        feed: Source of further jobs, which are added to `jobs`.
 
     If `stop` is requested, all runs are asked to save and end, and no other is started.
 
@@ -65,15 +35,13 @@ def run_queue(
     running: list[RunningJob] = []
     stop_was_requested = False
     try:
-        while running or not (stop or is_over(jobs, feed)):
+        while running or (not stop and any(job.state == "waiting" for job in jobs)):
             for run in list(running):
                 if run.has_ended():
                     # First, so that a second Ctrl-C at any time does not mark an ended run as
                     # killed.
                     running.remove(run)
                     slots.give_back(run.slots)
-                    if feed is not None:
-                        feed.ended(run.job)
                     run.job.save_state()
             if stop and not stop_was_requested:
                 stop_was_requested = True
@@ -84,57 +52,21 @@ def run_queue(
                 for run in running:
                     run.ask_to_stop()
             if not stop:
-                running += _start_all(jobs, slots, recipe, feed)
+                running += _start_what_fits(jobs, slots, recipe)
             for run in running:
-                _look_at(run, slots, None if stop else feed)
+                words = [slots.describe(run.slots), run.progress()]
+                run.job.detail = ", ".join(filter(None, words))
             table.show(jobs)
             time.sleep(_LOOK_EVERY_S)
     except KeyboardInterrupt:
-        kill_all(running)
+        for run in running:
+            run.kill()
+            run.job.state = "stopped"
+            run.job.detail = "killed"
+            run.job.save_state()
         table.show(jobs)
         raise
     table.show(jobs)
-
-
-def kill_all(running: Sequence[RunningJob]) -> None:
-    """Kill runs; the same command resumes them."""
-    for run in running:
-        run.kill()
-        run.job.state = "stopped"
-        run.job.detail = "killed"
-        run.job.save_state()
-
-
-def is_over(jobs: Sequence[Job], feed: Feed | None) -> bool:
-    """Whether no job is waiting, and none may come."""
-    if feed is not None and not feed.is_over:
-        return False
-    return all(job.state != "waiting" for job in jobs)
-
-
-def _look_at(run: RunningJob, slots: Slots, feed: Feed | None) -> None:
-    """Update the displayed state of a run."""
-    if feed is not None:
-        feed.look(run)
-    words = [slots.describe(run.slots), run.progress()]
-    run.job.detail = ", ".join(filter(None, words))
-
-
-def _start_all(jobs: list[Job], slots: Slots, recipe: Path, feed: Feed | None) -> list[RunningJob]:
-    """Start waiting jobs, and those of the feed, while slots are free."""
-    started = _start_what_fits(jobs, slots, recipe)
-    while feed is not None and slots.free >= feed.slots_needed:
-        job = feed.more()
-        if job is None:
-            break
-        jobs.append(job)
-        started += _start_what_fits([job], slots, recipe)
-        if job.state == "failed":
-            feed.ended(job)
-        if job.state == "waiting":
-            # Another launch is working there: the next round tries again.
-            break
-    return started
 
 
 def _start_what_fits(jobs: Sequence[Job], slots: Slots, recipe: Path) -> list[RunningJob]:

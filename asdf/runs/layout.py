@@ -91,7 +91,6 @@ class Layout:
     launch_state = _Below("launch.json")
     launch_stop = _Below("launch.stop")
     """A launched run stops when this file exists."""
-    launch_claim = _Below("launch.claim")
     """Trials of searches that this run belongs to; locked by the worker that runs it."""
 
     def network_file(self, name: NetworkName) -> Path:

@@ -104,37 +104,6 @@ def test_points_are_tasks_that_resume_and_are_submitted_once(launch, recipe):
     assert row in [line.split() for line in output.splitlines()]
 
 
-@pytest.mark.slow
-def test_workers_of_a_search_share_its_trials(lab, recipe, monkeypatch, capsys):
-    """Five points by two workers; one of them is killed, and another takes its place."""
-    pytest.importorskip("optuna", reason="optuna is not installed")
-    monkeypatch.chdir(lab.folder)
-    words = ["launch", str(recipe.folder / "run.py"), "debug", "network.max_epochs=1", "--slots"]
-    words += ["1", "--search", "network.initial_learning_rate=1e-6..1e-4:log", "--trials", "5"]
-    words += ["--storage", "search.log"]
-
-    def submit(*more: str) -> str:
-        capsys.readouterr()
-        assert main([*words, "--slurm", "2", *more, *OPTIONS[:-1]]) == 0
-        return capsys.readouterr().out
-
-    assert "--array=1-2" in submit("--dry-run")
-    said = submit()
-    assert "submitted 2 workers" in said
-    first = re.search(r"as job (\d+);", said)[1]
-    killed = Job(f"{first}_1")
-    killed.wait_until(lambda: any(recipe.output.glob("*/launch.claim")))
-    killed.cancel()
-    killed.wait()
-    again = re.search(r"submitted 1 workers as job (\d+);", submit())
-    for id in (f"{first}_2", f"{again[1]}_1"):
-        task = Job(id)
-        assert task.wait().state == "COMPLETED", task.output
-    said = submit()
-    assert "5 of 5 trials: 5 complete" in said and "nothing to submit" in said
-    assert len(list(recipe.output.glob("*/networks/epoch.1.pt"))) == 5
-
-
 def test_a_refusal_of_slurm_is_one_message(launch, recipe):
     status, output = launch("debug", "--seeds", "0-1", options=("--", "--partition=nosuch"))
     assert status != 0 and "sbatch refused: " in output and "Nothing was submitted" in output

@@ -10,12 +10,6 @@
     python -m asdf launch RUN.PY net --sweep network.initial_learning_rate=1e-5,1e-6
     python -m asdf launch RUN.PY net --sweep ... --random 20    # 20 random points of the grid
     python -m asdf launch RUN.PY net --folds attack:2           # leave out two attacks at a time
-    # 50 points proposed by Optuna; other machines join with the same command
-    python -m asdf launch RUN.PY net --search network.initial_learning_rate=1e-6..1e-4:log \\
-        --search 'network.minibatch_size=8|16|32' --trials 50 --storage search.log
-    # the same with eight workers on a cluster
-    python -m asdf launch RUN.PY net --search ... --trials 50 --storage search.log \\
-        --slurm 8 -- --gres=gpu:1 --time=06:00:00
     # runs as a job array on a cluster
     python -m asdf launch RUN.PY net --seeds 0-4 --slurm SCRIPT -- --time=06:00:00
     # a page and a table of all runs
@@ -34,7 +28,7 @@ from pathlib import Path
 
 from asdf.commands.options import Command
 from asdf.commands.outputs import show
-from asdf.commands.score_array import split_at_dashes, without_division
+from asdf.commands.score_array import split_at_dashes
 from asdf.distributed.launchers import read_launch
 from asdf.distributed.stopping import StopRequest
 from asdf.errors import UsageError
@@ -58,7 +52,6 @@ from asdf.launcher.commands.launch_jobs import (
 )
 from asdf.launcher.commands.launch_options import LaunchOptions, check_options
 from asdf.launcher.commands.launch_results import check_outputs, show_left_out, write_results
-from asdf.launcher.commands.launch_search import Place, WorkerWords, run_search
 from asdf.recipe.command_line import parse_command_line
 
 COMMAND = Command("launch", __doc__, LaunchOptions)
@@ -80,17 +73,13 @@ def main(arguments: list[str]) -> int:
     check_outputs(args.report, args.latex)
     command = parse_command_line(list(args.words), "")
     options = PointOptions(args.seeds, list(args.sweep), args.random, args.random_seed, args.folds)
-    if args.slurm is not None and not args.search:
+    if args.slurm is not None:
         launchers: Sequence[str] = launch_slurm.LAUNCHER_OVERRIDES
         plan = plan_runs(recipe, command.configs, command.overrides, options, launchers)
         return launch_slurm.submit(plan, recipe, args, sbatch_options)
-    refuse_launchers_settings([*command.overrides, *args.sweep, *args.search])
+    refuse_launchers_settings([*command.overrides, *args.sweep])
     slots = open_slots(args.gpus, args.slots)
     launchers = launcher_overrides(slots, args.processes_per_run, args.slots is not None)
-    if args.search:
-        place = Place(recipe, slots, args.processes_per_run, launchers)
-        worker = _read_worker(args, arguments, sbatch_options)
-        return run_search(args, command.configs, command.overrides, place, worker)
     plan = plan_runs(recipe, command.configs, command.overrides, options, launchers)
     if args.dry_run:
         # The results so far are included.
@@ -112,24 +101,6 @@ def main(arguments: list[str]) -> int:
     if plan.folds is not None and not is_written:
         show_left_out(jobs)
     return status
-
-
-def _read_worker(
-    args: LaunchOptions, arguments: Sequence[str], sbatch_options: Sequence[str]
-) -> WorkerWords:
-    """Return the command of a worker of a search.
-
-    Raises:
-        UsageError: an option of the cluster is abbreviated.
-    """
-    words = without_division(arguments)
-    # Each worker would submit others.
-    if args.slurm is not None and COMMAND.read(words).is_for_cluster:
-        raise UsageError(
-            "an option is abbreviated. Write --slurm, --max-running and --dry-run in full for a "
-            "search on a cluster: each worker would otherwise submit workers."
-        )
-    return WorkerWords(tuple(words), tuple(sbatch_options))
 
 
 def _check_start(path: str) -> Path:
@@ -166,7 +137,7 @@ def _run(jobs: Sequence[Job], slots: Slots, recipe: Path, *, with_results: bool)
     stop = StopRequest()
     with stop.listening():
         try:
-            run_queue(list(jobs), slots, recipe, Table(sys.stdout), stop)
+            run_queue(jobs, slots, recipe, Table(sys.stdout), stop)
         except KeyboardInterrupt:
             interrupted = True
     show(summary(jobs, with_results))
