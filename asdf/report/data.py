@@ -1,4 +1,4 @@
-"""Data of the page's script: curves, histograms and training courses as JSON.
+"""Data of the page's script: the points of DET curves and training courses as JSON.
 
 Invariant: the JSON is a valid JavaScript literal without `<`, `>` and `&`, so that no name in it
 can close its element or open another.
@@ -10,7 +10,6 @@ import json
 from typing import Any
 
 from asdf.report.courses import TrainingCourse, training_course
-from asdf.report.curves import DET_TICKS
 from asdf.report.gathering import Gathered
 from asdf.report.measurement import Measurement
 
@@ -32,12 +31,11 @@ def as_json(value: Any) -> str:
 
 
 def page_data(gathered: Gathered) -> dict[str, Any]:
-    """Return all data for drawing; rates and EERs are in %."""
+    """Return the data of the page's script; rates and EERs are in %."""
     sets = {}
     for set_name in gathered.sets:
         sets[set_name] = list(map(_measurement_record, gathered.on(set_name)))
     return {
-        "ticks": DET_TICKS,
         "systems": gathered.systems,
         "labels": gathered.labels,
         "ticked": gathered.systems[:TICKED],
@@ -64,43 +62,21 @@ def training_courses(gathered: Gathered) -> list[TrainingCourse]:
 
 
 def _measurement_record(measured: Measurement) -> dict[str, Any]:
-    counts = measured.histogram
-    eers = {}
-    rates = {}
-    thresholds = {}
-    points = {}
-    spoofs = {}
-    # All spoofs come first, then the attacks that fit on the page.
-    for name in ("", *measured.page_attacks):
-        curve = measured.curves[name]
-        eers[name] = 100 * curve.eer
-        rates[name] = curve.rates
-        thresholds[name] = curve.thresholds
-        points[name] = curve.eer_point
-        spoofs[name] = counts.spoof[name]
+    """Return the curves of all spoofs, named '', and of the attacks that fit on the page."""
+    curves = {name: measured.curves[name] for name in ("", *measured.page_attacks)}
     return {
-        "system": measured.system,
-        "threshold": measured.summary.result.eer_threshold,
-        "eer": eers,
-        "curves": rates,
-        "thresholds": thresholds,
-        "eer_points": points,
-        "histogram": {
-            "low": counts.low,
-            "high": counts.high,
-            "bona_fide": counts.bona_fide,
-            "spoof": spoofs,
-        },
+        "curves": {name: curve.rates for name, curve in curves.items()},
+        "thresholds": {name: curve.thresholds for name, curve in curves.items()},
     }
 
 
 def _course_record(course: TrainingCourse) -> dict[str, Any]:
+    """Return the courses by the words of `Line.series`."""
     return {
         "name": course.name,
         "loss": course.loss,
-        "course": course.smooth_loss,
         "rate": course.learning_rate,
         "eer": course.eers,
         "losses": course.losses,
-        "chosen": course.chosen,
+        "term": course.terms,
     }

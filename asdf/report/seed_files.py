@@ -12,7 +12,7 @@ from typing import Any
 
 from asdf.metrics.metric_columns import defined
 from asdf.metrics.summary import Summary
-from asdf.report.exports import record, to_csv
+from asdf.report.exports import CSV_COLUMNS, record, to_csv
 from asdf.report.paper_tables import to_latex
 from asdf.runs.layout import layout_of_score_file, network_of_score_file
 from asdf.tables.booktabs import as_latex
@@ -172,9 +172,7 @@ def csv_with_seeds(summaries: Sequence[Summary], over: OverSeeds) -> str:
                 mean[f"{name}_low"] = spread.interval.low
                 mean[f"{name}_high"] = spread.interval.high
         records += [mean, deviation]
-    # Read from the head, which has more columns where groups were compared.
-    keys = rows.partition("\n")[0].split(",")
-    return rows + as_csv(keys, records, has_head=False)
+    return rows + as_csv(CSV_COLUMNS, records, has_head=False)
 
 
 def latex_with_seeds(

@@ -14,6 +14,8 @@ import pytest
 
 from asdf.__main__ import main
 from asdf.evaluation import evaluate, read_scores
+from asdf.metrics.summary import Summary
+from asdf.report import gather, runs_in
 from tests.conftest import PATIENCE_S
 from tests.scripts.chromium import (
     needs_chromium,
@@ -52,6 +54,10 @@ def page(folders, tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("page") / "report.html"
     assert main(["report", *map(str, folders), "--output", str(path), "--replicates", "50"]) == 0
     return path
+
+
+def summaries_of(folders: list[Path]) -> list[Summary]:
+    return gather(runs_in(folders), replicates=0).summaries_on("dev")
 
 
 @pytest.fixture
@@ -287,7 +293,7 @@ def test_nothing_sticks_out_at_any_width(opened, width):
         opened.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
-def test_plots_have_words_and_headings_are_in_order(opened):
+def test_plots_have_words_and_headings_are_in_order(opened, folders):
     labels = [
         e.get_attribute("aria-label")
         for e in opened.find_elements(By.CSS_SELECTOR, f"svg[role=img]{SHOWN}")
@@ -297,10 +303,7 @@ def test_plots_have_words_and_headings_are_in_order(opened):
     effects = [label.partition(". ")[0] for label in labels[:2]]
     assert effects == [f"EER on {name} by network.train_clip_size" for name in ("dev", "eval")]
     labels = labels[2:]
-    eers = [
-        f"{100 * rate:.2f}"
-        for rate in (data(opened)["sets"]["dev"][i]["eer"][""] / 100 for i in range(3))
-    ]
+    eers = [f"{100 * summary.result.eer:.2f}" for summary in summaries_of(folders)]
     assert (
         labels[0] == f"DET curves on dev. large: EER {eers[0]} %; small: EER {eers[1]} %; "
         f"third: EER {eers[2]} %"
@@ -357,7 +360,7 @@ def test_figures_are_saved_with_their_looks(opened):
     assert bytes(first) == b"\x89PNG\r\n\x1a\n"
 
 
-def test_histograms_have_one_range_and_name_their_threshold(opened):
+def test_histograms_have_one_range_and_name_their_threshold(opened, folders):
     drawings = opened.find_elements(By.CSS_SELECTOR, "#set-0 svg.histogram")
     ticks = set()
     for drawing in drawings:
@@ -365,9 +368,9 @@ def test_histograms_have_one_range_and_name_their_threshold(opened):
         ticks.add(tuple(text.text for text in texts))
     assert len(drawings) == 3
     assert len(ticks) == 1
-    system = data(opened)["sets"]["dev"][0]
+    threshold = summaries_of(folders)[0].result.eer_threshold
     label = drawings[0].find_element(By.CSS_SELECTOR, ".halo").text
-    assert label == f"{system['threshold']:.4g}".replace("-", "−")
+    assert label == f"{threshold:.4g}".replace("-", "−")
 
 
 def test_values_are_copied_with_their_intervals_in_brackets(opened):

@@ -173,11 +173,10 @@ def test_training_is_in_the_data(page):
     assert run == {
         "name": "small",
         "loss": [1, 1, 2, 0.5],
-        "course": [],
         "rate": [1, 0.001, 2, 0.0005],
         "eer": {"dev": [1, 50, 2, 25]},
         "losses": {"dev": [1, 1.5, 2, 0.75]},
-        "chosen": [2],
+        "term": {},
     }
 
 
@@ -265,7 +264,7 @@ def test_systems_are_rows_by_attack(page):
     assert names == ["Spoof trials", "large", "small"]
 
 
-def test_plots_stand_in_the_page_without_a_script(page):
+def test_plots_stand_in_the_page_without_a_script(page, runs):
     body = page[: page.index("<script")]
     drawings = re.findall(
         r'<svg viewBox="[^"]*" role="img" aria-label="([^"]*)" class="(\w+)"', body
@@ -274,10 +273,10 @@ def test_plots_stand_in_the_page_without_a_script(page):
         "effect", "effect",
         "det", "histogram", "histogram", "det", "histogram", "histogram", "loss", "rate", "eer",
     ]  # fmt: skip
-    large, small = data_of(page)["sets"]["dev"]
+    large, small = gather(runs_in(runs), replicates=0).summaries_on("dev")
     assert drawings[2][0] == (
-        f"DET curves on dev. large: EER {large['eer']['']:.2f} %; "
-        f"small: EER {small['eer']['']:.2f} %"
+        f"DET curves on dev. large: EER {100 * large.result.eer:.2f} %; "
+        f"small: EER {100 * small.result.eer:.2f} %"
     )
     assert body.count('class="marker') > 4
     label, _ = drawings[8]
@@ -355,9 +354,10 @@ def test_only_the_best_of_many_systems_are_ticked(tmp_path):
         make_run(tmp_path / f"r{i:02d}", shift=1 + i / 2, sets=("dev",), epochs=(1,))
         for i in range(10)
     ]
-    page = report_page(gather(runs_in(runs), replicates=0))
+    gathered = gather(runs_in(runs), replicates=0)
+    page = report_page(gathered)
     data = data_of(page)
-    eers = {result["system"]: result["eer"][""] for result in data["sets"]["dev"]}
+    eers = {known.system: known.summary.result.eer for known in gathered.measurements}
     assert data["systems"] == sorted(eers, key=eers.get)
     assert data["ticked"] == data["systems"][:8]
     assert page[: page.index("<script")].count('class="histogram"') == 8
