@@ -60,6 +60,7 @@ from asdf.commands.evaluate_options import (
     SubmissionOptions,
     TandemOptions,
     ThresholdOptions,
+    development_files,
 )
 from asdf.commands.judged_files import System, named_systems
 from asdf.commands.options import Command
@@ -153,9 +154,8 @@ def main(arguments: list[str], name: str = "") -> int:
     systems = named_systems(args.scores)
     inputs = [system.path for system in systems]
     of_detection = (args.protocol, args.asv_scores, args.asv_keys, args.threshold_protocol)
-    of_sasv = (args.keys, args.cm, args.on, args.on_keys, args.on_cm, args.on_asv)
-    inputs += [path for path in (*of_detection, *of_sasv) if path]
-    inputs += map(Path, args.threshold_from)
+    inputs += [path for path in (*of_detection, args.keys, args.on_keys) if path]
+    inputs += map(Path, [*args.threshold_from, *development_files(args.on)])
     check_inputs(inputs)
     check_overwriting(inputs, outputs_of(args))
     kind = KINDS[name or kind_of(args, systems)]
@@ -180,7 +180,7 @@ def kind_of(args: EvaluateOptions, systems: Sequence[System]) -> str:
     """Return the kind of the score files, by the options or the first line of the first file."""
     if args.check or (args.submission and args.protocol and not has_labels(args.protocol)):
         return "submission"
-    if args.keys or args.cm:
+    if args.keys:
         return "sasv"
     if args.hop:
         return "frames"

@@ -64,7 +64,8 @@ class TandemOptions:
     """Scores of a speaker verification system (ASV), for the t-DCF and the t-EER."""
 
     asv_scores: Path | None = option(
-        "its scores, lines 'SOURCE KEY SCORE'; with --cm 'SPK UTT SCORE'",
+        "its scores, lines 'SOURCE KEY SCORE'; with --keys 'SPK UTT SCORE', next to SCORES of the "
+        "countermeasure (CM)",
         metavar="F",
         aliases=("--asv",),
     )
@@ -153,10 +154,6 @@ class SasvOptions:
         "file with the key of each trial: target, nontarget or spoof",
         metavar="K",
     )
-    cm: Path | None = option(
-        "countermeasure scores of utterances, for a system of two parts; with --asv-scores",
-        metavar="F",
-    )
     llr: bool = flag(
         "scores are log-likelihood ratios: also compute the a-DCF at the Bayes threshold"
     )
@@ -170,13 +167,11 @@ class SasvOptions:
         "fuse CM and ASV scores into a SASV score, with this method",
         choices=FUSIONS,
     )
-    on: Path | None = option(
-        "score file of the development set for fitting the fusion",
-        metavar="DEV",
+    on: str | None = option(
+        "score file of the development set for fitting the fusion, or its CM and ASV scores",
+        metavar="DEV|CM,ASV",
     )
     on_keys: Path | None = option("keys of the development set", metavar="K")
-    on_cm: Path | None = option("its CM scores, instead of --on", metavar="F")
-    on_asv: Path | None = option("its ASV scores, instead of --on", metavar="F")
     spoof_share: float | None = option(
         "proportion of spoofs among impostors (from the costs)",
         metavar="R",
@@ -236,3 +231,10 @@ class EvaluateOptions(
         aliases=("--picture",),
     )
     title: str = option("title of the plots", metavar="TEXT", default="")
+
+
+def development_files(on: str | None) -> list[str]:
+    """Return the score files of --on: one, or two that are separated by a comma."""
+    if not on:
+        return []
+    return [on] if Path(on).exists() else on.split(",")

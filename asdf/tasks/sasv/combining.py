@@ -73,7 +73,7 @@ class SasvFusion:
         if scores.asv is None or scores.cm is None:
             raise AsdfError(
                 "a fusion needs the scores of both systems: columns cm-score and asv-score, or "
-                "--cm and --asv."
+                "two score files with --asv-scores."
             )
         fused = self.fuse(scores.asv, scores.cm)
         return SasvScores(scores.trials, cm=scores.cm, asv=scores.asv, sasv=fused)

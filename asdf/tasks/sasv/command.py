@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from asdf.commands.evaluate_options import EvaluateOptions
+from asdf.commands.evaluate_options import EvaluateOptions, development_files
 from asdf.commands.judged_files import System
 from asdf.commands.outputs import (
     input_name,
@@ -102,16 +102,15 @@ def evaluate(args: EvaluateOptions, named: Sequence[System]) -> None:
 def _read_systems(args: EvaluateOptions, named: Sequence[System]) -> list[_Scored]:
     """Read the scores of all systems, with the kinds of their trials."""
     if args.keys is not None and is_pair_list(args.keys):
-        if args.cm or args.fuse:
+        if args.asv_scores or args.fuse:
             raise UsageError(
                 f"{input_name(args.keys)} is a list of pairs, which a single network scores, but "
-                "--cm, --asv-scores and --fuse combine two systems. Leave them out and give score "
-                "files."
+                "--asv-scores and --fuse combine two systems. Leave them out."
             )
         return [_Scored(one.name, read_pair_scores(one.path, args.keys)) for one in named]
     keys = read_sasv_keys(args.keys) if args.keys else None
-    if keys is not None and args.cm and args.asv_scores:
-        return [_Scored("CM and ASV", _join(keys, args.cm, args.asv_scores))]
+    if keys is not None and args.asv_scores:
+        return [_Scored("CM and ASV", _join(keys, named[0].path, args.asv_scores))]
     return [_Scored(one.name, _read_scores(one.path, keys)) for one in named]
 
 
@@ -142,10 +141,11 @@ def _fuse(args: EvaluateOptions, system: _Scored, cost: TandemCost) -> list[_Sco
     assert args.fuse is not None
     development = None
     keys = read_sasv_keys(args.on_keys) if args.on_keys else None
-    if keys is not None and args.on_cm and args.on_asv:
-        development = _join(keys, args.on_cm, args.on_asv)
-    elif args.on:
-        development = _read_scores(args.on, keys)
+    files = list(map(Path, development_files(args.on)))
+    if len(files) == 2 and keys is not None:
+        development = _join(keys, *files)
+    elif files:
+        development = _read_scores(files[0], keys)
     fusion = fit_fusion(args.fuse, development, cost, args.spoof_share)
     _warn_of_shared(development, system.scores)
     fused = fusion.apply(system.scores)
@@ -248,21 +248,19 @@ def _read_cost(text: str | None) -> TandemCost:
 
 def _check(args: EvaluateOptions, named: Sequence[System]) -> None:
     """Raise UsageError for contradictory options."""
-    if bool(args.cm) != bool(args.asv_scores):
-        raise UsageError("--cm and --asv-scores must be given together.")
-    if bool(named) == bool(args.cm):
-        raise UsageError("give either score files, or --cm and --asv-scores.")
-    if args.cm and not args.keys:
-        raise UsageError("--cm and --asv-scores need the keys of the trials. Give --keys too.")
-    if bool(args.on_cm) != bool(args.on_asv) or (args.on_cm and not args.on_keys):
-        raise UsageError("--on-cm, --on-asv and --on-keys must be given together.")
-    if args.on and args.on_cm:
-        raise UsageError("give the development set either with --on, or with --on-cm and --on-asv.")
-    fusing = (args.on, args.on_cm, args.on_keys, args.spoof_share, args.submission)
+    if not named:
+        raise UsageError("give the score files to evaluate.")
+    if args.asv_scores and not args.keys:
+        raise UsageError("--asv-scores of SASV needs the keys of the trials. Give --keys too.")
+    fusing = (args.on, args.on_keys, args.spoof_share, args.submission)
     # `is not None`, since a share of 0 is a value.
     if not args.fuse and any(value is not None for value in fusing):
         raise UsageError("--on, --spoof-share and --submission need a fusion. Give --fuse too.")
-    if args.on_keys and not (args.on or args.on_cm):
+    if len(development_files(args.on)) == 2 and not args.on_keys:
+        raise UsageError("--on CM,ASV needs the keys of the development set. Give --on-keys too.")
+    if args.on_keys and not args.on:
         raise UsageError("--on-keys needs the scores of the development set. Give --on too.")
-    if (args.fuse or args.path) and len(named) > 1:
-        raise UsageError("--fuse and --path work with a single system. Give one score file.")
+    if (args.fuse or args.path or args.asv_scores) and len(named) > 1:
+        raise UsageError(
+            "--fuse, --path and --asv-scores work with a single system. Give one score file."
+        )

@@ -100,14 +100,14 @@ def test_a_fusion_before_and_after(capsys, folder):
 
 
 def test_systems_in_files_of_their_own(capsys, folder):
-    apart = ["--cm", "eval_cm.txt", "--asv", "eval_asv.txt", "--keys", "eval_keys.tsv"]
+    apart = ["eval_cm.txt", "--asv", "eval_asv.txt", "--keys", "eval_keys.tsv"]
     status, out, _ = run(capsys, *apart, "--replicates", "0")
     assert status == 0
     together = run(capsys, "eval.tsv", "--keys", "eval_keys.tsv", "--replicates", "0")[1]
     assert value(out, "t-EER") == value(together, "t-EER")
     status, out, _ = run(
-        capsys, *apart, "--replicates", "0", "--fuse", "linear", "--on-cm", "dev_cm.txt",
-        "--on-asv", "dev_asv.txt", "--on-keys", "dev_keys.tsv",
+        capsys, *apart, "--replicates", "0", "--fuse", "linear", "--on", "dev_cm.txt,dev_asv.txt",
+        "--on-keys", "dev_keys.tsv",
     )  # fmt: skip
     assert status == 0
     assert "fused (linear)" in out
@@ -135,9 +135,10 @@ def test_several_systems(capsys, folder):
 @pytest.mark.parametrize(
     ("words", "status", "message"),
     [
-        ([], 2, "give either score files, or --cm and --asv-scores"),
+        ([], 2, "give the score files"),
         (["eval.tsv"], 2, "Give them with --keys"),
-        (["--cm", "eval_cm.txt", "--keys", "eval_keys.tsv"], 2, "must be given together"),
+        (["eval_cm.txt", "--asv", "eval_asv.txt"], 2, "Give --keys too"),
+        (["eval.tsv", "--fuse", "sum", "--on", "a,b"], 2, "Give --on-keys too"),
         (["eval.tsv", "--output", "x.tsv"], 2, "Give --fuse"),
         (["eval.tsv", "--keys", "eval_keys.tsv", "--by", "codec"], 2, "no column codec"),
         (["eval.tsv", "--keys", "dev_keys.tsv"], 1, "have no score"),
