@@ -25,7 +25,7 @@ import numpy as np
 
 from asdf.audio.recording_sources import Limits
 from asdf.audio.speech import read_speech
-from asdf.distributed.cpu_arithmetic import NO_BFLOAT16, computes_bfloat16
+from asdf.distributed.arithmetic import NO_BFLOAT16, computes_bfloat16
 from asdf.errors import UsageError
 from asdf.evaluation import eer, min_dcf
 from asdf.runs.files import write_text

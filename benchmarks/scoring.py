@@ -34,7 +34,7 @@ from torch.profiler import ProfilerActivity, profile
 from torch.utils.flop_counter import FlopCounterMode
 
 from asdf.data.scoring_plan import batch_samples
-from asdf.distributed.resources import gpu_memory
+from asdf.distributed.gpus import gpu_memory
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
 from asdf.extras.cpu.packed_weights import LinearWeight

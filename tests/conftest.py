@@ -25,7 +25,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 from asdf.demo import DemoSet, make_demo_corpus
-from asdf.distributed.cpu_arithmetic import computes_bfloat16
+from asdf.distributed.arithmetic import computes_bfloat16
 from asdf.runs.log import LOG, is_on_screen
 from tests.warm_python import warm_python
 

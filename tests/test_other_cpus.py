@@ -12,7 +12,7 @@ from tests.other_cpus import NUMBERS, SETS, SHORT
 
 SHOW = """
 import torch
-from asdf.distributed.cpu_arithmetic import computes_bfloat16
+from asdf.distributed.arithmetic import computes_bfloat16
 print(torch.backends.cpu.get_cpu_capability(), computes_bfloat16())
 """
 

@@ -27,9 +27,9 @@ from torch import Tensor
 from asdf.data.feature_cache import CachedFeatures, FeatureCache, in_bytes
 from asdf.data.loaders import BatchLoader
 from asdf.data.scoring_plan import batch_samples
-from asdf.distributed.gpu_arithmetic import arithmetic
+from asdf.distributed.arithmetic import arithmetic
+from asdf.distributed.gpus import fetch_later
 from asdf.distributed.stopping import Stopped, StopRequest
-from asdf.distributed.transfer import fetch_later
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.runs.files import write_advice, write_text

@@ -18,8 +18,7 @@ from torch.utils.data import DataLoader, Dataset
 from asdf.audio.recording_files import last_opened
 from asdf.data.batches import Batch, Clip, collate
 from asdf.data.threads import threads
-from asdf.distributed.allocator import keep_freed_memory
-from asdf.distributed.cores import usable_cores
+from asdf.distributed.cores import keep_freed_memory, usable_cores
 from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.distributed.world import World
 from asdf.errors import AsdfError

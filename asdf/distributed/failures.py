@@ -1,20 +1,35 @@
-"""Reporting of failures among several processes.
+"""The end of a run's processes when one of them fails, and its report to the launcher.
 
-Invariant: the launcher reports the process that failed first. torchrun selects the earliest time in
-whole seconds, so a process that fails only because another has died (a closed connection) waits for
-the launcher's signal before it ends.
+Invariants: no process waits for one that has failed, and the launcher reports the process that
+failed first.
+
+A GPU in an NCCL exchange whose other side has died stays in it, and so does the host that waits for
+the GPU: it notices neither signals nor closed connections. The failing process therefore writes
+this to the store, which a thread of each other process watches. The thread ends its process, and
+nothing continues with missing values. torchrun selects the earliest time in whole seconds, so a
+process that fails only because another has died (a closed connection) waits for the launcher's
+signal before it ends.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import os
+import threading
 import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import torch.distributed as dist
+from torch.distributed import distributed_c10d
 
-from asdf.distributed.stopping import has_been_terminated
+from asdf.distributed.stopping import Stopped, has_been_terminated
+from asdf.errors import AsdfError
+from asdf.runs.log import LOG
 
 # Parts of messages from gloo and torch's store.
 _SIGNS_OF_LOST_CONTACT = (
@@ -26,6 +41,10 @@ _SIGNS_OF_LOST_CONTACT = (
 )
 _WAIT_S = 10.0
 _POLL_S = 0.1
+_FAILED = "failed"
+_LOOK_S = 1.0
+# Within this time, a process that is not stuck notices the failure and ends normally.
+_GRACE_S = 5.0
 
 
 def lost_contact(error: BaseException) -> bool:
@@ -70,3 +89,79 @@ def wait_for_launcher() -> None:
     until = time.monotonic() + _WAIT_S
     while not has_been_terminated() and time.monotonic() < until:
         time.sleep(_POLL_S)
+
+
+@contextmanager
+def failing_together(store: Any, rank: int, backend: str) -> Iterator[None]:
+    """Close the process group after the block; if it fails in one process, end all of them.
+
+    Args:
+        store: Store that all processes reach, with keys of this group alone.
+    """
+    over = threading.Event()
+    failures: list[BaseException] = []
+    if backend == "nccl":
+        arguments = (store, rank, over, failures)
+        threading.Thread(target=_watch, args=arguments, daemon=True).start()
+    try:
+        yield
+    except BaseException as error:
+        is_failure = not isinstance(error, Stopped | GeneratorExit)
+        if isinstance(error, SystemExit):
+            is_failure = bool(error.code)
+        if is_failure:
+            failures.append(error)
+            with suppress(Exception):  # the process that has the store may be gone already
+                store.set(_FAILED, str(rank))
+        raise
+    finally:
+        _close(abort=bool(failures) and backend == "nccl")
+        over.set()
+
+
+def _close(abort: bool) -> None:
+    """Close the process group; `abort` does not wait for incomplete exchanges."""
+    if not dist.is_initialized():
+        return
+    # DistributedDataParallel is part of a reference cycle and holds the group. If left to the
+    # interpreter's exit, the group's threads end in the wrong order, and the process aborts after
+    # all its work is done.
+    gc.collect()
+    # A private name; if a later torch lacks it, leaving takes until the watch ends the process.
+    abort_group = getattr(distributed_c10d, "_abort_process_group", None)
+    if abort and abort_group is not None:
+        abort_group()
+    else:
+        dist.destroy_process_group()
+
+
+def _watch(store: Any, rank: int, over: threading.Event, failures: list[BaseException]) -> None:
+    """End this process some seconds after a failure, unless it is `over` by then.
+
+    Args:
+        failures: Failures of this process; the first is logged here, since nothing else would do
+            it.
+    """
+    while not over.wait(_LOOK_S):
+        try:
+            if not store.check([_FAILED]):
+                continue
+            failed = str(store.get(_FAILED).decode())
+        except RuntimeError:  # the process with the store has gone
+            failed = ""
+        if over.wait(_GRACE_S):
+            continue
+        if failures:
+            LOG.error("rank %d: error: %s", rank, _describe(failures[0]))
+        elif failed != str(rank):
+            LOG.error(
+                "rank %d: another process of this run has ended; its own message says why", rank
+            )
+        # Not `sys.exit`, which would only end this thread, while the main one is stuck.
+        os._exit(1)
+
+
+def _describe(error: BaseException) -> str:
+    if isinstance(error, AsdfError):
+        return str(error)
+    return "".join(traceback.format_exception(error)).rstrip()

@@ -14,20 +14,38 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
-from asdf.distributed.shared_forms import Arrays, Form, Packed
-from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.runs.log import LOG
 
+if TYPE_CHECKING:
+    from asdf.distributed.world import World
+
 T = TypeVar("T")
 MaybeArray = TypeVar("MaybeArray", np.ndarray, "np.ndarray | None")
+Arrays = Mapping[str, np.ndarray]
 
 MIN_BYTES = 1 << 20
 _ALIGNED = 64
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A value as arrays, and the small rest that is needed to restore it."""
+
+    arrays: Arrays
+    rest: Any = None
+
+
+@dataclass(frozen=True)
+class Form(Generic[T]):
+    """The conversion of a kind of value to arrays and back."""
+
+    pack: Callable[[T], Packed]
+    unpack: Callable[[Packed], T]
 
 
 @dataclass(frozen=True)

@@ -24,14 +24,13 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.distributed_c10d import PrefixStore
 
-from asdf.distributed.allocator import keep_freed_memory
-from asdf.distributed.cores import usable_cores
+from asdf.distributed.arithmetic import keep_arithmetic, set_arithmetic
+from asdf.distributed.cores import keep_freed_memory, usable_cores
 from asdf.distributed.determinism import deterministic, keep_threads
-from asdf.distributed.gpu_arithmetic import keep_arithmetic, set_arithmetic
-from asdf.distributed.gpus import take_device
-from asdf.distributed.joining import agree_on_devices, agree_on_local_ranks, open_store
+from asdf.distributed.failures import failing_together
+from asdf.distributed.gpus import gpu_memory, take_device
 from asdf.distributed.launchers import Launch, read_launch
-from asdf.distributed.leaving import leaving_together
+from asdf.distributed.rendezvous import agree_on_devices, agree_on_local_ranks, open_store
 from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.errors import AsdfError, UsageError
 from asdf.settings.sections import Computing
@@ -155,6 +154,14 @@ class World:
             for buffer in network.buffers():
                 dist.broadcast(buffer, src=0)
 
+    def smallest_gpu(self) -> int:
+        """Return the memory of the smallest GPU of all ranks in bytes, on every rank; 0 on CPUs.
+
+        Batch sizes that follow from it do not depend on the rank.
+        """
+        memories = self.gather(gpu_memory(self.device))
+        return self.agree(min(memories or [0]))
+
     def describe(self) -> str:
         """Return a line about this process for the log."""
         device = str(self.device)
@@ -211,7 +218,7 @@ def _join_world(computing: Computing) -> Iterator[World]:
     local_size = launch.local_size or 1
     device = _agree_on_device(computing, store, launch, local_rank, local_size)
     backend = _choose_backend(computing, device)
-    with leaving_together(store, launch.rank, backend):
+    with failing_together(store, launch.rank, backend):
         dist.init_process_group(
             backend,
             store=store,

@@ -29,7 +29,7 @@ def start_run(run: Run, account: str) -> None:
     Args:
         account: Text of the settings with their sources, for log.txt.
     """
-    from asdf.distributed.resources import start_counting_memory
+    from asdf.distributed.gpus import start_counting_memory
     from asdf.scoring.agreement import describe_scoring
 
     world = run.world
@@ -54,7 +54,7 @@ def start_run(run: Run, account: str) -> None:
 
 
 def _record_start(run: Run, devices: list[str]) -> None:
-    from asdf.distributed.resources import library_versions
+    from asdf.distributed.gpus import library_versions
 
     run.folders.networks.mkdir(parents=True, exist_ok=True)
     layout = run.folders.layout
@@ -79,7 +79,7 @@ def end_recorded(run: Run) -> Iterator[None]:
 
     The memory is recorded for all processes, or for the main one if a process failed.
     """
-    from asdf.distributed.resources import peak_memory_mb
+    from asdf.distributed.gpus import peak_memory_mb
 
     try:
         yield

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from asdf.distributed.shared_forms import Form, Packed
+from asdf.distributed.shared_files import Form, Packed
 from asdf.distributed.stopping import Stopped
 from asdf.errors import AsdfError
 from asdf.recipe.declared_corpora import (

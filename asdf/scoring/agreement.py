@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Protocol
 
 from asdf.data.scoring_plan import batch_samples
-from asdf.distributed.resources import smallest_gpu
 from asdf.distributed.world import World
 from asdf.errors import UsageError
 from asdf.scoring.computing import (
@@ -100,7 +99,7 @@ def describe_scoring(settings: ScoringSettings, world: World) -> list[str]:
         )
     elif requested not in (AUTO, "fp32"):
         lines.append(precision.describe())
-    gpu = smallest_gpu(world)
+    gpu = world.smallest_gpu()
     if gpu and settings.network.eval_minibatch_size_factor == "auto":
         samples = batch_samples(settings.network, gpu)
         factor = samples / settings.network.minibatch_size / settings.network.train_clip_size

@@ -26,9 +26,13 @@ from typing import Protocol
 import torch
 from torch import nn
 
+from asdf.distributed.arithmetic import (
+    NO_BFLOAT16,
+    arithmetic,
+    computes_bfloat16,
+    multiplies_bfloat16,
+)
 from asdf.distributed.cores import usable_cores
-from asdf.distributed.cpu_arithmetic import NO_BFLOAT16, computes_bfloat16, multiplies_bfloat16
-from asdf.distributed.gpu_arithmetic import arithmetic
 from asdf.errors import AsdfError, UsageError
 from asdf.ports import load, provided
 from asdf.runs.log import LOG

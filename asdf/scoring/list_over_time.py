@@ -16,8 +16,8 @@ from torch import Tensor
 
 from asdf.audio.streaming import read_blocks
 from asdf.data.scoring_plan import ScoringBatch
+from asdf.distributed.gpus import fetch_later
 from asdf.distributed.stopping import StopRequest
-from asdf.distributed.transfer import fetch_later
 from asdf.distributed.world import World
 from asdf.runs.parts import Parts
 from asdf.scoring.over_time import OverTime, Timed, check_whole_time

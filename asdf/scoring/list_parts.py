@@ -21,7 +21,7 @@ from torch import Tensor
 from asdf.audio.speech import identity
 from asdf.data.lengths import sampled_sizes
 from asdf.data.scoring_plan import ScoringBatch
-from asdf.distributed.transfer import fetch_later
+from asdf.distributed.gpus import fetch_later
 from asdf.runs.parts import Columns, Parts, join_columns
 from asdf.scoring.agreement import ScoringSettings
 from asdf.scoring.scorer import Scorer

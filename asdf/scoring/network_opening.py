@@ -18,8 +18,8 @@ import torch
 from asdf.audio.recording_sources import Limits
 from asdf.audio.speech import check_detector
 from asdf.checkpoint.fused_file import check_network, is_fused_file, locate_network, read_fused_file
-from asdf.distributed.allocator import keep_freed_memory
-from asdf.distributed.resources import gpu_memory
+from asdf.distributed.cores import keep_freed_memory
+from asdf.distributed.gpus import gpu_memory
 from asdf.errors import AsdfError, UsageError
 from asdf.facts import DEMO_PREFIX
 from asdf.interchange import describe_source, find_network, read_detector

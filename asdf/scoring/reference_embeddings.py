@@ -17,8 +17,8 @@ from torch import Tensor
 from asdf.data.datasets import WholeUtterances
 from asdf.data.loaders import BatchLoader
 from asdf.data.scoring_plan import ScoringBatch
+from asdf.distributed.gpus import fetch_later
 from asdf.distributed.stopping import StopRequest
-from asdf.distributed.transfer import fetch_later
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.networks.pair_network import no_reference

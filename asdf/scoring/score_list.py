@@ -17,7 +17,6 @@ from torch import Tensor, nn
 
 from asdf.data.loaders import BatchLoader
 from asdf.data.scoring_plan import ScoringBatch
-from asdf.distributed.resources import smallest_gpu
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
@@ -66,7 +65,7 @@ def build_list_scorer(
         network,
         settings.network,
         precision,
-        smallest_gpu(world),
+        world.smallest_gpu(),
         engine=engine,
         audio=settings.audio,
     )

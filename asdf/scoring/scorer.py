@@ -21,7 +21,7 @@ from asdf.audio import repeat_to
 from asdf.audio.reading import channels_first, check_count
 from asdf.data.references import MeasuredReferences
 from asdf.data.scoring_plan import ScoringBatch, ScoringPlan, batch_samples
-from asdf.distributed.transfer import fetch_later, send
+from asdf.distributed.gpus import fetch_later, send
 from asdf.errors import AsdfError, UsageError
 from asdf.networks import fixed_samples, scoring_length
 from asdf.networks.extras import Extra

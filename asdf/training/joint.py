@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from asdf.data.training_plan import Share, Window
-from asdf.distributed.transfer import send
+from asdf.distributed.gpus import send
 from asdf.distributed.world import World
 from asdf.networks.interface import Outputs, as_outputs
 from asdf.networks.output_check import numbers_unchanged

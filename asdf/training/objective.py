@@ -25,7 +25,7 @@ from asdf.data.batches import LENGTHS
 from asdf.data.clip_frames import ClipFrames
 from asdf.data.mixup import Mixtures, Mixup, find_mixup
 from asdf.data.training_plan import Share, Window
-from asdf.distributed.transfer import send
+from asdf.distributed.gpus import send
 from asdf.networks.interface import COLUMNS, Outputs, input_columns
 from asdf.training.further_inputs import inputs_in_training
 from asdf.training.losses import Loss, Targets, TermTargets

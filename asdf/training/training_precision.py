@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from asdf.distributed.cpu_arithmetic import NO_BFLOAT16, computes_bfloat16
+from asdf.distributed.arithmetic import NO_BFLOAT16, computes_bfloat16
 from asdf.networks.autocast import norms_shortened
 
 # Compute capabilities of NVIDIA GPUs with tensor cores for bf16, and for fp16.

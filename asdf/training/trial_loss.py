@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from asdf.distributed.transfer import send
+from asdf.distributed.gpus import send
 from asdf.errors import AsdfError, UsageError
 from asdf.networks.interface import Outputs
 from asdf.networks.output_check import numbers_unchanged

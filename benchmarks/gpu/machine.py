@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from asdf.distributed.builds import has_kernels, install_line
-from asdf.distributed.resources import library_versions
+from asdf.distributed.gpus import library_versions
 from benchmarks.gpu.groups import Check, Setup
 from benchmarks.gpu.peaks import peak_flops
 from benchmarks.gpu.verdict import Line, failed, measured, not_run, stated

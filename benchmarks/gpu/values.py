@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from asdf.distributed.gpu_arithmetic import arithmetic
+from asdf.distributed.arithmetic import arithmetic
 from asdf.interchange import load_detector_weights
 from asdf.networks import AASIST_L
 from asdf.settings.sections import Sections

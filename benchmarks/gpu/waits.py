@@ -39,7 +39,7 @@ def step_with(name: str, **more: Any) -> AsdfSteps:
 
 
 def in_words(locations: Counter[str]) -> str:
-    """Return waits with their locations, as '1 in distributed/transfer.py'."""
+    """Return waits with their locations, as '1 in distributed/gpus.py'."""
     return (
         ", ".join(f"{count} in {location}" for location, count in sorted(locations.items()))
         or "none"

@@ -15,7 +15,7 @@ import traceback
 from importlib import import_module
 from typing import Any
 
-from asdf.distributed.gpu_arithmetic import set_arithmetic
+from asdf.distributed.arithmetic import set_arithmetic
 from benchmarks.gpu.groups import Check, Setup
 from benchmarks.gpu.verdict import Line, failed, not_run
 from benchmarks.harness import error_line

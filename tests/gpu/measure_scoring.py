@@ -12,7 +12,7 @@ import sys
 import numpy as np
 import torch
 
-from asdf.distributed.resources import gpu_memory
+from asdf.distributed.gpus import gpu_memory
 from asdf.networks import build_network
 from asdf.scoring.computing import choose_scoring_precision
 from asdf.scoring.scorer import Scorer

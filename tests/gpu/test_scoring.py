@@ -7,7 +7,7 @@ import pytest
 
 from tests.gpu.conftest import run_module
 
-WAIT = "cudaEventSynchronize in distributed/transfer.py"
+WAIT = "cudaEventSynchronize in distributed/gpus.py"
 XLS_R = ["asdf.networks.SSL_AASIST", "wav2vec2_xlsr_300m"]
 RAW = ["asdf.networks.AASIST", "tiny"]
 

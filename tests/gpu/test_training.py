@@ -38,7 +38,7 @@ CASES: dict[str, dict[str, object]] = {
         "network.gradient_clip_norm": 1.0,
     },
 }
-ONE_WAIT = {"cudaEventSynchronize in distributed/transfer.py": 1}
+ONE_WAIT = {"cudaEventSynchronize in distributed/gpus.py": 1}
 WAIT_OF_A_SAVE = {"cudaEventSynchronize in training/checkpoints.py": 1}
 
 

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from asdf.distributed.cpu_arithmetic import multiplies_bfloat16
+from asdf.distributed.arithmetic import multiplies_bfloat16
 
 _OPERATIONS = (
     "_linear_pointwise",

@@ -24,7 +24,7 @@ from torch.nn.parallel import DistributedDataParallel
 from asdf.arrays import AnyIntegers
 from asdf.data.batches import Batch
 from asdf.data.training_plan import Window
-from asdf.distributed.transfer import fetch_later
+from asdf.distributed.gpus import fetch_later
 from asdf.errors import AsdfError
 from asdf.networks.interface import Outputs, as_outputs, further_inputs
 from asdf.networks.output_check import numbers_unchanged

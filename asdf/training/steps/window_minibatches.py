@@ -18,7 +18,7 @@ from torch import Tensor
 from asdf.arrays import AnyIntegers
 from asdf.data.batches import Batch
 from asdf.data.training_plan import Window
-from asdf.distributed.transfer import send
+from asdf.distributed.gpus import send
 from asdf.errors import AsdfError
 from asdf.training.instruments.clock import DATA, FORWARD
 from asdf.training.joint import Minibatch

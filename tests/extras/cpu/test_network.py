@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import nn
 
+from asdf.distributed.arithmetic import multiplies_bfloat16
 from asdf.distributed.batch_norm import synchronise_batch_norm
-from asdf.distributed.cpu_arithmetic import multiplies_bfloat16
 from asdf.extras.cpu import PackedNetwork
 from asdf.extras.cpu.packed_wav2vec2 import (
     PackedFeedForward,

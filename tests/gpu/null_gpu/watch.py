@@ -3,7 +3,7 @@
 with Watch() as seen:
     step.take(...)
 seen.counts     {'kernels': 3592, 'pinned_to_device': 2, ...}: what was added
-seen.waits      {'cudaEventSynchronize in distributed/transfer.py': 1}: what it waited for, where
+seen.waits      {'cudaEventSynchronize in distributed/gpus.py': 1}: what it waited for, where
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.backends import cuda, cudnn
 
-from asdf.distributed.gpu_arithmetic import arithmetic, keep_arithmetic, set_arithmetic
+from asdf.distributed.arithmetic import arithmetic, keep_arithmetic, set_arithmetic
 
 
 def precisions() -> tuple[str, str, str]:

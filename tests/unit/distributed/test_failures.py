@@ -6,7 +6,7 @@ import time
 import pytest
 import torch.distributed as dist
 
-from asdf.distributed import leaving
+from asdf.distributed import failures
 from asdf.distributed.failures import record_message_for_launcher
 
 
@@ -38,11 +38,11 @@ def test_a_group_is_aborted_where_an_exchange_may_never_end(abort, tmp_path, mon
         aborted.append(True)
         close()
 
-    monkeypatch.setattr(leaving.distributed_c10d, "_abort_process_group", abort_group)
+    monkeypatch.setattr(failures.distributed_c10d, "_abort_process_group", abort_group)
     store = dist.FileStore(str(tmp_path / "store"), 1)
     dist.init_process_group("gloo", store=store, rank=0, world_size=1)
-    leaving._close(abort=abort)
+    failures._close(abort=abort)
     assert not dist.is_initialized()
     assert aborted == [True] * abort
     # There is nothing left to close.
-    leaving._close(abort=abort)
+    failures._close(abort=abort)

@@ -5,9 +5,8 @@ import os
 
 import pytest
 
-from asdf.distributed import launch_variables
-from asdf.distributed.launch_variables import first_host, name_port
-from asdf.distributed.launchers import Launch, check_local_rank, read_launch
+from asdf.distributed import launchers
+from asdf.distributed.launchers import Launch, check_local_rank, first_host, name_port, read_launch
 from asdf.errors import UsageError
 
 MASTER = {"MASTER_ADDR": "node1", "MASTER_PORT": "29500"}
@@ -129,7 +128,7 @@ def test_a_job_submitted_from_within_a_step_is_no_task_of_that_step(own):
 
 def test_what_is_typed_in_a_terminal_of_srun_runs_once(monkeypatch):
     shell = {**ONE_NODE, "SLURM_PTY_PORT": "36021", "SLURM_TASK_PID": "1"}
-    monkeypatch.setattr(launch_variables.os, "open", lambda path, flags: os.dup(0))
+    monkeypatch.setattr(launchers.os, "open", lambda path, flags: os.dup(0))
     assert read_launch(shell) == ALONE
     assert read_launch({**shell, "PMI_RANK": "0", "PMI_SIZE": "3"}) == ALONE
     assert read_launch({**shell, "SLURM_TASK_PID": str(os.getpid())}).size == 3
@@ -137,7 +136,7 @@ def test_what_is_typed_in_a_terminal_of_srun_runs_once(monkeypatch):
     def refuse(path, flags):
         raise OSError("no terminal")
 
-    monkeypatch.setattr(launch_variables.os, "open", refuse)  # an srun that was typed there
+    monkeypatch.setattr(launchers.os, "open", refuse)  # an srun that was typed there
     assert read_launch(shell).size == 3
 
 

@@ -9,8 +9,7 @@ import pytest
 
 from asdf.data.lengths import measure_lengths
 from asdf.distributed import shared_files as room
-from asdf.distributed.shared_files import SharedFiles
-from asdf.distributed.shared_forms import Form, Packed
+from asdf.distributed.shared_files import Form, Packed, SharedFiles
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.settings.sections import SpeechActivity

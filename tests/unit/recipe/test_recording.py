@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from asdf.distributed import resources
+from asdf.distributed import gpus
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.recipe.recording import _describe_peaks, end_recorded
@@ -26,7 +26,7 @@ def test_a_device_that_answers_no_more_does_not_hide_the_failure(tmp_path, monke
     def fail(device):
         raise RuntimeError("CUDA error: an illegal memory access was encountered")
 
-    monkeypatch.setattr(resources, "peak_memory_mb", fail)
+    monkeypatch.setattr(gpus, "peak_memory_mb", fail)
     with pytest.raises(AsdfError, match="the recording is gone"), end_recorded(run_in(tmp_path)):
         raise AsdfError("the recording is gone")
     assert records(tmp_path) == [{"started": "earlier"}, {"started": "now"}]

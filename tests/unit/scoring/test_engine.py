@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import asdf
-from asdf.distributed.cpu_arithmetic import multiplies_bfloat16
+from asdf.distributed.arithmetic import multiplies_bfloat16
 from asdf.distributed.world import World
 from asdf.errors import UsageError
 from asdf.extras.cpu.packed_weights import PackedLinear, is_available

@@ -10,8 +10,7 @@ import torch
 from torch import nn
 
 from asdf.audio import read_audio
-from asdf.distributed import resources
-from asdf.distributed.cpu_arithmetic import computes_bfloat16, multiplies_bfloat16
+from asdf.distributed.arithmetic import computes_bfloat16, multiplies_bfloat16
 from asdf.distributed.world import World
 from asdf.errors import AsdfError, UsageError
 from asdf.evaluation import eer
@@ -65,7 +64,6 @@ def test_the_log_names_the_precision_of_auto_where_it_is_tf32(monkeypatch):
     settings = Sections()
     settings.network.eval_minibatch_size_factor = 2
     gpu = SimpleNamespace(**{**vars(world_of()), "device": GPU})
-    monkeypatch.setattr(resources, "gpu_memory", lambda device: 0)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
     assert describe_scoring(settings, gpu) == [
         "scoring in tf32, as computing.scoring_precision = 'auto' is on this GPU: 'fp32' is more "
@@ -102,6 +100,7 @@ def world_of(*others: tuple[str, str, str]) -> SimpleNamespace:
         gather=lambda own: [own, *others],
         agree=lambda value: value,
         run_on_main=lambda decide: decide(),
+        smallest_gpu=lambda: 0,
     )
 
 

@@ -11,7 +11,7 @@ from asdf.audio.rawboost_batch import Unboosted
 from asdf.checkpoint.network_file import NetworkFile
 from asdf.data.batches import Batch
 from asdf.data.training_plan import TrainingPlan
-from asdf.distributed.cpu_arithmetic import computes_bfloat16
+from asdf.distributed.arithmetic import computes_bfloat16
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.training.instruments.clock import FORWARD

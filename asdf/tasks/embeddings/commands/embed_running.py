@@ -17,7 +17,6 @@ import numpy as np
 
 from asdf.commands.named_recordings import read_recordings
 from asdf.data.lengths import measure_lengths
-from asdf.distributed.resources import smallest_gpu
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World, open_world
 from asdf.errors import AsdfError
@@ -73,7 +72,7 @@ def _embed(args: EmbedOptions, world: World, stop: StopRequest, folder: Path) ->
         network.eval(),
         settings.network,
         precision,
-        smallest_gpu(world),
+        world.smallest_gpu(),
         engine=engine,
         owns_network=True,
         audio=settings.audio,

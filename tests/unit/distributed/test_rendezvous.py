@@ -10,10 +10,10 @@ from types import SimpleNamespace
 import pytest
 import torch.distributed as dist
 
-from asdf.distributed import joining
+from asdf.distributed import rendezvous
 from asdf.distributed.gpus import identify
-from asdf.distributed.joining import agree_on_devices, agree_on_local_ranks
 from asdf.distributed.launchers import Launch
+from asdf.distributed.rendezvous import agree_on_devices, agree_on_local_ranks
 from asdf.errors import UsageError
 from tests.conftest import PATIENCE_S
 
@@ -39,7 +39,7 @@ def test_local_ranks_count_the_processes_of_a_host(monkeypatch):
     hosts = ["n1", "n2", "n1", "n2", "n2"]
 
     here = threading.local()
-    monkeypatch.setattr(joining.socket, "gethostname", lambda: here.host)
+    monkeypatch.setattr(rendezvous.socket, "gethostname", lambda: here.host)
 
     def agree(store, launch):
         here.host = hosts[launch.rank]
@@ -102,7 +102,7 @@ def test_each_process_may_see_one_gpu_of_its_own_as_the_first():
     ],
 )
 def test_devices_that_do_not_go_together_are_refused_on_every_rank(monkeypatch, choices, said):
-    monkeypatch.setattr(joining.socket, "gethostname", lambda: "HERE")
+    monkeypatch.setattr(rendezvous.socket, "gethostname", lambda: "HERE")
     errors = agree_with(choices)
     assert all(str(error).startswith(said) for error in errors)
     # All of them end, and the main one says why.
@@ -164,17 +164,17 @@ def test_gpus_are_distinguished_by_uuid_and_position():
 def test_a_main_process_that_cannot_listen_or_is_not_reached_says_what_to_set():
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
-        with pytest.raises(joining.AsdfError) as caught:
-            joining.open_store(Launch(0, 2, 0, 2, "srun", "127.0.0.1", port), SECOND)
+        with pytest.raises(rendezvous.AsdfError) as caught:
+            rendezvous.open_store(Launch(0, 2, 0, 2, "srun", "127.0.0.1", port), SECOND)
         assert str(caught.value).startswith(
             f"rank 0 of 2 (started by srun) did not meet the others at 127.0.0.1:{port}: "
         )
         assert "set MASTER_PORT to a free one" in str(caught.value)
     # Bound, so that no other program takes the port, and nobody listens there.
-    with socket.socket() as bound, pytest.raises(joining.AsdfError) as caught:
+    with socket.socket() as bound, pytest.raises(rendezvous.AsdfError) as caught:
         bound.bind(("127.0.0.1", 0))
         port = bound.getsockname()[1]
-        joining.open_store(Launch(1, 2, 1, 2, "srun", "127.0.0.1", port), SECOND)
+        rendezvous.open_store(Launch(1, 2, 1, 2, "srun", "127.0.0.1", port), SECOND)
     assert str(caught.value).startswith(
         f"rank 1 of 2 (started by srun) did not reach rank 0 at 127.0.0.1:{port} within 1 s: "
     )

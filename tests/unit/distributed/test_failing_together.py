@@ -6,7 +6,7 @@ import threading
 import pytest
 from torch.distributed import HashStore
 
-from asdf.distributed import leaving
+from asdf.distributed import failures
 from asdf.errors import AsdfError
 from tests.conftest import PATIENCE_S
 
@@ -21,14 +21,14 @@ def test_a_failure_is_logged_where_leaving_hangs(error, monkeypatch, caplog):
         exited.set()
         raise SystemExit  # the thread ends, as the process would
 
-    monkeypatch.setattr(leaving, "_LOOK_S", 0.01)
-    monkeypatch.setattr(leaving, "_GRACE_S", 0.01)
-    monkeypatch.setattr(leaving, "_close", lambda abort: exited.wait(PATIENCE_S))
-    monkeypatch.setattr(leaving.os, "_exit", leave)
+    monkeypatch.setattr(failures, "_LOOK_S", 0.01)
+    monkeypatch.setattr(failures, "_GRACE_S", 0.01)
+    monkeypatch.setattr(failures, "_close", lambda abort: exited.wait(PATIENCE_S))
+    monkeypatch.setattr(failures.os, "_exit", leave)
     with (
         caplog.at_level(logging.ERROR),
         pytest.raises(type(error)),
-        leaving.leaving_together(HashStore(), 1, "nccl"),
+        failures.failing_together(HashStore(), 1, "nccl"),
     ):
         raise error
     assert statuses == [1]

@@ -7,7 +7,7 @@ import time
 import pytest
 from torch.distributed import HashStore
 
-from asdf.distributed.meeting import meet
+from asdf.distributed.rendezvous import meet
 from asdf.errors import AsdfError
 from tests.conftest import PATIENCE_S
 

@@ -1,4 +1,4 @@
-"""A GPU's float32 arithmetic, exact or TF32 with about 3 digits, and its attention kernels.
+"""The arithmetic of a process: bfloat16 on a processor; TF32 and attention kernels on a GPU.
 
 Invariant: the surrounding program has no influence. TF32 is set by `computing.tf32` in training, by
 `asdf.scoring.computing` in scoring, and by `front_end.cache_precision` for cached features. cuDNN's
@@ -13,9 +13,45 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
+import torch
 from torch.backends import cuda, cudnn
+
+NO_BFLOAT16 = (
+    "bf16 not used: torch has no bf16 for all operations on this CPU, it needs AVX-512 or "
+    "AVX-NE-CONVERT; fp32 is faster and finer here"
+)
+
+
+@cache
+def computes_bfloat16() -> bool:
+    """Return whether all operations of the networks have kernels for bfloat16 on this processor.
+
+    Linear maps and convolutions are emulated everywhere; oneDNN's recurrent layers need AVX-512 or
+    AVX-NE-CONVERT. They are tried, since oneDNN may be limited to fewer instructions than the
+    processor has (ONEDNN_MAX_CPU_ISA), which torch's flags do not show.
+    """
+    x_TBI = torch.zeros(2, 1, 16)
+    state = (torch.zeros(1, 1, 16), torch.zeros(1, 1, 16))
+    # Zero weights, since creating an nn.LSTM would draw random numbers and change later draws.
+    weights = [torch.zeros(64, 16), torch.zeros(64, 16)]
+    try:
+        with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
+            torch.lstm(x_TBI, state, weights, False, 1, 0.0, False, False, False)
+    except RuntimeError:
+        return False
+    return True
+
+
+def multiplies_bfloat16() -> bool:
+    """Return whether the processor multiplies bfloat16 natively rather than by emulation."""
+    names = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
+    # Private functions of torch, which an earlier version may lack.
+    has_instructions = any(getattr(torch.cpu, name, bool)() for name in names)
+    return has_instructions and computes_bfloat16()
+
 
 # Its type stub lacks `conv` and `rnn`.
 _CUDNN: Any = cudnn
