@@ -34,7 +34,7 @@ from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.runs.files import write_advice, write_text
 from asdf.runs.log import LOG
-from asdf.runs.owner import owner_mark
+from asdf.runs.owner import owner_lock
 from asdf.runs.progress import track
 from asdf.settings.sections import Network
 from asdf.trials.trial_list import TrialList
@@ -106,21 +106,19 @@ class FeaturePass:
         return CachedFeatures(cache)
 
     def _must_compute(self, cache: FeatureCache, stack: ExitStack) -> bool:
-        """Return whether this run has to compute the features; it then holds the folder's mark."""
+        """Return whether this run has to compute the features; it then holds the folder's lock."""
 
         def look() -> str:
             if cache.is_whole():
                 return "whole"
             cache.check_space()
             try:
-                stack.enter_context(owner_mark(cache.cache_folder))
+                stack.enter_context(owner_lock(cache.cache_folder))
             except AsdfError as error:
-                # If the error has a cause, the folder cannot be written, and no other run is
-                # involved.
                 if error.__cause__ is not None:
                     raise
                 return "taken"
-            # Another run may have finished between the first look and the mark.
+            # Another run may have finished between the first look and the lock.
             return "whole" if cache.is_whole() else "ours"
 
         size = (

@@ -31,7 +31,7 @@ from asdf.recipe.stage_list import Stage, read_stages
 from asdf.recipe.starting import announce, become_torchrun, check_same_run, import_torch
 from asdf.runs.layout import check_layout, remove_leftovers
 from asdf.runs.log import LOG, log_to_file, log_to_screen
-from asdf.runs.owner import owner_mark
+from asdf.runs.owner import owner_lock
 from asdf.runs.streams import open_streams
 from asdf.settings import Configs, Settings, list_configs
 from asdf.settings.explaining import explain
@@ -112,7 +112,7 @@ def _claim_folder(folders: Folders, stack: ExitStack) -> None:
     """Claim the system folder for this run until the stack is closed, and log to a file in it."""
     check_layout(folders.layout)
     # Claim it first: files removed and logged below belong to its owner.
-    stack.enter_context(owner_mark(folders.system))
+    stack.enter_context(owner_lock(folders.system))
     remove_leftovers(folders.layout, folders.sad)
     stack.enter_context(log_to_file(folders.layout.log))
 

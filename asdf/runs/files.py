@@ -11,14 +11,16 @@ import secrets
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from glob import escape
 from pathlib import Path
 from typing import IO, Any
 
+from filelock import AcquireReturnProxy, FileLock, Timeout
+
 from asdf.errors import AsdfError, InUseError
 from asdf.runs.streams import STDOUT, NobodyReadsError, descriptor_of, stream_advice
-from asdf.runs.systems import can_lock, lock, open_flags, unlock
+from asdf.runs.systems import open_flags
 from asdf.text import AnyPath
 
 _PIECE = 1 << 20
@@ -199,24 +201,17 @@ def one_at_a_time(path: Path) -> Iterator[bool]:
     Yield whether this process is alone. On file systems without locks, or in folders that this user
     cannot write, each process creates the file, and the value is False.
     """
-    with ExitStack() as opened:
-        is_alone = False
-        with suppress(OSError):
-            mark = opened.enter_context(path.with_name(f".{path.name}.lock").open("w"))
-            lock(mark, wait=True)
-            # Closing the file would not release the lock if a forked process has it open.
-            opened.callback(_release, mark)
-            is_alone = True
-        yield is_alone
-
-
-def _release(mark: IO[str]) -> None:
+    lock = FileLock(path.with_name(f".{path.name}.lock"))
     with suppress(OSError):
-        unlock(mark)
+        lock.acquire()
+    try:
+        yield lock.is_locked
+    finally:
+        lock.release()
 
 
-def lock_work(folder: Path, output: Path) -> IO[str]:
-    """Return an open file in `folder` whose lock keeps others from writing the same output.
+def lock_work(folder: Path, output: Path) -> AcquireReturnProxy:
+    """Return a held lock in `folder`, a context, that keeps others from writing the same output.
 
     Args:
         folder: Folder of the intermediate files of the output.
@@ -227,17 +222,13 @@ def lock_work(folder: Path, output: Path) -> IO[str]:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        # A lock rather than a marker file, since it always ends with its process.
-        mark = (folder / "lock").open("w")
-    except OSError as error:
-        raise AsdfError(write_advice(folder, error)) from error
-    try:
-        can_lock(mark)
-    except BlockingIOError:
-        mark.close()
+        held = FileLock(folder / "lock").acquire(timeout=0)
+    except Timeout:
         raise InUseError(
             f"another process is writing {output}. Wait for it, or name another output."
         ) from None
+    except OSError as error:
+        raise AsdfError(write_advice(folder, error)) from error
     remove_unfinished(folder)
     remove_unfinished(output.resolve().parent, output=output.name)
-    return mark
+    return held

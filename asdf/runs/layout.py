@@ -38,8 +38,8 @@ class Layout:
 
     system: Path
 
-    owner = _Below("owner.json")
-    """The mark of the run that writes to the folder now."""
+    owner = _Below("owner.lock")
+    """The lock of the run that writes to the folder now."""
     log = _Below("log.txt")
     settings = _Below("settings.py")
     """The settings of the last start."""

@@ -163,22 +163,6 @@ def existing_signals(*names: str) -> tuple[signal.Signals, ...]:
     return tuple(getattr(signal, name) for name in names if hasattr(signal, name))
 
 
-def is_gone(process: int) -> bool:
-    """Return whether no process has this number; False if that cannot be determined.
-
-    Raises:
-        OSError, OverflowError: the process belongs to another user, or the number is invalid.
-    """
-    if os.name == "nt":
-        # On Windows, signal 0 is not a query but Ctrl-C.
-        return False
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return True
-    return False
-
-
 def end_process_group(leader: int) -> None:
     """Kill a process and its group; without process groups, only the process."""
     with suppress(ProcessLookupError, PermissionError):

@@ -45,7 +45,7 @@ class Own:
         after = outputs(self.recipe.output)
         assert {path: after.get(path) for path in before} == before
         assert not list(self.recipe.output.rglob("*.part")) and not list(
-            self.recipe.output.rglob("owner.json")
+            self.recipe.output.rglob("owner.lock")
         )
         return outcome.output.partition("error:")[2].strip()
 
@@ -379,8 +379,7 @@ def test_small_files_that_are_damaged_do_not_stop_a_restart(own):
     trained(own)
     system = own.recipe.system()
     (system / "networks" / "evaluations.json").write_text('[{"step": 12}]')
-    (system / "owner.json").write_text("[1]")
-    os.utime(system / "owner.json", (0, 0))
+    (system / "owner.lock").write_text("[1]")
     (system / "environment.json").write_bytes(b"\xff")
     with (system / "metrics.jsonl").open("ab") as metrics:
         metrics.write(b"\xff\xfe")

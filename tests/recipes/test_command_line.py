@@ -248,7 +248,7 @@ def test_the_settings_are_those_of_init_config_after_an_error(recipe, capsys):
         Settings().recipe.seed == 0
         and Settings().network.network_class == "asdf.networks.SSL_AASIST"
     )
-    assert not (recipe.system() / "owner.json").exists()
+    assert not (recipe.system() / "owner.lock").exists()
 
 
 def test_epochs_are_chosen_and_retained(recipe, capsys):

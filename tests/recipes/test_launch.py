@@ -193,6 +193,6 @@ def test_a_stopped_launcher_has_all_processes_save_and_end(recipe):
     assert process.returncode == 0, output
     assert "unfinished: held, normed." in output and "2 runs: 1 stopped, 1 waiting" in output
     assert "stopped by the stop file" in (held / "launch.log").read_text()
-    assert (held / "networks" / "resume.pt").exists() and not (held / "owner.json").exists()
+    assert (held / "networks" / "resume.pt").exists() and not (held / "owner.lock").exists()
     assert not (held / "launch.stop").exists()
     assert (state(held), state(recipe.system("normed"))) == ("stopped", "never started")

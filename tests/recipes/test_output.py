@@ -29,7 +29,7 @@ def test_a_full_disk_behind_stdout_ends_a_run_with_one_message(recipe):
         "incomplete. Free some space or redirect it, then start the same command again.\n"
     )
     assert (ended.returncode, ended.stderr.decode()) == (1, message)
-    assert not (recipe.system() / "owner.json").exists()
+    assert not (recipe.system() / "owner.lock").exists()
 
 
 def test_a_name_that_the_terminal_lacks_letters_for_is_escaped_on_the_screen_alone(recipe):

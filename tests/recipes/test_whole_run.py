@@ -45,7 +45,7 @@ def test_all_stages_write_what_they_say(recipe, capsys):
     assert kinds.count("evaluation") == 3 and kinds[-1] == "end"
     # 26 utterances in minibatches of 4: 7 steps per epoch, 21 in all, every second one printed.
     assert kinds.count("step") == 10
-    assert not (system / "owner.json").exists()
+    assert not (system / "owner.lock").exists()
     assert not list(system.rglob("*.part"))
 
 

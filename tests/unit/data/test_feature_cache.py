@@ -24,7 +24,7 @@ from asdf.data.loaders import BatchLoader
 from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
-from asdf.runs.owner import owner_mark
+from asdf.runs.owner import owner_lock
 from asdf.settings.relations import contradictions
 from asdf.settings.sections import Sections, assign
 from asdf.trials.lists import read_list
@@ -291,7 +291,7 @@ def test_a_run_waits_while_another_computes_the_same(keep, utterances, monkeypat
     _, cache = keep()
     (cache.cache_folder / "manifest.json").rename(cache.cache_folder / "later")
     other = ExitStack()
-    other.enter_context(owner_mark(cache.cache_folder))
+    other.enter_context(owner_lock(cache.cache_folder))
 
     class Other(StopRequest):
         """The other run, which is ready while this one looks for the third time whether to stop."""
@@ -315,7 +315,7 @@ def test_a_run_that_waits_for_another_can_be_stopped(keep):
     _, cache = keep()
     (cache.cache_folder / "manifest.json").unlink()
     with (
-        owner_mark(cache.cache_folder),
+        owner_lock(cache.cache_folder),
         pytest.raises(Stopped, match="while another run computed the features"),
     ):
         keep(stop=After(1))

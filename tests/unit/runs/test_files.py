@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from filelock import FileLock
 
 from asdf.errors import AsdfError
 from asdf.runs.files import (
@@ -18,7 +19,6 @@ from asdf.runs.files import (
     sha256_of,
     write_text,
 )
-from asdf.runs.systems import lock
 from tests.conftest import PATIENCE_S
 
 
@@ -168,9 +168,8 @@ def test_a_process_that_was_forked_meanwhile_holds_no_lock(tmp_path):
         if not child:
             os.read(read, 1)
             os._exit(0)
-    mark = (tmp_path / ".file.lock").open("w")
     try:
-        lock(mark, wait=False)
+        FileLock(tmp_path / ".file.lock").acquire(timeout=0)
     finally:
         os.write(write, b"x")
         os.waitpid(child, 0)

@@ -17,7 +17,7 @@ from asdf.runs.layout import (
 from asdf.runs.network_names import NetworkName
 
 FILES = [
-    "owner.json",
+    "owner.lock",
     "log.txt",
     "settings.py",
     "environment.json",

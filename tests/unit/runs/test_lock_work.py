@@ -13,7 +13,8 @@ def test_two_do_not_write_together(tmp_path):
     folder = tmp_path / ".progress"
     with lock_work(folder, output), pytest.raises(InUseError, match=r"is writing .*out\.npz"):
         lock_work(folder, output)
-    lock_work(folder, output).close()
+    with lock_work(folder, output):
+        pass
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path):

@@ -208,11 +208,3 @@ def test_the_limit_of_open_files_is_raised_as_far_as_is_allowed():
     )
     assert run_as("", "-c", program) == "True 45 50 50 50\n"
     assert systems.open_files_limit() != OpenFilesLimit(0, 0)
-
-
-def test_a_process_that_has_ended_is_gone():
-    with subprocess.Popen([sys.executable, "-c", ""]) as process:
-        assert not systems.is_gone(process.pid)
-        process.wait()
-    assert systems.is_gone(process.pid)
-    assert not systems.is_gone(os.getpid())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -179,13 +179,15 @@ def _parts_folder(output: Path, world: World) -> Iterator[Path]:
     """
     output = output.resolve()
     folder = output.parent / f".{output.name}.progress"
-    held: list[Any] = []
-    world.run_on_main(lambda: held.append(lock_work(folder, output)))
-    yield folder
-    # No process may still use the folder when it is removed.
-    world.barrier()
-    if world.is_main:
-        shutil.rmtree(folder)
+
+    def claim() -> None:
+        held.enter_context(lock_work(folder, output))
+
     # Released last, so that no other command begins in a folder that is being removed.
-    for lock in held:
-        lock.close()
+    with ExitStack() as held:
+        world.run_on_main(claim)
+        yield folder
+        # No process may still use the folder when it is removed.
+        world.barrier()
+        if world.is_main:
+            shutil.rmtree(folder)
