@@ -197,7 +197,7 @@ def _completion_script(shell: str) -> str:
     for name, summary in COMMANDS.items():
         own = importlib.import_module(module_name(name)).COMMAND.parser()
         for action in own._actions:
-            action.complete = shtab.FILE  # type: ignore[attr-defined]
+            action.complete = shtab.FILE
         commands.add_parser(name, parents=[own], add_help=False, help=summary)
     return str(shtab.complete(parser, shell))
 

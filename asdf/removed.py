@@ -114,6 +114,7 @@ OPTIONS: dict[str, str] = {
     "launch --storage": _SEARCH,
     "launch --objective": _SEARCH,
     "launch --pruner": _SEARCH,
+    "doctor --wait": "Its checks print their findings as they arrive; Ctrl-C ends one that hangs.",
     "sasv --p-target": "Give --costs p_target=X.",
     "sasv --p-nontarget": "Give --costs p_nontarget=X.",
     "sasv --p-spoof": "Give --costs p_spoof=X.",

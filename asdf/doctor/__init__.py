@@ -1,11 +1,5 @@
-"""Checks of this machine, with advice on how to fix problems.
+"""What works on this machine, and the lines that install what is missing."""
 
-Invariant: an examination ends, whatever is broken. Each group of steps runs in its own process with
-a time limit: a crash of torch, a hanging driver or a dead network disk affects only the rest of
-that group, and is a finding itself.
-"""
-
-from asdf.doctor.finding import MISSING, OK, WARNING, Finding
-from asdf.doctor.running import examine
+from asdf.doctor.checks import MISSING, OK, WARNING, Finding, examine
 
 __all__ = ["MISSING", "OK", "WARNING", "Finding", "examine"]

@@ -1,6 +1,6 @@
 """Check what ASDF needs on this machine: what works, and how to fix what does not.
 
-    python -m asdf doctor                        # Python, torch, GPUs, decoders, disk, Slurm
+    python -m asdf doctor                        # Python, torch, GPUs, decoders, disks
     python -m asdf doctor --folder /scratch/me   # also a folder that runs will write to
     python -m asdf doctor --json doctor.json     # to attach to a question
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TextIO
@@ -21,7 +21,6 @@ from asdf.commands.options import Command, option
 from asdf.commands.outputs import show, text_stream, write_outputs
 from asdf.commands.version import describe_version
 from asdf.doctor import MISSING, WARNING, Finding, examine
-from asdf.errors import UsageError
 from asdf.runs.files import write_text
 
 _WIDTH = 100
@@ -36,23 +35,15 @@ class DoctorOptions:
         "also check this folder; may be repeated", "FOLDER", default=(), repeated=True
     )
     json: Path | None = option("write the findings as JSON; - is standard output", "OUT")
-    wait: float = option("timeout of each check in seconds", "S", default=120.0)
 
 
 COMMAND = Command("doctor", __doc__, DoctorOptions, {".json": "json"})
 
 
 def main(arguments: list[str]) -> int:
-    """Print the findings as they arrive; return 1 if something is missing, else 0.
-
-    Raises:
-        UsageError: the time limit is not positive.
-    """
+    """Print the findings as they arrive; return 1 if something is missing, else 0."""
     args = COMMAND.read(arguments)
-    if not args.wait > 0:
-        raise UsageError(f"--wait {args.wait:g}: give a number of seconds above 0.")
-    stream = text_stream([args.json])
-    findings = show_findings(examine(args.folder, args.wait), stream)
+    findings = show_findings(examine(args.folder), text_stream([args.json]))
     record = {"version": describe_version(), "findings": [asdict(finding) for finding in findings]}
     text = json.dumps(record, indent=1) + "\n"
     write_outputs([(args.json, lambda path: write_text(path, text))])
@@ -70,23 +61,14 @@ def show_findings(findings: Iterable[Finding], stream: TextIO) -> list[Finding]:
         show("\n".join(lines), stream)
         # The next finding may take a while.
         stream.flush()
-    show(_summary(shown), stream)
+    statuses = [finding.status for finding in shown]
+    missing, warnings = statuses.count(MISSING), statuses.count(WARNING)
+    show(f"{len(shown)} checks: {missing} missing, {warnings} with a warning", stream)
     return shown
 
 
 def _wrap(text: str) -> list[str]:
     # Paths and commands are not broken, so that they can be copied.
     return textwrap.wrap(
-        text,
-        _WIDTH,
-        subsequent_indent=_INDENT,
-        break_long_words=False,
-        break_on_hyphens=False,
+        text, _WIDTH, subsequent_indent=_INDENT, break_long_words=False, break_on_hyphens=False
     )
-
-
-def _summary(findings: Sequence[Finding]) -> str:
-    statuses = [finding.status for finding in findings]
-    warnings = statuses.count(WARNING)
-    missing = statuses.count(MISSING)
-    return f"{len(findings)} checks: {missing} missing, {warnings} with a warning"

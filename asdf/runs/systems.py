@@ -161,12 +161,3 @@ def call_around_forks(before: Callable[[], None], after: Callable[[], None]) -> 
 def existing_signals(*names: str) -> tuple[signal.Signals, ...]:
     """Return the signals of these names that the system supports."""
     return tuple(getattr(signal, name) for name in names if hasattr(signal, name))
-
-
-def end_process_group(leader: int) -> None:
-    """Kill a process and its group; without process groups, only the process."""
-    with suppress(ProcessLookupError, PermissionError):
-        if hasattr(os, "killpg"):
-            os.killpg(leader, signal.SIGKILL)
-        else:
-            os.kill(leader, signal.SIGTERM)

@@ -27,7 +27,6 @@ OF_LINUX = {
     "data/feature_pass.py": {"pwrite"},
     "data/loaders.py": {"pthread_sigmask", "sigwaitinfo"},
     "distributed/cores.py": {"sched_getaffinity"},
-    "doctor/disks.py": {"statvfs"},
     "launcher/processes.py": {"SIGKILL"},
     "launcher/slurm.py": {"getuid"},
     "service/processes.py": {"SIGUSR1"},
@@ -44,10 +43,10 @@ print(len(names) > 400)
 SCORE = """
 import json, sys, threading
 from asdf import Detector
-from asdf.doctor.machine import steps
+from asdf.doctor.checks import look_at_machine
 detector = Detector(sys.argv[1], device="cpu")
 scores = [float(detector.score(path)) for path in sys.argv[2:]]
-findings = [finding.text for step in steps() for finding in step.look()]
+findings = [finding.text for finding in look_at_machine()]
 print(json.dumps({"scores": scores, "system": findings[0]}))
 """
 LOCKS = """
