@@ -269,26 +269,6 @@ def read_launch(environment: Mapping[str, str] | None = None) -> Launch:
     return _add_address(chosen, environment)
 
 
-def check_local_rank(launch: Launch, argument: int | None) -> None:
-    """Compare `--local-rank`, which `torch.distributed.launch` appends, with the launch.
-
-    Raises:
-        UsageError: they contradict each other.
-    """
-    if argument is None or (argument == launch.local_rank and launch.launcher):
-        return
-    if not launch.launcher:
-        raise UsageError(
-            f"--local-rank={argument} is on the command line, but RANK and WORLD_SIZE are not set: "
-            "start the processes with torchrun, or remove --local-rank to use a single process."
-        )
-    if launch.local_rank is not None:
-        raise UsageError(
-            f"--local-rank={argument} is on the command line, but {launch.launcher} says that this "
-            f"process has local rank {launch.local_rank}: remove --local-rank."
-        )
-
-
 def _check_others(chosen: Launch, others: list[Launch], environment: Mapping[str, str]) -> None:
     """Refuse a launch in torch's variables if an outer launcher contradicts it."""
     for other in others:

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import shlex
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,10 +20,7 @@ from pathlib import Path
 from asdf.errors import AsdfError, UsageError
 from asdf.launcher.slurm import (
     NOTHING,
-    python_words,
     queued_tasks,
-    resumed_task,
-    script_header,
     submit,
 )
 from asdf.runs.files import write_text
@@ -30,6 +28,30 @@ from asdf.runs.files import write_text
 PARTS_SCRIPT = "parts.sh"
 MERGE_SCRIPT = "merge.sh"
 _COMMENT = "asdf-parts:"
+# Signalled two minutes before the time limit: work is saved with each recording or step, or every
+# 20 s.
+_HEADER = """\
+#!/bin/bash
+#SBATCH --job-name=asdf-score{kind}
+#SBATCH --open-mode=append
+#SBATCH --requeue
+#SBATCH --signal=B:USR2@120
+# Written by `python -m asdf score ... --slurm {count}`.
+export PYTHONUNBUFFERED=1 SRUN_CPUS_PER_TASK=${{SLURM_CPUS_PER_TASK:-1}}
+cd {folder} || exit
+"""
+_RESUMED = """\
+trap 'is_over=yes; kill -TERM "$child"' USR2
+{command} &
+child=$!
+wait "$child"; status=$?
+if [ -n "$is_over" ]; then
+    # What was done is saved, and goes on when the queue starts the task again.
+    wait "$child"
+    scontrol requeue "${{SLURM_ARRAY_JOB_ID}}_$SLURM_ARRAY_TASK_ID"
+    exit 0
+fi
+"""
 _DONE = """\
 [ "$status" != 0 ] || printf %s {digest} > {marks}/"part-$SLURM_ARRAY_TASK_ID-of-{count}.done"
 exit "$status"
@@ -72,7 +94,7 @@ class PartArray:
         """Return the script of a task, which computes the part with the task's number."""
         command = f'{self._command()} --part "$SLURM_ARRAY_TASK_ID/{self.count}"'
         done = _DONE.format(digest=self.digest(), marks=self._marks(), count=self.count)
-        return self._header("") + resumed_task(command) + done
+        return self._header("") + _RESUMED.format(command=command) + done
 
     def merge_script(self) -> str:
         """Return the script of the job that merges the parts."""
@@ -80,10 +102,13 @@ class PartArray:
         return self._header("-merge") + merge
 
     def _header(self, kind: str) -> str:
-        return script_header(f"score{kind}", "score", self.count, self.folder)
+        folder = shlex.quote(str(self.folder))
+        return _HEADER.format(kind=kind, count=self.count, folder=folder)
 
     def _command(self) -> str:
-        return python_words(["score", *self.words])
+        # Python may have another path in jobs than here, for example in a container.
+        python = "${ASDF_PYTHON:-" + shlex.quote(sys.executable) + "}"
+        return f"{python} -m asdf score {shlex.join(self.words)}"
 
     def _marks(self) -> str:
         return shlex.quote(str(self.home))

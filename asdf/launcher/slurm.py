@@ -1,4 +1,4 @@
-"""Calls of Slurm's programs, and scripts for them; errors become one message.
+"""Calls of Slurm's programs; errors become one message.
 
 Invariant: a job is identified by its comment, which Slurm itself stores, so no file here has to
 agree with the queue. A task that approaches its time limit saves, and is requeued.
@@ -7,10 +7,8 @@ agree with the queue. A task that approaches its time limit saves, and is requeu
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
 import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,30 +19,6 @@ NOTHING = " Nothing was submitted."
 """End of the message on a failed program, if no job was submitted before it."""
 
 _TIMEOUT_S = 120
-# Signalled two minutes before the time limit: work is saved with each recording or step, or every
-# 20 s.
-_HEADER = """\
-#!/bin/bash
-#SBATCH --job-name=asdf-{name}
-#SBATCH --open-mode=append
-#SBATCH --requeue
-#SBATCH --signal=B:USR2@120
-# Written by `python -m asdf {command} ... --slurm {count}`.
-export PYTHONUNBUFFERED=1 SRUN_CPUS_PER_TASK=${{SLURM_CPUS_PER_TASK:-1}}
-cd {folder} || exit
-"""
-_RESUMED = """\
-trap 'is_over=yes; kill -TERM "$child"' USR2
-{command} &
-child=$!
-wait "$child"; status=$?
-if [ -n "$is_over" ]; then
-    # What was done is saved, and goes on when the queue starts the task again.
-    wait "$child"
-    scontrol requeue "${{SLURM_ARRAY_JOB_ID}}_$SLURM_ARRAY_TASK_ID"
-    exit 0
-fi
-"""
 
 
 @dataclass(frozen=True)
@@ -59,31 +33,6 @@ class QueuedTask:
 
     id: str
     comment: str
-
-
-def script_header(name: str, command: str, count: int, folder: Path) -> str:
-    """Return the beginning of a script that continues in `folder`.
-
-    Args:
-        name: Name of the job, after 'asdf-'.
-        command: Name of the command whose option --slurm `count` writes the script.
-    """
-    return _HEADER.format(name=name, command=command, count=count, folder=shlex.quote(str(folder)))
-
-
-def python_words(words: Sequence[str]) -> str:
-    """Return a command of ASDF for a script."""
-    # Python may have another path in jobs than here, for example in a container.
-    python = "${ASDF_PYTHON:-" + shlex.quote(sys.executable) + "}"
-    return f"{python} -m asdf {shlex.join(words)}"
-
-
-def resumed_task(command: str) -> str:
-    """Return lines of a script that run a command, which may be resumed later.
-
-    They leave its exit status in $status.
-    """
-    return _RESUMED.format(command=command)
 
 
 def check_array_options(options: Sequence[str], tasks: str, without: str) -> None:

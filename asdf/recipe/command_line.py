@@ -104,8 +104,6 @@ class CommandLine:
 
     Attributes:
         explain: Setting or section to explain, '' for all; None without --explain.
-        local_rank: Number that `python -m torch.distributed.launch` adds; the environment has it
-            too.
     """
 
     configs: list[str]
@@ -113,7 +111,6 @@ class CommandLine:
     show_list: bool
     explain: str | None
     dry_run: bool
-    local_rank: int | None = None
 
 
 def parse_command_line(arguments: list[str], description: str) -> CommandLine:
@@ -142,7 +139,7 @@ def parse_command_line(arguments: list[str], description: str) -> CommandLine:
             "no config is given. Use: run.py CONFIG [section.name=value ...]; run.py --list shows "
             "the configs."
         )
-    return CommandLine(configs, overrides, args.list, explain, args.dry_run, args.local_rank)
+    return CommandLine(configs, overrides, args.list, explain, args.dry_run)
 
 
 def _build_parser(description: str) -> argparse.ArgumentParser:
@@ -174,6 +171,7 @@ def _build_parser(description: str) -> argparse.ArgumentParser:
         action="store_true",
         help="show and check what would be done, without doing it",
     )
+    # Added by `python -m torch.distributed.launch`, which sets LOCAL_RANK as well.
     parser.add_argument("--local-rank", "--local_rank", type=int, help=argparse.SUPPRESS)
     return parser
 

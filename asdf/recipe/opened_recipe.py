@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 
 from asdf.distributed.determinism import workspace
-from asdf.distributed.launchers import check_local_rank, read_launch
+from asdf.distributed.launchers import read_launch
 from asdf.distributed.stopping import StopRequest
 from asdf.recipe.command_line import answer_with, parse_command_line
 from asdf.recipe.declared_corpora import Corpus
@@ -151,7 +151,6 @@ def open_recipe(
         # Before the arguments, so that contradictory variables of a launcher are refused first.
         launch = read_launch()
         command = parse_command_line(sys.argv[1:], description or "")
-        check_local_rank(launch, command.local_rank)
 
         folder = Path(file).resolve().parent
         run_configs = folder / "configs" / "run_configs.py"

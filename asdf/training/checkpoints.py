@@ -22,7 +22,6 @@ from torch import Tensor, nn
 from asdf.checkpoint.network_file import NetworkFile
 from asdf.checkpoint.network_file import write_network_file as write_checkpoint
 from asdf.checkpoint.network_reading import fill_network, read_network_file
-from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.runs.log import LOG
 from asdf.runs.network_names import RESUME, describe_networks, list_networks
@@ -131,10 +130,9 @@ def collect_checkpoint(
     scaler: torch.amp.GradScaler,
     progress: Progress,
     settings: Sections,
-    world: World,
     copies: HostCopies,
     average: WeightAverage | None = None,
-) -> NetworkFile | None:
+) -> NetworkFile:
     """Collect everything needed for scoring with the network and for resuming its training.
 
     Args:
@@ -142,10 +140,8 @@ def collect_checkpoint(
         average: Average of the weights, which is then saved as the network.
 
     Returns:
-        Content for `write_checkpoint`, in the main rank's memory; None on the other ranks.
+        Content for `write_checkpoint`, in the host's memory.
     """
-    if not world.is_main:
-        return None
     # Reading a scaler's state on a GPU would synchronise once per number.
     scaler_on_host = type(scaler).__new__(type(scaler))
     tensors = {name: value for name, value in vars(scaler).items() if isinstance(value, Tensor)}

@@ -115,7 +115,6 @@ class Saving:
 
     def __init__(self, step: Step, layout: Layout, callbacks: CallbackGroup) -> None:
         self._step = step
-        self._settings = step.settings
         self._world = step.world
         self._layout = layout
         self._callbacks = callbacks
@@ -224,20 +223,20 @@ class Saving:
         # Queued with the tensors, so that one wait is enough for them and the check of the last
         # step.
         last = self._copies.queue(step.last.numbers())
-        of_method = self._copies.queue(state_of(step.method)) if self._world.is_main else None
-        checkpoint = collect_checkpoint(
-            step.network,
-            step.optimiser,
-            step.scaler,
-            progress,
-            self._settings,
-            self._world,
-            self._copies,
-            step.average,
-        )
-        self._copies.wait()
-        if checkpoint is not None:
+        checkpoint = None
+        if self._world.is_main:
+            of_method = self._copies.queue(state_of(step.method))
+            checkpoint = collect_checkpoint(
+                step.network,
+                step.optimiser,
+                step.scaler,
+                progress,
+                step.settings,
+                self._copies,
+                step.average,
+            )
             checkpoint.step_state = of_method
+        self._copies.wait()
         step.check_last(last)
         return checkpoint
 

@@ -86,8 +86,8 @@ def train_on_noise(
         progress.epochs = epoch
     world.broadcast_buffers(step.network)
     parts = (step.network, step.optimiser, step.scaler, progress, settings)
-    saved = collect_checkpoint(*parts, world, HostCopies(), step.average)
-    if saved is None:
+    if not world.is_main:
         return {"losses": losses}
+    saved = collect_checkpoint(*parts, HostCopies(), step.average)
     saved.step_state = state_of(step.method)
     return {**copy.deepcopy(saved.content()), "losses": losses}

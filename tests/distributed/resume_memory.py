@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import torch
 from torch import nn
 
-from asdf.distributed.world import World, open_world
+from asdf.distributed.world import open_world
 from asdf.recipe.starting_point import resume_training
 from asdf.runs.layout import Layout
 from asdf.settings.sections import Sections
@@ -44,9 +44,7 @@ def write(folder: Path) -> None:
     optimiser.step()
     scaler = torch.amp.GradScaler("cpu", enabled=False)
     progress = Progress(epochs=1, step=1)
-    checkpoint = collect_checkpoint(
-        network, optimiser, scaler, progress, settings, World(), HostCopies()
-    )
+    checkpoint = collect_checkpoint(network, optimiser, scaler, progress, settings, HostCopies())
     assert checkpoint is not None
     write_checkpoint(folder / "epoch.1.pt", checkpoint)
 

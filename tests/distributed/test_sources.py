@@ -99,8 +99,7 @@ def train(head: str, world: World, epochs: int, start: Any = None) -> dict[str, 
             step.take(window, local, progress, [])
         progress.epochs = epoch
     parts = (step.network, step.optimiser, step.scaler, progress, step.settings)
-    checkpoint = collect_checkpoint(*parts, world, HostCopies())
-    return checkpoint.content() if checkpoint else {}
+    return collect_checkpoint(*parts, HostCopies()).content() if world.is_main else {}
 
 
 def train_in_big_batches() -> dict[str, Tensor]:

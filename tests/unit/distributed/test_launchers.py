@@ -6,7 +6,7 @@ import os
 import pytest
 
 from asdf.distributed import launchers
-from asdf.distributed.launchers import Launch, check_local_rank, first_host, name_port, read_launch
+from asdf.distributed.launchers import Launch, first_host, name_port, read_launch
 from asdf.errors import UsageError
 
 MASTER = {"MASTER_ADDR": "node1", "MASTER_PORT": "29500"}
@@ -202,14 +202,3 @@ def test_a_port_follows_from_the_job_and_is_no_port_that_systems_hand_out():
     # The first 32 bits of its SHA-256, by the number of ports.
     first = hashlib.sha256(b"7.0").hexdigest()[:8]
     assert name_port("7.0") == 10_000 + int(first, 16) % 20_000
-
-
-def test_local_rank_on_the_command_line_says_what_the_environment_says():
-    launch = read_launch(TORCHRUN)
-    check_local_rank(launch, None)
-    check_local_rank(launch, 1)
-    check_local_rank(read_launch(BY_HAND), 1)  # nothing else says it
-    with pytest.raises(UsageError, match="torchrun says that this process has local rank 1"):
-        check_local_rank(launch, 0)
-    with pytest.raises(UsageError, match="RANK and WORLD_SIZE are not set: start the processes"):
-        check_local_rank(Launch(), 0)

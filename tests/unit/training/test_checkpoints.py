@@ -8,7 +8,6 @@ import torch
 from torch import nn
 
 from asdf.checkpoint.network_file import NetworkFile
-from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.runs.evaluations import Evaluation
 from asdf.runs.network_names import NetworkName
@@ -47,7 +46,6 @@ def save(path: Path, progress: Progress | None = None, seed: int = 0) -> nn.Modu
         torch.amp.GradScaler("cpu", enabled=False),
         progress or Progress(),
         settings,
-        World(),
         HostCopies(),
     )
     write_checkpoint(path, content)
