@@ -71,7 +71,6 @@ _MODULES = {
     "corpora": "corpora.commands.corpora",
     "detectors": "hub.commands.detectors",
     "doctor": "doctor.command",
-    "embed": "tasks.embeddings.commands.embed",
     "export": "interchange.commands.export_network",
     "fuse": "tasks.fusion.commands.fuse",
     "import": "interchange.commands.import_network",

@@ -12,11 +12,11 @@ import pytest
 
 from asdf.__main__ import COMMANDS as COMMANDS_OF_ASDF
 from asdf.__main__ import GROUPS, main
+from asdf.commands.embed import _once_on_screen
 from asdf.errors import UsageError
 from asdf.evaluation import write_scores
 from asdf.recipe.ending import _report
 from asdf.runs.streams import NobodyReadsError
-from asdf.tasks.embeddings.commands.embed import _once_on_screen
 from tests.conftest import PATIENCE_S, RECIPE
 
 FULL = Path("/dev/full")

@@ -1,20 +1,27 @@
 """Execution of `python -m asdf embed`: processes, network, parts and file.
 
-Invariant: parts saved next to the output belong to the same work (network, recordings, lengths and
-arithmetic), or are removed.
+An npz file holds `embeddings` (N, E) float32, `scores` (N,) float32, `ids`, `labels` (1 bona fide,
+0 spoof, -1 unknown), `column_NAME` for each column of the list, and `how`, JSON that describes how
+they were computed.
+
+Invariant: the same list, network and options give the same bytes. Parts saved next to the output
+belong to the same work (network, recordings, lengths and arithmetic), or are removed.
 """
 
 from __future__ import annotations
 
+import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from asdf.arrays import Singles
+from asdf.commands.embed_options import EmbedOptions
 from asdf.commands.named_recordings import read_recordings
 from asdf.data.lengths import measure_lengths
 from asdf.distributed.stopping import StopRequest
@@ -22,20 +29,34 @@ from asdf.distributed.world import World, open_world
 from asdf.errors import AsdfError
 from asdf.interchange import describe_source, find_network, read_detector
 from asdf.networks.extras import EMBEDDING
-from asdf.runs.files import digest_of, lock_work, sha256_of
+from asdf.runs.files import atomic_write, digest_of, lock_work, sha256_of
 from asdf.runs.log import log_to_screen
 from asdf.scoring.agreement import agree_on_engine, agree_on_precision
 from asdf.scoring.score_list import score_with_extras
 from asdf.scoring.scorer import Scorer
 from asdf.settings.sections import Audio, Computing, SpeechActivity
-from asdf.tasks.embeddings.commands.embed_options import EmbedOptions
-from asdf.tasks.embeddings.embedding_files import Embeddings, write_embeddings
 from asdf.version import VERSION
 
 if TYPE_CHECKING:
     from asdf.trials.trial_list import TrialList
 
 _USE_GPU: dict[str, Any] = {"auto": True, "cpu": False, "cuda": "required"}
+
+
+@dataclass(frozen=True, eq=False)
+class Embeddings:
+    """The embeddings of a list.
+
+    Attributes:
+        embeddings_NE: Embeddings of the trials, (N, E) float32.
+        scores_N: Scores of the network itself, (N,) float32.
+        how: Description of how they were computed, as plain values.
+    """
+
+    trials: TrialList
+    embeddings_NE: Singles
+    scores_N: Singles
+    how: Mapping[str, Any] = field(default_factory=dict)
 
 
 def embed(args: EmbedOptions) -> Embeddings | None:
@@ -47,7 +68,6 @@ def embed(args: EmbedOptions) -> Embeddings | None:
         AsdfError: something cannot be read or written.
         Stopped: a stop was requested.
     """
-    assert args.output is not None  # it was checked with the other options
     computing = Computing(use_gpu=_USE_GPU[args.device], threads=args.threads)
     stop = StopRequest()
     with open_world(computing) as world, world.listening(stop):
@@ -85,7 +105,7 @@ def _embed(args: EmbedOptions, world: World, stop: StopRequest, folder: Path) ->
     scored = score_with_extras(scorer, *listed)
 
     def write() -> None:
-        assert scored is not None and args.output is not None
+        assert scored is not None
         embeddings = Embeddings(known.trials, scored.extras[EMBEDDING], scored.scores, how)
         write_embeddings(args.output, embeddings)
         written.append(embeddings)
@@ -121,6 +141,30 @@ def _describe_work(
         "trials": known.trials.digest(),
         **skipped,
     }
+
+
+def write_embeddings(path: Path, embeddings: Embeddings) -> None:
+    """Write a file of embeddings atomically.
+
+    Raises:
+        AsdfError: it cannot be written.
+    """
+    trials = embeddings.trials
+    arrays: dict[str, np.ndarray] = {
+        "embeddings": embeddings.embeddings_NE,
+        "scores": embeddings.scores_N,
+        "ids": np.array(list(trials.ids), np.str_),
+        "labels": trials.labels,
+        # Keys are sorted, so that equal content gives equal bytes.
+        "how": np.array(json.dumps(dict(embeddings.how), sort_keys=True)),
+    }
+    for name, values in trials.columns.items():
+        arrays[f"column_{name}"] = np.array(list(values), np.str_)
+    # numpy does not store a time in the entries of a zip file, so equal content gives equal bytes.
+    # The type annotations of its keywords differ between versions of numpy.
+    save: Any = np.savez
+    with atomic_write(path, "wb") as file:
+        save(file, **arrays)
 
 
 @dataclass(frozen=True)

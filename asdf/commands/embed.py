@@ -19,15 +19,11 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING
 
+from asdf.commands.embed_options import EmbedOptions
 from asdf.commands.options import Command
-from asdf.commands.outputs import show
-from asdf.tasks.embeddings.commands.embed_options import EmbedOptions, check_options
-
-if TYPE_CHECKING:
-    from asdf.tasks.embeddings.embedding_files import Embeddings
+from asdf.commands.outputs import check_file, show
+from asdf.errors import UsageError
 
 COMMAND = Command("embed", __doc__, EmbedOptions)
 
@@ -44,8 +40,13 @@ def main(arguments: list[str]) -> int:
             written.
     """
     args = COMMAND.read(arguments)
-    check_options(args)
-    assert args.output is not None  # `check_options` refuses anything else
+    check_file(args.output)
+    if args.output.suffix != ".npz":
+        raise UsageError(f"--output {args.output}: the name must end in .npz.")
+    if args.processes < 1 or args.threads < 1 or args.workers < 0:
+        raise UsageError(
+            "--processes and --threads must be at least 1, and --workers must not be negative."
+        )
     # torchrun sets LOCAL_RANK in the processes that it starts, which must not start others.
     if args.processes > 1 and "LOCAL_RANK" not in os.environ:
         # --standalone takes a free port, so that several commands can share a machine.
@@ -54,8 +55,8 @@ def main(arguments: list[str]) -> int:
         # In this process, so that its number, signals and exit status stay those of the command.
         os.execv(sys.executable, [sys.executable, *words])
     # torch is needed from here on, and takes seconds to import.
+    from asdf.commands.embed_running import embed
     from asdf.distributed.stopping import Stopped
-    from asdf.tasks.embeddings.commands.embed_running import embed
 
     try:
         with _once_on_screen():
@@ -64,7 +65,8 @@ def main(arguments: list[str]) -> int:
         show(str(stop), sys.stderr)
         return 130
     if embeddings is not None:
-        _describe(args.output, embeddings)
+        count, dimension = embeddings.embeddings_NE.shape
+        show(f"written to {args.output}: {count:,} embeddings of {dimension} numbers")
         return int(embeddings.how.get("skipped", 0) > 0)
     return 0
 
@@ -78,8 +80,3 @@ def _once_on_screen() -> Iterator[None]:
         if getattr(error, "reported_by_main", False):
             raise SystemExit(getattr(error, "exit_status", 1)) from None
         raise
-
-
-def _describe(path: Path, embeddings: Embeddings) -> None:
-    count, dimension = embeddings.embeddings_NE.shape
-    show(f"written to {path}: {count:,} embeddings of {dimension} numbers")

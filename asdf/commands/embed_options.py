@@ -1,17 +1,13 @@
-"""Options of `python -m asdf embed`, and checks before anything is read."""
+"""The options of `embed`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import Literal
 
 from asdf.commands.options import NETWORK_HELP, WeightsOptions, argument, option
-from asdf.commands.outputs import check_file
 from asdf.commands.score_options import Engine, Precision
-from asdf.errors import UsageError
-
-SUFFIX = ".npz"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +19,7 @@ class EmbedOptions(WeightsOptions):
         "list, table of trials, protocol, folder of recordings, or name of a corpus",
         "LIST",
     )
-    output: Path | None = option("output file (.npz)", "OUT", short="-o", needed=True)
+    output: Path = option("output file (.npz)", "OUT", default=MISSING, short="-o")
     folder: Path | None = option(
         "folder that paths in the list are relative to (the folder of the list), or that contains "
         "the recordings of a protocol or corpus"
@@ -37,16 +33,3 @@ class EmbedOptions(WeightsOptions):
     device: Literal["auto", "cpu", "cuda"] = option("device", default="auto")
     precision: Precision = option("number format, as in `score`", default="auto")
     engine: Engine = option("fp32 engine on a CPU, as in `score`", default="packed")
-
-
-def check_options(args: EmbedOptions) -> None:
-    """Raise a UsageError for contradictory options."""
-    if args.output is None:
-        raise UsageError("the output file is missing. Give it with --output OUT.npz.")
-    check_file(args.output)
-    if args.output.suffix != SUFFIX:
-        raise UsageError(f"--output {args.output}: the name must end in {SUFFIX}.")
-    if args.processes < 1 or args.threads < 1 or args.workers < 0:
-        raise UsageError(
-            "--processes and --threads must be at least 1, and --workers must not be negative."
-        )

@@ -1,1 +1,0 @@
-"""Embeddings of recordings: files, distances between sets, and plots."""

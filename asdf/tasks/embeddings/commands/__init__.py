@@ -1,1 +1,0 @@
-"""The command of embeddings: `embed`, which writes them."""
