@@ -1,7 +1,7 @@
 """Outputs and gradient norms of every optimiser step, for callbacks that request them.
 
 Invariant: if no callback needs them, nothing is registered, computed or waited for. All ranks know
-the callbacks, so that all of them take part in a norm over parts of a sharded network.
+the callbacks' needs.
 """
 
 from __future__ import annotations

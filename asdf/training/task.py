@@ -144,7 +144,6 @@ class Task(ABC):
                 "for both."
             )
         parameter = next(network.parameters())
-        # The parts of a sharded network have one number format.
         form = torch.promote_types(parameter.dtype, torch.float32)
         attach_head(network, head.to(parameter.device, form))
 

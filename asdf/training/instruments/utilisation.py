@@ -40,7 +40,7 @@ def find_cost(
     """Return the cost of the passes over a clip; None if clips differ, or no peak is known.
 
     Args:
-        network: Network before it is sharded or compiled.
+        network: Network before it is compiled.
     """
     peak = known_peak(precision, settings.computing.tf32)
     front_end = settings.front_end
@@ -59,7 +59,7 @@ class ClipCost:
             depends on values, which an outline lacks.
 
     Args:
-        network: Network that is neither sharded nor compiled; it is not changed.
+        network: Network that is not compiled; it is not changed.
         samples: Number of samples of a clip.
         peak: Peak FLOP/s of a process's GPU.
     """

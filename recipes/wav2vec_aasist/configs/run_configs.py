@@ -120,7 +120,7 @@ network.max_evaluation_utterance_length_in_samples = 1000000
 
 
 # XLS-R 300M + AASIST, the whole front end fine-tuned (Tak et al., Odyssey 2022). Best results. It
-# takes 8.5 GiB of a GPU (computed, in bf16; "--dry-run" says it for any change) and about 1 GiB
+# takes 8.5 GiB of a GPU (computed, in bf16; "--dry-run" on a GPU measures a step) and about 1 GiB
 # for CUDA, so a GPU of 12 GB holds it; on a smaller one 5.3 GiB with
 # "front_end.gradient_checkpointing=True" (a third more time), or lower network.minibatch_size and
 # raise network.optimizer_step_interval by the same factor. Downloads 1.2 GB of weights once;
