@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Query, Request
@@ -35,29 +34,24 @@ from asdf.facts import AUDIO_SUFFIXES
 from asdf.scoring.parts import part_window
 from asdf.version import VERSION
 
-_MAX_POINTS = 4000
-_OUTLINE = Query(
-    ge=0, le=_MAX_POINTS, description="Points of the waveform's outline, for a picture."
-)
-_BINARY: dict[str, Any] = {"schema": {"type": "string", "format": "binary"}}
-_FORM: dict[str, Any] = {
-    "schema": {
-        "type": "object",
-        "required": ["file"],
-        "properties": {
-            "file": {"type": "string", "format": "binary"},
-            "rttm": {
-                "type": "string",
-                "format": "binary",
-                "description": "Turns of the recording's speakers: adds a score for each of them.",
-            },
-        },
-    }
+_WINDOW = Query(description="Seconds of a window: scores over time as well.")
+_HOP = Query(description="Seconds from the start of a window to the next; else half a window.")
+_TRIAL = Query(description="Score the beginning only, as a trial of the network's protocol.")
+_OUTLINE = Query(ge=0, le=4000, description="Points of the waveform's outline, for a picture.")
+_FILE = {"type": "string", "format": "binary"}
+_TURNS = "Turns of the recording's speakers: adds a score for each of them."
+_FORM = {
+    "type": "object",
+    "required": ["file"],
+    "properties": {"file": _FILE, "rttm": {**_FILE, "description": _TURNS}},
 }
 _BODY: dict[str, Any] = {
     "requestBody": {
         "required": True,
-        "content": {"application/octet-stream": _BINARY, "multipart/form-data": _FORM},
+        "content": {
+            "application/octet-stream": {"schema": _FILE},
+            "multipart/form-data": {"schema": _FORM},
+        },
     }
 }
 _REFUSALS = {
@@ -71,10 +65,6 @@ _REFUSALS = {
     422: "The recording cannot be decoded or is too long, or windows leave parts of it out.",
     500: "The network fails.",
     503: "The service is full or not ready; Retry-After states when to try again.",
-}
-_REFUSAL_ANSWERS: dict[int | str, dict[str, Any]] = {
-    status: {"model": RefusalAnswer, "description": meaning}
-    for status, meaning in _REFUSALS.items()
 }
 
 
@@ -101,63 +91,11 @@ def make_app(service: Service, token: Token | None, names: Names) -> ASGIApp:
         lifespan=closing,
     )
     about = {**describe_service(service), "token": token is not None}
-    paths = _Paths(service, token, app, about, PageFiles(about))
-    app.add_api_route(
-        "/score",
-        paths.score,
-        methods=["POST"],
-        response_model=ScoreAnswer,
-        responses=_REFUSAL_ANSWERS,
-        openapi_extra=_BODY,
-        summary="Score a recording",
-        response_description="The score.",
-        tags=["scores"],
-    )
-    _add_operation(app, paths)
-    app.add_api_route("/", paths.page, include_in_schema=False)
-    app.add_api_route("/docs", paths.docs, include_in_schema=False)
-    app.add_api_route("/page/{name}", paths.page_file, include_in_schema=False)
+    _add_scores(app, service, token)
+    _add_operation(app, service, token, about)
+    _add_pages(app, PageFiles(about))
     _answer_refusals(app)
     return Exchanges(app, service.counts, names)
-
-
-def _add_operation(app: FastAPI, paths: _Paths) -> None:
-    """Add the routes for monitoring and orchestration."""
-    asked = (
-        ("/health", paths.health, HealthAnswer, "Whether recordings are taken"),
-        (
-            "/ready",
-            paths.ready,
-            ReadyAnswer,
-            "Whether recordings are accepted, and by which network",
-        ),
-        ("/live", paths.live, LiveAnswer, "Whether the service works, or needs a restart"),
-    )
-    for path, endpoint, answer, summary in asked:
-        app.add_api_route(
-            path,
-            endpoint,
-            response_model=answer,
-            responses={503: {"model": answer, "description": "No; `problem` states why."}},
-            summary=summary,
-            response_description="Yes.",
-            tags=["operation"],
-        )
-    app.add_api_route(
-        "/version",
-        paths.version,
-        response_model=VersionAnswer,
-        summary="Versions, and the network",
-        response_description="The versions and the network's digest.",
-        tags=["operation"],
-    )
-    app.add_api_route(
-        "/metrics",
-        paths.metrics,
-        summary="Metrics in Prometheus' format",
-        response_description="The metrics, as text.",
-        tags=["operation"],
-    )
 
 
 def describe_service(service: Service) -> dict[str, Any]:
@@ -169,16 +107,11 @@ def describe_service(service: Service) -> dict[str, Any]:
     length = f"{limits.max_seconds:g} seconds"
     if limits.max_seconds >= 120:
         length = f"{limits.max_seconds / 60:g} minutes"
+    made = {name: getattr(provenance, name) for name in ("asdf", "torch", "network_sha256")}
+    names = ("network", "kind", "threshold", "decision", "calibration", "scores")
     return {
-        "asdf": provenance.asdf,
-        "torch": provenance.torch,
-        "network_sha256": provenance.network_sha256,
-        "network": heading.network,
-        "kind": heading.kind,
-        "threshold": heading.threshold,
-        "decision": heading.decision,
-        "calibration": heading.calibration,
-        "scores": heading.scores,
+        **made,
+        **{name: getattr(heading, name) for name in names},
         "max_mb": limits.max_mb,
         "max_seconds": limits.max_seconds,
         "limits": f"{limits.max_mb:g} MB and {length}",
@@ -187,96 +120,125 @@ def describe_service(service: Service) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True)
-class _Paths:
-    """The handlers of the routes.
+def _add_scores(app: FastAPI, service: Service, token: Token | None) -> None:
+    refusals: dict[int | str, dict[str, Any]] = {
+        status: {"model": RefusalAnswer, "description": meaning}
+        for status, meaning in _REFUSALS.items()
+    }
 
-    Attributes:
-        about: Facts about the network and the limits, for the page and /version.
-    """
-
-    service: Service
-    token: Token | None
-    app: FastAPI
-    about: dict[str, Any]
-    files: PageFiles
-
+    @app.post(
+        "/score",
+        response_model=ScoreAnswer,
+        responses=refusals,
+        openapi_extra=_BODY,
+        summary="Score a recording",
+        response_description="The score.",
+        tags=["scores"],
+    )
     async def score(
-        self,
         request: Request,
-        window: Annotated[
-            float | None, Query(description="Seconds of a window: scores over time as well.")
-        ] = None,
-        hop: Annotated[
-            float | None,
-            Query(
-                description="Seconds from the start of a window to the next; else half a window."
-            ),
-        ] = None,
-        trial: Annotated[
-            bool,
-            Query(description="Score the beginning only, as a trial of the network's protocol."),
-        ] = False,
+        window: Annotated[float | None, _WINDOW] = None,
+        hop: Annotated[float | None, _HOP] = None,
+        trial: Annotated[bool, _TRIAL] = False,
         outline: Annotated[int, _OUTLINE] = 0,
     ) -> Response:
         """The answer is what `python -m asdf score --json` writes of the recording."""
-        self._check_token(request)
+        _check_token(token, request)
         if window is None and hop is not None:
             raise UsageError("hop is the distance between windows: set window too.")
         windows = None
         if window is not None:
             windows = (window, window / 2 if hop is None else hop)
         question = Question(windows, trial, outline)
-        self.service.check_question(question)
-        service = self.service
+        service.check_question(question)
         with service.slot() as slot:
             upload = await read_upload(request, service.limits)
             async with watch_client(request) as gone:
                 document = await service.answer(upload, question, gone, slot)
         return JSONResponse(document)
 
-    async def health(self) -> Response:
-        """503 while the network warms up or fails."""
-        problem = self.service.problem
-        return JSONResponse({"ready": not problem, "problem": problem}, 503 if problem else 200)
 
-    async def ready(self) -> Response:
-        """503 as of `/health`; the network is that of new requests."""
-        problem = self.service.problem
-        digest = self.about["network_sha256"]
-        answer = {"ready": not problem, "problem": problem, "network_sha256": digest}
+def _add_operation(
+    app: FastAPI, service: Service, token: Token | None, about: dict[str, Any]
+) -> None:
+    """Add the routes for monitoring and orchestration."""
+
+    def described(answer: type[HealthAnswer | LiveAnswer], summary: str) -> dict[str, Any]:
+        return {
+            "response_model": answer,
+            "responses": {503: {"model": answer, "description": "No; `problem` states why."}},
+            "summary": summary,
+            "response_description": "Yes.",
+            "tags": ["operation"],
+        }
+
+    def is_ready(**more: Any) -> Response:
+        problem = service.problem
+        answer = {"ready": not problem, "problem": problem, **more}
         return JSONResponse(answer, 503 if problem else 200)
 
-    async def live(self) -> Response:
-        """503 where only a new start helps: the device hangs. It warms up alive."""
-        is_live = self.service.is_live
+    @app.get("/health", **described(HealthAnswer, "Whether recordings are taken"))
+    async def health() -> Response:
+        """503 while the network warms up or fails."""
+        return is_ready()
+
+    @app.get(
+        "/ready", **described(ReadyAnswer, "Whether recordings are accepted, and by which network")
+    )
+    async def ready() -> Response:
+        """503 as of `/health`."""
+        return is_ready(network_sha256=about["network_sha256"])
+
+    @app.get("/live", **described(LiveAnswer, "Whether the service works, or needs a restart"))
+    async def live() -> Response:
+        """503 where only a new start helps: the device hangs."""
+        is_live = service.is_live
         problem = "" if is_live else "a forward pass of the network does not return"
         return JSONResponse({"live": is_live, "problem": problem}, 200 if is_live else 503)
 
-    async def metrics(self, request: Request) -> Response:
-        """They need the token, as scores do."""
-        self._check_token(request)
-        return Response(self.service.counts.as_text(), media_type="text/plain; version=0.0.4")
-
-    async def version(self) -> Response:
+    @app.get(
+        "/version",
+        response_model=VersionAnswer,
+        summary="Versions, and the network",
+        response_description="The versions and the network's digest.",
+        tags=["operation"],
+    )
+    async def version() -> Response:
         """The same is in `made_by` of each score."""
-        return JSONResponse({name: self.about[name] for name in VersionAnswer.model_fields})
+        return JSONResponse({name: about[name] for name in VersionAnswer.model_fields})
 
-    async def page(self) -> Response:
-        return HTMLResponse(self.files.page)
+    @app.get(
+        "/metrics",
+        summary="Metrics in Prometheus' format",
+        response_description="The metrics, as text.",
+        tags=["operation"],
+    )
+    async def metrics(request: Request) -> Response:
+        """They need the token, as scores do."""
+        _check_token(token, request)
+        return Response(service.counts.as_text(), media_type="text/plain; version=0.0.4")
 
-    async def docs(self) -> Response:
-        return HTMLResponse(self.files.describe(self.app.openapi()))
 
-    async def page_file(self, name: str) -> Response:
-        file = self.files.find(name)
-        if file is None:
+def _add_pages(app: FastAPI, files: PageFiles) -> None:
+    @app.get("/", include_in_schema=False)
+    async def page() -> Response:
+        return HTMLResponse(files.page)
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> Response:
+        return HTMLResponse(files.describe(app.openapi()))
+
+    @app.get("/page/{name}", include_in_schema=False)
+    async def page_file(name: str) -> Response:
+        if name not in files.contents:
             raise HTTPException(404)
-        return Response(file.content, media_type=file.kind)
+        content, kind = files.contents[name]
+        return Response(content, media_type=kind)
 
-    def _check_token(self, request: Request) -> None:
-        if self.token is not None:
-            self.token.check(request.headers.get("authorization", ""))
+
+def _check_token(token: Token | None, request: Request) -> None:
+    if token is not None:
+        token.check(request.headers.get("authorization", ""))
 
 
 def _answer_refusals(app: FastAPI) -> None:

@@ -59,10 +59,10 @@ class Exchanges:
         start_s = time.perf_counter()
         app = self._app
         try:
-            try:
-                self._names.check(scope["method"], Headers(scope=scope))
-            except Refusal as refusal:
-                app = refusal_response(refusal)
+            self._names.check(scope["method"], Headers(scope=scope))
+        except Refusal as refusal:
+            app = refusal_response(refusal)
+        try:
             await app(scope, exchange.receive, exchange.send)
         finally:
             self._note(scope, exchange, time.perf_counter() - start_s)
@@ -75,10 +75,8 @@ class Exchanges:
         if path == "/score":
             self._counts.seconds.observe(seconds)
             method = "POST" if scope["method"] == "POST" else "other"
-            LOG.info(
-                "%s %s %d, %d bytes, %.3f s",
-                *(method, path, exchange.status, exchange.received, seconds),
-            )
+            facts = (method, path, exchange.status, exchange.received, seconds)
+            LOG.info("%s %s %d, %d bytes, %.3f s", *facts)
 
 
 def refusal_response(refusal: Refusal) -> JSONResponse:

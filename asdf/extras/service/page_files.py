@@ -9,43 +9,20 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-_SHARED_SCRIPTS = ("dom", "theme")
-_LOCAL_SCRIPTS = (
-    "axes",
-    "words",
-    "upload",
-    "microphone",
-    "playing",
-    "picture",
-    "result",
-    "list",
-    "asking",
-    "service",
+_SCRIPTS = (
+    *("dom", "theme", "axes", "words", "upload", "microphone", "playing", "picture", "result"),
+    *("list", "asking", "service"),
 )
-SCRIPTS = (*_SHARED_SCRIPTS, *_LOCAL_SCRIPTS)
-_SHARED = ("style.css", *(f"{name}.js" for name in _SHARED_SCRIPTS))
-# The microphone's script loads the recorder's, which runs in its own thread.
-_LOCAL = (
-    *("service.css", "icon.svg", "recorder.js"),
-    *(f"{name}.js" for name in _LOCAL_SCRIPTS),
-)
-_CODE = re.compile(r"`([^`]*)`")
+# The rest of the page: the microphone's script loads the recorder's, which has its own thread.
+_FILES = ("style.css", "service.css", "icon.svg", "recorder.js", *(f"{s}.js" for s in _SCRIPTS))
 _KINDS = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
-
-
-@dataclass(frozen=True)
-class File:
-    """A file with its media type."""
-
-    content: bytes
-    kind: str
+_CODE = re.compile(r"`([^`]*)`")
 
 
 def _mark(text: str) -> Markup:
@@ -58,15 +35,16 @@ class PageFiles:
 
     Attributes:
         page: HTML of the page itself.
+        contents: Content and media type of each other file, by name.
     """
 
     def __init__(self, about: dict[str, Any]) -> None:
         """Read the files; `about` is the page's data on the detector and the limits."""
-        self._files = {}
-        for package, names in (("asdf.report", _SHARED), ("asdf.extras.service", _LOCAL)):
-            for name in names:
-                content = (files(package) / "page" / name).read_bytes()
-                self._files[name] = File(content, _KINDS[name.rpartition(".")[2]])
+        self.contents: dict[str, tuple[bytes, str]] = {}
+        for name in _FILES:
+            own = files("asdf.extras.service") / "page" / name
+            path = own if own.is_file() else files("asdf.report") / "page" / name
+            self.contents[name] = (path.read_bytes(), _KINDS[name.rpartition(".")[2]])
         self._templates = Environment(
             loader=PackageLoader("asdf.extras.service", "page"),
             autoescape=True,
@@ -77,11 +55,7 @@ class PageFiles:
         # Within a script element, no '<' may begin a tag.
         data = json.dumps(about).replace("<", "\\u003c")
         page = self._templates.get_template("page.html")
-        self.page = page.render(about=about, data=data, scripts=SCRIPTS)
-
-    def find(self, name: str) -> File | None:
-        """Return the file with that name."""
-        return self._files.get(name)
+        self.page = page.render(about=about, data=data, scripts=_SCRIPTS)
 
     def describe(self, openapi: dict[str, Any]) -> str:
         """Return the HTML page of an OpenAPI description."""

@@ -10,7 +10,7 @@ import asyncio
 import io
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -43,6 +43,9 @@ from asdf.segments import Speaker, parse_speakers
 from asdf.trials.text_lines import lines_of
 
 Value = TypeVar("Value")
+Slot = list[Future[Any]]
+"""A recording's share of the memory, and the reading that holds it, once it has begun."""
+
 # Noise of sufficient length for any network, and for choosing kernels.
 _WARM_UP_S = 1
 # Name of the turns of speakers in messages.
@@ -139,20 +142,22 @@ class Service:
             if self.in_memory >= self.limits.queue:
                 message = f"{self.limits.queue} recordings are already waiting: try again."
                 raise Refusal(503, message, 1)
-            self._count(1)
-        slot = Slot(self._leave)
+            self.in_memory += 1
+        self.counts.in_memory.inc()
+        slot: Slot = []
         try:
             yield slot
         finally:
-            slot.leave()
+            # A reader that does not return keeps its recording.
+            if slot:
+                slot[0].add_done_callback(self._leave)
+            else:
+                self._leave()
 
-    def _count(self, change: int) -> None:
-        self.in_memory += change
-        self.counts.in_memory.set(self.in_memory)
-
-    def _leave(self) -> None:
+    def _leave(self, _: object = None) -> None:
         with self._changing:
-            self._count(-1)
+            self.in_memory -= 1
+        self.counts.in_memory.dec()
 
     def check_question(self, question: Question) -> None:
         """Raise a UsageError if a request cannot be answered, before anything is read."""
@@ -160,12 +165,17 @@ class Service:
             in_samples(*question.window, self.detector.window_samples)
 
     async def answer(
-        self, upload: Upload, question: Question, gone: asyncio.Future[None], slot: Slot
+        self,
+        upload: Upload,
+        question: Question,
+        gone: asyncio.Future[None],
+        slot: Slot,
     ) -> dict[str, Any]:
         """Return the document on a recording.
 
         Args:
             gone: Future that is done when the client is gone.
+            slot: Share of the memory that the recording has.
 
         Raises:
             Refusal: the recording cannot be decoded or scored, or not in time.
@@ -174,8 +184,7 @@ class Service:
         wait = Wait(time.monotonic() + self.limits.request_s, threading.Event())
         name = upload.name or "-"
         reading = self._readers.submit(self._decode, upload, question, wait)
-        # A reader that does not return keeps its recording.
-        slot.hold_until_done(reading)
+        slot.append(reading)
         passing: list[Future[Any]] = []
         speakers = []
         try:
@@ -264,29 +273,6 @@ class Service:
             alone = self._hearing.cut(each.read_whole()) if each.speaker.alone else None
             speakers.append((each.speaker, alone))
         return speakers
-
-
-class Slot:
-    """A recording's share of the memory, released by its last holder."""
-
-    def __init__(self, leave: Callable[[], None]) -> None:
-        self._leave = leave
-        self._holders = 1
-        self._lock = threading.Lock()
-
-    def hold_until_done(self, future: Future[Any]) -> None:
-        """Hold the share until a future is done, whoever releases it before."""
-        with self._lock:
-            self._holders += 1
-        future.add_done_callback(self.leave)
-
-    def leave(self, _: object = None) -> None:
-        """Release one hold on the share."""
-        with self._lock:
-            self._holders -= 1
-            is_last = not self._holders
-        if is_last:
-            self._leave()
 
 
 async def wait_for(future: Future[Value], gone: asyncio.Future[None], wait: Wait) -> Value:

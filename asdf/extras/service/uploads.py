@@ -8,13 +8,11 @@ between two blocks if nobody waits for it any more: a thread cannot be terminate
 from __future__ import annotations
 
 import asyncio
-import io
 import threading
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
 
 import numpy as np
 from starlette.datastructures import UploadFile
@@ -30,7 +28,6 @@ from asdf.text import printable, shorten
 NAME = "the recording"
 """Name of a recording without a name, in messages."""
 
-Content = TypeVar("Content")
 # Size of the form around the file.
 _FORM_BYTES = 16_384
 _MAX_FIELDS = 8
@@ -91,9 +88,15 @@ async def read_upload(request: Request, limits: ServiceLimits) -> Upload:
     # A request without a type is accepted as it is: many programs send none.
     if kind and not is_form and not kind.startswith(_TYPES):
         raise Refusal(415, f"{shorten(kind, 60)!r} is not a content type of recordings: {_HINT}.")
-    if is_form:
-        return await _in_time(_read_form(request, limits), limits)
-    return Upload(await _in_time(_read_bytes(request, limits), limits))
+    reading = _read_form(request, limits) if is_form else _read_body(request, limits)
+    try:
+        return await asyncio.wait_for(reading, limits.upload_s)
+    except asyncio.TimeoutError:
+        raise Refusal(
+            408, f"the recording did not arrive within {limits.upload_s:g} s: send it again."
+        ) from None
+    except ClientDisconnect:
+        raise Refusal(GONE, "the client has gone.") from None
 
 
 def decode_upload(upload: Upload, limits: ServiceLimits, wait: Wait, audio: Audio) -> np.ndarray:
@@ -128,38 +131,15 @@ async def watch_client(request: Request) -> AsyncIterator[asyncio.Future[None]]:
         gone.cancel()
 
 
-async def _in_time(reading: Coroutine[Any, Any, Content], limits: ServiceLimits) -> Content:
-    """Return what is read within the client's time limit.
-
-    Raises:
-        Refusal: reading takes too long, or the client is gone.
-    """
-    try:
-        return await asyncio.wait_for(reading, limits.upload_s)
-    except asyncio.TimeoutError:
-        raise Refusal(
-            408, f"the recording did not arrive within {limits.upload_s:g} s: send it again."
-        ) from None
-    except ClientDisconnect:
-        raise Refusal(GONE, "the client has gone.") from None
-
-
-async def _read_bytes(request: Request, limits: ServiceLimits) -> bytes:
-    content = io.BytesIO()
-    async for chunk in _read_chunks(request, limits, limits.max_bytes):
-        content.write(chunk)
-    return content.getvalue()
+async def _read_body(request: Request, limits: ServiceLimits) -> Upload:
+    chunks = [chunk async for chunk in _read_chunks(request, limits, limits.max_bytes)]
+    return Upload(b"".join(chunks))
 
 
 async def _read_form(request: Request, limits: ServiceLimits) -> Upload:
     chunks = _read_chunks(request, limits, limits.max_bytes + _FORM_BYTES)
-    parser = _InMemoryParser(
-        request.headers,
-        chunks,
-        max_files=2,
-        max_fields=_MAX_FIELDS,
-        max_part_size=_FORM_BYTES,
-    )
+    bounds = {"max_files": 2, "max_fields": _MAX_FIELDS, "max_part_size": _FORM_BYTES}
+    parser = _InMemoryParser(request.headers, chunks, **bounds)
     try:
         form = await parser.parse()
     except MultiPartException as error:
@@ -184,9 +164,7 @@ async def _read_form(request: Request, limits: ServiceLimits) -> Upload:
 
 
 async def _read_chunks(
-    request: Request,
-    limits: ServiceLimits,
-    max_bytes: int,
+    request: Request, limits: ServiceLimits, max_bytes: int
 ) -> AsyncGenerator[bytes, None]:
     too_large = Refusal(
         413,

@@ -29,8 +29,6 @@ OF_LINUX = {
     "distributed/cores.py": {"sched_getaffinity"},
     "launcher/processes.py": {"SIGKILL"},
     "launcher/slurm.py": {"getuid"},
-    "service/processes.py": {"SIGUSR1"},
-    "service/workers.py": {"SIGHUP", "WNOHANG", "fork", "SIGKILL", "SIGUSR1"},
 }
 IMPORT_ALL = """
 import asdf, importlib, pkgutil

@@ -47,7 +47,6 @@ function csvCell(value) {
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
-const YES = new Map([[true, 'yes'], [false, 'no'], [null, 'unknown']]);
 const FIRST_COLUMNS = ['path', data.kind, 'verdict', 'seconds', 'seconds_scored', 'remark', 'error', 'sha256', 'date', 'asdf', 'network', 'network_sha256', 'parts'];
 
 // The cells of a recording, or of a speaker in it, by their columns.

@@ -43,9 +43,8 @@ function showNumbers(name, answer, recording) {
     ...strength,
     ['What the score is of', answer.scores], ['Verdict', recording.verdict || 'none'], ['Threshold', answer.decision || 'none'],
     ['Scored at', dateWords(made.date)], ['Network', answer.network], ['SHA-256 of the network', made.network_sha256 || 'unknown'],
-    ...(made.graph_sha256 ? [['SHA-256 of network.onnx', made.graph_sha256], ['Decoded by', recording.decoded_by]] : []),
     ...(made.command ? [['The same again', made.command]] : []),
-    ['Program', `ASDF ${made.asdf}, ${made.runtime || `PyTorch ${made.torch}`}`]];
+    ['Program', `ASDF ${made.asdf}, PyTorch ${made.torch}`]];
   byId('numbers').replaceChildren(...rows.flatMap(([title, value]) => [el('dt', {}, title), el('dd', {}, value)]));
 }
 

@@ -89,7 +89,6 @@ function chanceWords({ windows, false_alarms: alarms }) {
   return `${windows} of them were compared with a threshold. Of genuine recordings as long, ${rate}at most ${number(100 * alarms.at_most)} %, have a part below it.`;
 }
 
-// What was found apart from the score. Of packages that found nothing their names are enough.
 // Of a conversation: how many of its speakers sound how.
 function speakersWords(speakers) {
   const count = (verdicts) => speakers.filter(({ verdict }) => verdicts.includes(verdict)).length;
