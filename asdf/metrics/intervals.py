@@ -48,10 +48,6 @@ _BIAS_SHARE = 2 ** (2 / 3) - 1
 # Standard deviation of a lowest cost around its best threshold, as a share of its bias, for a
 # two-sided Brownian motion on a parabola, from 1,500 simulations with 150 bootstraps each.
 _LOCAL = 0.757
-# Bias of a highest rate beyond what replicates show of it, in units of that; see the function.
-_BIAS_LEFT = 1 / (math.sqrt(2) - 1) - 1
-# Rates of 0 and 1 have no log odds.
-_ODDS_RANGE = (1e-6, 1 - 1e-6)
 
 
 @dataclass(frozen=True)
@@ -145,7 +141,7 @@ def rate_interval(
         return Interval(value, value * (1 - bound), max(value, bound), groups=groups)
     if groups is None:
         return percentile_interval(value, drawn, level)
-    return unbiased_interval(value, drawn, groups, level)
+    return _unbiased_interval(value, drawn, groups, level)
 
 
 def zero_bound(trials: float, level: float = 0.95) -> float:
@@ -191,7 +187,7 @@ def expansion(groups: int | None, level: float = 0.95) -> float:
     )
 
 
-def unbiased_interval(
+def _unbiased_interval(
     value: float, drawn: Floats, groups: int | None = None, level: float = 0.95
 ) -> Interval:
     """Return the expanded interval of log odds, corrected for the bootstrap's bias.
@@ -212,27 +208,6 @@ def unbiased_interval(
     reach = (np.quantile(odds, [tail, 1 - tail]) - mean) * expansion(groups, level)
     low, high = 1 / (1 + np.exp(-(2 * measured - mean + reach)))
     return Interval(value, min(value, float(low)), max(value, float(high)), groups=groups)
-
-
-def highest_interval(
-    value: float, drawn: Floats, groups: int | None = None, level: float = 0.95
-) -> Interval:
-    """Return the interval of the highest of several rates, which is too high by chance.
-
-    Replicates have twice the variance, and their highest rates have a bias larger by the root of 2
-    if all rates are equal: their distance above the value is sqrt(2) - 1 of the value's own bias,
-    by which the lower end is lowered. If one rate is clearly the highest, there is no bias.
-
-    Args:
-        drawn: Highest rate of each replicate, (replicates,).
-        groups: Number of speakers that were drawn; None if trials were drawn.
-    """
-    known = unbiased_interval(value, drawn, groups, level)
-    inside = np.clip(drawn, *_ODDS_RANGE)
-    lack = max(0.0, float(_log_odds(inside).mean() - _log_odds(np.clip(value, *_ODDS_RANGE))))
-    lowered = float(_log_odds(np.clip(known.low, *_ODDS_RANGE))) - lack * _BIAS_LEFT
-    low = 1 / (1 + math.exp(-lowered))
-    return Interval(value, min(known.low, low), known.high, groups=groups)
 
 
 def _log_odds(rates: npt.ArrayLike) -> Floats:

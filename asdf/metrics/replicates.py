@@ -49,27 +49,6 @@ def replicate_eer(counts: Weights) -> float:
     return float(weighted_metrics(counts.bona_fide[None], counts.spoof[None])[0, 0])
 
 
-def weighted_eers(blocks: Blocks, bona_fide: Counts, spoof: Counts) -> Floats:
-    """Return the EER of replicates, (replicates,), from how often each trial is drawn.
-
-    Args:
-        bona_fide, spoof: Counts (replicates, trials of the class), each row with at least one
-            trial.
-    """
-    of_bona_fide = _sum_blocks(blocks.of_bona_fide, bona_fide, blocks.count)
-    of_spoof = _sum_blocks(blocks.of_spoof, spoof, blocks.count)
-    eers: Floats = weighted_metrics(of_bona_fide, of_spoof)[0]
-    return eers
-
-
-def _sum_blocks(block: Indices, weights: Counts, blocks: int) -> Counts:
-    """Sum the weights of the trials of each block, (replicates, blocks)."""
-    replicates = len(weights)
-    cell = np.arange(replicates)[:, None] * blocks + block
-    sums = np.bincount(cell.ravel(), weights.ravel(), replicates * blocks)
-    return sums.astype(np.int64).reshape(replicates, blocks)
-
-
 def _running_total(counts: Counts) -> Counts:
     """Return the number of trials in the first 0, 1, ... blocks: (replicates, blocks + 1)."""
     replicates, blocks = counts.shape

@@ -44,7 +44,13 @@ def as_waveform(
         AsdfError: the array is longer than the limits allow, or lacks the chosen channel.
     """
     rate = check_rate(sample_rate)
-    heard = _heard_channels(array, rate, limits, audio)
+    heard = _choose_channels(_as_floats(array), audio)
+    if not len(heard):
+        raise UsageError("the array holds no samples. Was it cut to nothing?")
+    _check_levels(heard)
+    if limits is not None:
+        limits.check_seconds("the array", len(heard) / rate)
+        limits.check_memory("the array", len(heard), 1, rate, audio.sample_rate)
     return resample(heard, rate, audio.sample_rate)
 
 
@@ -54,23 +60,6 @@ def heard_again(waveform: np.ndarray, audio: Audio) -> np.ndarray:
         # Channels count from 0, and the chosen one must be there.
         return np.stack([waveform] * (audio.channels + 1), axis=1)
     return waveform
-
-
-def as_mono(array: Any, rate: int, limits: Limits | None = None) -> np.ndarray:
-    """Return samples as (T,) float32 at their rate, channels averaged; see `as_waveform`."""
-    return _heard_channels(array, rate, limits, USUAL_AUDIO)
-
-
-def _heard_channels(array: Any, rate: int, limits: Limits | None, audio: Audio) -> np.ndarray:
-    samples = _as_floats(array)
-    heard = _choose_channels(samples, audio)
-    if not len(heard):
-        raise UsageError("the array holds no samples. Was it cut to nothing?")
-    _check_levels(heard)
-    if limits is not None:
-        limits.check_seconds("the array", len(heard) / rate)
-        limits.check_memory("the array", len(heard), 1, rate, audio.sample_rate)
-    return heard
 
 
 def as_chunk(array: Any, channels: int | str = "mean") -> np.ndarray:
