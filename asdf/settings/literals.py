@@ -1,9 +1,7 @@
 """The value of one Python literal, and where it ends in the text of a file.
 
-Invariant: nothing that is read is executed. A text that passes `scan` holds only plain strings and
-nests at most `MAX_DEPTH` deep, so that no input exhausts the stack of `ast.parse`, which executes
-nothing either. Only arithmetic on numbers is computed, with bounded sizes, so that no input calls a
-function or computes for long (`9**9**9`).
+Invariant: nothing that is read is executed. `ast.literal_eval` reads the values; only arithmetic on
+numbers is computed before it, with bounded sizes, so that no input computes for long (`9**9**9`).
 
 The tokens differ from those of Python's `tokenize`, whose treatment of an unclosed quote or bracket
 differs between versions of Python, and which reads on to the end of the file.
@@ -17,12 +15,10 @@ import operator
 import re
 import warnings
 from collections.abc import Callable, Iterator
-from string import ascii_letters
 from typing import Any
 
 from asdf.settings.mistakes import Complaint, shortened
 
-MAX_DEPTH = 60
 KINDS = "a value is a number, a string in quotes, True, False, None, or a tuple or list of these"
 
 # A string ends with its line, so that an unclosed quote does not swallow the rest of the file.
@@ -30,17 +26,16 @@ TOKEN = re.compile(
     r"""
       (?P<comment>  \#[^\n]* )
     | (?P<newline>  \n )
-    | (?P<space>    [ \t\f]+ )
     | (?P<string>   [A-Za-z]{0,2} (?: '''(?:\\[^\n]|(?!''')[^\\\n])*'''
                                     | \"\"\"(?:\\[^\n]|(?!\"\"\")[^\\\n])*\"\"\"
                                     | '(?:\\[^\n]|[^'\\\n])*'
                                     | "(?:\\[^\n]|[^"\\\n])*" ) )
-    | (?P<word>     [\w.]+ )
     | (?P<open>     [(\[{] )
     | (?P<close>    [)\]}] )
     | (?P<comma>    , )
     | (?P<quote>    ['"] )
-    | (?P<operator> . )
+    | (?P<space>    [ \t\f]+ )
+    | (?P<other>    [\w.]+ | . )
     """,
     re.VERBOSE | re.DOTALL,
 )
@@ -121,46 +116,6 @@ def split_values(text: str) -> list[str]:
     return values
 
 
-def scan(text: str) -> None:
-    """Refuse text that nests too deep for the parser, and strings that are not plain.
-
-    Raises:
-        Complaint: a token is refused.
-    """
-    # The depth of Python's syntax tree is bounded by the brackets, dots, operators and words in a
-    # row, such as 'not not', between two commas of each open level.
-    levels = [0]
-    previous = ""
-    previous_text = ""
-    for token, opened in _tokens(text):
-        kind = token.lastgroup or ""
-        if kind in ("comment", "space", "newline"):
-            continue
-        line = text.count("\n", 0, token.start())
-        if kind == "word":
-            levels[-1] += token[0].count(".") + (previous in ("word", "string"))
-        levels[-1] += kind in ("open", "operator")
-        del levels[len(opened) + 1 :]
-        levels += [0] * (len(opened) + 1 - len(levels))
-        if kind == "comma":
-            levels[-1] = 0
-        if sum(levels) > MAX_DEPTH:
-            raise Complaint(
-                f"more than {MAX_DEPTH} nested brackets or operators are not allowed", line
-            )
-        # Adjacent strings are concatenated; inside a tuple they mean a forgotten comma.
-        if kind == previous == "string" and opened:
-            between = f"{shortened(previous_text, 30)} and {shortened(token[0], 30)}"
-            raise Complaint(f"is a comma missing between {between}?", line)
-        prefix = token[0][: len(token[0]) - len(token[0].lstrip(ascii_letters))]
-        if kind == "string" and prefix.lower() not in ("", "r", "u"):
-            raise Complaint(
-                f"a string with the prefix {prefix} is not a plain string; {KINDS}", line
-            )
-        previous = kind
-        previous_text = token[0]
-
-
 # The largest float needs this many bits, and no setting takes a larger number.
 MAX_BITS = 1024
 MAX_LENGTH = 100_000
@@ -191,45 +146,86 @@ def parse_literal(text: str) -> Any:
         raise Complaint(f"there is no value; {KINDS}")
     if len(text) > MAX_LENGTH:
         raise Complaint(f"a value of more than {MAX_LENGTH} characters is not allowed")
-    scan(text)
+    _check_strings(text)
     try:
         with warnings.catch_warnings():
             # For example about an unknown escape sequence, which does not affect the value.
             warnings.simplefilter("ignore")
-            # Not ast.literal_eval, which refuses arithmetic such as 4 * 16000.
-            tree = ast.parse(text, mode="eval")
-    except SyntaxError as error:
-        # Python may report the line after the last one, or none at all.
-        line = min(max(error.lineno or 1, 1) - 1, text.count("\n"))
-        raise Complaint(f"Python cannot read it ({error.msg}); {KINDS}", line) from None
-    # A NUL character, or nesting that this version of Python cannot parse.
-    except (ValueError, MemoryError, RecursionError):
-        raise Complaint(f"Python cannot read it; {KINDS}") from None
-    try:
-        return _evaluate(tree.body)
+            tree = ast.parse(text, mode="eval").body
+        return ast.literal_eval(_Arithmetic().visit(tree))
     except Complaint as complaint:
         # Python counts a lone carriage return as a line end, but the file does not.
         complaint.line = min(complaint.line, text.count("\n"))
         raise
+    except SyntaxError as error:
+        # Python may report the line after the last one, or none at all.
+        line = min(max(error.lineno or 1, 1) - 1, text.count("\n"))
+        raise Complaint(f"Python cannot read it ({error.msg}); {KINDS}", line) from None
+    # A NUL character, or nesting that Python cannot parse.
+    except (ValueError, MemoryError, RecursionError):
+        raise Complaint(f"Python cannot read it; {KINDS}") from None
 
 
-def _evaluate(node: ast.expr) -> Any:
-    # Bytes, complex numbers and the ellipsis are also constants.
-    if isinstance(node, ast.Constant) and isinstance(node.value, _PLAIN):
-        return _bounded(node.value, node)
-    if isinstance(node, ast.Tuple):
-        return tuple(map(_evaluate, node.elts))
-    if isinstance(node, ast.List):
-        return list(map(_evaluate, node.elts))
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        return -_evaluate_number(node.operand)
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.UAdd):
-        return _evaluate_number(node.operand)
-    if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
-        left = _evaluate_number(node.left)
-        right = _evaluate_number(node.right)
-        return _calculate(node, left, right)
-    raise Complaint(_describe_other(node), node.lineno - 1)
+def _check_strings(text: str) -> None:
+    """Refuse unclosed quotes and brackets, and a comma that is missing between two strings."""
+    previous = None
+    for token, opened in _tokens(text):
+        # Adjacent strings are concatenated; inside a tuple they mean a forgotten comma.
+        if previous is not None and token.lastgroup == "string" and opened:
+            between = f"{shortened(previous[0], 30)} and {shortened(token[0], 30)}"
+            line = text.count("\n", 0, token.start())
+            raise Complaint(f"is a comma missing between {between}?", line)
+        if token.lastgroup not in ("comment", "space", "newline"):
+            previous = token if token.lastgroup == "string" else None
+
+
+class _Arithmetic(ast.NodeTransformer):
+    """Computes the arithmetic in a literal, and refuses what is no value of a setting."""
+
+    def visit(self, node: ast.AST) -> Any:
+        if isinstance(node, ast.Tuple | ast.List | ast.Load):
+            return self.generic_visit(node)
+        assert isinstance(node, ast.expr)
+        line = node.lineno - 1
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
+            sign = -1 if isinstance(node.op, ast.USub) else 1
+            value = sign * self._number(node.operand)
+        elif isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
+            value = _calculate(node.op, self._number(node.left), self._number(node.right), line)
+        # Bytes, complex numbers and the ellipsis are also constants.
+        elif isinstance(node, ast.Constant) and isinstance(node.value, _PLAIN):
+            value = node.value
+        else:
+            raise Complaint(_describe_other(node), line)
+        is_huge = isinstance(value, int) and value.bit_length() > MAX_BITS
+        if is_huge or (isinstance(value, float) and math.isinf(value)):
+            raise Complaint("the number is out of range", line)
+        return ast.copy_location(ast.Constant(value), node)
+
+    def _number(self, node: ast.expr) -> int | float:
+        # True + 1 is 2 in Python; in a config it is a mistake.
+        value = getattr(self.visit(node), "value", None)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise Complaint("arithmetic is only allowed on numbers", node.lineno - 1)
+        return value
+
+
+def _calculate(kind: ast.operator, left: int | float, right: int | float, line: int) -> Any:
+    """Return the result of an operation; infinity if it is out of range."""
+    bits = left.bit_length() - 1 if isinstance(left, int) and isinstance(right, int) else 0
+    # Decided without computing it.
+    if isinstance(kind, ast.Pow) and bits * abs(right) > MAX_BITS:
+        return math.inf
+    try:
+        result = _BINARY[type(kind)](left, right)
+    except ZeroDivisionError:
+        raise Complaint("division by zero", line) from None
+    except ArithmeticError:
+        return math.inf
+    # Python's result of (-8) ** 0.5 is complex.
+    if isinstance(result, complex):
+        raise Complaint("a negative number has no real root", line)
+    return result
 
 
 def _describe_other(node: ast.expr) -> str:
@@ -245,43 +241,4 @@ def _describe_other(node: ast.expr) -> str:
         return f"is a comma missing in {text}?"
     if isinstance(node, ast.Name | ast.Attribute):
         return f"{text} is a name; {KINDS}"
-    if isinstance(node, ast.Dict | ast.Set):
-        return f"dicts and sets are not values here; {KINDS}"
     return f"{text} is not a literal; {KINDS}"
-
-
-def _evaluate_number(node: ast.expr) -> int | float:
-    # True + 1 is 2 in Python; in a config it is a mistake.
-    value = _evaluate(node)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise Complaint("arithmetic is only allowed on numbers", node.lineno - 1)
-    return value
-
-
-def _calculate(node: ast.BinOp, left: int | float, right: int | float) -> int | float:
-    line = node.lineno - 1
-    is_huge = False
-    if isinstance(node.op, ast.Pow) and isinstance(left, int) and isinstance(right, int):
-        # Decide without computing it.
-        is_huge = abs(left) > 1 and (left.bit_length() - 1) * abs(right) > MAX_BITS
-    if is_huge:
-        raise Complaint("the number is out of range", line)
-    try:
-        result = _BINARY[type(node.op)](left, right)
-    except ZeroDivisionError:
-        raise Complaint("division by zero", line) from None
-    except ArithmeticError:
-        raise Complaint("the number is out of range", line) from None
-    # Python's result of (-8) ** 0.5 is complex.
-    if isinstance(result, complex):
-        raise Complaint("a negative number has no real root", line)
-    number: int | float = _bounded(result, node)
-    return number
-
-
-def _bounded(value: Any, node: ast.expr) -> Any:
-    if isinstance(value, int) and value.bit_length() > MAX_BITS:
-        raise Complaint("the number is out of range", node.lineno - 1)
-    if isinstance(value, float) and math.isinf(value):
-        raise Complaint("the number is out of range", node.lineno - 1)
-    return value

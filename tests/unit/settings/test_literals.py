@@ -86,9 +86,9 @@ def test_value(text: str, value: object) -> None:
         ("((1, 2)(3, 4))", "is a comma missing in (1, 2)(3, 4)?"),
         ("'a'.upper()", f"'a'.upper(...) is a call, and nothing in a config is run; {KINDS}"),
         ("'a'[0]", "is a comma missing in 'a'[0]?"),
-        ("f'{1}'", f"a string with the prefix f is not a plain string; {KINDS}"),
-        ("b'a'", f"a string with the prefix b is not a plain string; {KINDS}"),
-        ("{'a': 1}", f"dicts and sets are not values here; {KINDS}"),
+        ("f'{1}'", f"f'{{1}}' is not a literal; {KINDS}"),
+        ("b'a'", f"b'a' is not a literal; {KINDS}"),
+        ("{'a': 1}", f"{{'a': 1}} is not a literal; {KINDS}"),
         ("1 if 2 else 3", f"1 if 2 else 3 is not a literal; {KINDS}"),
         ("('a' 'b')", "is a comma missing between 'a' and 'b'?"),
         ("(1, [2)", "the bracket ( is not closed"),
@@ -107,20 +107,7 @@ def test_value(text: str, value: object) -> None:
         ("-None", "arithmetic is only allowed on numbers"),
         ("(1,) + (2,)", "arithmetic is only allowed on numbers"),
         ("1j", f"1j is not a literal; {KINDS}"),
-        ("(" * 61 + ")" * 61, "more than 60 nested brackets or operators are not allowed"),
         ("-" * 100_000 + "1", "a value of more than 100000 characters is not allowed"),
-        ("-" * 50_000 + "1", "more than 60 nested brackets or operators are not allowed"),
-        ("[1+" * 40 + "1", "more than 60 nested brackets or operators are not allowed"),
-        (
-            "+".join("1" * 30_000),
-            "more than 60 nested brackets or operators are not allowed",
-        ),
-        ("a" + ".a" * 40_000, "more than 60 nested brackets or operators are not allowed"),
-        (
-            "'a' if 'b' else " * 5000 + "'c'",
-            "more than 60 nested brackets or operators are not allowed",
-        ),
-        ("not " * 9000 + "1", "more than 60 nested brackets or operators are not allowed"),
     ],
 )
 def test_refused(text: str, problem: str) -> None:
@@ -134,10 +121,14 @@ def test_refused(text: str, problem: str) -> None:
     [
         *("(1, 2]", "1 +", "(,)", "1, , 2", "1__0", "012", "**", "'\\x1'", "9" * 5000),
         *("= 3", "1;2", "(1 2)", "3\nimport os"),
+        # As deep as no value is: Python's parser refuses it, or its result is no literal.
+        *("(" * 300 + ")" * 300, "-" * 50_000 + "1", "+".join("1" * 30_000), "not " * 9000 + "1"),
     ],
 )
 def test_refused_by_python(text: str) -> None:
-    with pytest.raises(Complaint, match=r"Python cannot read it|the number is out of range"):
+    with pytest.raises(
+        Complaint, match=r"Python cannot read it|the number is out of range|is not a"
+    ):
         parse_literal(text)
 
 
