@@ -85,6 +85,8 @@ SETTINGS: dict[str, Removed] = {
 CLASSES: dict[str, str] = {
     "mlflow": _MLFLOW,
     "asdf.training.trackers.MLflow": _MLFLOW,
+    "asdf.networks.CosinePairNetwork": "docs/your_own.md has a network that takes references.",
+    "asdf.networks.MLPPairNetwork": "docs/your_own.md has a network that takes references.",
     "asdf.networks.AudioLanguageModel": _LANGUAGE_MODEL,
     "cosine_restarts": "Write the schedule as a function of your own.",
     "sharded": "Choose 'shuffled' or 'weighted_corpora', which read tars in any order.",
@@ -115,6 +117,7 @@ OPTIONS: dict[str, str] = {
     "launch --objective": _SEARCH,
     "launch --pruner": _SEARCH,
     "doctor --wait": "Its checks print their findings as they arrive; Ctrl-C ends one that hangs.",
+    "score --reference": "A list names references in its column `reference`.",
     "sasv --p-target": "Give --costs p_target=X.",
     "sasv --p-nontarget": "Give --costs p_nontarget=X.",
     "sasv --p-spoof": "Give --costs p_spoof=X.",

@@ -66,7 +66,8 @@ def test_every_file_of_the_page_is_run() -> None:
     assert list(EXAMPLES) == [
         *("my_loss", "my_optimiser", "my_schedule", "my_parts", "my_vocoder", "my_sampler"),
         *("my_front_end", "my_back_end", "my_timed_back_end", "my_head"),
-        *("my_task", "my_student", "my_network", "my_language_model", "my_metric", "my_callbacks"),
+        *("my_task", "my_student", "my_network", "my_language_model", "my_reference"),
+        *("my_metric", "my_callbacks"),
         *("my_sam", "my_mldg", "my_adversarial", "my_teacher", "my_pretraining"),
         "my_gem",
     ]
@@ -209,6 +210,12 @@ def test_the_network(recipe, capsys):
         "front_end.model.encoder.transformer.layer_norm.weight"
         in network_of(recipe)["model_state_dict"]
     )
+
+
+def test_a_network_that_takes_references_hears_zeros_without_one(recipe, capsys):
+    run(recipe, capsys, EXAMPLES["my_reference"], "recipe.end_stage=2")
+    scores = read_scores(recipe.system() / "scores" / "epoch.1" / "demo-dev.txt")
+    assert np.isfinite(scores.scores).all()
 
 
 def test_the_language_model(recipe, capsys, tmp_path):

@@ -36,8 +36,7 @@ of known classes; for others the EER of known against unknown, and OSCR (Dhamija
 
 SASV scores have the header 'spk filename cm-score asv-score sasv-score', with '-' for missing
 values, or lines 'SPK UTT SCORE KEY' or, with --keys, 'SPK UTT SCORE': a-DCF, t-EER and EERs. Keys
-are target, nontarget and spoof, in files of ASVspoof 5, SASV 2022 and WildSpoof; or, for a network
-that compares recordings with enrolments, its list of trials with 'reference' and 'asv_label'.
+are target, nontarget and spoof, in files of ASVspoof 5, SASV 2022 and WildSpoof.
 
 '-' is standard input or standard output; if an output is '-', the tables are printed on standard
 error.

@@ -9,7 +9,6 @@
     python -m asdf score network.pt call.mp3 --rttm call.rttm         # a verdict per speaker
     python -m asdf score network.pt dev_list.txt --scores dev.txt     # a score file, for calibrate
     python -m asdf score network.pt dev_list.txt --scores dev.txt --part 3/40    # one of 40 parts
-    python -m asdf score pairs.pt call.mp3 --reference known.wav      # compared with a recording
     python -m asdf score network.pt calls/ --label bona-fide --scores calls.txt    # one class only
     ffmpeg -i talk.mkv -f wav - | python -m asdf score network.pt -   # standard input
 
@@ -72,7 +71,6 @@ from asdf.commands.score_options import (
     window_option,
 )
 from asdf.errors import AsdfError, UsageError
-from asdf.runs.files import digest_of
 from asdf.runs.streams import show_error
 from asdf.text import count_of
 
@@ -151,8 +149,7 @@ def _submit(args: ScoreOptions, arguments: list[str], sbatch_options: list[str])
             "an option is abbreviated. Write --slurm, --max-running and --dry-run in full: each "
             "part would otherwise divide the work again."
         )
-    named = [args.network, *args.recordings, *args.reference, args.rttm]
-    named += [args.base, args.network_folder]
+    named = [args.network, *args.recordings, args.rttm, args.base, args.network_folder]
     submit_array(args, words, sbatch_options, output, named)
 
 
@@ -180,11 +177,11 @@ def score_into_outputs(
     from asdf.commands.score_segments import segment_outputs
     from asdf.trials.how_scored import HowScored
 
-    detector = open_detector(args, window, are_compared=recordings.are_compared)
+    detector = open_detector(args, window)
     segments = segment_outputs(args, detector)
     # Published error rates are on trials: only trial scores can be compared with them.
     are_trials = bool(args.trial or args.scores or recordings.are_labelled)
-    heading = _heading(args, detector, are_trials, window, command, recordings.are_compared)
+    heading = _heading(args, detector, are_trials, window, command)
     work = _describe_work(args, detector, heading, window, are_trials)
     outputs = Outputs(args.csv, args.json, args.scores, segments, args.part, args.merge)
     with closing(Results(recordings, heading, outputs, work, screen, stdin_path)) as results:
@@ -225,7 +222,6 @@ def _heading(
     are_trials: bool,
     window: tuple[float, float] | None,
     command: str,
-    are_compared: bool = False,
 ) -> Heading:
     """Return the description of the scores, for display and JSON."""
     from asdf.scoring.document import make_heading
@@ -236,15 +232,7 @@ def _heading(
     if args.rttm is not None:
         scores = f"{heading.scores}; {SPEAKERS_NOTE}"
         heading = replace(heading, scores=scores, of_speakers=True)
-    if args.reference:
-        names = ", ".join(map(str, args.reference))
-        heading = replace(heading, scores=f"{heading.scores}; compared with {names}")
     _show_heading(heading, args.network, detector)
-    if are_compared and not (detector.needs_reference or args.reference):
-        show_error(
-            f"{args.network} ignores the references in the list: it scores each recording on its "
-            "own"
-        )
     if not args.json:
         return heading
     made = made_by(provenance_of(detector), are_trials, window, command)
@@ -276,30 +264,19 @@ def _describe_work(
     if args.segments is not None:
         # Entries of a journal without it have no frames.
         work["frames"] = True
-    if args.reference:
-        work["reference"] = [digest_of(path) for path in args.reference]
     if args.json is not None:
         # The same applies to digests.
         work["sha256"] = True
     return work
 
 
-def open_detector(
-    args: DetectorOptions,
-    window: tuple[float, float] | None = None,
-    are_compared: bool = False,
-) -> Detector:
-    """Build the detector of a command line, with its reference if given.
-
-    Args:
-        are_compared: Whether each recording has its own reference.
+def open_detector(args: DetectorOptions, window: tuple[float, float] | None = None) -> Detector:
+    """Build the detector of a command line.
 
     Raises:
-        UsageError: the network does not hear windows of that length whole, takes no reference, or
-            needs one.
+        UsageError: the network does not hear windows of that length whole.
         AsdfError: the network cannot be read.
     """
-    from asdf.networks.pair_network import no_reference
     from asdf.scoring.computing import set_threads
     from asdf.scoring.detector import Detector
     from asdf.scoring.windows import in_samples
@@ -322,11 +299,6 @@ def open_detector(
     if window:
         # A window longer than the network's input is refused before anything is scored.
         in_samples(*window, detector.window_samples)
-    references = list(getattr(args, "reference", ()))
-    if references:
-        return detector.with_reference(references)
-    if detector.needs_reference and not are_compared:
-        raise no_reference(args.network)
     return detector
 
 
@@ -350,7 +322,7 @@ def _score_all(
             if speaker is not None:
                 result = conclude_speaker(result, speaker)
             if window and not result.error:
-                heard_by = _compared(detector, recordings.references(result.index))
+                heard_by = _beside(detector, recordings.reference(result.index))
                 result, over_time = _over_time(heard_by, result, window)
             results.add(result.index, result, over_time)
 
@@ -358,21 +330,19 @@ def _score_all(
 def _score_groups(
     detector: Detector, recordings: Recordings, results: Results, whole: bool
 ) -> Iterator[Scored]:
-    """Score recordings, grouped by their references, which are embedded once."""
-    groups: dict[tuple[str, ...], Sequence[int]] = {(): range(len(recordings))}
-    if detector.needs_reference:
-        groups.clear()
-        groups.update(recordings.by_references())
-    for references, indices in groups.items():
+    """Score recordings, grouped by their references if the network takes some."""
+    groups: dict[str, Sequence[int]] = {"": range(len(recordings))}
+    if detector.takes_references:
+        groups = recordings.by_reference()
+    for reference, indices in groups.items():
         sources = recordings.sources
-        if references:
+        if len(indices) < len(sources):
             sources = [sources[index] for index in indices]
 
         def is_known(position: int, indices: Sequence[int] = indices) -> bool:
             return results.is_known(indices[position])
 
-        compared = _compared(detector, references)
-        scored = compared.score_many(
+        scored = _beside(detector, reference).score_many(
             sources,
             whole,
             progress=True,
@@ -383,11 +353,9 @@ def _score_groups(
             yield replace(result, index=indices[result.index])
 
 
-def _compared(detector: Detector, references: tuple[str, ...]) -> Detector:
-    """Return the detector with the references of a recording, if it needs them."""
-    if not references or not detector.needs_reference:
-        return detector
-    return detector.with_reference(list(references))
+def _beside(detector: Detector, reference: str) -> Detector:
+    """Return the detector that hears a reference beside recordings; '': none."""
+    return detector.with_reference(reference) if reference else detector
 
 
 def _report_stop(results: Results, count: int, stop: KeyboardInterrupt) -> int:

@@ -98,13 +98,6 @@ class ScoreOptions(DetectorOptions, ArrayOptions):
         "the labels for --scores",
         choices=("bona-fide", "spoof"),
     )
-    reference: tuple[Path, ...] = option(
-        "reference recording for networks that compare two recordings; if repeated, the mean of "
-        "the embeddings is used; lists may have a column of references instead",
-        "REF",
-        default=(),
-        repeated=True,
-    )
     trial: bool = flag(
         "compute trial scores: of the length that the network's protocol uses, even without labels"
     )

@@ -25,7 +25,7 @@ from asdf.trials.label_lines import is_csv_list
 from asdf.trials.lists import is_any_table, read_list
 from asdf.trials.table import is_trials_file
 from asdf.trials.text_lines import numbered_lines
-from asdf.trials.trial_list import UNLABELLED, TrialList
+from asdf.trials.trial_list import REFERENCE, UNLABELLED, TrialList
 
 LIST_SUFFIXES = frozenset({".txt", ".lst", ".csv", ".tsv"})
 _TABLES = frozenset({".csv", ".tsv"})
@@ -35,13 +35,13 @@ _TABLES = frozenset({".csv", ".tsv"})
 class Recording:
     """A recording to score; `name` and `label` (1 bona fide) come from a list in ASDF's format.
 
-    The list also states the paths of its `references`, with which it is compared.
+    The list may also state the path of its `reference`; '' without one.
     """
 
     path: Path
     name: str = ""
     label: int | None = None
-    references: tuple[str, ...] = ()
+    reference: str = ""
 
 
 class Recordings(Sequence[Recording]):
@@ -52,20 +52,18 @@ class Recordings(Sequence[Recording]):
         self._names: list[str] = []
         self._labels = array("b")
         # Strings, because a million `Path` objects need several times the memory.
-        self._known: set[str | tuple[str, ...]] = set()
-        # Only for recordings with references, which few lists have.
-        self._references: dict[int, tuple[str, ...]] = {}
+        self._known: set[str] = set()
+        # Only of recordings that have one, which few lists do.
+        self._references: dict[int, str] = {}
 
     def add(self, recording: Recording) -> None:
         """Append a recording, unless its path was added already."""
         path = str(recording.path)
-        # The same recording with other references is another trial.
-        key = (path, *recording.references) if recording.references else path
-        if key in self._known:
+        if path in self._known:
             return
-        self._known.add(key)
-        if recording.references:
-            self._references[len(self.paths)] = recording.references
+        self._known.add(path)
+        if recording.reference:
+            self._references[len(self.paths)] = recording.reference
         self._append(path, recording)
 
     def _append(self, path: str, recording: Recording) -> None:
@@ -111,21 +109,16 @@ class Recordings(Sequence[Recording]):
         """Return the speaker of a score; None: the score is of the whole recording."""
         return None
 
-    @property
-    def are_compared(self) -> bool:
-        """Whether each recording has references to compare with."""
-        return 0 < len(self._references) == len(self)
+    def reference(self, index: int) -> str:
+        """Return the path of the reference of a recording; '' for none."""
+        return self._references.get(index, "")
 
-    def references(self, index: int) -> tuple[str, ...]:
-        """Return the paths of the references of a recording; () for none."""
-        return self._references.get(index, ())
-
-    def by_references(self) -> dict[tuple[str, ...], list[int]]:
-        """Return the indices of recordings by the paths of their references, () for none."""
-        groups: dict[tuple[str, ...], list[int]] = {}
+    def by_reference(self) -> dict[str, Sequence[int]]:
+        """Return the indices of recordings by the paths of their references, '' for none."""
+        groups: dict[str, list[int]] = {}
         for index in range(len(self)):
-            groups.setdefault(self.references(index), []).append(index)
-        return groups
+            groups.setdefault(self.reference(index), []).append(index)
+        return dict(groups)
 
     @property
     def are_labelled(self) -> bool:
@@ -148,8 +141,8 @@ class Recordings(Sequence[Recording]):
         for text in chain(self.paths, self._names):
             # No path contains NUL, so that 'a', 'bc' and 'ab', 'c' have different digests.
             digest.update(os.fsencode(text) + b"\0")
-        for index, references in self._references.items():
-            digest.update(os.fsencode("\0".join((str(index), *references))))
+        for index, reference in self._references.items():
+            digest.update(os.fsencode(f"{index}\0{reference}"))
         return digest.hexdigest()
 
 
@@ -255,13 +248,13 @@ def _recordings_in_list(path: Path, folder: Path) -> Iterator[Recording]:
 
 
 def _recordings_of_trials(utterances: TrialList, folder: Path | None) -> Iterator[Recording]:
+    named = utterances.columns.get(REFERENCE)
     for index, name in enumerate(utterances.ids):
         label = int(utterances.labels[index])
         if label == UNLABELLED:
             yield Recording(utterances.path(index))
             continue
-        references: tuple[str, ...] = ()
-        if utterances.references is not None:
-            start = folder or utterances.folder
-            references = tuple(str(start / each) for each in utterances.references.of(index))
-        yield Recording(utterances.path(index), name, label, references)
+        reference = ""
+        if named is not None and named[index]:
+            reference = str((folder or utterances.folder) / named[index])
+        yield Recording(utterances.path(index), name, label, reference)

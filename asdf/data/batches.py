@@ -39,7 +39,8 @@ class Clip:
         partner: Clip that this one is mixed with, if that happens in the batch.
         weight: Weight of this clip in the sum of both.
         varies: Whether clips of a batch may differ in length and are padded to the longest.
-        references: Waveforms of the trial's references, (R, T) float32; None if it has none.
+        reference: Waveform of the trial's reference, as long as `samples`; None if the network
+            takes none.
     """
 
     samples: np.ndarray | None = None
@@ -49,7 +50,7 @@ class Clip:
     partner: Clip | None = None
     weight: float = 1.0
     varies: bool = False
-    references: np.ndarray | None = None
+    reference: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -141,10 +142,9 @@ def collate(clips: Sequence[Clip]) -> Batch:
 
 def _further_of(clips: Sequence[Clip]) -> dict[str, Tensor]:
     """Return the further inputs of a batch of `clips`, by name."""
-    references = [clip.references for clip in clips if clip.references is not None]
-    if not references:
-        return {}
-    return {REFERENCES: default_collate([torch.from_numpy(each) for each in references])}
+    references = [torch.from_numpy(each.reference) for each in clips if each.reference is not None]
+    # Clips of varying length are padded, and so are their references.
+    return {REFERENCES: pad_sequence(references, batch_first=True)} if references else {}
 
 
 def _mixing_of(clips: Sequence[Clip]) -> Mixing | None:

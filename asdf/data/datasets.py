@@ -21,11 +21,11 @@ from asdf.audio.vocoding import Vocoders
 from asdf.data.batches import Clip
 from asdf.data.clip_frames import Crop, CropPosition, draw_crop
 from asdf.data.mixup import Mixup, mix
-from asdf.data.references import ReferenceClips
 from asdf.errors import AsdfError
 from asdf.runs.seeds import generator
 from asdf.settings.sections import Audio, RawBoost, SpeechActivity
-from asdf.trials.trial_list import TrialList
+from asdf.trials.packed_names import Names
+from asdf.trials.trial_list import REFERENCE, TrialList
 
 
 @dataclass(eq=False)
@@ -41,7 +41,7 @@ class TrainingClips(Dataset[Clip]):
         position: Position at which an utterance is cut: 'random', or always its 'start'.
         augmentation: Augmentation of a clip before RawBoost.
         vocoders: Vocoders of the utterances that are copies, with a separate random stream.
-        references: Clips of the utterances' references; None if there are none.
+        references: References of the utterances; None if the network takes none.
         mixup: Mixing of a clip with another one after RawBoost; None for no mixing.
         audio: Sampling rate and channels of recordings as they are read; with all channels, a clip
             is (channels, samples).
@@ -58,7 +58,7 @@ class TrainingClips(Dataset[Clip]):
     augmentation: Chain = field(default_factory=Chain)
     vocoders: Vocoders = field(default_factory=Vocoders)
     mixup: Mixup | None = None
-    references: ReferenceClips | None = None
+    references: References | None = None
     audio: Audio = field(default_factory=Audio)
     channels: int | None = None
 
@@ -72,10 +72,10 @@ class TrainingClips(Dataset[Clip]):
     def __getitem__(self, key: tuple[int, ...]) -> Clip:
         clip = self._change(key, self._read_cut(key))
         if self.references is not None and clip.samples is not None:
-            try:
-                clip = replace(clip, references=self.references.read((key[0], key[1])))
-            except AsdfError as error:
-                return Clip(error=error)
+            reference = self.references[key[1], clip.samples.shape[-1]]
+            if reference.samples is None:
+                return reference
+            clip = replace(clip, reference=reference.samples)
         mixture = self.mixup.draw((key[0], key[1])) if self.mixup else None
         if mixture is None or clip.samples is None:
             return clip
@@ -170,6 +170,42 @@ class WholeUtterances(Dataset[Clip]):
         index, samples = key
         try:
             path = self.utterances.path(index)
+            speech = read_speech(path, self.sad, 0, samples, self.audio)
+            check_count(speech, self.channels, path)
+        except AsdfError as error:
+            return Clip(error=error)
+        return Clip(channels_first(repeat_to(speech, samples)))
+
+
+@dataclass(eq=False)
+class References(Dataset[Clip]):
+    """The beginnings of the references of utterances, repeated. Key: (utterance, samples).
+
+    An utterance whose list has no column `reference`, or nothing in it, has zeros.
+
+    Attributes:
+        audio, channels: As in `TrainingClips`.
+    """
+
+    utterances: TrialList
+    sad: SpeechActivity
+    audio: Audio = field(default_factory=Audio)
+    channels: int | None = None
+
+    def __post_init__(self) -> None:
+        self._paths = Names(self.utterances.columns.get(REFERENCE, [""] * len(self.utterances)))
+        self.utterances = self.utterances.packed()
+
+    def __len__(self) -> int:
+        return len(self.utterances)
+
+    def __getitem__(self, key: tuple[int, int]) -> Clip:
+        index, samples = key
+        if not self._paths[index]:
+            shape = (samples,) if self.channels is None else (self.channels, samples)
+            return Clip(np.zeros(shape, np.float32))
+        try:
+            path = self.utterances.folder_of(index) / self._paths[index]
             speech = read_speech(path, self.sad, 0, samples, self.audio)
             check_count(speech, self.channels, path)
         except AsdfError as error:

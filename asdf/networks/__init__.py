@@ -104,12 +104,6 @@ if TYPE_CHECKING:
         front_end_parameters,
         scoring_length,
     )
-    from asdf.networks.pair_network import (
-        ComposedPairNetwork,
-        CosinePairNetwork,
-        MLPPairNetwork,
-        PairNetwork,
-    )
     from asdf.networks.rawgat_st import RawGAT_ST
     from asdf.networks.rawnet2 import RawNet2
     from asdf.networks.ssl_detector import SSLDetector

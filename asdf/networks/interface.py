@@ -120,10 +120,10 @@ class DetectorNetwork(nn.Module, ABC):
         waveform_channels: Number of channels of waveforms (batch, channels, samples) that it takes
             with `audio.channels = 'all'`; None for waveforms (batch, samples).
         further_inputs: Names of keyword arguments that training passes to `forward` besides the
-            waveforms: 'lengths' (B,), the samples of each recording before padding; 'references'
-            (B, R, T), waveforms of the trials' references; 'columns', texts of the utterances by
-            column name. Their defaults are None, with which `forward` must work, too. Networks that
-            need references derive from `PairNetwork`.
+            waveforms: 'lengths' (B,), the samples of each recording before padding; 'references',
+            waveforms of the column `reference` of the list, of the shape of the waveforms, zeros
+            for a trial without one, in scoring, too; 'columns', texts of the utterances by column
+            name. Their defaults are None, with which `forward` must work, too.
         input_columns: Columns of the training list that 'columns' contains.
 
     Examples:
@@ -261,7 +261,7 @@ def further_inputs(network: nn.Module) -> tuple[str, ...]:
 
 
 def takes_references(network: nn.Module | type[nn.Module]) -> bool:
-    """Return whether a network, or a class of networks, compares recordings with references."""
+    """Return whether a network, or a class of networks, takes references beside recordings."""
     if isinstance(network, nn.Module):
         return REFERENCES in further_inputs(network)
     return REFERENCES in tuple(getattr(network, "further_inputs", ()))
@@ -274,7 +274,7 @@ def inputs_on_noise(network: nn.Module, waveforms_BT: Tensor) -> dict[str, Tenso
     """
     if REFERENCES not in further_inputs(network):
         return {}
-    return {REFERENCES: waveforms_BT.flip(-1)[:, None]}
+    return {REFERENCES: waveforms_BT.flip(-1)}
 
 
 def input_columns(network: nn.Module) -> tuple[str, ...]:

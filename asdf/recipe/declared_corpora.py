@@ -40,15 +40,12 @@ from asdf.trials.lists import (
     read_asvspoof2019_protocol,
     read_list,
 )
-from asdf.trials.making_pairs import make_pairs
-from asdf.trials.references import REFERENCE, read_models
 from asdf.trials.trees import open_tree
 from asdf.trials.trial_list import (
     UNLABELLED,
     TrialList,
     join,
     same_recording,
-    with_references,
 )
 
 _SHOWN = 5
@@ -92,11 +89,6 @@ class Corpus:
         unlabelled: Whether the recordings have no labels: lines of the list are paths, and labels,
             there or from a reader, are ignored. Only training steps for unlabelled recordings use
             them (docs/training_steps.md).
-        references: List of enrolled models, relative to `folder`, whose names the column
-            `reference` may contain: 'MODEL RECORDING,RECORDING' per line (docs/pairs.md).
-        pairs: Rule for making trials of two recordings: 'genuine:speaker' pairs each recording with
-            a genuine one of its speaker, 'same:attack' with one of the same attack (label 1) and
-            one of another (label 0); '': trials are those of the list.
         part: Part of the corpus to read; None: all of it. A name such as 'mine~0.1' selects one.
 
     Examples:
@@ -121,8 +113,6 @@ class Corpus:
     bona_fide: str | int = ""
     part: StatedPart | None = None
     unlabelled: bool = False
-    references: str = ""
-    pairs: str = ""
 
     def __post_init__(self) -> None:
         if bool(self.list) == bool(self.reader):
@@ -155,41 +145,15 @@ class Corpus:
     def read_with_notes(self, name: str, database_folder: Path) -> CorpusReading:
         """Read the utterances, with notes on them for the user; errors as for `read`."""
         reading = self._read_whole(name, database_folder)
-        reading = self._with_references(reading, database_folder / self.folder)
         if self.unlabelled:
             whole = reading.utterances
             labels = np.full(len(whole), UNLABELLED, np.int8)
             reading = CorpusReading(replace(whole, labels=labels), reading.notes)
-        if self.pairs:
-            made = make_pairs(replace(reading.utterances, name=name), self.pairs)
-            notes = list(reading.notes)
-            if made.left_out:
-                notes.append(
-                    f"{name}: {made.left_out:,} of {len(reading.utterances):,} recordings have no "
-                    f"other recording to pair with ({self.pairs})"
-                )
-            reading = CorpusReading(made.trials, notes)
         if self.part is None:
             return reading
         part = self.part.of(reading.utterances)
         note = f"{name}: {len(part):,} of {len(reading.utterances):,} utterances, as its name says"
         return CorpusReading(part, [*reading.notes, note])
-
-    def _with_references(self, reading: CorpusReading, folder: Path) -> CorpusReading:
-        """Return the reading with the references of its trials, and of models if there are any."""
-        if not self.references:
-            if reading.utterances.references is not None:
-                return reading
-            # From a protocol, or from a table that others read.
-            return CorpusReading(with_references(reading.utterances), reading.notes)
-        if REFERENCE not in reading.utterances.columns:
-            raise UsageError(
-                f"{self}: references names models, but the list has no column {REFERENCE!r}, with "
-                "the model of each trial. Fix it at the top of run.py."
-            )
-        models = read_models(folder / self.references)
-        utterances = with_references(reading.utterances, models)
-        return CorpusReading(utterances, reading.notes)
 
     def _read_whole(self, name: str, database_folder: Path) -> CorpusReading:
         folder = database_folder / self.folder
@@ -413,10 +377,10 @@ def _check_trained(training: Sequence[TrialList], settings: Sections) -> None:
 def count_shared(first: TrialList, second: TrialList) -> int:
     """Count the recordings that two lists share, however their paths are written."""
     # Paths with '..' may lead from one folder into another.
-    climbs = any(".." in path for path in chain(first.recordings(), second.recordings()))
+    climbs = any(".." in path for path in chain(first.ids, second.ids))
     if first.folder == second.folder and not climbs:
-        known = set(map(same_recording, first.recordings()))
-        return len(known.intersection(map(same_recording, second.recordings())))
+        known = set(map(same_recording, first.ids))
+        return len(known.intersection(map(same_recording, second.ids)))
     first_inside = first.folder.is_relative_to(second.folder)
     second_inside = second.folder.is_relative_to(first.folder)
     if not (first_inside or second_inside or climbs):
@@ -427,7 +391,7 @@ def count_shared(first: TrialList, second: TrialList) -> int:
 
 def _paths(utterances: TrialList) -> Iterator[str]:
     """Yield the normalised paths of a list's recordings."""
-    for utterance in utterances.recordings():
+    for utterance in utterances.ids:
         yield same_recording(f"{utterances.folder}/{utterance}")
 
 

@@ -47,8 +47,7 @@ from asdf.settings.class_path import look_for_class
 from asdf.settings.sections import Sections
 from asdf.text import count_of, lines_and_more, printable
 from asdf.training.callbacks import find_callbacks
-from asdf.trials.lists import check_files
-from asdf.trials.reference_files import check_references, distinct_references
+from asdf.trials.lists import check_files, check_references
 from asdf.trials.trial_list import TrialList, describe_labels, join
 
 # A launch may have hundreds of processes, with one line each.
@@ -229,9 +228,6 @@ def _describe_corpus(
     if not corpus.list:
         path = utterances.folder
     yield f"  {name}: {path}: {describe_labels(utterances)}"
-    if utterances.references is not None:
-        count = len(distinct_references(utterances).recordings)
-        yield f"    trials name {count} distinct reference recordings"
     for note in reading.notes:
         yield f"    warning: {note}"
 
@@ -367,9 +363,6 @@ def _check_references(settings: Sections, recipe_folder: Path, lists: list[Trial
         return
     network_class = find_network_class(class_path, recipe_folder)
     if takes_references(network_class):
-        from asdf.networks.pair_network import check_pair_class
-
-        check_pair_class(network_class, NETWORK_CLASS)
         check_references(lists)
 
 

@@ -31,8 +31,6 @@ def describe_next_steps(run: Run, next_config: str) -> list[str]:
     if names:
         network = _shown(run.folders.networks / names[-1])
         command = f"python -m asdf score {network} your_recording.wav"
-        if run.takes_references:
-            command += " --reference known.wav"
         purpose = "a demonstration: trained on the demo corpus, its scores say nothing about real "
         steps.append((command, f"{purpose}recordings"))
     if next_config:

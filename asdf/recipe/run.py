@@ -41,9 +41,8 @@ from asdf.recipe.shared_recordings import count_overlaps, find_overlaps
 from asdf.runs.log import LOG
 from asdf.runs.network_names import RESUME, list_networks
 from asdf.settings import Sections, Settings
-from asdf.trials.lists import check_both_classes, check_files
+from asdf.trials.lists import check_both_classes, check_files, check_references
 from asdf.trials.packed_lists import pack_list, unpack_list
-from asdf.trials.reference_files import check_references
 from asdf.trials.scored_files import read_shared, write_shared
 from asdf.trials.trial_list import TrialList, describe_labels, join
 
@@ -53,7 +52,6 @@ if TYPE_CHECKING:
 
     from asdf.audio.augmentation import Chain
     from asdf.audio.vocoding import Vocoders
-    from asdf.data.references import MeasuredReferences
     from asdf.distributed.shared_files import SharedFiles
     from asdf.distributed.stopping import StopRequest
     from asdf.distributed.world import World
@@ -116,9 +114,6 @@ class Run:
     _validation: dict[str, _Measured] = field(default_factory=dict)
     _evaluation: dict[str, _Measured] = field(default_factory=dict)
     _recordings: dict[str, dict[str, str]] = field(default_factory=dict)
-    _references: dict[str, tuple[TrialList, MeasuredReferences | None]] = field(
-        default_factory=dict
-    )
     _augmentation: Chain | None = None
     _callbacks: CallbackGroup | None = None
     _pinned_weights: str | None = None
@@ -252,46 +247,9 @@ class Run:
         self._measured[utterances.name] = _Measured(utterances, lengths)
         return lengths
 
-    def references(self, utterances: TrialList) -> MeasuredReferences | None:
-        """Return the references of a list with their lengths, measured as by `lengths`.
-
-        The result is None if the network takes none; the log states if the list has some.
-        """
-        from asdf.data.lengths import measure_lengths
-        from asdf.data.references import MeasuredReferences
-        from asdf.trials.reference_files import distinct_references
-
-        if utterances.references is None:
-            return None
-        known = self._references.get(utterances.name)
-        if known is not None and known[0] is utterances:
-            return known[1]
-        if not self.takes_references:
-            self._references[utterances.name] = utterances, None
-            LOG.info(
-                "%s names reference recordings, which %s does not use: it scores each recording by "
-                "itself",
-                utterances.name,
-                self.settings.network.network_class,
-            )
-            return None
-        distinct = distinct_references(utterances)
-        lengths = measure_lengths(
-            distinct.recordings,
-            self.settings.sad,
-            self.folders.sad,
-            self.world,
-            self.stop,
-            audio=self.settings.audio,
-            shared=self._shared,
-        )
-        measured = MeasuredReferences(distinct, lengths)
-        self._references[utterances.name] = utterances, measured
-        return measured
-
     @property
     def takes_references(self) -> bool:
-        """Whether the network compares each recording with a reference."""
+        """Whether the network takes a reference beside each recording."""
         from asdf.networks.build import find_network_class
         from asdf.networks.interface import takes_references
 
@@ -569,10 +527,6 @@ class Run:
         front_end = self.settings.front_end
         front_end_class = find_front_end_class(front_end, self.recipe_folder)
         check_audio(self.settings.audio, network_class, front_end_class, front_end)
-        if self.takes_references:
-            from asdf.networks.pair_network import check_pair_class
-
-            check_pair_class(network_class, "network.network_class")
         if front_end.cache_features:
             check_split(network_class, front_end_class)
         find_loss_class(self.settings, self.recipe_folder)

@@ -96,7 +96,6 @@ def score_lists(
         corpus = utterances.name
         path = run.folders.scores(name, corpus)
         run.scored.append(path)
-        scorer.list_references = run.references(utterances)
         scores = score_with_extras(
             scorer, utterances, lengths, run.settings, run.world, run.stop, wanted, path
         )

@@ -228,7 +228,6 @@ def report_results(run: Run, networks: Iterable[str], sets: Iterable[str]) -> No
     for sentence in describe_stale(read_evaluations(run.folders.layout)):
         LOG.warning("warning: %s", sentence)
     _report_tasks(run, tasks, networks, sets)
-    _report_enrolments(run, networks, sets)
     records = write_results(run.folders.results, rows)
     # The page shows the rows just written, which are the run's last report.
     gathered = gather([open_run_folder(run.folders.system)])
@@ -257,34 +256,6 @@ def _report_tasks(run: Run, tasks: Tasks, networks: Sequence[str], sets: Sequenc
     scored, validated = sets_of(sets), sets_of(run.validation_sets)
     for text in tasks.report(scored, validated, run.folders.results):
         LOG.info("%s", text)
-
-
-def _report_enrolments(run: Run, networks: Sequence[str], sets: Sequence[str]) -> None:
-    """Log and write the a-DCF of sets whose trials have enrolments and kinds."""
-    from asdf.runs.files import write_text
-    from asdf.tasks.sasv.pair_scores import is_pair_list, read_pair_scores
-    from asdf.tasks.sasv.sasv_measures import summarise_sasv
-    from asdf.tasks.sasv.sasv_tables import sasv_json, sasv_text
-
-    summaries = []
-    for corpus in sets:
-        trials = run.folders.trials(corpus)
-        if not trials.exists() or not is_pair_list(trials):
-            continue
-        for network in networks:
-            name = f"{NetworkName.parse(network)} on {corpus}"
-            try:
-                scores = read_pair_scores(run.folders.scores(network, corpus), trials)
-            except AsdfError as error:
-                # The EERs of the set remain valid.
-                LOG.warning("warning: no a-DCF of %s: %s", name, error)
-                continue
-            by = [column for column in ("attack",) if column in scores.trials.columns]
-            summaries.append(summarise_sasv(name, scores, by=by))
-    for summary in summaries:
-        LOG.info("%s", sasv_text(summary))
-    if summaries:
-        write_text(run.folders.layout.sasv_json, sasv_json(summaries))
 
 
 def _result_row(

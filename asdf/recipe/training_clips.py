@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from asdf.errors import AsdfError, UsageError
+from asdf.errors import UsageError
 from asdf.recipe.run import Run
 from asdf.runs.log import LOG
 
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from asdf.data.clip_frames import ClipFrames
     from asdf.data.loaders import BatchLoader
-    from asdf.data.references import ReferenceClips
     from asdf.distributed.world import World
     from asdf.scoring.computing import ScoringPrecision
     from asdf.settings.sections import Sections
@@ -23,12 +22,16 @@ if TYPE_CHECKING:
 
 def build_clip_loader(run: Run, utterances: TrialList, lengths: np.ndarray) -> BatchLoader:
     """Return the loader of the training clips, with the augmentation of the settings."""
-    from asdf.data.datasets import TrainingClips
+    from asdf.data.datasets import References, TrainingClips
     from asdf.data.loaders import BatchLoader
     from asdf.data.mixup import find_mixup
     from asdf.networks.build import channels_of
 
     settings = run.settings
+    channels = channels_of(settings, run.recipe_folder)
+    references = None
+    if run.takes_references:
+        references = References(utterances, settings.sad, settings.audio, channels)
     clips = TrainingClips(
         utterances=utterances,
         lengths=lengths,
@@ -41,8 +44,8 @@ def build_clip_loader(run: Run, utterances: TrialList, lengths: np.ndarray) -> B
         vocoders=run.vocoders(),
         mixup=find_mixup(settings, len(utterances)),
         audio=settings.audio,
-        channels=channels_of(settings, run.recipe_folder),
-        references=_build_reference_clips(run, utterances),
+        channels=channels,
+        references=references,
     )
     if settings.augmentation.chain:
         LOG.info("training examples are augmented: %s", clips.augmentation.describe())
@@ -50,44 +53,6 @@ def build_clip_loader(run: Run, utterances: TrialList, lengths: np.ndarray) -> B
         LOG.info("%g of the training examples are mixed with another one", clips.mixup.probability)
     workers = settings.computing.network_dataloader_workers
     return BatchLoader(clips, workers, run.world, stop=run.stop)
-
-
-def _build_reference_clips(run: Run, utterances: TrialList) -> ReferenceClips | None:
-    """Return the clips of the references of `utterances`; None if the network takes none.
-
-    Raises:
-        AsdfError: a reference cannot be read, or contains no speech.
-    """
-    import numpy as np
-
-    from asdf.data.references import ReferenceClips
-
-    references = run.references(utterances)
-    if references is None:
-        return None
-    empty = [
-        references.distinct.recordings.ids[index]
-        for index in np.flatnonzero(references.lengths == 0).tolist()
-    ]
-    if empty:
-        raise AsdfError(
-            f"speech activity detection leaves nothing of {len(empty)} references of training "
-            f"trials, first: {empty[0]}. Remove their trials from the list, or set sad.mode = "
-            "'off'."
-        )
-    LOG.info(
-        "training on pairs: %d distinct references, of which a trial has one per epoch",
-        len(references.lengths),
-    )
-    settings = run.settings
-    return ReferenceClips(
-        references,
-        settings.network.train_clip_size,
-        settings.sad,
-        settings.recipe.seed,
-        settings.network.clip_position,
-        settings.audio,
-    )
 
 
 def build_clip_frames(

@@ -77,8 +77,6 @@ class Layout:
     generalisation_json = _Below("results", "generalisation.json")
     """Results on sets of several corpora, including corpora outside the training data."""
     generalisation_text = _Below("results", "generalisation.txt")
-    sasv_json = _Below("results", "sasv.json")
-    """Results of spoofing-robust verification, for trials with enrolments and kinds."""
     report = _Below("results", "report.html")
     sources_json = _Below("results", "sources.json")
     """Results of source tracing."""

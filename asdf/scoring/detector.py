@@ -200,7 +200,7 @@ class Detector:
         self.source_classes = getattr(opened.scorer.extras.get("sources"), "classes", None)
         self._hearing = self._make_hearing(opened, parts, speech_check)
         self.speech_check = "off" if self._hearing.find_speech is None else speech_check
-        self._reference: list[np.ndarray] | None = None
+        self._reference: np.ndarray | None = None
 
     def _make_hearing(self, opened: OpenedNetwork, parts: bool, speech_check: str) -> Hearing:
         search = None
@@ -249,55 +249,37 @@ class Detector:
         return self.score(recording, sample_rate)
 
     def with_reference(self, reference: Any, sample_rate: int | None = None) -> Detector:
-        """Return a detector of the same network that compares every recording with a reference.
+        """Return a detector whose network hears a reference beside everything that it scores.
 
-        It compares everything it scores: recordings, windows, streams, speakers. The reference is
-        embedded once, here, from the part of it that a trial score covers.
+        Without one, a network that takes references hears zeros; other networks ignore it.
 
         Args:
-            reference: Recording, as in `score`; or a list of recordings of one speaker or
-                generator, whose mean embedding is used.
+            reference: Recording, as in `score`.
             sample_rate: Sampling rate of samples, in Hz; a file states its own.
 
         Raises:
-            UsageError: it is not a recording, or the network does not take a reference.
+            UsageError: it is not a recording.
             AsdfError: it cannot be read, exceeds the limits, or contains no speech.
         """
-        several = reference if isinstance(reference, list) else [reference]
-        if not several:
-            raise UsageError("the list of references is empty: give one recording or more.")
-        waveforms = []
-        for each in several:
-            named = self._take(each, sample_rate)
-            heard = named.read_beginning(self.settings.sad, self._trial_samples)
-            waveforms.append(heard.waveform)
+        named = self._take(reference, sample_rate)
+        heard = named.read_beginning(self.settings.sad, self._trial_samples)
         # copy() would read the network's file again.
-        compared = object.__new__(type(self))
-        compared.__dict__.update(self.__dict__)
+        bound = object.__new__(type(self))
+        bound.__dict__.update(self.__dict__)
         # The same way as a copy from a pickle gets its reference.
-        compared.__setstate__(waveforms)
-        return compared
+        bound.__setstate__(heard.waveform)
+        return bound
 
-    def __setstate__(self, waveforms: list[np.ndarray]) -> None:
-        """Set the reference; pickle calls this with the waveforms that a copy needs.
-
-        Args:
-            waveforms: Waveforms of the reference at the network's rate, each (T,).
-        """
-        self._reference = waveforms
-        self._scorer = self._scorer.with_reference(waveforms)
+    def __setstate__(self, waveform: np.ndarray) -> None:
+        """Set the reference, (T,) at the network's rate; pickle calls this for a copy."""
+        self._reference = waveform
+        self._scorer = self._scorer.with_reference(waveform)
         self._hearing = replace(self._hearing, scorer=self._scorer)
 
     @property
-    def reference_s(self) -> float:
-        """Seconds of the reference that the network heard; 0 without one."""
-        lengths = map(len, self._reference or ())
-        return sum(map(self._scorer.scored_samples, lengths)) / self.sample_rate
-
-    @property
-    def needs_reference(self) -> bool:
-        """Whether the network compares recordings with a reference, and has none yet."""
-        return self._scorer.needs_reference
+    def takes_references(self) -> bool:
+        """Whether the network takes a reference beside each recording."""
+        return self._scorer.takes_references
 
     @property
     def hearing(self) -> Hearing:
@@ -328,12 +310,9 @@ class Detector:
         noise = rng.normal(0, 0.1, round(seconds * _WARMING_RATE) or 1)
         audio = Audio(self.sample_rate)
         waveform = self._scorer.as_heard(as_waveform(noise, _WARMING_RATE, None, audio))
-        scorer = self._scorer
-        if scorer.needs_reference:
-            scorer = scorer.with_reference([waveform])
         for _ in range(_WARMING_PASSES):
             heard = cut_to_speech(waveform, self.settings.sad, audio.sample_rate)
-            scorer.score_waveforms([heard])
+            self._scorer.score_waveforms([heard])
         return self
 
     def stream(self, sample_rate: int, window_s: float = 4.0, hop_s: float = 1.0) -> Stream:
@@ -359,7 +338,6 @@ class Detector:
         *,
         embedding: bool = False,
         frames: bool = False,
-        reference: Any = None,
     ) -> Score:
         """Return the trial score of one recording: a number with further attributes.
 
@@ -375,18 +353,12 @@ class Detector:
             embedding: Whether the result includes the network's embedding.
             frames: Whether the result includes the scores of the frames of the whole recording
                 (`FrameScores`); requires a frame-level head.
-            reference: Recording to compare with, or a list of several, for a network that compares
-                recordings (docs/pairs.md); see `with_reference`.
 
         Raises:
-            UsageError: it is not a recording, the network returns no embeddings or frames, or the
-                network does not take a reference or lacks one.
+            UsageError: it is not a recording, or the network returns no embeddings or frames.
             AsdfError: the recording cannot be read or exceeds the limits, or its score is not a
                 finite number.
         """
-        if reference is not None:
-            compared = self.with_reference(reference)
-            return compared.score(recording, sample_rate, embedding=embedding, frames=frames)
         named = self._take(recording, sample_rate)
         score = self._hearing_for(embedding, frames).score_trial(named)
         if score.remark:

@@ -44,13 +44,13 @@ class FusedScorer(WaveformScorer):
         """`scorers` are in the order of the fusion, of one device, precision and audio.
 
         Raises:
-            UsageError: a network compares recordings with references.
+            UsageError: a network takes references.
         """
-        comparing = [scorer.name for scorer in scorers if scorer.takes_references]
-        if comparing:
+        taking = [scorer.name for scorer in scorers if scorer.takes_references]
+        if taking:
             raise UsageError(
-                f"{comparing[0]} compares recordings with references, which a fused system does "
-                "not support: fuse score files instead, with `python -m asdf fuse`."
+                f"{taking[0]} takes references, which a fused system does not support: fuse score "
+                "files instead, with `python -m asdf fuse`."
             )
         self._scorers = list(scorers)
         self._fusion = fusion

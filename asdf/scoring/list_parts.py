@@ -25,7 +25,7 @@ from asdf.distributed.gpus import fetch_later
 from asdf.runs.parts import Columns, Parts, join_columns
 from asdf.scoring.agreement import ScoringSettings
 from asdf.scoring.scorer import Scorer
-from asdf.trials.trial_list import TrialList
+from asdf.trials.trial_list import REFERENCE, TrialList
 from asdf.version import VERSION
 
 TRIALS, SCORES, LOSSES = "trials", "scores", "losses"
@@ -48,8 +48,9 @@ def work_of(
             # A trial's last digits depend on the batch that it is in.
             division.update(batch.trials.tobytes() + b"%d " % batch.samples)
         described: dict[str, Any] = {}
-        if scorer.list_references is not None:
-            described["references"] = scorer.list_references.digest()
+        if scorer.takes_references:
+            named = "\n".join(utterances.columns.get(REFERENCE, ()))
+            described["references"] = hashlib.sha256(named.encode()).hexdigest()
         return {
             **described,
             # Another version may compute other last digits, which must not mix within a list.

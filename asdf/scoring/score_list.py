@@ -6,15 +6,17 @@ of processes with the same number of threads (see `asdf.data.scoring_plan`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from torch import Tensor, nn
 
+from asdf.data.datasets import References, WholeUtterances
 from asdf.data.loaders import BatchLoader
 from asdf.data.scoring_plan import ScoringBatch
 from asdf.distributed.stopping import StopRequest
@@ -33,7 +35,6 @@ from asdf.scoring.list_parts import (
     open_parts,
     work_of,
 )
-from asdf.scoring.reference_embeddings import embed_references, load_whole
 from asdf.scoring.scorer import Computed, Scorer, TrialLoss
 from asdf.segments import FrameTable
 from asdf.settings.sections import Network
@@ -118,8 +119,7 @@ def score_with_extras(
     """Score all trials, with extras, on the main rank; return None on the others.
 
     Args:
-        scorer: Scorer of `build_list_scorer`; each reference of the trials is embedded once if its
-            network takes references.
+        scorer: Scorer of `build_list_scorer`.
         lengths: Lengths of the utterances, in samples (see `asdf.data.lengths`).
         wanted: Keys of the extras to compute on request.
         output: Path of the file for the scores. Intermediate results are saved next to it from time
@@ -147,13 +147,17 @@ def score_with_extras(
     remaining = progress.take_up(batches, world, what)
     # In turn, since batches come from the longest to the shortest: all ranks get both.
     local = remaining[world.rank :: world.size]
-    references = embed_references(scorer, bool(remaining), settings, world, stop)
-    loader = load_whole(utterances, scorer, settings, world, stop)
+    heard = (utterances, settings.sad, settings.audio, scorer.channels)
+    workers = settings.computing.network_dataloader_workers
+    loader = BatchLoader(WholeUtterances(*heard), workers, world, stop=stop)
+    references: Iterable[Tensor | None] = repeat(None, len(local))
+    if scorer.takes_references:
+        beside = BatchLoader(References(*heard), workers, world, stop=stop)
+        references = beside.batches(list(map(keys_of, local)))
     tracked = _track_batches(loader, local, settings.network, world, what)
     with progress.saved_after_failures():
-        for waveforms, batch in zip(tracked, local, strict=True):
-            compared = None if references is None else references.of(batch.trials)
-            progress.add(batch, scorer.compute(waveforms, wanted, compared), scorer, utterances)
+        for waveforms, reference, batch in zip(tracked, references, local, strict=True):
+            progress.add(batch, scorer.compute(waveforms, wanted, reference), scorer, utterances)
             if stop:
                 break
         progress.add_long(world, stop)

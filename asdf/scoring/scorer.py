@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from asdf.audio import repeat_to
 from asdf.audio.reading import channels_first, check_count
-from asdf.data.references import MeasuredReferences
+from asdf.data.batches import REFERENCES
 from asdf.data.scoring_plan import ScoringBatch, ScoringPlan, batch_samples
 from asdf.distributed.gpus import fetch_later, send
 from asdf.errors import AsdfError, UsageError
@@ -27,7 +27,6 @@ from asdf.networks import fixed_samples, scoring_length
 from asdf.networks.extras import Extra
 from asdf.networks.heads import extras_of
 from asdf.networks.interface import as_outputs, takes_references, waveform_channels
-from asdf.networks.pair_network import EMBEDDED, no_reference, unwanted_reference
 from asdf.networks.split import state_digest
 from asdf.networks.trained_loss import loss_of
 from asdf.scoring.computing import (
@@ -99,14 +98,10 @@ class Scorer(WaveformScorer):
 
     Attributes:
         trial_loss: Loss of the trials of lists, computed with their scores; None: no loss.
-        takes_references: Whether the network compares each recording with a reference.
-        list_references: References of the next list to score; None if it has none or the network
-            takes none.
         keeps_network: Whether its first batch leaves the network's layers as they are.
     """
 
     trial_loss: TrialLoss | None = None
-    list_references: MeasuredReferences | None = None
     absent: ClassVar[Mapping[str, str]] = {
         "frames": "scores no frames: train a network with localisation.enabled = True for that. "
         "Windows, which are coarser, are scored by any network: `score --window`, "
@@ -147,7 +142,7 @@ class Scorer(WaveformScorer):
         self.extras: dict[str, Extra] = extras_of(network)
         self.name = type(network).__name__
         self.takes_references = takes_references(network)
-        self._reference_E: Tensor | None = None
+        self._reference: np.ndarray | None = None
         # Networks may store intermediate results, as hooks in transformers do.
         self._lock = new_computing_lock()
         self._threads: int | None = None
@@ -218,18 +213,18 @@ class Scorer(WaveformScorer):
         Args:
             waveforms_BT: Waveforms on the device, or on the host, from which they are copied.
             wanted: Keys of the extras to compute on request.
-            references: Embeddings of the references of the waveforms, (batch, ...), for a network
-                that takes references; None: the reference of `with_reference`.
+            references: References of the waveforms, of their shape, for a network that takes some;
+                None: that of `with_reference`, or zeros.
 
         Raises:
             AsdfError: the batch does not fit into the device's memory.
-            UsageError: the network gives no such extra, or takes references and none is set.
+            UsageError: the network gives no such extra.
         """
         self.require(wanted)
         with self._computing(waveforms_BT):
             if waveforms_BT.device.type != self.device.type:
                 waveforms_BT = send(waveforms_BT, self.device)
-            inputs = self._reference_inputs(len(waveforms_BT), references)
+            inputs = self._reference_inputs(waveforms_BT, references)
             outputs = as_outputs(self._network(waveforms_BT, **inputs))
             # Scores are computed and written in float32 in any precision of the network.
             logits_B2 = outputs.logits_B2.float()
@@ -253,50 +248,28 @@ class Scorer(WaveformScorer):
         ):
             yield
 
-    def embed(self, waveforms_BT: Tensor) -> Tensor:
-        """Return the embeddings of references, (batch, ...) float32 on the device.
-
-        Args:
-            waveforms_BT: Waveforms of equal length, on the device or on the host.
-
-        Raises:
-            AsdfError: the batch does not fit into the device's memory.
-            UsageError: the network takes no references.
-        """
+    def with_reference(self, waveform: np.ndarray) -> Scorer:
         if not self.takes_references:
-            raise unwanted_reference(self.name)
-        with self._computing(waveforms_BT):
-            if waveforms_BT.device.type != self.device.type:
-                waveforms_BT = send(waveforms_BT, self.device)
-            embed: Any = self._network.embed
-            embeddings: Tensor = embed(waveforms_BT)
-            return embeddings.float()
-
-    @property
-    def needs_reference(self) -> bool:
-        return self.takes_references and self._reference_E is None
-
-    def with_reference(self, waveforms: Sequence[np.ndarray]) -> Scorer:
-        embeddings = []
-        for waveform in waveforms:
-            samples = self.scored_samples(len(waveform))
-            check_count(waveform, self.channels, "the reference")
-            heard = channels_first(repeat_to(waveform[:samples], samples))
-            embeddings.append(self.embed(torch.from_numpy(heard)[None]))
+            return self
+        check_count(waveform, self.channels, "the reference")
         # Shallow: both share the network, and the lock that guards it.
         bound = copy(self)
-        bound._reference_E = torch.cat(embeddings).mean(dim=0)
+        bound._reference = waveform
         return bound
 
-    def _reference_inputs(self, count: int, references: Tensor | None = None) -> dict[str, Tensor]:
-        """Return the inputs of the network besides `count` waveforms."""
+    def _reference_inputs(
+        self, waveforms_BT: Tensor, references: Tensor | None = None
+    ) -> dict[str, Tensor]:
+        """Return the inputs of the network besides waveforms."""
         if not self.takes_references:
             return {}
+        if references is None and self._reference is not None:
+            samples = waveforms_BT.shape[-1]
+            heard = channels_first(repeat_to(self._reference[:samples], samples))
+            references = torch.from_numpy(heard).expand_as(waveforms_BT)
         if references is None:
-            if self._reference_E is None:
-                raise no_reference(self.name)
-            references = self._reference_E.expand(count, *self._reference_E.shape)
-        return {EMBEDDED: references.to(self.device)}
+            references = torch.zeros_like(waveforms_BT)
+        return {REFERENCES: references.to(self.device)}
 
     def _score_of(self, logits_B2: Tensor) -> Tensor:
         if self._settings.score == "bona_fide":
@@ -322,7 +295,7 @@ class Scorer(WaveformScorer):
             torch.backends.cudnn.flags(enabled=False),
             memory_errors_as(partial(self._explain_no_memory, heard_BT)),
         ):
-            inputs = self._reference_inputs(len(heard_BT))
+            inputs = self._reference_inputs(heard_BT)
             outputs = as_outputs(self._network(heard_BT, **inputs))
             scores_B = self._score_of(outputs.logits_B2.float())
         if waveforms_BT.requires_grad and not scores_B.requires_grad:

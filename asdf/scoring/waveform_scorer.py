@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from asdf.data.scoring_plan import ScoringBatch
 from asdf.errors import UsageError
 from asdf.networks.extras import Extra
-from asdf.networks.pair_network import unwanted_reference
 from asdf.scoring.computing import ScoringPrecision
 from asdf.settings.sections import USUAL_AUDIO, Audio
 from asdf.trials.how_scored import ScoredLength
@@ -67,7 +66,7 @@ class WaveformScorer(ABC):
         extras: Further outputs besides scores, by key.
         name: Name of the scorer in messages.
         absent: End of the message about an extra that is not available, by key.
-        needs_reference: Whether it compares recordings with a reference and has none yet.
+        takes_references: Whether it takes a reference beside each recording.
     """
 
     device: torch.device
@@ -79,23 +78,15 @@ class WaveformScorer(ABC):
     parameters: int
     extras: Mapping[str, Extra]
     name: str
+    takes_references: bool = False
     absent: ClassVar[Mapping[str, str]] = {}
 
-    @property
-    def needs_reference(self) -> bool:
-        return False
+    def with_reference(self, waveform: np.ndarray) -> WaveformScorer:
+        """Return a scorer of the same networks that hears a reference (T,) beside each waveform.
 
-    def with_reference(self, waveforms: Sequence[np.ndarray]) -> WaveformScorer:
-        """Return a scorer of the same networks that compares every waveform with a reference.
-
-        Args:
-            waveforms: Waveforms of the reference, (T,) each, whose mean embedding is used.
-
-        Raises:
-            UsageError: no network takes references.
-            AsdfError: a waveform does not fit into the device's memory.
+        Without a reference, a network that takes one hears zeros; others ignore it.
         """
-        raise unwanted_reference(self.name)
+        return self
 
     @property
     def window_samples(self) -> int:

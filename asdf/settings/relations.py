@@ -49,8 +49,6 @@ _WITHOUT_TIME = (
 _NETWORKS_WITHOUT_TIME = (
     "asdf.networks.AASIST",
     "asdf.networks.AASIST_L",
-    "asdf.networks.CosinePairNetwork",
-    "asdf.networks.MLPPairNetwork",
     "asdf.networks.RawGAT_ST",
     "asdf.networks.RawNet2",
     "asdf.networks.SSL_AASIST",
@@ -103,7 +101,6 @@ CHAIN_NEEDS = {
 # Networks whose front end and back end are settings, and networks without a front end; their
 # classes know this as well.
 COMPOSED = "asdf.networks.ComposedDetector"
-_OF_ANY_BACK_END = (COMPOSED, "asdf.networks.CosinePairNetwork", "asdf.networks.MLPPairNetwork")
 WITHOUT_FRONT_END = (
     "asdf.networks.AASIST",
     "asdf.networks.AASIST_L",
@@ -351,7 +348,7 @@ def _of_ends(network: Network, front_end: FrontEnd, back_end: BackEnd) -> Iterat
     if network_class in WITHOUT_FRONT_END and front_end.front_end_class is not None:
         relation = "has no front end and cannot be combined with"
         yield Contradiction("network.network_class", relation, "front_end.front_end_class")
-    if network_class in _OF_ANY_BACK_END:
+    if network_class == COMPOSED:
         if back_end.back_end_class is None:
             relation = "takes its back end from another setting, which is not set:"
             yield Contradiction("network.network_class", relation, "back_end.back_end_class")

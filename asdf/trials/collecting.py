@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from asdf.errors import AsdfError
-from asdf.trials.references import REFERENCE, References, pair_name
 from asdf.trials.trial_list import Repeats, TrialList, find_repeats, same_recording
 
 
@@ -55,33 +53,11 @@ class TrialCollector:
         if not self._ids:
             raise AsdfError(f"{self._path}: no trials found. Was it copied completely?")
         # Paths that differ only in spelling are the same recording, which would count twice.
-        recordings = [same_recording(utterance) for utterance in self._ids]
-        repeats = find_repeats(recordings)
-        references = self._references()
-        if repeats is not None and references is not None:
-            # In a list that tests a recording again, trials are named as pairs.
-            words = self._columns[REFERENCE]
-            self._ids = list(map(pair_name, self._ids, words))
-            ends = np.array([1 + len(of_trial) for of_trial in words], np.int32)
-            references = replace(references, ends=ends)
-            repeats = find_repeats([same_recording(utterance) for utterance in self._ids])
+        repeats = find_repeats([same_recording(utterance) for utterance in self._ids])
         if repeats is not None:
             raise AsdfError(self._describe(repeats))
         labels = np.array(self._labels, np.int8)
-        return TrialList(self._ids, labels, columns=self._columns, references=references)
-
-    def _references(self) -> References | None:
-        """Return the references in their column; None without the column."""
-        words = self._columns.get(REFERENCE)
-        if words is None:
-            return None
-        lines = np.array(self._lines, np.uint32)
-        ends = []
-        for utterance, of_trial in zip(self._ids, words, strict=True):
-            # A table written by a run already names pairs.
-            is_pair = of_trial and pair_name(utterance, of_trial) == utterance
-            ends.append(1 + len(of_trial) if is_pair else 0)
-        return References(words, lines, np.array(ends, np.int32))
+        return TrialList(self._ids, labels, columns=self._columns)
 
     def _describe(self, repeats: Repeats) -> str:
         index = repeats.indices[0]

@@ -14,7 +14,6 @@ import numpy as np
 
 from asdf.arrays import Integers
 from asdf.trials.packed_names import Names
-from asdf.trials.references import join_references
 from asdf.trials.trial_list import Origin, TrialList, values_at
 
 ATTACK = "attack"
@@ -67,10 +66,6 @@ def append_copies(trials: TrialList, copies: Copies) -> TrialList:
         origin = np.zeros(len(trials), np.int16)
     # The origins of each vocoder's copies come in the order of their sources' origins.
     origin_of_copy = origin[copies.sources] + (1 + copies.makers) * len(origins)
-    references = trials.references
-    if references is not None:
-        parts = [references, references.select(copies.sources)]
-        references = join_references(parts, [len(trials), count])
     return TrialList(
         Names(chain(trials.ids, ids_of_copies)),
         np.concatenate([trials.labels, np.zeros(count, np.int8)]),
@@ -79,7 +74,6 @@ def append_copies(trials: TrialList, copies: Copies) -> TrialList:
         folder=trials.folder,
         origins=tuple(all_origins),
         origin=np.concatenate([origin, origin_of_copy.astype(np.int16)]),
-        references=references,
     )
 
 

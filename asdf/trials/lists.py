@@ -20,7 +20,7 @@ from asdf.trials.label_lines import ASVSPOOF, is_csv_list, parse_protocol
 from asdf.trials.label_words import Columns
 from asdf.trials.table import is_trials_file, parse_table
 from asdf.trials.text_lines import NumberedLines, file_lines, peek
-from asdf.trials.trial_list import UNLABELLED, TrialList, with_references
+from asdf.trials.trial_list import REFERENCE, UNLABELLED, TrialList
 
 _SHOWN = 10
 
@@ -37,9 +37,6 @@ def read_list(
     A table of trials (see `asdf.trials.table`) is also a list, as is a csv whose header contains
     `path,label` or `file_name,label`, or any table of recordings and labels (see
     `asdf.trials.any_table`); their columns are included.
-
-    The column `reference` of a table names the reference recordings of its trials
-    (`asdf.trials.references`).
 
     Args:
         folder: Folder that the paths in the list are relative to.
@@ -80,7 +77,7 @@ def read_list(
 
 
 def _named(trials: TrialList, name: str, folder: Path) -> TrialList:
-    return replace(with_references(trials), name=name, folder=folder)
+    return replace(trials, name=name, folder=folder)
 
 
 def is_any_table(first_line: str) -> bool:
@@ -163,11 +160,32 @@ def check_files(lists: Iterable[TrialList]) -> None:
         )
 
 
+def check_references(lists: Iterable[TrialList]) -> None:
+    """Raise one AsdfError for all references of trials that do not exist; parts as `check_files`.
+
+    This is for networks that take references.
+    """
+    problems = []
+    for utterances in lists:
+        if utterances.origin is not None:
+            continue
+        named = dict.fromkeys(utterances.columns.get(REFERENCE, ()))
+        missing = [path for path in named if path and not (utterances.folder / path).exists()]
+        if missing:
+            names = lines_and_more(missing, _SHOWN, indent=" " * 4)
+            problems.append(
+                f"{len(missing)} references of {utterances.name} are not in {utterances.folder}:"
+                f"{names}"
+            )
+    if problems:
+        raise AsdfError("missing references:\n  " + "\n  ".join(problems))
+
+
 def _missing_files(utterances: TrialList) -> list[str]:
     """Return the ids whose recordings do not exist in their folders."""
     present: dict[str, set[str]] = {}
     missing = []
-    for utterance in utterances.recordings():
+    for utterance in utterances.ids:
         if "#" in utterance:
             folder, name = os.path.split(split_part(utterance)[0])
         else:

@@ -14,7 +14,6 @@ import numpy as np
 
 from asdf.arrays import AnyIntegers
 from asdf.trials.packed_names import Names
-from asdf.trials.references import References
 from asdf.trials.trial_list import TrialList
 
 Arrays = dict[str, np.ndarray]
@@ -86,12 +85,8 @@ def pack_list(trials: TrialList, **further: np.ndarray) -> tuple[Arrays, ListRes
         arrays[f"column {number}"] = np.fromiter(codes, smallest, len(trials))
     if trials.origin is not None:
         arrays["origin"] = trials.origin
-    if trials.references is not None:
-        _add_names(arrays, "references", trials.references.paths)
-        arrays["references.lines"] = trials.references.lines
-        arrays["references.places"] = trials.references.ends
     none = trials.select(np.empty(0, np.int64))
-    frame = replace(none, columns={}, origin=None, references=None)
+    frame = replace(none, columns={}, origin=None)
     return arrays, ListRest(frame, values)
 
 
@@ -103,14 +98,7 @@ def unpack_list(arrays: Mapping[str, np.ndarray], rest: ListRest) -> TrialList:
             columns[name] = _names_of(arrays, f"column {number}")
         else:
             columns[name] = CodedColumn(values, arrays[f"column {number}"])
-    references = None
-    if "references" in arrays:
-        references = References(
-            _names_of(arrays, "references"),
-            arrays["references.lines"],
-            arrays["references.places"],
-        )
-    further: dict[str, Any] = {"columns": columns, "references": references}
+    further: dict[str, Any] = {"columns": columns}
     for name in ("name", "folder", "origins"):
         further[name] = getattr(rest.frame, name)
     ids = _names_of(arrays, "ids")

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import os
 import posixpath
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -24,13 +24,9 @@ import numpy.typing as npt
 from asdf.arrays import AnyIntegers, Labels
 from asdf.facts import AUDIO_SUFFIXES
 from asdf.trials.packed_names import Names
-from asdf.trials.references import (
-    PAIR,
-    REFERENCE,
-    References,
-    join_references,
-    resolve_words,
-)
+
+REFERENCE = "reference"
+"""Column with the path of each trial's reference, relative to the list's folder; '' for none."""
 
 UNLABELLED = -1
 """Label of a recording that is not known to be genuine or spoofed."""
@@ -69,8 +65,6 @@ class TrialList:
         origins: Origins of the parts of a joined list.
         origin: Index in `origins` of each trial of a joined list, (trials,) int16, since a path per
             trial would take more memory than everything else.
-        references: Reference recordings of the trials (`asdf.trials.references`); None if the list
-            names none.
 
     Examples:
         >>> from pathlib import Path
@@ -88,7 +82,6 @@ class TrialList:
     folder: Path = field(default=Path(), kw_only=True)
     origins: tuple[Origin, ...] = field(default=(), kw_only=True)
     origin: npt.NDArray[np.int16] | None = field(default=None, kw_only=True)
-    references: References | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         # Callers may pass labels of any integer type, although the dataclass is frozen.
@@ -109,24 +102,15 @@ class TrialList:
 
     def path(self, index: int) -> Path:
         """Return the path of the recording of a trial."""
-        recording = self.recording(index)
+        recording = self.ids[index]
         if self.origin is None:
             return self.folder / recording
         origin = self.origins[int(self.origin[index])]
         return origin.folder / recording[origin.prefix :]
 
-    def recording(self, index: int) -> str:
-        """Return the id of a trial without the name of its references."""
-        name = self.ids[index]
-        if self.references is None:
-            return name
-        return name[: len(name) - int(self.references.ends[index])]
-
-    def recordings(self) -> Iterable[str]:
-        """Return the ids of all trials without the names of their references."""
-        if self.references is None or not self.references.ends.any():
-            return self.ids
-        return map(self.recording, range(len(self)))
+    def folder_of(self, index: int) -> Path:
+        """Return the folder that the paths of a trial's list are relative to."""
+        return self.folder if self.origin is None else self.origins[int(self.origin[index])].folder
 
     def vocoder(self, index: int) -> str:
         """Return the vocoder through which the recording of a trial is copied; '' for none."""
@@ -157,9 +141,6 @@ class TrialList:
         origin = self.origin
         if origin is not None:
             origin = origin[indices]
-        references = self.references
-        if references is not None:
-            references = references.select(indices)
         return TrialList(
             ids,
             self.labels[indices],
@@ -168,7 +149,6 @@ class TrialList:
             folder=self.folder,
             origins=self.origins,
             origin=origin,
-            references=references,
         )
 
     def corpora(self) -> list[str]:
@@ -183,8 +163,7 @@ class TrialList:
         See `asdf.trials.packed_names` for the savings.
         """
         ids = self.ids if isinstance(self.ids, Names) else Names(self.ids)
-        references = None if self.references is None else self.references.packed()
-        return replace(self, ids=ids, columns={}, references=references)
+        return replace(self, ids=ids, columns={})
 
     def digest(self) -> str:
         """Return a digest of the content of the list.
@@ -265,9 +244,6 @@ def join(lists: Sequence[TrialList]) -> TrialList:
             for inner in part.origins:
                 moved = inner._replace(prefix=prefix + inner.prefix, corpus=part.name)
                 origins.append(moved)
-    references = None
-    if any(part.references is not None for part in lists):
-        references = join_references([part.references for part in lists], list(map(len, lists)))
     return TrialList(
         # A generator, since packed ids of millions of trials take a fraction of the memory of a
         # list.
@@ -277,35 +253,7 @@ def join(lists: Sequence[TrialList]) -> TrialList:
         name="+".join(names),
         origins=tuple(origins),
         origin=np.concatenate(origin),
-        references=references,
     )
-
-
-def with_references(trials: TrialList, models: Mapping[str, str] | None = None) -> TrialList:
-    """Return a list with the recordings that its column `reference` names, or unchanged without.
-
-    A value is the name of a model, the name of a recording of the list (with or without folder and
-    suffix), or a path relative to the list's folder; or several of them, separated by semicolons.
-
-    Args:
-        models: Paths of the recordings of models, by name, as `read_models` returns them.
-    """
-    words = trials.columns.get(REFERENCE)
-    if words is None:
-        return trials
-    known: dict[str, str] = {}
-    ambiguous = set()
-    for recording in trials.recordings():
-        name = bare_name(recording)
-        if known.setdefault(name, recording) != recording:
-            ambiguous.add(name)
-    for name in ambiguous:
-        del known[name]
-    # Trials share references, so each value is looked up once.
-    resolved = {word: resolve_words(word, models or {}, known) for word in set(words)}
-    paths = [resolved[word] for word in words]
-    references = trials.references or References.without_lines(words)
-    return replace(trials, references=replace(references, paths=paths))
 
 
 def _join_columns(lists: Sequence[TrialList]) -> dict[str, list[str]]:
@@ -322,8 +270,6 @@ def _join_columns(lists: Sequence[TrialList]) -> dict[str, list[str]]:
 
 def bare_name(utterance: str) -> str:
     """Return `LA_0001` for `flac/LA_0001.flac`; only suffixes of recordings are removed."""
-    if PAIR in utterance:
-        return PAIR.join(map(bare_name, utterance.split(PAIR)))
     name = utterance.rsplit("/", 1)[-1]
     # Three times as fast as a Path, for a million names.
     stem, suffix = os.path.splitext(name)  # noqa: PTH122

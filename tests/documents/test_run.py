@@ -120,8 +120,6 @@ ELSEWHERE = {
     "python -m asdf calibrate network.pt dev.txt --output calibrated.pt --windows": "hours of "
     "genuine speech; tests/unit/scoring/test_window_threshold.py",
     "python -m asdf score net.pt call.mp3 --why": "minutes; tests/unit/commands/test_score_why.py",
-    "python -m asdf score pairs.pt": "a trained network; tests/unit/scoring/test_reference.py",
-    "python -m asdf evaluate scores.txt --keys pairs.csv": "tests/unit/tasks/test_pair_scores.py",
     "docker run": "no containers in a test",
     "python -m asdf import mms_300m": "1.3 GB; tests/unit/interchange/test_antideepfake.py",
     "python -m asdf robustness network.pt": "minutes; tests/unit/commands/test_robustness.py",
@@ -134,7 +132,6 @@ PYTHON_ELSEWHERE = {
     "docs/training_steps.md": "tests/test_your_own.py",
     "docs/lengths.md": "tests/recipes/test_lengths.py",
     "docs/rates.md": "tests/recipes/test_rates.py",
-    "docs/pairs.md": "tests/recipes/test_pairs.py, tests/unit/scoring/test_reference.py",
     "docs/augmentation.md": "tests/test_docs.py",
     "docs/corpora.md": "tests/test_docs.py",
     "docs/cluster.md": "tests/documents/test_ray_data.py",

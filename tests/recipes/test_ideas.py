@@ -17,8 +17,7 @@ from tests.distributed.test_exactness import step_losses
 IDEAS = ROOT / "tests" / "ideas"
 FILE = re.compile(r"```python\n# (\w+)\.py\n(.*?)```", re.DOTALL)
 PAGES = [
-    ROOT / "docs" / name
-    for name in ("your_own.md", "training_steps.md", "lengths.md", "pairs.md", "rates.md")
+    ROOT / "docs" / name for name in ("your_own.md", "training_steps.md", "lengths.md", "rates.md")
 ]
 STEPS = 10
 OWN = """
@@ -58,26 +57,10 @@ CONFIGS = {
     "44.1 kHz": "network.network_class = 'my_singing.Singing'\nfront_end.front_end_class = None\n"
     "back_end.back_end_class = None\naudio.sample_rate = 44100\nnetwork.train_clip_size = 22050\n"
     "network.min_evaluation_utterance_length_in_samples = 22050",
-    "reference": "network.network_class = 'my_reference.AgainstReference'\n"
-    "front_end.front_end_class = None\nback_end.back_end_class = None\n"
-    "recipe.training_sets = ('reference-train',)\nrecipe.validation_sets = ('reference-dev',)\n"
-    "recipe.evaluation_sets = ('reference-dev',)",
-    "same generator": "network.network_class = 'my_verification.SameGenerator'\n"
-    "front_end.front_end_class = None\nback_end.back_end_class = None\n"
-    "recipe.training_sets = ('source-train',)\nrecipe.validation_sets = ('source-dev',)\n"
-    "recipe.evaluation_sets = ('source-dev',)",
     "lengths": "network.network_class = 'my_varying.Varying'\nfront_end.front_end_class = None\n"
     "back_end.back_end_class = None\nlengths.minibatch_s = 4\nlengths.min_crop_s = 0.6\n"
     "lengths.max_crop_s = 1",
 }
-PAIRS = """
-    "reference-train": Corpus(
-        "train_list.txt", protocol=f"{LA}.train.trn.txt", pairs="genuine:speaker"
-    ),
-    "reference-dev": Corpus("dev_list.txt", protocol=f"{LA}.dev.trl.txt", pairs="genuine:speaker"),
-    "source-train": Corpus("train_list.txt", protocol=f"{LA}.train.trn.txt", pairs="same:attack"),
-    "source-dev": Corpus("dev_list.txt", protocol=f"{LA}.dev.trl.txt", pairs="same:attack"),
-"""
 FIRST = {"taught": "attention", "fine-tuning": "pretraining"}
 
 
@@ -96,7 +79,7 @@ def mine(recipe, corpus):
     names = [line.split()[0] for line in (corpus / "train_list.txt").read_text().splitlines()]
     (recipe.folder / "calls.txt").write_text("\n".join(names) + "\n")
     run = (recipe.folder / "run.py").read_text()
-    entry = f'    "calls": Corpus({str(recipe.folder / "calls.txt")!r}, unlabelled=True),\n' + PAIRS
+    entry = f'    "calls": Corpus({str(recipe.folder / "calls.txt")!r}, unlabelled=True),\n'
     (recipe.folder / "run.py").write_text(run.replace("CORPORA = {\n", "CORPORA = {\n" + entry))
     return recipe
 

@@ -38,25 +38,6 @@ def test_a_demo_ends_with_what_to_do_next(recipe, capsys, monkeypatch):
     assert "what next:" in log
 
 
-def test_a_network_that_compares_is_shown_with_a_reference(recipe, capsys):
-    make_demo(recipe)
-    run_file = recipe.folder / "run.py"
-    run_file.write_text(
-        run_file.read_text().replace(
-            ", make=make_demo_corpus)", ", make=make_demo_corpus, pairs='genuine:speaker')"
-        )
-    )
-    recipe.add_configs(
-        "compared < debug\n"
-        "network.network_class = 'asdf.networks.CosinePairNetwork'\n"
-        "front_end.front_end_class = 'lfcc'\n"
-        "back_end.back_end_class = 'mlp'\n"
-    )
-    ended = recipe.call(capsys, "compared", "network.max_epochs=1")
-    assert ended.status == 0, ended.output
-    assert "epoch.1.pt your_recording.wav --reference known.wav    # " in ended.output
-
-
 def test_a_run_on_corpora_of_ones_own_ends_as_it_did(recipe, capsys):
     ended = recipe.call(capsys, "debug", "network.max_epochs=1")
     assert ended.status == 0, ended.output

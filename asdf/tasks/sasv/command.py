@@ -21,7 +21,6 @@ from asdf.metrics.tandem import TANDEM, TandemCost
 from asdf.runs.files import atomic_write, write_text
 from asdf.runs.streams import show_error
 from asdf.tasks.sasv.combining import fit_fusion
-from asdf.tasks.sasv.pair_scores import is_pair_list, read_pair_scores
 from asdf.tasks.sasv.sasv_files import (
     SasvScores,
     SasvTrials,
@@ -101,13 +100,6 @@ def evaluate(args: EvaluateOptions, named: Sequence[System]) -> None:
 
 def _read_systems(args: EvaluateOptions, named: Sequence[System]) -> list[_Scored]:
     """Read the scores of all systems, with the kinds of their trials."""
-    if args.keys is not None and is_pair_list(args.keys):
-        if args.asv_scores or args.fuse:
-            raise UsageError(
-                f"{input_name(args.keys)} is a list of pairs, which a single network scores, but "
-                "--asv-scores and --fuse combine two systems. Leave them out."
-            )
-        return [_Scored(one.name, read_pair_scores(one.path, args.keys)) for one in named]
     keys = read_sasv_keys(args.keys) if args.keys else None
     if keys is not None and args.asv_scores:
         return [_Scored("CM and ASV", _join(keys, named[0].path, args.asv_scores))]

@@ -16,7 +16,6 @@ import torch
 from torch import Tensor, nn
 
 from asdf.errors import AsdfError, UsageError
-from asdf.networks.interface import takes_references
 from asdf.networks.output_check import compute_on_noise, left_unchanged
 from asdf.networks.trained_loss import attach_loss
 from asdf.runs.log import LOG
@@ -84,7 +83,6 @@ def build_loss(
         AsdfError: its constructor fails, or its values are not finite numbers, one per utterance.
     """
     kind = find_loss_class(settings, folder)
-    _check_pairs(kind, network, settings)
     missing = [name for name in kind.columns if name not in utterances.columns]
     if missing:
         raise UsageError(
@@ -118,21 +116,6 @@ def build_loss(
         _freeze(network, unused)
     _attach_if_needed(network, loss)
     return loss
-
-
-def _check_pairs(kind: type[Loss], network: nn.Module, settings: TrainingSections) -> None:
-    """Refuse a loss that scores embeddings for a network that compares recordings.
-
-    Raises:
-        UsageError: its scores would not depend on the references.
-    """
-    scores_embeddings = kind.needs_embeddings and kind.logits is not Loss.logits
-    if scores_embeddings and takes_references(network):
-        raise UsageError(
-            f"{SETTING} = {settings.network.loss!r} scores the embedding of a recording, but "
-            f"{settings.network.network_class} compares it with a reference, which would be "
-            f"ignored. Choose a loss of logits, such as {SETTING} = 'cross_entropy'."
-        )
 
 
 def try_in_training(network: nn.Module, loss: Loss, training: Network) -> None:

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from asdf.trials.packed_lists import CodedColumn, pack_list, unpack_list
-from asdf.trials.references import References
 from asdf.trials.trial_list import TrialList, join
 
 
@@ -21,26 +20,15 @@ def assert_equal(one: TrialList, other: TrialList) -> None:
     assert (one.name, one.folder, one.origins) == (other.name, other.folder, other.origins)
     assert one.corpora() == other.corpora()
     assert list(map(one.path, range(len(one)))) == list(map(other.path, range(len(other))))
-    assert (one.references is None) == (other.references is None)
-    if one.references is not None:
-        assert list(one.references.paths) == list(other.references.paths)
-        for name in ("lines", "ends"):
-            mine, theirs = getattr(one.references, name), getattr(other.references, name)
-            assert mine.tolist() == theirs.tolist() and mine.dtype == theirs.dtype
 
 
-def list_of(count: int, name: str, columns=None, references=None) -> TrialList:
+def list_of(count: int, name: str, columns=None) -> TrialList:
     labels = np.arange(count) % 3 - 1
     ids = [f"ä/{i}\udcff.flac" for i in range(count)]
-    return TrialList(
-        ids, labels, columns=columns or {}, name=name, folder=Path(name), references=references
-    )
+    return TrialList(ids, labels, columns=columns or {}, name=name, folder=Path(name))
 
 
 MANY = {"attack": ["-", "A01", ""] * 100, "text": [f"text {i}" for i in range(300)]}
-REFERENCES = References(
-    [f"{i};x" for i in range(300)], np.arange(300, dtype=np.uint32), 2 * np.ones(300, np.int32)
-)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +36,6 @@ REFERENCES = References(
     [
         list_of(300, "plain"),
         list_of(300, "columns", MANY),
-        list_of(300, "references", MANY, REFERENCES),
         join(
             [
                 list_of(300, "one", MANY),
