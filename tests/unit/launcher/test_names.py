@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from asdf.launcher.point_names import point_name, value_name
+from asdf.launcher.planning import point_name, value_name
 from asdf.settings.catalogue import our_catalogue
 
 NAMES = our_catalogue()

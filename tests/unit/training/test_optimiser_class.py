@@ -7,9 +7,8 @@ import torch
 from torch import nn
 
 from asdf.errors import AsdfError, UsageError
-from asdf.training.optimiser_class import find_optimiser
 from asdf.training.optimiser_state import load_optimiser_state, optimiser_state
-from asdf.training.optimisers import build_optimiser
+from asdf.training.optimisers import build_optimiser, find_optimiser
 from tests import user_optimisers
 from tests.unit.conftest import network_settings
 
