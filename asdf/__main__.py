@@ -51,7 +51,6 @@ GROUPS = {
         "embed": "write the embeddings of recordings",
     },
     "exchange": {
-        "import": "convert a published or older detector to a network of ASDF",
         "export": "convert a network for other programs, or push it to a repository on the hub",
         "corpora": "list the supported corpora, or check whether one is complete",
     },
@@ -73,7 +72,6 @@ _MODULES = {
     "doctor": "doctor.command",
     "export": "interchange.commands.export_network",
     "fuse": "tasks.fusion.commands.fuse",
-    "import": "interchange.commands.import_network",
     "launch": "launcher.commands.launch",
     "new-recipe": "commands.new_recipe",
     "quickstart": "demo.command",

@@ -67,7 +67,6 @@ ANNEXES = {
     "demo",
     "doctor",
     "hub",
-    "interchange",
     "launcher",
     "memory",
     "report",

@@ -30,6 +30,7 @@ from asdf.networks.ssl_detector import (
     find_front_end_class,
 )
 from asdf.networks.without_numbers import without_numbers
+from asdf.ports import provided
 from asdf.settings.catalogue import named_classes
 from asdf.settings.class_path import find_class
 from asdf.settings.sections import Sections
@@ -169,7 +170,7 @@ class DescribedNetwork:
 
 
 def is_ours(class_path: str, where: str) -> bool:
-    """Whether `asdf.networks` itself defines this class; other modules are not even imported.
+    """Whether `asdf.networks` or an extra defines this class; other modules are not imported.
 
     Raises:
         UsageError: the path points into `asdf.networks`, but not to a network.
@@ -177,7 +178,9 @@ def is_ours(class_path: str, where: str) -> bool:
     if not class_path.startswith(f"{OURS}."):
         return False
     # By the defining module, since asdf.networks also imports names of others.
-    return find_class(class_path, None, where, nn.Module).__module__.startswith(f"{OURS}.")
+    module = find_class(class_path, None, where, nn.Module).__module__
+    extra = provided("NETWORKS").get(class_path.removeprefix(f"{OURS}."))
+    return module.startswith(f"{OURS}.") or module == extra
 
 
 def check_folder(class_path: str, folder: Path | None, source: str) -> None:

@@ -32,6 +32,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "show which stretches of time and which bands a score depends on",
         "asdf.extras.forensic.why.command",
     ),
+    "import": (
+        "exchange",
+        "convert a published or older detector to a network of ASDF",
+        "asdf.extras.zoo.command",
+    ),
 }
 """Group in --help, summary and module of each command, by name."""
 
@@ -40,3 +45,123 @@ ENGINES: dict[str, str] = {"packed": "asdf.extras.cpu.PackedNetwork"}
 
 A class has `takes(device, precision)`, and what `asdf.scoring.computing.Engine` says.
 """
+
+_ZOO = "asdf.extras.zoo"
+
+NETWORKS: dict[str, str] = {
+    "SSL_SUPERB": f"{_ZOO}.networks.classes",
+    "ClassesBackEnd": f"{_ZOO}.networks.classes",
+    "SSL_Classifier": f"{_ZOO}.networks.classes",
+    "DeepFenseAASISTBackEnd": f"{_ZOO}.networks.deepfense",
+    "DeepFenseMLPBackEnd": f"{_ZOO}.networks.deepfense",
+    "DeepFenseNes2NetBackEnd": f"{_ZOO}.networks.deepfense",
+    "SSL_DeepFenseAASIST": f"{_ZOO}.networks.deepfense",
+    "SSL_DeepFenseMLP": f"{_ZOO}.networks.deepfense",
+    "SSL_DeepFenseNes2Net": f"{_ZOO}.networks.deepfense",
+    "SSL_DeepFenseTCM": f"{_ZOO}.networks.deepfense",
+    "GatedConformerBackEnd": f"{_ZOO}.networks.gated_conformer",
+    "SSL_GatedConformer": f"{_ZOO}.networks.gated_conformer",
+    "MambaBackEnd": f"{_ZOO}.networks.mamba",
+    "SSL_Mamba": f"{_ZOO}.networks.mamba",
+    "MesoNetBackEnd": f"{_ZOO}.networks.mesonet",
+    "SSL_MesoNet": f"{_ZOO}.networks.mesonet",
+    "SpecRNetBackEnd": f"{_ZOO}.networks.specrnet",
+    "SSL_SpecRNet": f"{_ZOO}.networks.specrnet",
+    "SpectraAASIST3BackEnd": f"{_ZOO}.networks.spectra",
+    "SpectraAASISTBackEnd": f"{_ZOO}.networks.spectra",
+    "SpectraECAPABackEnd": f"{_ZOO}.networks.spectra",
+    "SSL_SpectraAASIST": f"{_ZOO}.networks.spectra",
+    "SSL_SpectraAASIST3": f"{_ZOO}.networks.spectra",
+    "SSL_SpectraECAPA": f"{_ZOO}.networks.spectra",
+    "BEATsFrontEnd": f"{_ZOO}.networks.beats",
+    "CQCCFrontEnd": f"{_ZOO}.networks.constant_q",
+    "CQTFrontEnd": f"{_ZOO}.networks.constant_q",
+    "DashengFrontEnd": f"{_ZOO}.networks.dasheng",
+    "DecibelLFCCFrontEnd": f"{_ZOO}.networks.decibel_cepstra",
+    "DecibelMFCCFrontEnd": f"{_ZOO}.networks.decibel_cepstra",
+    "WhisperLFCCFrontEnd": f"{_ZOO}.networks.decibel_cepstra",
+    "WhisperMFCCFrontEnd": f"{_ZOO}.networks.decibel_cepstra",
+    "EATFrontEnd": f"{_ZOO}.networks.eat",
+    "SincFrontEnd": f"{_ZOO}.networks.learned_bands",
+    "MomentsFrontEnd": f"{_ZOO}.networks.moments",
+    "RawGAT_ST": f"{_ZOO}.networks.rawgat_st",
+}
+"""Module of each class that `asdf.networks` offers, by name."""
+
+BACK_ENDS: dict[str, str] = {
+    "classes": "asdf.networks.ClassesBackEnd",
+    "gated_conformer": "asdf.networks.GatedConformerBackEnd",
+    "mamba": "asdf.networks.MambaBackEnd",
+    "mesonet": "asdf.networks.MesoNetBackEnd",
+    "specrnet": "asdf.networks.SpecRNetBackEnd",
+    "deepfense_aasist": "asdf.networks.DeepFenseAASISTBackEnd",
+    "deepfense_nes2net": "asdf.networks.DeepFenseNes2NetBackEnd",
+    "deepfense_mlp": "asdf.networks.DeepFenseMLPBackEnd",
+    "spectra_aasist": "asdf.networks.SpectraAASISTBackEnd",
+    "spectra_aasist3": "asdf.networks.SpectraAASIST3BackEnd",
+    "spectra_ecapa": "asdf.networks.SpectraECAPABackEnd",
+}
+"""Class path of each back end, by its short name in configs."""
+
+FRONT_ENDS: dict[str, str] = {
+    "cqt": "asdf.networks.CQTFrontEnd",
+    "cqcc": "asdf.networks.CQCCFrontEnd",
+    "sinc": "asdf.networks.SincFrontEnd",
+    "moments": "asdf.networks.MomentsFrontEnd",
+    "beats": "asdf.networks.BEATsFrontEnd",
+    "eat": "asdf.networks.EATFrontEnd",
+    "decibel_lfcc": "asdf.networks.DecibelLFCCFrontEnd",
+    "decibel_mfcc": "asdf.networks.DecibelMFCCFrontEnd",
+    "whisper_lfcc": "asdf.networks.WhisperLFCCFrontEnd",
+    "whisper_mfcc": "asdf.networks.WhisperMFCCFrontEnd",
+    "dasheng": "asdf.networks.DashengFrontEnd",
+}
+"""Class path of each front end, by its short name in configs."""
+
+TRAITS: dict[str, tuple[str, ...]] = {
+    "without_time": (
+        "classes",
+        "spectra_aasist",
+        "spectra_aasist3",
+        "spectra_ecapa",
+        "mesonet",
+        "specrnet",
+        "deepfense_aasist",
+    ),
+    "networks_without_time": (
+        "asdf.networks.RawGAT_ST",
+        "asdf.networks.SSL_Classifier",
+        "asdf.networks.SSL_DeepFenseAASIST",
+        "asdf.networks.SSL_MesoNet",
+        "asdf.networks.SSL_SUPERB",
+        "asdf.networks.SSL_SpecRNet",
+        "asdf.networks.SSL_SpectraAASIST",
+        "asdf.networks.SSL_SpectraAASIST3",
+        "asdf.networks.SSL_SpectraECAPA",
+    ),
+    "networks_without_front_end": ("asdf.networks.RawGAT_ST",),
+}
+"""What the settings know of these classes without importing them."""
+
+LAYOUTS: dict[str, str] = {
+    "import_detector": f"{_ZOO}.layouts.importing",
+    "load_detector_weights": f"{_ZOO}.layouts.importing",
+}
+"""Module of each function that `asdf.interchange` offers for layouts of others, by name."""
+
+EXPORTS: dict[str, str] = {
+    "ssl_anti_spoofing": f"{_ZOO}.layouts.published_exports.write_published",
+    "aasist": f"{_ZOO}.layouts.published_exports.write_published",
+    "rawnet2": f"{_ZOO}.layouts.published_exports.write_published",
+    "antideepfake": f"{_ZOO}.layouts.published_exports.write_published",
+    "df_arena": f"{_ZOO}.layouts.published_exports.write_published",
+    "transformers_classifier": f"{_ZOO}.layouts.published_exports.write_published",
+    "published": f"{_ZOO}.layouts.published_exports.write_published",
+}
+"""Function that writes each layout of `export`, by name: of the name, OUT, network and file."""
+
+ENCODERS: dict[str, str] = {
+    "beats": f"{_ZOO}.networks.beats_weights.is_beats",
+    "dasheng": f"{_ZOO}.networks.dasheng_weights.is_dasheng",
+}
+"""Function that recognises the layers of a front end's files, by its short name."""

@@ -11,26 +11,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from asdf.doors import open_door
+from asdf.ports import provided
 
 if TYPE_CHECKING:
-    from asdf.interchange.antideepfake import antideepfake_state, has_one_class
-    from asdf.interchange.authors_layouts import (
-        authors_state,
-        key_of_layers,
-        lacks_pretraining,
-    )
     from asdf.interchange.bundles import bundle_architecture, download_bundle
     from asdf.interchange.exported_graphs import samples_for, write_torchscript
-    from asdf.interchange.hub_layouts.class_names import UnknownPolarityError
-    from asdf.interchange.hub_layouts.classifier_writing import write_classifier
-    from asdf.interchange.hub_layouts.df_arena import df_arena_state
-    from asdf.interchange.hub_layouts.reference_clips import (
-        ClipScores,
-        check_stated,
-        describe_decision,
-        is_reversed,
-    )
-    from asdf.interchange.importing import Imported, import_detector, load_detector_weights
     from asdf.interchange.initial_network import build_on_network
     from asdf.interchange.model_card import measured_eers, model_card_text
     from asdf.interchange.named_networks import (
@@ -43,13 +28,6 @@ if TYPE_CHECKING:
     from asdf.interchange.named_weights import bytes_to_fetch, names_path, pin_weights
     from asdf.interchange.onnx_graphs import onnx_graph, write_onnx
     from asdf.interchange.pretrained import build_front_end, build_pretrained, load_pretrained
-    from asdf.interchange.published import (
-        aasist_state,
-        published_state,
-        rawnet2_state,
-    )
-    from asdf.interchange.published_exports import write_published
-    from asdf.interchange.recognition import Recognised, recognise
     from asdf.interchange.transformers_folder import write_transformers_folder
     from asdf.interchange.weights_digest import digest_in_memory, network_digest, note_file
 
@@ -59,4 +37,5 @@ __all__, __getattr__ = open_door(
     write_network_file="asdf.checkpoint.network_file",
     fill_network="asdf.checkpoint.network_reading",
     read_network_file="asdf.checkpoint.network_reading",
+    **provided("LAYOUTS"),
 )

@@ -20,11 +20,10 @@ from asdf.checkpoint.weights_file import read_weights_file
 from asdf.errors import AsdfError
 from asdf.interchange import fairseq, fairseq_names, hugging_face
 from asdf.interchange.antideepfake_files import is_antideepfake, read_antideepfake
-from asdf.interchange.beats_weights import is_beats
 from asdf.interchange.bundles import bundle_architecture, bundle_normalizes, download_bundle
-from asdf.interchange.dasheng_weights import is_dasheng
 from asdf.interchange.named_weights import fetch_weights
 from asdf.networks.front_ends.architectures import KNOWN, Architecture
+from asdf.ports import load, provided
 from asdf.runs.log import LOG
 from asdf.settings.weights_names import BUNDLE, missing_weights
 
@@ -198,16 +197,12 @@ def _front_end_layers(
 ) -> tuple[dict[str, Tensor], list[str]]:
     """Return the front end's layers without prefixes, and the names of all others."""
     prefixes = {name[: name.index(_FIRST_LAYER)] for name in state if _FIRST_LAYER in name}
-    if is_beats(state):
-        raise AsdfError(
-            f"weights file {path} holds BEATs, which is not of the wav2vec 2.0 family. Set "
-            "front_end.front_end_class = 'beats'."
-        )
-    if is_dasheng(state):
-        raise AsdfError(
-            f"weights file {path} holds Dasheng, which is not of the wav2vec 2.0 family. Set "
-            "front_end.front_end_class = 'dasheng'."
-        )
+    for front_end, is_of in provided("ENCODERS").items():
+        if load(is_of)(state):
+            raise AsdfError(
+                f"weights file {path} is not of the wav2vec 2.0 family. Set "
+                f"front_end.front_end_class = {front_end!r}."
+            )
     if len(prefixes) != 1:
         content = f"layers {first_names(list(state))}"
         if prefixes:

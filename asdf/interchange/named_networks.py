@@ -17,8 +17,8 @@ from asdf.checkpoint.network_file import NetworkFile, OtherLayoutError
 from asdf.checkpoint.network_reading import rebuild_network
 from asdf.errors import AsdfError
 from asdf.hub import HubName, download_network, find_published, name_of, parse_name
-from asdf.interchange.importing import import_detector
 from asdf.interchange.pretrained import build_pretrained
+from asdf.ports import load, provided
 from asdf.runs.evaluations import best_network
 from asdf.runs.layout import Layout
 from asdf.runs.log import LOG
@@ -156,7 +156,10 @@ def read_detector(
     try:
         network, file = read_network(path, folder, base)
     except OtherLayoutError:
-        imported = import_detector(path, None, folder)
+        importer = provided("LAYOUTS").get("import_detector")
+        if importer is None:
+            raise
+        imported = load(f"{importer}.import_detector")(path, None, folder)
         network, file = imported.network, imported.file
         file.path = path
         LOG.info("%s: %s", describe_source(named, path), imported.recognised.layout)

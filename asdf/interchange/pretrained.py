@@ -7,12 +7,12 @@ allocated for the network, so that unusable ones fail early and may determine it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from torch import nn
 
@@ -20,9 +20,6 @@ from asdf.checkpoint.base_weights import note_base
 from asdf.checkpoint.fitting import load_layers
 from asdf.errors import AsdfError
 from asdf.hub import hub_name
-from asdf.interchange.beats_weights import fill_from_beats
-from asdf.interchange.dasheng_weights import dasheng_architecture, fill_from_dasheng
-from asdf.interchange.eat_weights import eat_architecture, fill_from_eat
 from asdf.interchange.front_end_weights import (
     FrontEndWeights,
     log_normalization,
@@ -32,9 +29,6 @@ from asdf.interchange.named_weights import fetch_weights, pin_weights
 from asdf.interchange.transformers_weights import fill_from_folder, read_architecture_text
 from asdf.networks.build import build_network, find_network_class
 from asdf.networks.front_ends.architectures import Architecture
-from asdf.networks.front_ends.beats import BEATsFrontEnd
-from asdf.networks.front_ends.dasheng import DashengFrontEnd
-from asdf.networks.front_ends.eat import EATFrontEnd
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.front_ends.transformers_front_end import TransformersFrontEnd
 from asdf.networks.front_ends.wav2vec2 import Wav2Vec2FrontEnd
@@ -44,18 +38,6 @@ from asdf.settings.sections import FrontEnd as FrontEndSettings
 from asdf.settings.sections import Sections
 
 _UNKNOWN = object()
-# Front ends whose weights state their sizes, with their readers.
-_STATED: dict[type[FrontEnd], Callable[[str], str]] = {
-    EATFrontEnd: eat_architecture,
-    DashengFrontEnd: dasheng_architecture,
-}
-# Front ends with their own weight formats, with their loaders.
-_FILLED: dict[type[FrontEnd], Callable[[Any, str], None]] = {
-    TransformersFrontEnd: fill_from_folder,
-    BEATsFrontEnd: fill_from_beats,
-    EATFrontEnd: fill_from_eat,
-    DashengFrontEnd: fill_from_dasheng,
-}
 
 
 def build_pretrained(settings: Sections, folder: Path | None = None) -> nn.Module:
@@ -122,9 +104,10 @@ def load_pretrained(
         if not isinstance(module, FrontEnd) or module.unloaded_weights is None:
             continue
         source = module.unloaded_weights
-        if isinstance(module, tuple(_FILLED)):
-            fill = next(each for kind, each in _FILLED.items() if isinstance(module, kind))
-            fill(module, source)
+        if isinstance(module, TransformersFrontEnd):
+            fill_from_folder(module, source)
+        elif module.weights_reader:
+            import_module(module.weights_reader).fill(module, source)
         elif not isinstance(module, Wav2Vec2FrontEnd):
             module.load_weights(fetch_weights(source))
         else:
@@ -169,9 +152,10 @@ def _read_before_building(settings: FrontEndSettings, front_end_class: object) -
     source = pin_weights(settings.weights)
     if issubclass(kind, Wav2Vec2FrontEnd):
         return _read(settings, source)
-    for stated, read_architecture in _STATED.items():
-        if issubclass(kind, stated):
-            return _Start(read_architecture(source), source, {})
+    if kind.weights_reader:
+        reader = import_module(kind.weights_reader)
+        if hasattr(reader, "architecture"):
+            return _Start(reader.architecture(source), source, {})
     return replace(unread, source=source)
 
 

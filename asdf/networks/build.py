@@ -38,9 +38,7 @@ from asdf.settings.sections import FrontEnd as FrontEndSettings
 
 SETTING = "network.network_class"
 
-_ANY_RATE = (
-    "log_mel, filter_bank, spectrogram, lfcc, mfcc, cqt, cqcc, sinc, raw, or one of your own"
-)
+_ANY_RATE = "log_mel, filter_bank, spectrogram, lfcc, mfcc, raw, or one of your own"
 
 
 @dataclass(frozen=True)

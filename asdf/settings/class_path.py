@@ -33,6 +33,7 @@ from types import ModuleType, TracebackType
 from typing import Any, TypeVar
 
 from asdf.errors import AsdfError, UsageError
+from asdf.ports import provided
 from asdf.removed import class_has_left
 from asdf.text import did_you_mean
 
@@ -161,7 +162,8 @@ def look_for_class(class_path: str, folder: Path, setting: str) -> None:
         file = _file_in(_OUR_PACKAGE.parent, module_name)
         if not file.is_file():
             raise _no_module(module_name, module_name, folder, setting)
-        _look_in_file(file, class_name, setting, module_name)
+        if class_name not in provided("NETWORKS"):
+            _look_in_file(file, class_name, setting, module_name)
     # Do not open a module installed elsewhere: searching for it may execute code of its package.
     elif not (package in sys.modules or (folder / package).is_dir() or find_spec(package)):
         raise _no_module(package, package, folder, setting)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from operator import attrgetter
 from typing import NamedTuple
 
+from asdf.ports import provided
 from asdf.settings.sections import (
     BACK_ENDS,
     SOURCE_METRICS,
@@ -42,28 +43,23 @@ _ENABLED = "localisation.enabled"
 # The project's back ends without a time axis; their classes know this as well, but importing them
 # would import torch.
 _WITHOUT_TIME = (
-    *("aasist", "aasist_l", "sls", "mlp", "classes"),
-    *("spectra_aasist", "spectra_aasist3", "spectra_ecapa"),
-    *("mesonet", "specrnet", "map_lcnn", "deepfense_aasist"),
+    "aasist",
+    "aasist_l",
+    "sls",
+    "mlp",
+    "map_lcnn",
+    *provided("TRAITS").get("without_time", ()),
 )
 _NETWORKS_WITHOUT_TIME = (
     "asdf.networks.AASIST",
     "asdf.networks.AASIST_L",
-    "asdf.networks.RawGAT_ST",
     "asdf.networks.RawNet2",
     "asdf.networks.SSL_AASIST",
     "asdf.networks.SSL_AASIST_L",
-    "asdf.networks.SSL_Classifier",
-    "asdf.networks.SSL_DeepFenseAASIST",
     "asdf.networks.SSL_MapLCNN",
-    "asdf.networks.SSL_MesoNet",
     "asdf.networks.SSL_SLS",
-    "asdf.networks.SSL_SUPERB",
     "asdf.networks.SSL_SUPERBAASIST",
-    "asdf.networks.SSL_SpecRNet",
-    "asdf.networks.SSL_SpectraAASIST",
-    "asdf.networks.SSL_SpectraAASIST3",
-    "asdf.networks.SSL_SpectraECAPA",
+    *provided("TRAITS").get("networks_without_time", ()),
 )
 THAT_KEEP_TIME = ", ".join(name for name in BACK_ENDS if name not in _WITHOUT_TIME)
 
@@ -104,8 +100,8 @@ COMPOSED = "asdf.networks.ComposedDetector"
 WITHOUT_FRONT_END = (
     "asdf.networks.AASIST",
     "asdf.networks.AASIST_L",
-    "asdf.networks.RawGAT_ST",
     "asdf.networks.RawNet2",
+    *provided("TRAITS").get("networks_without_front_end", ()),
 )
 # Networks and back ends that only take clips of `back_end.sls_samples`. Their classes know this as
 # well, but importing them would import torch, which slows down --list and --explain.

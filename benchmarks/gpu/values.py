@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from asdf.distributed.arithmetic import arithmetic
-from asdf.interchange import load_detector_weights
+from asdf.extras.zoo.layouts.importing import load_detector_weights
 from asdf.networks import AASIST_L
 from asdf.settings.sections import Sections
 from benchmarks.gpu.groups import Check, Setup

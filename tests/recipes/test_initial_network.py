@@ -6,10 +6,11 @@ import pytest
 import torch
 
 from asdf.checkpoint.network_reading import read_network_file
-from asdf.interchange import authors_state, import_detector
+from asdf.extras.zoo.layouts.authors_layouts import authors_state
+from asdf.extras.zoo.layouts.importing import import_detector
 from asdf.networks import build_network
 from asdf.settings.sections import Sections
-from tests.unit.interchange.classifier_folders import save_classifier
+from tests.extras.zoo.classifier_folders import save_classifier
 
 TRAIN = ("tuned", "recipe.end_stage=1", "network.max_epochs=1")
 

@@ -7,13 +7,6 @@
     python -m asdf export net.pt --format hub folder/                # for upload to Hugging Face
     python -m asdf export net.pt --format transformers folder/       # for transformers, with ASDF
     python -m asdf export net.pt --push ORG/NAME --licence cc-by-4.0 # to a repository on the hub
-    python -m asdf export net.pt --format ssl_anti_spoofing out.pth  # SSL_Anti-spoofing, SLS, ...
-    python -m asdf export net.pt --format aasist AASIST.pth          # original AASIST, AASIST-L
-    python -m asdf export net.pt --format rawnet2 RawNet2.pth        # ASVspoof 2021's RawNet2
-    python -m asdf export net.pt --format antideepfake net.ckpt      # AntiDeepfake; or .safetensors
-    python -m asdf export net.pt --format df_arena model.safetensors  # DF-Arena's layers
-    python -m asdf export net.pt --format transformers_classifier folder/  # as it was imported
-    python -m asdf export net.pt --format published net.safetensors  # the authors' format, if any
 
 ONNX and TorchScript models take waveforms (batch, samples) at 16 kHz and return embeddings and
 logits (spoof, bona fide), without calibration. ONNX models accept any length, if the exported graph
@@ -29,8 +22,8 @@ A transformers folder also works in transformers, where ASDF is installed:
 `pipeline("audio-classification", model="folder/", trust_remote_code=True)` gives the verdicts of
 `score`.
 
-A transformers_classifier folder has the format of transformers' audio classifiers that `import`
-reads: AutoModelForAudioClassification.from_pretrained("folder") gives the same logits.
+The other formats are those of published programs, see docs/weights.md: OUT is what their authors'
+code loads.
 
 --push pushes the hub folder, or with --format transformers that one, to a repository of
 huggingface.co, which is created if it does not exist, as one commit; ORG/NAME@BRANCH names a
@@ -47,10 +40,10 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from asdf.commands.options import NETWORK_HELP, Command, WeightsOptions, argument, flag, option
-from asdf.commands.outputs import show
+from asdf.commands.outputs import check_file, show
 from asdf.errors import UsageError
 from asdf.hub import parse_name, push_folder
-from asdf.interchange.commands.import_network import check_new
+from asdf.ports import load, provided
 from asdf.settings.sections import FRAME_SAMPLES
 
 if TYPE_CHECKING:
@@ -60,16 +53,7 @@ if TYPE_CHECKING:
 
 GRAPHS = ("onnx", "torchscript")
 FOLDERS = ("hub", "transformers")
-_PUBLISHED = (
-    "ssl_anti_spoofing",
-    "aasist",
-    "rawnet2",
-    "antideepfake",
-    "df_arena",
-    "transformers_classifier",
-    "published",
-)
-FORMATS = (*GRAPHS, "safetensors", *FOLDERS, *_PUBLISHED)
+FORMATS = (*GRAPHS, "safetensors", *FOLDERS, *provided("EXPORTS"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +66,7 @@ class ExportOptions(WeightsOptions):
         f"{', '.join(FORMATS)} (with --push: hub)", "FORMAT", "", choices=FORMATS, needed=True
     )
     output: Path | None = option(
-        "output file, or folder for hub, transformers and transformers_classifier",
+        "output file, or folder",
         "OUT",
         short="-o",
         needed=True,
@@ -115,7 +99,8 @@ def main(arguments: list[str]) -> int:
         AsdfError: the network cannot be read, does not fit this layout, or OUT cannot be written;
             or the hub refuses the upload.
     """
-    args = _checked(COMMAND.read(arguments))
+    args = COMMAND.read(arguments)
+    args = _checked(args)
     # torch is needed from here on, and takes seconds to import.
     from asdf.interchange import read_detector
 
@@ -157,6 +142,19 @@ def _checked(args: ExportOptions) -> ExportOptions:
     return args
 
 
+def check_new(out: Path) -> None:
+    """Refuse to overwrite a file, because a network may be the only copy.
+
+    Raises:
+        UsageError: `out` exists, or is standard output.
+    """
+    check_file(out)
+    if out.exists():
+        raise UsageError(
+            f"{out} exists already and is not overwritten. Remove it first, or give another OUT."
+        )
+
+
 def _write(
     args: ExportOptions,
     out: Path,
@@ -165,15 +163,15 @@ def _write(
     address: str = "this/folder",
 ) -> None:
     """Write the network and print what was written."""
-    from asdf.interchange import write_published
     from asdf.networks.build import summary
     from asdf.networks.heads import describe_heads
     from asdf.scoring.usual_audio import check_usual
 
-    if args.format in (*_PUBLISHED, "transformers"):
+    write = provided("EXPORTS").get(args.format)
+    if write is not None or args.format == "transformers":
         check_usual(file.to_sections().audio, f"The layout {args.format}")
-    if args.format in _PUBLISHED:
-        remark = write_published(args.format, out, network, file)
+    if write is not None:
+        remark = load(write)(args.format, out, network, file)
     elif args.format in FOLDERS:
         remark = _write_folder(args, out, network, file, address)
     else:

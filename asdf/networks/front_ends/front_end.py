@@ -87,6 +87,7 @@ class FrontEnd(nn.Module, ABC):
     encoder_layers: int = 0
     variance_floor: float = VARIANCE_FLOOR
     cacheable: ClassVar[bool] = False
+    weights_reader: ClassVar[str] = ""
     sample_rate: int | None = None
     waveform_channels: int | None = None
 

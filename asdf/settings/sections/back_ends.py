@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from asdf.ports import provided
 from asdf.settings.mistakes import KnownNames
 from asdf.settings.sections.fields import (
     FRAME_SAMPLES,
@@ -33,19 +34,9 @@ BACK_ENDS = {
     "lcnn": "asdf.networks.LCNNBackEnd",
     "resnet18": "asdf.networks.ResNet18BackEnd",
     "ecapa": "asdf.networks.ECAPABackEnd",
-    "classes": "asdf.networks.ClassesBackEnd",
-    "gated_conformer": "asdf.networks.GatedConformerBackEnd",
-    "mamba": "asdf.networks.MambaBackEnd",
     "wedefense_mhfa": "asdf.networks.WeDefenseMHFABackEnd",
-    "mesonet": "asdf.networks.MesoNetBackEnd",
-    "specrnet": "asdf.networks.SpecRNetBackEnd",
     "map_lcnn": "asdf.networks.MapLCNNBackEnd",
-    "deepfense_aasist": "asdf.networks.DeepFenseAASISTBackEnd",
-    "deepfense_nes2net": "asdf.networks.DeepFenseNes2NetBackEnd",
-    "deepfense_mlp": "asdf.networks.DeepFenseMLPBackEnd",
-    "spectra_aasist": "asdf.networks.SpectraAASISTBackEnd",
-    "spectra_aasist3": "asdf.networks.SpectraAASIST3BackEnd",
-    "spectra_ecapa": "asdf.networks.SpectraECAPABackEnd",
+    **provided("BACK_ENDS"),
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from asdf.ports import provided
 from asdf.settings.mistakes import KnownNames
 from asdf.settings.sections.fields import (
     MAX_BINS_PER_OCTAVE,
@@ -26,19 +27,9 @@ FRONT_ENDS = {
     "log_mel": "asdf.networks.LogMelFrontEnd",
     "lfcc": "asdf.networks.LFCCFrontEnd",
     "mfcc": "asdf.networks.MFCCFrontEnd",
-    "cqt": "asdf.networks.CQTFrontEnd",
-    "cqcc": "asdf.networks.CQCCFrontEnd",
-    "sinc": "asdf.networks.SincFrontEnd",
-    "moments": "asdf.networks.MomentsFrontEnd",
     "transformers": "asdf.networks.TransformersFrontEnd",
     "encoder_output": "asdf.networks.EncoderOutputFrontEnd",
-    "beats": "asdf.networks.BEATsFrontEnd",
-    "eat": "asdf.networks.EATFrontEnd",
-    "decibel_lfcc": "asdf.networks.DecibelLFCCFrontEnd",
-    "decibel_mfcc": "asdf.networks.DecibelMFCCFrontEnd",
-    "whisper_lfcc": "asdf.networks.WhisperLFCCFrontEnd",
-    "whisper_mfcc": "asdf.networks.WhisperMFCCFrontEnd",
-    "dasheng": "asdf.networks.DashengFrontEnd",
+    **provided("FRONT_ENDS"),
 }
 
 

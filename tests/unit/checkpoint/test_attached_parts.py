@@ -11,7 +11,8 @@ from asdf.checkpoint.network_file import NetworkFile, write_network_file
 from asdf.checkpoint.network_reading import fill_network, read_network_file
 from asdf.checkpoint.safetensors_network import write_hub_folder, write_safetensors_network
 from asdf.errors import AsdfError, UsageError
-from asdf.interchange import read_network, recognise, write_onnx, write_torchscript
+from asdf.extras.zoo.layouts.recognition import recognise
+from asdf.interchange import read_network, write_onnx, write_torchscript
 from asdf.interchange.commands import export_network
 from asdf.networks import build_network
 from asdf.training.losses.loss_building import build_loss

@@ -17,7 +17,8 @@ from asdf.checkpoint.network_file import NetworkFile
 from asdf.checkpoint.network_reading import read_network_file
 from asdf.checkpoint.weights_file import read_weights_file
 from asdf.errors import AsdfError
-from asdf.interchange import read_network, recognise
+from asdf.extras.zoo.layouts.recognition import recognise
+from asdf.interchange import read_network
 from asdf.interchange.fairseq import conv_layers
 from asdf.interchange.front_end_weights import read_front_end_weights
 from asdf.interchange.hugging_face import read_architecture

@@ -16,10 +16,8 @@ from asdf.__main__ import main
 from asdf.checkpoint.network_file import NetworkFile, write_network_file
 from asdf.checkpoint.safetensors import read_safetensors
 from asdf.errors import AsdfError
-from asdf.interchange import (
-    published_state,
-    read_network,
-)
+from asdf.extras.zoo.layouts.published import published_state
+from asdf.interchange import read_network
 from asdf.networks.build import build_network
 from asdf.networks.front_ends.architectures import KNOWN
 from asdf.settings.sections import Lora, Sections

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from asdf.errors import AsdfError
-from asdf.interchange import build_front_end, build_pretrained, load_detector_weights
+from asdf.extras.zoo.layouts.importing import load_detector_weights
+from asdf.interchange import build_front_end, build_pretrained
 from asdf.interchange.fairseq import architecture_from_options, conv_layers
 from asdf.interchange.front_end_weights import read_front_end_weights
 from asdf.networks import SSL_AASIST, Wav2Vec2FrontEnd

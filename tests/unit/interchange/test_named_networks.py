@@ -13,14 +13,10 @@ import asdf
 from asdf.__main__ import main
 from asdf.checkpoint.network_reading import read_network_file
 from asdf.errors import AsdfError
-from asdf.interchange import (
-    aasist_state,
-    antideepfake_state,
-    find_network,
-    import_detector,
-    published_state,
-    read_detector,
-)
+from asdf.extras.zoo.layouts.antideepfake import antideepfake_state
+from asdf.extras.zoo.layouts.importing import import_detector
+from asdf.extras.zoo.layouts.published import aasist_state, published_state
+from asdf.interchange import find_network, read_detector
 from asdf.networks import ConformerBackEnd, SSL_Conformer
 from asdf.networks.build import build_network
 from asdf.settings.sections import BackEnd, Sections

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from asdf import networks
 from asdf.checkpoint.network_file import NetworkFile
 from asdf.errors import AsdfError
-from asdf.interchange import build_pretrained, load_detector_weights, load_pretrained
+from asdf.interchange import build_pretrained, load_pretrained
 from asdf.networks import Wav2Vec2FrontEnd, build_network
 from asdf.settings import Settings
 from asdf.settings.sections import FrontEnd, Sections
@@ -161,7 +160,3 @@ def test_the_singleton_of_a_script_is_taken_as_it_is(reference, projection) -> N
     finally:
         settings.front_end.weights = None
     assert torch.equal(projection_of(network.front_end), projection)
-
-
-def test_names_of_the_first_version_are_where_they_were() -> None:
-    assert networks.load_detector_weights is load_detector_weights

@@ -8,7 +8,7 @@ import scipy.signal
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from asdf.interchange import load_detector_weights
+from asdf.extras.zoo.layouts.importing import load_detector_weights
 from asdf.networks import AASIST, AASIST_L, build_network, scoring_length, summary
 from asdf.networks.back_ends.graph_attention import GraphPool, HeterogeneousGraphAttention
 from asdf.networks.sinc import SincFilters, band_pass_filters

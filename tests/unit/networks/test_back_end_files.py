@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import pkgutil
 from dataclasses import fields
+from pkgutil import iter_modules
 
 import pytest
 
 import asdf.networks
+from asdf.extras import NETWORKS
 from asdf.networks import back_ends
 from asdf.networks.back_ends.back_end import BackEnd, SizedBackEnd
 from asdf.networks.interface import DetectorNetwork
@@ -23,10 +24,11 @@ PAGE = (ROOT / "docs" / "networks.md").read_text(encoding="utf-8")
 
 
 def classes_of_files(base: type) -> list[type]:
-    """Return the classes that can be built among those that files of the folder define."""
+    """Return the classes that can be built among those that our files define."""
     found = []
-    for information in pkgutil.iter_modules(back_ends.__path__):
-        module = importlib.import_module(f"{back_ends.__name__}.{information.name}")
+    names = [f"{back_ends.__name__}.{each.name}" for each in iter_modules(back_ends.__path__)]
+    for name in [*names, *sorted(set(NETWORKS.values()))]:
+        module = importlib.import_module(name)
         for kind in vars(module).values():
             is_here = inspect.isclass(kind) and kind.__module__ == module.__name__
             if is_here and issubclass(kind, base) and not inspect.isabstract(kind):

@@ -7,7 +7,8 @@ import itertools
 import pytest
 import torch
 
-from asdf.interchange import build_pretrained, load_detector_weights
+from asdf.extras.zoo.layouts.importing import load_detector_weights
+from asdf.interchange import build_pretrained
 from asdf.networks import Wav2Vec2FrontEnd
 from asdf.networks.front_ends.masking import Masking, draw_spans
 from asdf.settings.sections import FrontEnd

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from asdf.checkpoint.fitting import load_layers
-from asdf.interchange import load_detector_weights
+from asdf.extras.zoo.layouts.importing import load_detector_weights
 from asdf.networks import Nes2NetXBackEnd
 from tests.unit.networks.conftest import build
 from tests.unit.networks.inspection import count_parameters

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from asdf.interchange import load_detector_weights
+from asdf.extras.zoo.layouts.importing import load_detector_weights
 from asdf.networks import SSL_SLS
 from tests.unit.networks.conftest import build
 

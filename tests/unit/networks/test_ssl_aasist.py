@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from asdf.interchange import build_pretrained, load_detector_weights
+from asdf.extras.zoo.layouts.importing import load_detector_weights
+from asdf.interchange import build_pretrained
 from asdf.networks import SSL_AASIST, build_network, front_end_parameters, scoring_length
 from asdf.networks.front_ends.architectures import KNOWN
 from tests.unit.networks.inspection import (

@@ -18,7 +18,8 @@ from asdf.checkpoint.network_file import NetworkFile, write_network_file
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
 from asdf.errors import AsdfError, UsageError
-from asdf.interchange import load_detector_weights, read_network
+from asdf.extras.zoo.layouts.importing import load_detector_weights
+from asdf.interchange import read_network
 from asdf.metrics.calibration import Calibration
 from asdf.networks import build_network
 from asdf.runs.log import LOG

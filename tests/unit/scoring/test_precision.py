@@ -14,7 +14,7 @@ from asdf.distributed.arithmetic import computes_bfloat16, multiplies_bfloat16
 from asdf.distributed.world import World
 from asdf.errors import AsdfError, UsageError
 from asdf.evaluation import eer
-from asdf.interchange import load_detector_weights
+from asdf.extras.zoo.layouts.importing import load_detector_weights
 from asdf.networks import AASIST_L
 from asdf.scoring.agreement import agree_on_precision, describe_scoring
 from asdf.scoring.computing import choose_scoring_precision

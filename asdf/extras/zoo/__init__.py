@@ -1,0 +1,1 @@
+"""Layouts of published detectors, and networks of single papers or toolkits."""

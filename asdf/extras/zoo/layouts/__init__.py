@@ -1,0 +1,1 @@
+"""Published layouts: recognised, read and written."""

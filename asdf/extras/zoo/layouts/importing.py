@@ -1,0 +1,153 @@
+"""Import of a detector in any known layout, with the content of its network file.
+
+Invariant: each number of the network is the file's and finite, or is reported as irrelevant for
+scores. Nothing is written here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from asdf.checkpoint.attached_parts import LOSS, add_loss
+from asdf.checkpoint.described_network import DescribedNetwork
+from asdf.checkpoint.fitting import by_module, check_layers, first_names, load_layers
+from asdf.checkpoint.network_file import NetworkFile
+from asdf.checkpoint.safetensors import read_safetensors
+from asdf.checkpoint.state_dicts import state_dict_in
+from asdf.checkpoint.weights_file import read_weights_file
+from asdf.errors import AsdfError
+from asdf.extras.zoo.layouts.recognition import TRAINING, Recognised, recognise
+from asdf.networks.front_ends.front_end import FrontEnd
+from asdf.networks.front_ends.wav2vec2 import Wav2Vec2FrontEnd
+from asdf.runs.log import LOG
+from asdf.settings.sections import FRONT_ENDS
+
+
+@dataclass(frozen=True)
+class Imported:
+    """An imported detector.
+
+    Attributes:
+        network: Network in eval mode, on the CPU.
+        file: Content of its network file.
+        recognised: Layout in which it was read, and what was left out.
+    """
+
+    network: nn.Module
+    file: NetworkFile
+    recognised: Recognised
+
+
+def import_detector(
+    path: Path,
+    chosen: Mapping[str, Any] | None = None,
+    folder: Path | None = None,
+    bona_fide: Sequence[str] = (),
+) -> Imported:
+    """Read a detector in any layout that `recognise` knows, from a file or a folder.
+
+    Args:
+        chosen: Settings by full name, which override those of the file.
+        folder: Folder with the module of your own network class.
+        bona_fide: Bona fide classes, as in `recognise`.
+
+    Raises:
+        UsageError: there is no such `folder`, or no such class.
+        AsdfError: the file cannot be read, is not a detector, describes its network incompletely,
+            lacks layers, or has numbers that are not finite.
+    """
+    read = recognise(path, chosen or {}, bona_fide)
+    source = str(path)
+    _check_finite(read, source)
+    described = DescribedNetwork(
+        read.settings, read.state, source, folder, own_names=read.own_names
+    )
+    # The loss is attached afterwards, so its layers are not expected yet.
+    network = replace(described, state=LOSS.without(read.state)).build()
+    add_loss(network, read.loss, described)
+    load_layers(network, read.state, source)
+    file = NetworkFile.from_network(
+        network, read.settings, calibration=read.calibration, evaluation=read.evaluation
+    )
+    return Imported(network.eval(), file, read)
+
+
+def load_detector_weights(network: nn.Module, path: str | Path) -> tuple[str, ...]:
+    """Load a whole network's weights from a detector in any layout that `import_detector` reads.
+
+    A state dict of the network itself is read too, for any class.
+
+    Returns:
+        Names of layers in the file that the network does not use.
+
+    Raises:
+        AsdfError: the file cannot be read, or does not fit the network layer by layer.
+    """
+    path = Path(path)
+    try:
+        read = recognise(path, _settings_of(network))
+    except AsdfError:
+        own = _own_layers(network, path)
+        if own is None:
+            raise
+        load_layers(network, own, str(path))
+        return ()
+    shapes = {name: tensor.shape for name, tensor in network.state_dict().items()}
+    kind = type(network).__name__
+    check_layers(shapes, read.state, kind, str(path), own_names=read.own_names)
+    load_layers(network, read.state, str(path))
+    left_out: list[str] = []
+    for reason, names in read.left_out.items():
+        # Entries about the training that made a file are not layers.
+        if reason != TRAINING:
+            left_out += names
+    if left_out:
+        LOG.info("not loaded from %s: %s", path, by_module(left_out))
+    return tuple(left_out)
+
+
+def _settings_of(network: nn.Module) -> dict[str, Any]:
+    """Return the settings of a network that files do not state."""
+    front_end = getattr(network, "front_end", None)
+    if not isinstance(front_end, FrontEnd):
+        return {}
+    settings: dict[str, Any] = {"front_end.architecture": front_end.architecture_setting}
+    if front_end.masking is not None:
+        # The vector of masked frames is then one of its layers.
+        settings["front_end.time_mask_proportion"] = front_end.masking.time_proportion
+    for name, path in FRONT_ENDS.items():
+        is_usual = isinstance(front_end, Wav2Vec2FrontEnd)
+        if not is_usual and path.rpartition(".")[2] == type(front_end).__name__:
+            settings["front_end.front_end_class"] = name
+    return settings
+
+
+def _own_layers(network: nn.Module, path: Path) -> dict[str, Tensor] | None:
+    """Return the layers of a file that has all of the network's by its names; else None."""
+    if not path.is_file():
+        return None
+    if path.suffix == ".safetensors":
+        state, _ = read_safetensors(path)
+    else:
+        state = state_dict_in(read_weights_file(path), path)
+    layers = network.state_dict().keys()
+    has_all = layers <= state.keys()
+    return state if has_all else None
+
+
+def _check_finite(read: Recognised, source: str) -> None:
+    wrong = []
+    for name, tensor in read.state.items():
+        if tensor.is_floating_point() and not tensor.isfinite().all():
+            wrong.append(read.own_names.get(name, name))
+    if wrong:
+        raise AsdfError(
+            f"{source} holds values that are not finite, so it would give no scores. They are in "
+            f"{len(wrong)} layers: {first_names(wrong)}. It is damaged, or its training diverged: "
+            "use another checkpoint."
+        )

@@ -1,0 +1,120 @@
+"""Networks in the layouts of their authors' programs, as `export` writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from asdf.checkpoint.network_file import NetworkFile
+from asdf.checkpoint.safetensors import write_safetensors
+from asdf.checkpoint.weights_file import write_weights_file
+from asdf.errors import UsageError
+from asdf.extras.zoo.layouts.antideepfake import antideepfake_state, has_one_class
+from asdf.extras.zoo.layouts.authors_layouts import authors_state, key_of_layers, lacks_pretraining
+from asdf.extras.zoo.layouts.hub.classifier_writing import write_classifier
+from asdf.extras.zoo.layouts.hub.df_arena import df_arena_state
+from asdf.extras.zoo.layouts.published import aasist_state, published_state, rawnet2_state
+from asdf.networks.heads import describe_heads
+from asdf.networks.trained_loss import loss_of
+
+
+def write_published(layout: str, out: Path, network: nn.Module, file: NetworkFile) -> str:
+    """Write a network in the layout of a published program; return notes for the user, or ''.
+
+    Raises:
+        UsageError: the layout has no place for a part of the network.
+        AsdfError: the network is of another kind, or the file cannot be written.
+    """
+    loss = loss_of(network)
+    has_layer = layout in ("antideepfake", "published") and has_one_class(network)
+    if loss is not None and not has_layer:
+        raise UsageError(
+            f"the network was trained with {type(loss).__name__}, whose layers compute its scores, "
+            f"and the format {layout} cannot store them. Export it as onnx, torchscript, "
+            "safetensors or hub."
+        )
+    for head in describe_heads(network):
+        raise UsageError(
+            f"the network has {head}, which the format {layout} cannot store. Export it as "
+            "safetensors or hub, or as onnx or torchscript for utterance scores only."
+        )
+    return _WRITERS[layout](out, network, file)
+
+
+def _write_ssl_anti_spoofing(out: Path, network: nn.Module, file: NetworkFile) -> str:
+    state, filled = published_state(network)
+    write_weights_file(out, state)
+    return _describe_filled(filled)
+
+
+def _write_aasist(out: Path, network: nn.Module, file: NetworkFile) -> str:
+    write_weights_file(out, aasist_state(network))
+    return ""
+
+
+def _write_rawnet2(out: Path, network: nn.Module, file: NetworkFile) -> str:
+    write_weights_file(out, rawnet2_state(network))
+    return ""
+
+
+def _write_antideepfake(out: Path, network: nn.Module, file: NetworkFile) -> str:
+    state, filled = antideepfake_state(network)
+    _write_layers(out, state)
+    return _describe_filled(filled)
+
+
+def _write_df_arena(out: Path, network: nn.Module, file: NetworkFile) -> str:
+    _write_layers(out, df_arena_state(network))
+    return (
+        "the file does not include DF-Arena's config.json and code: put it in a copy of their "
+        "repository"
+    )
+
+
+def _write_classifier(out: Path, network: nn.Module, file: NetworkFile) -> str:
+    settings = file.to_sections()
+    write_classifier(out, network, settings)
+    numbers = settings.back_end.classifier_bona_fide
+    named = ", ".join(settings.back_end.classifier_classes[number] for number in numbers)
+    return f"its classes keep their order and names; bona fide: {named}"
+
+
+def _write_as_published(out: Path, network: nn.Module, file: NetworkFile) -> str:
+    state, filled = authors_state(network)
+    key = key_of_layers(network)
+    # A safetensors file cannot store a key.
+    if key and out.suffix != ".safetensors":
+        write_weights_file(out, {key: state})
+    else:
+        _write_layers(out, state)
+    return _describe_filled(filled) if filled or lacks_pretraining(network) else ""
+
+
+def _write_layers(out: Path, state: Mapping[str, Any]) -> None:
+    if out.suffix == ".safetensors":
+        write_safetensors(out, state, {"format": "pt"})
+    else:
+        write_weights_file(out, state)
+
+
+def _describe_filled(filled: list[str]) -> str:
+    if not filled:
+        return "layers used only in pretraining the front end are missing: load with strict=False"
+    return (
+        f"filled with zeros, for programs that load strictly: {len(filled)} layers used only in "
+        "pretraining the front end"
+    )
+
+
+_WRITERS: dict[str, Callable[[Path, nn.Module, NetworkFile], str]] = {
+    "ssl_anti_spoofing": _write_ssl_anti_spoofing,
+    "aasist": _write_aasist,
+    "rawnet2": _write_rawnet2,
+    "antideepfake": _write_antideepfake,
+    "df_arena": _write_df_arena,
+    "transformers_classifier": _write_classifier,
+    "published": _write_as_published,
+}

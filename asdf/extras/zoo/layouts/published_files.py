@@ -1,0 +1,57 @@
+"""Safetensors files and folders of the hub in published layouts, recognised by their layers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from torch import Tensor
+
+from asdf.checkpoint.fitting import PUBLISHED_FRONT_ENDS
+from asdf.checkpoint.network_file import FORMAT
+from asdf.checkpoint.plain_values import read_json
+from asdf.checkpoint.safetensors import read_safetensors
+from asdf.checkpoint.safetensors_network import CONFIG
+from asdf.checkpoint.state_dicts import check_tensors, state_dict_in
+from asdf.checkpoint.weights_file import read_weights_file
+from asdf.extras.zoo.layouts.name_maps.known import name_map_of
+from asdf.extras.zoo.layouts.sizes import class_of_layers
+
+_WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+
+
+def read_published(path: Path) -> dict[str, Tensor] | None:
+    """Return the layers of a safetensors file or of a folder in a published layout; else None.
+
+    A folder's config.json only shows whether it is ASDF's: authors leave it empty, or write the
+    name of their class into it. The layers alone identify the network.
+
+    Raises:
+        AsdfError: the file is damaged.
+    """
+    file = _weights_of(path)
+    if file is None:
+        return None
+    if file.suffix == ".safetensors":
+        state, _ = read_safetensors(file)
+    else:
+        state = state_dict_in(read_weights_file(file), file)
+    is_known = any(name.startswith(PUBLISHED_FRONT_ENDS) for name in state)
+    is_known = is_known or name_map_of(state) is not None
+    if not is_known and path.is_dir():
+        is_known = class_of_layers(state) is not None
+    if not is_known:
+        return None
+    check_tensors(state, file)
+    return state
+
+
+def _weights_of(path: Path) -> Path | None:
+    """Return the file with such layers; None for ASDF's own files, and if there is none."""
+    if not path.is_dir():
+        is_file = path.suffix == ".safetensors" and path.is_file()
+        return path if is_file else None
+    config = path / CONFIG
+    if config.is_file() and read_json(config).get("format") == FORMAT:
+        return None
+    files = (path / name for name in _WEIGHTS)
+    return next((file for file in files if file.is_file()), None)

@@ -1,0 +1,412 @@
+"""Recognition of complete detectors in published and saved layouts, as networks of ASDF.
+
+Invariant: every layer of a file is a layer of the network, or is left out for a reported reason.
+What the shapes of the layers do not determine is the published value, a setting that the caller
+chooses, or an error.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from asdf.checkpoint.fitting import (
+    ANTIDEEPFAKE_FRONT_END,
+    PUBLISHED_FRONT_END,
+    PUBLISHED_FRONT_ENDS,
+    SPECTRA_FRONT_END,
+    describe_layers,
+)
+from asdf.checkpoint.network_file import FORMAT, ORIGINAL_NUMBERS, NetworkFile
+from asdf.checkpoint.network_reading import read_network_file
+from asdf.checkpoint.state_dicts import (
+    OUR_KEY,
+    check_tensors,
+    nested_key,
+    state_dict_in,
+)
+from asdf.checkpoint.weights_file import read_weights_file
+from asdf.errors import AsdfError
+from asdf.extras.zoo.layouts.antideepfake import (
+    KIND,
+    ONE_CLASS_LOSS,
+    is_one_class,
+    one_class_entry,
+    split_one_class,
+)
+from asdf.extras.zoo.layouts.hub.classifier_folder import is_classifier
+from asdf.extras.zoo.layouts.hub.classifier_reading import ReadLayout, own_names
+from asdf.extras.zoo.layouts.hub.df_arena import is_df_arena, read_df_arena
+from asdf.extras.zoo.layouts.hub.reading import read_hub_layout
+from asdf.extras.zoo.layouts.name_maps.known import NAME_MAPS, name_map_of
+from asdf.extras.zoo.layouts.name_maps.reading import read_named
+from asdf.extras.zoo.layouts.nearest_layout import describe_nearest
+from asdf.extras.zoo.layouts.published import (
+    POSITIONS,
+    UNUSED_NORM,
+    is_published,
+    layout_of,
+    rename_published,
+    without,
+)
+from asdf.extras.zoo.layouts.published_files import read_published
+from asdf.extras.zoo.layouts.scored_as_published import antideepfake_scoring, published_length
+from asdf.extras.zoo.layouts.sizes import (
+    ARCHITECTURE,
+    FRONT_END,
+    SHAPES,
+    SettingFromFile,
+    back_end_sizes,
+    class_of_layers,
+    find_architecture,
+)
+from asdf.interchange.antideepfake_files import is_antideepfake
+from asdf.interchange.fairseq_names import fairseq_names
+from asdf.networks.front_ends.architectures import Architecture
+from asdf.networks.views import NetworkSections
+from asdf.settings.sections import FrontEnd, Sections, assign
+from asdf.settings.weights_names import BUNDLE
+from asdf.text import shorten
+
+OURS = "a network of ASDF"
+ORIGINAL = "a checkpoint of the original ASDF"
+LAYOUTS = {
+    "AASIST": "raw-waveform AASIST",
+    "AASIST_L": "raw-waveform AASIST-L",
+    "SSL_AASIST": "SSL_Anti-spoofing: wav2vec 2.0 and AASIST",
+    "SSL_AASIST_L": "SSL_Anti-spoofing's layout: wav2vec 2.0 and AASIST-L",
+    "SSL_SLS": "SLS: wav2vec 2.0 and sensitive layer selection",
+    "SSL_Nes2NetX": "Nes2Net-X: wav2vec 2.0 and Nes2Net-X",
+    "SSL_Conformer": "wav2vec 2.0 and a Conformer with class token",
+    "SSL_ConformerTCM": "TCM: wav2vec 2.0 and a Conformer with temporal-channel modelling",
+    "SSL_Mamba": "XLSR-Mamba: wav2vec 2.0 and two columns of Mamba blocks",
+    "SSL_SpectraAASIST": "Spectra-AASIST: wav2vec 2.0 and AASIST with four branches",
+    "SSL_SpectraAASIST3": "Spectra-AASIST3: the same with Kolmogorov-Arnold layers",
+    "SSL_SpectraECAPA": "Spectra-0: wav2vec 2.0 and ECAPA-TDNN",
+    "RawNet2": "raw-waveform RawNet2",
+    KIND: "AntiDeepfake: a self-supervised front end, the mean over time and a linear layer",
+    **{name_map.kind: name_map.layout for name_map in NAME_MAPS},
+}
+_ONE_CLASS = "AntiDeepfake's one-class variant: a self-supervised front end and a cosine"
+# One toolkit may have several layouts.
+_WHOSE = dict.fromkeys(name_map.name for name_map in NAME_MAPS)
+_READABLE = (
+    f"Readable are {OURS}, {ORIGINAL}, published networks of SSL_Anti-spoofing, SLS, Nes2Net-X, "
+    f"Conformer, TCM and XLSR-Mamba with their front end ({PUBLISHED_FRONT_END}*), lab260's "
+    f"Spectra ({SPECTRA_FRONT_END}*), those of AntiDeepfake ({ANTIDEEPFAKE_FRONT_END}* and "
+    "proj_fc) and DF-Arena (ssl_model.*, fc0 and attn_scores), folders of transformers' audio "
+    f"classifiers, those of {', '.join(_WHOSE)}, and raw-waveform AASIST, AASIST-L and RawNet2"
+)
+# Layers saved by pretraining: convolutions, encoder, and parts for its own task, in fairseq,
+# Hugging Face and torchaudio. Any other layer may be a head that gives scores.
+_FRONT_END_LAYER = re.compile(
+    r"(wav2vec2\.|hubert\.|wavlm\.|model\.|ssl_model\.model\.|w2v_encoder\.w2v_model\.)?"
+    r"(feature_extractor|feature_projection|encoder|post_extract_proj|layer_norm|mask_emb|"
+    r"masked_spec_embed|quantizer|project_q|project_hid|project_inp|final_proj|label_embs_concat|"
+    r"target_glu|aux|lm_head)\b"
+)
+_PRETRAINING = "of the front end's pretraining; scores do not depend on them"
+TRAINING = "of the training that made it"
+_COMPUTED = "of positions, which the network computes"
+_UNUSED = "of a norm whose output the published code does not use; scores do not depend on them"
+
+
+@dataclass(frozen=True)
+class Recognised:
+    """A detector that was recognised.
+
+    Attributes:
+        layout: Layout of the file.
+        state: Layers under our names.
+        left_out: Names of layers and entries that were left out, by reason.
+        notes: Sentences for the user about the settings.
+        filled: Names of layers missing in the file that scores do not depend on; they are zeros.
+        loss: Description of the loss of a detector whose loss gives the scores (`attached_parts`).
+        own_names: Names of layers in the file, by our names, if they differ.
+        calibration, evaluation: Entries in a file of ASDF.
+    """
+
+    layout: str
+    settings: Sections
+    state: dict[str, Tensor]
+    left_out: dict[str, list[str]]
+    notes: list[str] = field(default_factory=list)
+    filled: list[str] = field(default_factory=list)
+    loss: dict[str, Any] | None = None
+    own_names: Mapping[str, str] = field(default_factory=dict)
+    calibration: Any = None
+    evaluation: Any = None
+
+
+@dataclass
+class _Layers:
+    """Layers that are being renamed, and names of what was left out, by reason."""
+
+    state: dict[str, Tensor]
+    left_out: dict[str, list[str]] = field(default_factory=dict)
+
+    def leave_out(self, names: list[str], reason: str) -> None:
+        if names:
+            self.left_out[reason] = names
+
+
+def recognise(path: Path, chosen: Mapping[str, Any], bona_fide: Sequence[str] = ()) -> Recognised:
+    """Read a detector in any layout.
+
+    Args:
+        chosen: Settings by full name, such as 'front_end.architecture', which override those of the
+            file.
+        bona_fide: Names or numbers of the bona fide classes of a classifier; (): by class names.
+
+    Raises:
+        UsageError: the file has no such class, or no classes.
+        AsdfError: the file cannot be read, is not a detector, or describes its network
+            incompletely.
+    """
+    read = read_hub_layout(path, chosen, bona_fide)
+    if read is not None:
+        return _of_hub_layout(read)
+    content = _read_content(path)
+    if content.get("format") == FORMAT:
+        return _recognise_ours(NetworkFile.from_content(content, path), chosen)
+    layers = _unnest(content, path)
+    own_layers = layers.state
+    if is_df_arena(own_layers):
+        return _of_hub_layout(read_df_arena(own_layers, path, chosen))
+    name_map = name_map_of(own_layers)
+    if name_map is not None:
+        named = read_named(name_map, own_layers, path, chosen)
+        named.left_out |= layers.left_out
+        return _of_hub_layout(named)
+    of_antideepfake = is_antideepfake(layers.state)
+    # Files do not state whether training used masks: the user's setting keeps the mask vector.
+    _rename(layers, masked=bool(chosen.get("front_end.time_mask_proportion")))
+    kind = _name_class(layers.state, own_layers, path, of_antideepfake)
+    settings = Sections()
+    notes = _set_architecture(settings, kind, layers.state, chosen, path)
+    notes += _set_sizes(settings, kind, layers.state, chosen, path)
+    names = _own_names(layers.state, own_layers, settings.front_end)
+    if of_antideepfake and kind == KIND:
+        antideepfake = _recognise_antideepfake(layers, settings, notes, chosen)
+        return replace(antideepfake, own_names=names)
+    layout = LAYOUTS[kind]
+    if nested_key(content) == OUR_KEY:
+        # The original ASDF scored whole recordings, as the defaults do.
+        layout = f"{ORIGINAL}; {layout}"
+    else:
+        notes += published_length(settings, kind, chosen)
+    return Recognised(layout, settings, layers.state, layers.left_out, notes, own_names=names)
+
+
+def _own_names(
+    state: Mapping[str, Tensor], own_layers: Mapping[str, Tensor], chosen: FrontEnd
+) -> dict[str, str]:
+    """Return the file's names of layers by ours, including missing ones of its front end."""
+    prefixes = []
+    for prefix in PUBLISHED_FRONT_ENDS:
+        if any(name.startswith(prefix) for name in own_layers):
+            prefixes.append(prefix)
+    if not prefixes:
+        return {}
+    architecture = Architecture.from_text(chosen.architecture)
+    names = {}
+    if not architecture.relative_positions:
+        ours = {name: name for name in architecture.shapes()}
+        for theirs, name in fairseq_names(ours, architecture).items():
+            names[FRONT_END + name] = prefixes[0] + theirs
+    return {**names, **own_names(state, own_layers)}
+
+
+def _of_hub_layout(read: ReadLayout) -> Recognised:
+    return Recognised(
+        read.layout,
+        read.settings,
+        read.state,
+        read.left_out,
+        read.notes,
+        own_names=read.own_names,
+    )
+
+
+def _recognise_antideepfake(
+    layers: _Layers, settings: Sections, notes: list[str], chosen: Mapping[str, Any]
+) -> Recognised:
+    if not is_one_class(layers.state):
+        notes = notes + antideepfake_scoring(settings, None, chosen)
+        return Recognised(LAYOUTS[KIND], settings, layers.state, layers.left_out, notes)
+    notes = notes + antideepfake_scoring(settings, ONE_CLASS_LOSS, chosen)
+    architecture = Architecture.from_text(settings.front_end.architecture)
+    loss = one_class_entry(architecture.dimension)
+    state, filled = split_one_class(layers.state)
+    return Recognised(_ONE_CLASS, settings, state, layers.left_out, notes, filled, loss)
+
+
+def _read_content(path: Path) -> dict[str, Any]:
+    # A front end alone is the most likely mistake: its message states its use.
+    if str(path).startswith(BUNDLE):
+        raise AsdfError(_front_end_alone(str(path), "is a bundle of torchaudio"))
+    published = read_published(path)
+    if published is not None:
+        return dict(published)
+    if path.is_dir() or path.suffix == ".safetensors":
+        return read_network_file(path).content()
+    return read_weights_file(path)
+
+
+def _recognise_ours(file: NetworkFile, chosen: Mapping[str, Any]) -> Recognised:
+    settings = file.to_sections()
+    assign(settings, chosen)
+    path = str(file.path)
+    if file.base is not None:
+        raise AsdfError(
+            f"{path} is a network of ASDF with only its trained part. To write the complete "
+            f"network: python -m asdf export {path} --format safetensors OUT"
+        )
+    if file.loss is not None:
+        raise AsdfError(
+            f"{path} is a network of ASDF with its training loss, and needs no import. For a file "
+            f"without the loss: python -m asdf export {path} --format safetensors OUT"
+        )
+    for name, value in file.state.items():
+        if not isinstance(value, Tensor):
+            raise AsdfError(
+                f"{path} is damaged: its layer {shorten(name)} is a {type(value).__name__}, not a "
+                "tensor."
+            )
+    check_tensors(file.state, path)
+    layers = _Layers(dict(file.state))
+    layers.leave_out(file.training_keys(), TRAINING)
+    return Recognised(
+        OURS,
+        settings,
+        layers.state,
+        layers.left_out,
+        calibration=file.calibration,
+        evaluation=file.evaluation,
+    )
+
+
+def _unnest(content: Mapping[str, Any], path: Path) -> _Layers:
+    """Take the layers out of a file's dictionary, and record the entries that are not layers."""
+    key = nested_key(content)
+    entries = content[key] if key else content
+    other_entries = [str(name) for name in content if key and name != key]
+    # The first versions of the original ASDF saved them among the layers.
+    numbers = [name for name in ORIGINAL_NUMBERS if name in entries]
+    named = {name: value for name, value in entries.items() if name not in numbers}
+    plain = [str(name) for name, value in named.items() if not isinstance(value, Tensor)]
+    layers = _Layers(state_dict_in(named, path))
+    layers.leave_out([*other_entries, *numbers, *plain], TRAINING)
+    return layers
+
+
+def _rename(layers: _Layers, masked: bool) -> None:
+    """Rename the layers to ours, without those that scores do not depend on.
+
+    Args:
+        masked: Whether the network masks frames in training, for which it has an additional layer.
+    """
+    layers.state, unused = without(layers.state, UNUSED_NORM)
+    layers.leave_out(unused, _UNUSED)
+    layers.state, positions = without(layers.state, POSITIONS)
+    layers.leave_out(positions, _COMPUTED)
+    if is_published(layers.state):
+        layers.state, not_used = rename_published(layers.state, masked)
+        layers.leave_out(not_used, _PRETRAINING)
+
+
+def _name_class(
+    state: Mapping[str, Tensor],
+    own_layers: Mapping[str, Tensor],
+    path: Path,
+    of_antideepfake: bool,
+) -> str:
+    """Return the name of our class with these layers.
+
+    Args:
+        own_layers: Layers by the file's names.
+        of_antideepfake: Whether they had AntiDeepfake's names.
+
+    Raises:
+        AsdfError: there is no such class, or the front end's layers are missing.
+    """
+    kind = class_of_layers(state)
+    if kind == KIND and not of_antideepfake:
+        # Nothing states how such a network prepares waveforms.
+        kind = None
+    if kind is None and of_antideepfake:
+        raise AsdfError(
+            f"{path} holds AntiDeepfake's front end ({ANTIDEEPFAKE_FRONT_END}*) without proj_fc, "
+            "the layer that gives the scores. It is damaged, or was saved for its features. To "
+            f"train a network on these: front_end.weights={path}."
+        )
+    if kind is None:
+        has_stem = any("feature_extractor.conv_layers.0." in name for name in own_layers)
+        if has_stem and all(_FRONT_END_LAYER.match(name) for name in own_layers):
+            text = _front_end_alone(str(path), "holds a pretrained self-supervised network")
+        else:
+            nearest = describe_nearest(own_layers, LAYOUTS)
+            layers = describe_layers(own_layers)
+            text = f"{path} is not a known detector: {layers}.{nearest}"
+            if is_classifier(own_layers):
+                text += (
+                    " It has the head of an audio classifier of transformers, which can only be "
+                    "read from its folder: config.json there names the classes."
+                )
+            text += f" {_READABLE}."
+        raise AsdfError(text)
+    has_front_end = any(name.startswith(FRONT_END) for name in state)
+    if kind.startswith("SSL_") and not has_front_end:
+        raise AsdfError(
+            f"{path} holds the back end of {kind} alone; its front end's layers, "
+            f"{layout_of(kind).front_end}*, are missing."
+        )
+    return kind
+
+
+def _set_architecture(
+    settings: NetworkSections,
+    kind: str,
+    state: Mapping[str, Tensor],
+    chosen: Mapping[str, Any],
+    path: Path,
+) -> list[str]:
+    """Set the class, the user's choices, and the front end's architecture; return notes."""
+    assign(settings, {"network.network_class": f"asdf.networks.{kind}", **chosen})
+    if not kind.startswith("SSL_") or ARCHITECTURE in chosen:
+        return []
+    architecture = find_architecture(path, state)
+    assign(settings, {ARCHITECTURE: architecture})
+    return [SettingFromFile(ARCHITECTURE, architecture, SHAPES).describe()]
+
+
+def _set_sizes(
+    settings: NetworkSections,
+    kind: str,
+    state: Mapping[str, Tensor],
+    chosen: Mapping[str, Any],
+    path: Path,
+) -> list[str]:
+    """Set the sizes of the back end that the user did not choose; return notes."""
+    try:
+        sizes = back_end_sizes(kind, state, settings)
+    except (ValueError, KeyError, IndexError) as error:
+        raise AsdfError(f"{path} has layer names of {kind}, but impossible shapes.") from error
+    notes = []
+    for size in sizes:
+        if size.name not in chosen:
+            assign(settings, {size.name: size.value})
+            notes.append(size.describe())
+    return notes
+
+
+def _front_end_alone(path: str, what: str) -> str:
+    return (
+        f"{path} {what}: a front end, not a detector; it gives features, no scores. Train a "
+        f"network on it: front_end.weights={path} in a config or on a recipe's command line."
+    )

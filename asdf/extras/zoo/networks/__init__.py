@@ -1,0 +1,1 @@
+"""Front ends, back ends and networks of single papers or toolkits."""

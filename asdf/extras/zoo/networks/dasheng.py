@@ -1,0 +1,227 @@
+"""Dasheng, a self-supervised encoder for all kinds of sound, and its front end.
+
+Invariant: numbers are those of the authors' network for a single recording, and layer names are
+theirs. A frame is a patch of all bands and 40 ms, so frames are consecutive in time. As in the
+authors' code, a recording is cut into chunks with as many patches as there are positions (10 s),
+without attention between chunks. Means and variances of bands stay those of the weights, even in
+training. The constructor reads no file.
+
+Source: Dinkel et al., "Scaling up masked audio encoder learning for general audio classification",
+Interspeech 2024; the package dasheng, and its networks for transformers on the hub.
+
+Shapes: B utterances, T samples, L frames of the filter bank, N bands, P patches, C feature values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+import torch.nn.functional as F
+import torchaudio.functional
+from torch import Tensor, nn
+
+from asdf.extras.zoo.networks.eat import JoinedAttention
+from asdf.extras.zoo.networks.patches import PatchFrontEnd, PatchSizes
+from asdf.facts import SAMPLE_RATE
+from asdf.networks.autocast import without_autocast
+from asdf.networks.front_ends.encoder_inputs import HOP
+from asdf.networks.front_ends.spectral import power_spectrum
+from asdf.networks.traced_sizes import is_traced, windows
+from asdf.settings.sections import FrontEnd as FrontEndSettings
+
+BANDS = 64
+WINDOW = 512
+_BINS = WINDOW // 2 + 1
+_FLOOR = 1e-10
+# Lower limit of band levels, relative to a recording's strongest band.
+_RANGE_DB = 120.0
+
+
+@dataclass(frozen=True)
+class DashengSizes(PatchSizes):
+    """The sizes of the network; the defaults are those of the published base network.
+
+    Attributes:
+        patch: Number of frames of a patch, which includes all bands.
+        positions: Number of patches of a chunk.
+    """
+
+    name: ClassVar[str] = "dasheng"
+    words: ClassVar[str] = "Dasheng's"
+    patch: int = 4
+    positions: int = 252
+
+    def rests(self) -> dict[str, int]:
+        """Return the remainder of the dimension divided by the heads; a patch has all bands."""
+        return {"heads": self.dimension % self.heads}
+
+
+class DashengEncoder(nn.Module):
+    """An encoder from waveforms (batch, samples) to patches with positions, with its layers."""
+
+    taper: Tensor
+    bands: Tensor
+
+    def __init__(self, sizes: DashengSizes, dropout: float) -> None:
+        super().__init__()
+        self.sizes = sizes
+        self.band_norm = BandNorm(BANDS)
+        self.patch_embed = nn.Module()
+        kernel = (BANDS, sizes.patch)
+        self.patch_embed.proj = nn.Conv2d(1, sizes.dimension, kernel_size=kernel, stride=kernel)
+        positions = (1, sizes.dimension, 1, sizes.positions)
+        self.time_pos_embed = nn.Parameter(0.02 * torch.randn(positions))
+        self.freq_pos_embed = nn.Parameter(0.02 * torch.randn(1, sizes.dimension, 1, 1))
+        self.dropout = nn.Dropout(dropout)
+        self.blocks = nn.ModuleList(DashengLayer(sizes, dropout) for _ in range(sizes.layers))
+        self.norm = nn.LayerNorm(sizes.dimension, eps=1e-6)
+        # Not persistent, since they depend only on the sizes.
+        device = self.norm.weight.device
+        taper_W = torch.hann_window(WINDOW, dtype=torch.float64, device=device)
+        self.register_buffer("taper", taper_W, persistent=False)
+        # With values even in a network built without: torchaudio looks for filters that are empty.
+        with torch.device("cpu"):
+            bands_FN = torchaudio.functional.melscale_fbanks(
+                _BINS, 0.0, SAMPLE_RATE / 2, BANDS, SAMPLE_RATE
+            )
+        self.register_buffer("bands", bands_FN.double().to(device), persistent=False)
+
+    def filter_bank(self, waveforms_BT: Tensor) -> Tensor:
+        """Return levels of bands in dB, (batch, frames of 10 ms, bands), for centred windows."""
+        half = WINDOW // 2
+        with without_autocast(waveforms_BT):
+            x_BT = waveforms_BT.double()
+            # Written out, since ONNX cannot infer the length of torch's reflection padding.
+            before_BT = x_BT[:, 1 : half + 1].flip(1)
+            after_BT = x_BT[:, -half - 1 : -1].flip(1)
+            mirrored_BT = torch.cat([before_BT, x_BT, after_BT], dim=1)
+            frames_BLW = windows(mirrored_BT, WINDOW, HOP) * self.taper.double()
+            powers_BLF = power_spectrum(frames_BLW, WINDOW, range(_BINS))
+            levels_BLN = 10 * (powers_BLF @ self.bands.double()).clamp(min=_FLOOR).log10()
+            strongest_B11 = levels_BLN.amax(dim=(1, 2), keepdim=True)
+            return torch.maximum(levels_BLN, strongest_B11 - _RANGE_DB).float()
+
+    def patches(self, waveforms_BT: Tensor) -> Tensor:
+        """Return patches (batch, patches, dimension) with positions in their chunk and bands."""
+        x_BLN = self.filter_bank(waveforms_BT)
+        with without_autocast(x_BLN):
+            x_BLN = self.band_norm(x_BLN)
+        x_BC1P = self.patch_embed.get_submodule("proj")(x_BLN.transpose(1, 2).unsqueeze(1))
+        numbers_P = torch.arange(x_BC1P.shape[3], device=x_BC1P.device) % self.sizes.positions
+        positions_1C1P = self.time_pos_embed[:, :, :, numbers_P] + self.freq_pos_embed
+        x_BC1P = x_BC1P + positions_1C1P.to(x_BC1P.dtype)
+        entering_BPC: Tensor = x_BC1P.flatten(2).transpose(1, 2)
+        return entering_BPC
+
+    def chunk_bias(self, patches: Any) -> Tensor | None:
+        """Return a bias that prevents attention between chunks; None if there is only one."""
+        if not is_traced() and patches <= self.sizes.positions:
+            return None
+        device = self.norm.weight.device
+        chunks_P = torch.arange(patches, device=device) // self.sizes.positions
+        is_other_PP = chunks_P.unsqueeze(0) != chunks_P.unsqueeze(1)
+        return torch.zeros(is_other_PP.shape, device=device).masked_fill(is_other_PP, -torch.inf)
+
+    def forward(self, waveforms_BT: Tensor) -> Tensor:
+        entering_BPC: Tensor = self.dropout(self.patches(waveforms_BT))
+        return entering_BPC
+
+
+class BandNorm(nn.Module):
+    """A batch norm of bands that always uses the means and variances of its weights."""
+
+    running_mean: Tensor
+    running_var: Tensor
+
+    def __init__(self, bands: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(bands))
+        self.bias = nn.Parameter(torch.zeros(bands))
+        self.register_buffer("running_mean", torch.zeros(bands))
+        self.register_buffer("running_var", torch.ones(bands))
+
+    def forward(self, x_BLN: Tensor) -> Tensor:
+        """Return (batch, frames, bands)."""
+        normed_BLN = (x_BLN - self.running_mean) * (self.running_var + 1e-5).rsqrt()
+        return normed_BLN * self.weight + self.bias
+
+
+class DashengLayer(nn.Module):
+    """A pre-norm layer."""
+
+    def __init__(self, sizes: DashengSizes, dropout: float) -> None:
+        super().__init__()
+        self.norm1 = nn.LayerNorm(sizes.dimension, eps=1e-6)
+        self.attn = JoinedAttention(sizes.dimension, sizes.heads, dropout)
+        self.norm2 = nn.LayerNorm(sizes.dimension, eps=1e-6)
+        self.mlp = nn.Module()
+        self.mlp.fc1 = nn.Linear(sizes.dimension, sizes.feed_forward)
+        self.mlp.fc2 = nn.Linear(sizes.feed_forward, sizes.dimension)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x_BPC: Tensor, position_bias: Tensor | None = None) -> Tensor:
+        """Return patches of the same shape."""
+        x_BPC = x_BPC + self.dropout(self.attn(self.norm1(x_BPC), position_bias))
+        inner_BPC = F.gelu(self.mlp.get_submodule("fc1")(self.norm2(x_BPC)))
+        outer_BPC: Tensor = self.dropout(self.mlp.get_submodule("fc2")(inner_BPC))
+        return x_BPC + outer_BPC
+
+
+class DashengFrontEnd(PatchFrontEnd):
+    """Dasheng (Dinkel et al., Interspeech 2024): patches of 40 ms and all of 64 mel bands."""
+
+    model: Any
+    weights_reader = "asdf.extras.zoo.networks.dasheng_weights"
+    sizes_class = DashengSizes
+    sizes: DashengSizes
+
+    def set_sizes(self, settings: FrontEndSettings) -> None:
+        """Read `settings.architecture`. Raises as `read_sizes`."""
+        self.read_sizes(settings)
+        self.step = self.sizes.patch * HOP
+        self.hop = self.step
+        self.per_step = 1
+        # Windows are centred, so the first one of a patch begins before the recording. The samples
+        # reflected there must exist.
+        self.window = max((self.sizes.patch - 1) * HOP, WINDOW // 2 + 1)
+
+    def make_model(self, settings: FrontEndSettings) -> nn.Module:
+        """Return the encoder with random weights."""
+        return DashengEncoder(self.sizes, settings.dropout)
+
+    def states(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
+        """Yield the input of the first layer, and each layer's output up to `layers`."""
+        x_BPC = self.model.dropout(self.mask(self.model.patches(waveforms_BT)))
+        yield from self.run_biased_layers(x_BPC, self.model.chunk_bias)
+
+    def final_norm(self, x_BLC: Tensor) -> Tensor:
+        """Return the layer norm that ends the encoder, if all of its layers are computed."""
+        if self.layers < self.encoder_layers:
+            return x_BLC
+        normed_BLC: Tensor = self.model.norm(x_BLC)
+        return normed_BLC
+
+    def final_norm_parameters(self) -> Iterator[nn.Parameter]:
+        """Yield the parameters of the layer norm that ends the encoder."""
+        yield from self.model.norm.parameters()
+
+    def layer_modules(self) -> list[nn.Module]:
+        """Return the encoder's layers."""
+        return list(self.model.blocks)
+
+    def unused_parameters(self) -> Iterator[nn.Parameter]:
+        """Yield the parameters of layers above `layers`, and then of the final layer norm."""
+        if self.layers < self.encoder_layers:
+            yield from self.model.blocks[self.layers :].parameters()
+            yield from self.final_norm_parameters()
+
+    def part_modules(self) -> dict[str, list[nn.Module]]:
+        """Return the modules that normalise bands and create patches."""
+        return {"convolutions": [self.model.band_norm, self.model.patch_embed]}
+
+    def used_samples(self, samples: int) -> int:
+        """Return all samples, since the end is reflected and the strongest band depends on all."""
+        return samples

@@ -1,0 +1,192 @@
+"""EAT, a self-supervised encoder for all kinds of sound, and its front end.
+
+Invariant: numbers and layer names are those of the authors' network. Its fixed positions, stored in
+its files for 2 minutes, are computed by a formula for any length. The token for the whole recording
+takes part in attention but is not a frame. The constructor reads no file.
+
+Source: Chen et al., "EAT: Self-Supervised Pre-Training with Efficient Audio Transformer", IJCAI
+2024; cwx-worst-one/EAT, and its networks for transformers on the hub.
+
+Shapes: B utterances, T samples, L frames of the filter bank, N bands, P patches, C feature values,
+H heads, D values of a head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from asdf.extras.zoo.networks.patches import BANDS, PatchFrontEnd, PatchSizes, kaldi_bands
+from asdf.networks.autocast import without_autocast
+from asdf.networks.front_ends.encoder_inputs import WINDOW, kaldi_log_bands
+from asdf.settings.sections import FrontEnd as FrontEndSettings
+
+# Mean, and twice the deviation, of filter banks in pretraining.
+_MEAN = -4.268
+_SCALE = 2 * 4.569
+
+
+@dataclass(frozen=True)
+class EATSizes(PatchSizes):
+    """The sizes of the network; the defaults are those of the published base networks."""
+
+    name: ClassVar[str] = "eat"
+    words: ClassVar[str] = "EAT's"
+
+    def rests(self) -> dict[str, int]:
+        """Return remainders as in the base class, and that of the fixed positions' four parts."""
+        return {**super().rests(), "dimension": self.dimension % 4}
+
+
+class EATEncoder(nn.Module):
+    """An encoder from waveforms (batch, samples) to a token and patches, with its layers."""
+
+    taper: Tensor
+    bands: Tensor
+
+    def __init__(self, sizes: EATSizes, dropout: float) -> None:
+        super().__init__()
+        self.sizes = sizes
+        self.local_encoder = nn.Module()
+        self.local_encoder.proj = nn.Conv2d(
+            1, sizes.dimension, kernel_size=sizes.patch, stride=sizes.patch
+        )
+        self.extra_tokens = nn.Parameter(0.02 * torch.randn(1, 1, sizes.dimension))
+        self.pre_norm = nn.LayerNorm(sizes.dimension, eps=1e-6)
+        self.dropout = nn.Dropout(dropout)
+        self.blocks = nn.ModuleList(EATLayer(sizes, dropout) for _ in range(sizes.layers))
+        # Not persistent, since they depend only on the sizes.
+        taper_W = torch.hann_window(WINDOW, periodic=False, dtype=torch.float64)
+        self.register_buffer("taper", taper_W, persistent=False)
+        bands_FN = kaldi_bands().to(self.pre_norm.weight.device)
+        self.register_buffer("bands", bands_FN, persistent=False)
+
+    def filter_bank(self, waveforms_BT: Tensor) -> Tensor:
+        """Return normalised log filter banks, (batch, frames of 10 ms, bands)."""
+        with without_autocast(waveforms_BT):
+            taper_W = self.taper.double()
+            x_BLN = kaldi_log_bands(waveforms_BT, taper_W, self.bands.double(), scale=1.0)
+            return ((x_BLN - _MEAN) / _SCALE).float()
+
+    def patches(self, waveforms_BT: Tensor) -> Tensor:
+        """Return patches (batch, patches, dimension) with positions, grouped by time."""
+        x_BLN = self.filter_bank(waveforms_BT)
+        x_BCLN = self.local_encoder.get_submodule("proj")(x_BLN.unsqueeze(1))
+        x_BPC: Tensor = x_BCLN.flatten(2).transpose(1, 2)
+        return x_BPC + self.positions(x_BCLN.shape[2]).to(x_BPC.dtype)
+
+    def positions(self, columns: int) -> Tensor:
+        """Return sinusoidal positions of patches over frequency and time, (patches, dimension)."""
+        quarter = self.sizes.dimension // 4
+        device = self.pre_norm.weight.device
+        ratios = torch.arange(quarter, device=device, dtype=torch.float64) / quarter
+        frequencies = 1.0 / 10000**ratios
+        rows = BANDS // self.sizes.patch
+        bands_P = torch.arange(rows, device=device).repeat(columns)
+        times_P = torch.arange(columns, device=device).repeat_interleave(rows)
+        parts = []
+        for positions_P in (bands_P, times_P):
+            angles = positions_P.double().unsqueeze(1) * frequencies
+            parts += [angles.sin(), angles.cos()]
+        return torch.cat(parts, dim=1).float()
+
+    def with_token(self, x_BPC: Tensor) -> Tensor:
+        """Return the input of the first layer: the token of the recording, then patches."""
+        token_B1C = self.extra_tokens.expand(x_BPC.shape[0], -1, -1).to(x_BPC.dtype)
+        joined: Tensor = self.pre_norm(torch.cat([token_B1C, x_BPC], dim=1))
+        entering: Tensor = self.dropout(joined)
+        return entering
+
+    def forward(self, waveforms_BT: Tensor) -> Tensor:
+        return self.with_token(self.patches(waveforms_BT))
+
+
+class EATLayer(nn.Module):
+    """A post-norm layer."""
+
+    def __init__(self, sizes: EATSizes, dropout: float) -> None:
+        super().__init__()
+        self.attn = JoinedAttention(sizes.dimension, sizes.heads, dropout)
+        self.norm1 = nn.LayerNorm(sizes.dimension, eps=1e-6)
+        self.mlp = nn.Module()
+        self.mlp.fc1 = nn.Linear(sizes.dimension, sizes.feed_forward)
+        self.mlp.fc2 = nn.Linear(sizes.feed_forward, sizes.dimension)
+        self.norm2 = nn.LayerNorm(sizes.dimension, eps=1e-6)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x_BPC: Tensor) -> Tensor:
+        """Return patches of the same shape."""
+        x_BPC = self.norm1(x_BPC + self.dropout(self.attn(x_BPC)))
+        inner_BPC = F.gelu(self.mlp.get_submodule("fc1")(x_BPC))
+        outer_BPC = self.dropout(self.mlp.get_submodule("fc2")(inner_BPC))
+        normed_BPC: Tensor = self.norm2(x_BPC + outer_BPC)
+        return normed_BPC
+
+
+class JoinedAttention(nn.Module):
+    """Attention with one joint map for queries, keys and values."""
+
+    def __init__(self, dimension: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        self.heads = heads
+        self.dropout = dropout
+        self.qkv = nn.Linear(dimension, 3 * dimension)
+        self.proj = nn.Linear(dimension, dimension)
+
+    def forward(self, x_BPC: Tensor, bias_PP: Tensor | None = None) -> Tensor:
+        """Return (batch, patches, dimension).
+
+        Args:
+            bias_PP: Bias added to the attention scores of each patch (row); None for no bias.
+        """
+        joined_BP3HD = self.qkv(x_BPC).unflatten(2, (3, self.heads, -1))
+        queries_BHPD, keys_BHPD, values_BHPD = joined_BP3HD.permute(2, 0, 3, 1, 4).unbind()
+        attended_BHPD = F.scaled_dot_product_attention(
+            queries_BHPD,
+            keys_BHPD,
+            values_BHPD,
+            attn_mask=None if bias_PP is None else bias_PP.to(queries_BHPD.dtype),
+            dropout_p=self.dropout if self.training else 0.0,
+        )
+        projected_BPC: Tensor = self.proj(attended_BHPD.transpose(1, 2).flatten(2))
+        return projected_BPC
+
+
+class EATFrontEnd(PatchFrontEnd):
+    """EAT (Chen et al., IJCAI 2024): patches of 160 ms and an eighth of 128 mel bands."""
+
+    model: Any
+    weights_reader = "asdf.extras.zoo.networks.eat_weights"
+    sizes_class = EATSizes
+    sizes: EATSizes
+
+    def make_model(self, settings: FrontEndSettings) -> nn.Module:
+        """Return the encoder with random weights."""
+        return EATEncoder(self.sizes, settings.dropout)
+
+    def states(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
+        """Yield the first layer's input and each layer's output, for patches without the token."""
+        x_BPC = self.model.with_token(self.mask(self.model.patches(waveforms_BT)))
+        yield x_BPC[:, 1:]
+        layers = self.layer_modules()[: self.layers]
+        for x_BPC in self.run_layers(layers, x_BPC, lambda layer, x_BPC: layer(x_BPC)):
+            yield x_BPC[:, 1:]
+
+    def layer_modules(self) -> list[nn.Module]:
+        """Return the encoder's layers."""
+        return list(self.model.blocks)
+
+    def unused_parameters(self) -> Iterator[nn.Parameter]:
+        """Yield the parameters of layers above `layers`, and a token that nothing attends to."""
+        yield from self.model.blocks[self.layers :].parameters()
+        if self.layers == 0:
+            yield self.model.extra_tokens
+
+    def part_modules(self) -> dict[str, list[nn.Module]]:
+        """Return the modules that create patches, and the norm after them."""
+        return {"convolutions": [self.model.local_encoder], "projection": [self.model.pre_norm]}

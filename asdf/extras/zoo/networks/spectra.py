@@ -1,0 +1,567 @@
+"""lab260's Spectra: pre-emphasised speech, a front end, a small network, then AASIST or ECAPA-TDNN.
+
+Invariant: parameter names and numbers are those of the published networks. Their AASIST has four
+branches instead of two, positional encodings of frames, no SELU between the graphs of a branch, and
+uses the first batch norm of its residual blocks; in Spectra-AASIST3, all maps are Kolmogorov-Arnold
+layers.
+
+Source: the model cards and `model.py` of lab260/Spectra-0, Spectra-AASIST and Spectra-AASIST3 on
+the hub; Borodin et al., "AASIST3: KAN-Enhanced AASIST Speech Deepfake Detection", ASVspoof 2024
+workshop; Desplanques et al., "ECAPA-TDNN", Interspeech 2020.
+
+Shapes: B utterances, L frames, F feature values, P projected values, C channels, S spectral and N
+temporal nodes, J nodes of both, D values of a node, E embedding values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from asdf.extras.zoo.networks.spline_map import SplineMap
+from asdf.networks.autocast import in_full_precision, without_autocast
+from asdf.networks.back_ends.back_end import BackEnd
+from asdf.networks.back_ends.ecapa import ContextualStatistics, NormOfPooled, Res2NetBlock
+from asdf.networks.back_ends.graph_attention import INPUT_DROPOUT, POOL_DROPOUT
+from asdf.networks.front_ends.front_end import FrontEnd
+from asdf.networks.interface import repeat_short
+from asdf.networks.ssl_detector import PairedDetector, SSLDetector
+from asdf.networks.traced_sizes import at_least, share
+from asdf.networks.views import NetworkSections
+
+PROJECTED = 128
+POSITIONS = 400
+PRE_EMPHASIS = 0.97
+POOL = 3
+_CHANNELS = (1, 32, 32, 64, 64, 64, 64)
+_WIDE, _NARROW = 64, 32
+_RATIO = 0.5
+_TEMPERATURE, _JOINT_TEMPERATURE = 2.0, 100.0
+_BRANCHES = 4
+_ECAPA_CHANNELS = 128
+_ECAPA_SPLITS = 8
+_ECAPA_DILATIONS = (2, 3, 4, 5)
+_ECAPA_AGGREGATED = 1536
+_ECAPA_ATTENTION = 256
+Map = Callable[[int, int], nn.Module]
+
+
+class Bridge(nn.Module):
+    """Two linear layers from the front end's values to 128 values."""
+
+    def __init__(self, dimension: int) -> None:
+        super().__init__()
+        self.mlp = nn.Sequential(
+            nn.Linear(dimension, PROJECTED),
+            nn.SELU(),
+            nn.Dropout(0.1),
+            nn.Linear(PROJECTED, PROJECTED),
+            nn.Dropout(0.1),
+        )
+
+    def forward(self, features_BLF: Tensor) -> Tensor:
+        projected_BLP: Tensor = self.mlp(features_BLF)
+        return projected_BLP
+
+
+class PlainAttention(nn.Module):
+    """AASIST's attention over one graph, with maps of any kind."""
+
+    def __init__(
+        self,
+        dim_in: int,
+        dim_out: int,
+        make_map: Map,
+    ) -> None:
+        super().__init__()
+        self.att_proj = make_map(dim_in, dim_out)
+        self.proj_with_att = make_map(dim_in, dim_out)
+        self.proj_without_att = make_map(dim_in, dim_out)
+        self.att_weight = _make_column(dim_out)
+        self.bn = nn.BatchNorm1d(dim_out)
+        self.input_drop = nn.Dropout(INPUT_DROPOUT)
+
+    def forward(self, x_BND: Tensor) -> Tensor:
+        x_BND = self.input_drop(x_BND)
+        projected_BNND = self.att_proj(_multiply_pairs(x_BND))
+        scores_BNN1 = torch.tanh(projected_BNND) @ self.att_weight
+        scores_BNN = scores_BNN1.squeeze(3) / _TEMPERATURE
+        attention_BNN = scores_BNN.softmax(dim=2)
+        attended_BND = self.proj_with_att(attention_BNN @ x_BND)
+        kept_BND = self.proj_without_att(x_BND)
+        normed_BND = _normalize(self.bn, attended_BND + kept_BND)
+        return F.selu(normed_BND)
+
+
+class PlainJointAttention(nn.Module):
+    """AASIST's attention over two graphs and a master node, with maps of any kind."""
+
+    def __init__(
+        self,
+        dim_in: int,
+        dim_out: int,
+        make_map: Map,
+    ) -> None:
+        super().__init__()
+        self.proj_type1 = make_map(dim_in, dim_in)
+        self.proj_type2 = make_map(dim_in, dim_in)
+        self.att_proj = make_map(dim_in, dim_out)
+        self.att_projM = make_map(dim_in, dim_out)
+        self.proj_with_att = make_map(dim_in, dim_out)
+        self.proj_without_att = make_map(dim_in, dim_out)
+        self.proj_with_attM = make_map(dim_in, dim_out)
+        self.proj_without_attM = make_map(dim_in, dim_out)
+        self.att_weight11 = _make_column(dim_out)
+        self.att_weight22 = _make_column(dim_out)
+        self.att_weight12 = _make_column(dim_out)
+        self.att_weightM = _make_column(dim_out)
+        self.bn = nn.BatchNorm1d(dim_out)
+        self.input_drop = nn.Dropout(INPUT_DROPOUT)
+
+    def forward(
+        self, first_BND: Tensor, second_BSD: Tensor, master_B1D: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        nodes = first_BND.shape[1]
+        joined = [
+            self.proj_type1(first_BND),
+            self.proj_type2(second_BSD),
+        ]
+        x_BJD = self.input_drop(torch.cat(joined, dim=1))
+        scores_BJJ = self._score_edges(x_BJD, nodes) / _JOINT_TEMPERATURE
+        attention_BJJ = scores_BJJ.softmax(dim=2)
+        master_B1D = self._gather_into_master(x_BJD, master_B1D)
+        attended_BJD = self.proj_with_att(attention_BJJ @ x_BJD)
+        kept_BJD = self.proj_without_att(x_BJD)
+        normed_BJD = _normalize(self.bn, attended_BJD + kept_BJD)
+        first_BND = normed_BJD[:, :nodes]
+        second_BSD = normed_BJD[:, nodes:]
+        return first_BND, second_BSD, master_B1D
+
+    def _score_edges(
+        self,
+        x_BJD: Tensor,
+        nodes: int,
+    ) -> Tensor:
+        """Return the score of each edge, using the weight of its kind."""
+        projected_BJJD = self.att_proj(_multiply_pairs(x_BJD))
+        edges_BJJD = torch.tanh(projected_BJJD)
+        sizes = [nodes, x_BJD.shape[1] - nodes]
+        first_BNJD, second_BSJD = edges_BJJD.split(sizes, dim=1)
+        within_first, across = first_BNJD.split(sizes, dim=2)
+        back, within_second = second_BSJD.split(sizes, dim=2)
+        above = [
+            within_first @ self.att_weight11,
+            across @ self.att_weight12,
+        ]
+        below = [
+            back @ self.att_weight12,
+            within_second @ self.att_weight22,
+        ]
+        rows = [torch.cat(above, dim=2), torch.cat(below, dim=2)]
+        return torch.cat(rows, dim=1).squeeze(3)
+
+    def _gather_into_master(
+        self,
+        x_BJD: Tensor,
+        master_B1D: Tensor,
+    ) -> Tensor:
+        projected_BJD = self.att_projM(x_BJD * master_B1D)
+        edges_BJD = torch.tanh(projected_BJD)
+        scores_BJ1 = edges_BJD @ self.att_weightM
+        scores_BJ1 = scores_BJ1 / _JOINT_TEMPERATURE
+        attention_BJ1 = scores_BJ1.softmax(dim=1)
+        gathered_B1D = (attention_BJ1 * x_BJD).sum(dim=1, keepdim=True)
+        attended: Tensor = self.proj_with_attM(gathered_B1D)
+        master: Tensor = self.proj_without_attM(master_B1D)
+        return attended + master
+
+
+class PlainPool(nn.Module):
+    """The better-scored half of the nodes, each times its score, with a map of any kind."""
+
+    def __init__(self, dimension: int, make_map: Map) -> None:
+        super().__init__()
+        self.proj = make_map(dimension, 1)
+        self.drop = nn.Dropout(POOL_DROPOUT)
+
+    def forward(self, x_BND: Tensor) -> Tensor:
+        scores_BN1 = torch.sigmoid(self.proj(self.drop(x_BND)))
+        count = at_least(share(x_BND.shape[1], _RATIO), 1)
+        best_BK1 = scores_BN1.topk(count, dim=1).indices
+        scored_BND = x_BND * scores_BN1
+        best_BKD = best_BK1.expand(-1, -1, x_BND.shape[2])
+        return scored_BND.gather(1, best_BKD)
+
+
+class Branch(nn.Module):
+    """A branch: joint attention of both graphs, pooling, and a second residual attention."""
+
+    def __init__(self, make_map: Map) -> None:
+        super().__init__()
+        self.master = nn.Parameter(torch.randn(1, 1, _WIDE))
+        self.HtrgGAT_layer_ST1 = PlainJointAttention(
+            _WIDE,
+            _NARROW,
+            make_map,
+        )
+        self.HtrgGAT_layer_ST2 = PlainJointAttention(
+            _NARROW,
+            _NARROW,
+            make_map,
+        )
+        self.pool_hS = PlainPool(_NARROW, make_map)
+        self.pool_hT = PlainPool(_NARROW, make_map)
+        self.drop_way = nn.Dropout(0.2)
+
+    def forward(
+        self,
+        temporal_BND: Tensor,
+        spectral_BSD: Tensor,
+    ) -> list[Tensor]:
+        """Return temporal and spectral nodes and the master node."""
+        parts = self.HtrgGAT_layer_ST1(temporal_BND, spectral_BSD, self.master)
+        temporal_BND, spectral_BSD, master_B1D = parts
+        spectral_BSD = self.pool_hS(spectral_BSD)
+        temporal_BND = self.pool_hT(temporal_BND)
+        before = [
+            temporal_BND,
+            spectral_BSD,
+            master_B1D,
+        ]
+        refined = self.HtrgGAT_layer_ST2(*before)
+        sums = []
+        for first, more in zip(before, refined, strict=True):
+            sums.append(self.drop_way(first + more))
+        return sums
+
+
+class PreactivatedBlock(nn.Module):
+    """AASIST's residual block with its first batch norm in use."""
+
+    def __init__(
+        self,
+        channels_in: int,
+        channels_out: int,
+        first: bool,
+    ) -> None:
+        super().__init__()
+        self.bn1 = None if first else nn.BatchNorm2d(channels_in)
+        self.conv1 = nn.Conv2d(
+            channels_in,
+            channels_out,
+            kernel_size=(2, 3),
+            padding=(1, 1),
+        )
+        self.bn2 = nn.BatchNorm2d(channels_out)
+        self.conv2 = nn.Conv2d(
+            channels_out,
+            channels_out,
+            kernel_size=(2, 3),
+            padding=(0, 1),
+        )
+        self.conv_downsample: nn.Module | None = None
+        if channels_in != channels_out:
+            self.conv_downsample = nn.Conv2d(
+                channels_in,
+                channels_out,
+                (1, 3),
+                padding=(0, 1),
+            )
+
+    def forward(self, x_BCSN: Tensor) -> Tensor:
+        inside = x_BCSN
+        if self.bn1 is not None:
+            inside = F.selu(self.bn1(x_BCSN))
+        inside = self.bn2(self.conv1(inside))
+        out_BCSN: Tensor = self.conv2(F.selu(inside))
+        if self.conv_downsample is not None:
+            x_BCSN = self.conv_downsample(x_BCSN)
+        return out_BCSN + x_BCSN
+
+
+class MapEncoder(nn.Module):
+    """Features as a map of values and times, pooled by 3, followed by six residual blocks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first_bn = nn.BatchNorm2d(1)
+        self.first_bn1 = nn.BatchNorm2d(_CHANNELS[-1])
+        blocks = []
+        for number, (channels_in, channels_out) in enumerate(pairwise(_CHANNELS)):
+            block = PreactivatedBlock(
+                channels_in,
+                channels_out,
+                first=number == 0,
+            )
+            blocks.append(nn.Sequential(block))
+        self.enc = nn.Sequential(*blocks)
+
+    def forward(self, x_BLP: Tensor) -> Tensor:
+        map_B1PL = x_BLP.transpose(1, 2).unsqueeze(1).abs()
+        pooled_B1SN = F.max_pool2d(map_B1PL, POOL)
+        x_B1SN = F.selu(self.first_bn(pooled_B1SN))
+        encoded_BCSN = self.enc(x_B1SN)
+        return F.selu(self.first_bn1(encoded_BCSN))
+
+
+class FourBranches(nn.Module):
+    """The graphs of Spectra-AASIST, from projected frames to embeddings and logits."""
+
+    def __init__(self, make_map: Map) -> None:
+        super().__init__()
+        channels = _CHANNELS[-1]
+        self.attention = nn.Sequential(
+            nn.Conv2d(
+                channels,
+                128,
+                kernel_size=1,
+            ),
+            nn.SELU(),
+            nn.BatchNorm2d(128),
+            nn.Conv2d(
+                128,
+                channels,
+                kernel_size=1,
+            ),
+        )
+        self.pos_S = nn.Parameter(torch.randn(1, PROJECTED // POOL, channels))
+        self.pos_T = nn.Parameter(torch.randn(1, POSITIONS, PROJECTED))
+        self.GAT_layer_S = PlainAttention(channels, _WIDE, make_map)
+        self.GAT_layer_T = PlainAttention(channels, _WIDE, make_map)
+        for number in range(1, _BRANCHES + 1):
+            self.add_module(f"branch{number}", Branch(make_map))
+        self.pool_S = PlainPool(_WIDE, make_map)
+        self.pool_T = PlainPool(_WIDE, make_map)
+        self.out_layer = make_map(5 * _NARROW, 2)
+        self.enc = MapEncoder()
+        self.drop = nn.Dropout(0.5)
+
+    def forward(self, x_BLP: Tensor) -> tuple[Tensor, Tensor]:
+        """Return embeddings (batch, 160) and logits (batch, 2)."""
+        x_BCSN = self.enc(x_BLP + self.pos_T[:, : x_BLP.shape[1]])
+        scores_BCSN = self.attention(x_BCSN)
+        # One attention serves both graphs: over time for spectral nodes, over bands for temporal
+        # ones.
+        over_time = scores_BCSN.softmax(dim=3)
+        over_bands = scores_BCSN.softmax(dim=2)
+        spectral_BCS = (x_BCSN * over_time).sum(dim=3)
+        temporal_BCN = (x_BCSN * over_bands).sum(dim=2)
+        # The graphs are small, and their pooling has to distinguish similar scores.
+        with without_autocast(x_BLP):
+            kind = self.pos_S.dtype
+            spectral_BSD = spectral_BCS.transpose(1, 2).to(kind)
+            temporal_BND = temporal_BCN.transpose(1, 2).to(kind)
+            spectral_BSD = self.GAT_layer_S(spectral_BSD + self.pos_S)
+            temporal_BND = self.GAT_layer_T(temporal_BND)
+            spectral_BSD = self.pool_S(spectral_BSD)
+            temporal_BND = self.pool_T(temporal_BND)
+            results = []
+            for number in range(1, _BRANCHES + 1):
+                branch = self.get_submodule(f"branch{number}")
+                results.append(branch(temporal_BND, spectral_BSD))
+            largest = [torch.stack(parts).amax(dim=0) for parts in zip(*results, strict=True)]
+            temporal_BND, spectral_BSD, master_B1D = largest
+            embeddings_BE = torch.cat(
+                [
+                    temporal_BND.abs().amax(dim=1),
+                    temporal_BND.mean(dim=1),
+                    spectral_BSD.abs().amax(dim=1),
+                    spectral_BSD.mean(dim=1),
+                    master_B1D.squeeze(1),
+                ],
+                dim=1,
+            )
+            logits_B2: Tensor = self.out_layer(self.drop(embeddings_BE))
+        return embeddings_BE, logits_B2
+
+
+class SpectraAASISTBackEnd(BackEnd):
+    """Spectra-AASIST on features (batch, frames, dimension) with 3 to 400 frames.
+
+    Attributes:
+        make_map: Class of its maps.
+    """
+
+    shortest_frames = POOL
+    make_map: ClassVar[Map] = nn.Linear
+
+    def __init__(self, dimension: int) -> None:
+        super().__init__()
+        self.bridge = Bridge(dimension)
+        self.aasist = FourBranches(type(self).make_map)
+
+    @classmethod
+    def from_settings(cls, settings: NetworkSections, front_end: FrontEnd) -> BackEnd:
+        return cls(front_end.dimension)
+
+    def forward(self, features_BLF: Tensor) -> tuple[Tensor, Tensor]:
+        """Return embeddings (batch, 160) and logits (batch, 2) of the first 400 frames."""
+        outputs: tuple[Tensor, Tensor] = self.aasist(self.bridge(features_BLF[:, :POSITIONS]))
+        return outputs
+
+
+class SpectraAASIST3BackEnd(SpectraAASISTBackEnd):
+    """Spectra-AASIST with Kolmogorov-Arnold layers for all maps of the graphs."""
+
+    make_map: ClassVar[Map] = SplineMap
+
+
+class SpectraECAPA(nn.Module):
+    """ECAPA-TDNN with four blocks, and one linear layer on the pooled statistics."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        channels = _ECAPA_CHANNELS
+        self.conv1 = nn.Conv1d(
+            PROJECTED,
+            channels,
+            kernel_size=5,
+            padding=2,
+        )
+        self.bn1 = nn.BatchNorm1d(channels)
+        for number, dilation in enumerate(_ECAPA_DILATIONS, start=1):
+            self.add_module(
+                f"layer{number}",
+                Res2NetBlock(
+                    channels,
+                    _ECAPA_SPLITS,
+                    dilation,
+                ),
+            )
+        self.layer5 = nn.Conv1d(
+            len(_ECAPA_DILATIONS) * channels,
+            _ECAPA_AGGREGATED,
+            kernel_size=1,
+        )
+        # Only its attention: the variances differ; see `_pool`.
+        self.attention = ContextualStatistics(_ECAPA_AGGREGATED, _ECAPA_ATTENTION).attention
+        self.bn5 = NormOfPooled(2 * _ECAPA_AGGREGATED)
+        self.fc6 = nn.Linear(2 * _ECAPA_AGGREGATED, 2)
+
+    def forward(self, x_BLP: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the pooled statistics (batch, 3072) and logits (batch, 2)."""
+        convolved_BCL = self.conv1(x_BLP.transpose(1, 2))
+        x_BCL = self.bn1(convolved_BCL.relu())
+        outputs = []
+        for number in range(1, len(_ECAPA_DILATIONS) + 1):
+            out_BCL = self.get_submodule(f"layer{number}")(x_BCL)
+            outputs.append(out_BCL)
+            # Each block gets the sum of all previous outputs.
+            x_BCL = x_BCL + out_BCL
+        aggregated_BCL = self.layer5(torch.cat(outputs, dim=1)).relu()
+        pooled_BE = self.bn5(self._pool(aggregated_BCL))
+        return pooled_BE, in_full_precision(self.fc6, pooled_BE)
+
+    def _pool(self, x_BCL: Tensor) -> Tensor:
+        """Return mean and deviation, weighted by an attention that sees those of the utterance."""
+        # Its input variances are unbiased, the weighted ones are not.
+        variance_BC1 = x_BCL.var(dim=2, keepdim=True)
+        deviation_BC1 = variance_BC1.clamp(min=1e-4).sqrt()
+        mean_BC1 = x_BCL.mean(dim=2, keepdim=True)
+        context = [
+            x_BCL,
+            mean_BC1.expand_as(x_BCL),
+            deviation_BC1.expand_as(x_BCL),
+        ]
+        scores_BCL = self.attention(torch.cat(context, dim=1))
+        weights_BCL = scores_BCL.softmax(dim=2)
+        mean_BC = (weights_BCL * x_BCL).sum(dim=2)
+        squares_BCL = (x_BCL - mean_BC.unsqueeze(2)).square()
+        variance_BC = (weights_BCL * squares_BCL).sum(dim=2)
+        deviation_BC = variance_BC.clamp(min=1e-4).sqrt()
+        return torch.cat([mean_BC, deviation_BC], dim=1)
+
+
+class SpectraECAPABackEnd(BackEnd):
+    """Spectra-0 on features (batch, frames, dimension) with at least two frames."""
+
+    shortest_frames = 2
+
+    def __init__(self, dimension: int) -> None:
+        super().__init__()
+        self.bridge = Bridge(dimension)
+        self.ecapa_tdnn = SpectraECAPA()
+
+    @classmethod
+    def from_settings(cls, settings: NetworkSections, front_end: FrontEnd) -> BackEnd:
+        return cls(front_end.dimension)
+
+    def forward(self, features_BLF: Tensor) -> tuple[Tensor, Tensor]:
+        """Return embeddings (batch, 3072) and logits (batch, 2)."""
+        outputs: tuple[Tensor, Tensor] = self.ecapa_tdnn(self.bridge(features_BLF))
+        return outputs
+
+
+class PreEmphasised(SSLDetector):
+    """A front end on pre-emphasised waveforms of at least `back_end.spectra_samples` samples.
+
+    Attributes:
+        longest_frames: Number of frames for which the back end has positions; None for no limit.
+    """
+
+    longest_frames: ClassVar[int | None] = None
+    paper = "lab260, 2026"
+    further_inputs = ()
+
+    def __init__(self, settings: NetworkSections) -> None:
+        super().__init__(settings)
+        # Repeated after the pre-emphasis, as published; before it, each seam would be a step.
+        self.shortest_input = max(self.shortest_input, settings.back_end.spectra_samples)
+        self.longest_input: int | None = None
+        if self.longest_frames is not None:
+            # The most samples that give no frame beyond the last position.
+            self.longest_input = self.front_end.min_samples(self.longest_frames + 1) - 1
+
+    def front_end_features(self, waveforms_BT: Tensor) -> Any:
+        """Compute the features of waveforms (batch, samples) after the pre-emphasis."""
+        first_B1 = waveforms_BT[:, :1]
+        before_BT = PRE_EMPHASIS * waveforms_BT[:, :-1]
+        differences_BT = waveforms_BT[:, 1:] - before_BT
+        emphasised_BT = torch.cat([first_B1, differences_BT], dim=1)
+        emphasised_BT = repeat_short(emphasised_BT, self.shortest_input)
+        return super().front_end_features(emphasised_BT[:, : self.longest_input])
+
+    def scoring_length(self, samples: int) -> int:
+        """Return the samples up to the end of the front end's last whole window."""
+        length = super().scoring_length(samples)
+        return length if self.longest_input is None else min(length, self.longest_input)
+
+
+class SSL_SpectraAASIST(PreEmphasised, PairedDetector):
+    """wav2vec 2.0 and AASIST with four branches: lab260's Spectra-AASIST."""
+
+    back_end_class = SpectraAASISTBackEnd
+    longest_frames = POSITIONS
+
+
+class SSL_SpectraAASIST3(PreEmphasised, PairedDetector):
+    """Spectra-AASIST with Kolmogorov-Arnold layers: lab260's Spectra-AASIST3."""
+
+    back_end_class = SpectraAASIST3BackEnd
+    longest_frames = POSITIONS
+
+
+class SSL_SpectraECAPA(PreEmphasised, PairedDetector):
+    """wav2vec 2.0 and ECAPA-TDNN: lab260's Spectra-0."""
+
+    back_end_class = SpectraECAPABackEnd
+
+
+def _normalize(norm: nn.Module, x_BND: Tensor) -> Tensor:
+    """Apply a batch norm over all nodes of all utterances."""
+    normed: Tensor = norm(x_BND.flatten(0, 1))
+    return normed.view_as(x_BND)
+
+
+def _multiply_pairs(x_BND: Tensor) -> Tensor:
+    """Return the products of all pairs of nodes, (batch, nodes, nodes, values)."""
+    return x_BND.unsqueeze(2) * x_BND.unsqueeze(1)
+
+
+def _make_column(size: int) -> nn.Parameter:
+    return nn.Parameter(nn.init.xavier_normal_(torch.empty(size, 1)))

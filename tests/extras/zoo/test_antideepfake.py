@@ -1,0 +1,456 @@
+"""AntiDeepfake's detectors: read to the scores of its formulas, written back byte by byte."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+import asdf
+from asdf.__main__ import main
+from asdf.checkpoint.network_file import NetworkFile, write_network_file
+from asdf.errors import AsdfError
+from asdf.extras.zoo.layouts.antideepfake import antideepfake_state
+from asdf.extras.zoo.layouts.importing import import_detector
+from asdf.extras.zoo.layouts.published import rename_published
+from asdf.extras.zoo.layouts.sizes import class_of_layers, find_architecture
+from asdf.interchange import build_front_end, read_network
+from asdf.networks import SSL_AASIST, SSL_Linear
+from asdf.networks.build import build_network
+from asdf.networks.trained_loss import attach_loss
+from asdf.settings.sections import FrontEnd, Sections
+from asdf.training import losses
+from tests.extras.zoo.antideepfake_cases import (
+    HUBERT_PRETRAINING,
+    PREFIX,
+    Case,
+    make_case,
+    parameters_of_published,
+)
+
+KINDS = ("group norm", "layer norm", "hubert")
+ARCHITECTURE = "front_end.architecture"
+MIN_LENGTH = "network.min_evaluation_utterance_length_in_samples"
+
+
+@pytest.fixture
+def run(capsys):
+    """Run a command; its exit status, output and errors."""
+
+    def run(*words: object) -> tuple[int, str, str]:
+        capsys.readouterr()
+        status = main([str(word) for word in words])
+        return status, *capsys.readouterr()
+
+    return run
+
+
+def recordings() -> list[Tensor]:
+    """Loud, quiet and off zero; shorter than our usual second, and longer than 64,600 samples."""
+    torch.manual_seed(3)
+    short_T = 0.5 * torch.randn(6000)
+    off_T = 0.01 * torch.randn(16001) + 0.3
+    times_T = torch.arange(70000) / 16000
+    long_T = 0.1 * torch.sin(6000 * times_T * times_T) + 0.02 * torch.randn(70000)
+    return [short_T, off_T, long_T]
+
+
+def save(case: Case, path: Path) -> Path:
+    """Write a detector as AntiDeepfake does: by torch.save or as safetensors."""
+    if path.suffix == ".safetensors":
+        save_file(case.state(), path, {"format": "pt"})
+    else:
+        torch.save(case.state(), path)
+    return path
+
+
+def check_scores(network: Path, case: Case) -> None:
+    detector = asdf.Detector(network, "cpu", threads=1)
+    for waveform_T in recordings():
+        logits_2 = case.logits(waveform_T)
+        score = detector.score(waveform_T.numpy(), 16000)
+        if case.bias is None:
+            assert score == pytest.approx(logits_2[1].item(), abs=3e-6)
+        else:
+            assert score == pytest.approx((logits_2[1] - logits_2[0]).item(), abs=3e-6)
+            real = torch.softmax(logits_2, dim=0)[1].item()
+            assert torch.sigmoid(torch.tensor(score)).item() == pytest.approx(real, abs=3e-6)
+
+
+@pytest.mark.parametrize("name", ["net.ckpt", "model.safetensors"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_scores_are_the_published_ones_and_the_way_back_is_exact(kind, name, run, tmp_path):
+    case = make_case(kind)
+    file = save(case, tmp_path / name)
+    architecture = f"{ARCHITECTURE}={case.architecture}"
+    status, said, errors = run("import", file, tmp_path / "net.pt", architecture)
+    assert status == 0, errors
+    mapped = len(case.state()) - len(case.pretraining)
+    assert said.startswith(
+        "recognised: AntiDeepfake: a self-supervised front end, the mean over time and a linear "
+        "layer\n"
+        "front_end.normalize_waveforms = True, as published\n"
+        "network.score = 'difference', as published\n"
+        f"scored, as published: whole, up to 62.5 s ({MIN_LENGTH} = 400)\n"
+        f"layers mapped: {mapped}\n"
+        "left out, of the front end's pretraining; scores do not depend on them: "
+    )
+    names = said.partition("depend on them: ")[2].partition("\n")[0]
+    expected = {"mask_emb", "quantizer.*", "project_q.*", "final_proj.*"}
+    if kind == "hubert":
+        expected = {"mask_emb", "label_embs_concat", "final_proj.*"}
+    left_out, _, count = names.rpartition(" ")
+    assert set(left_out.split(", ")) == expected
+    assert count == f"({len(case.pretraining)})"
+    assert f"{names}\nmissing: nothing\n" in said
+    check_scores(tmp_path / "net.pt", case)
+    out = tmp_path / f"out{file.suffix}"
+    status, said, errors = run("export", tmp_path / "net.pt", "--format", "antideepfake", out)
+    assert status == 0, errors
+    assert "layers used only in pretraining the front end are missing" in said
+    written = load_file(out) if out.suffix == ".safetensors" else torch.load(out)
+    state = case.state()
+    assert set(written) == {
+        layer for layer in state if layer.removeprefix(PREFIX) not in case.pretraining
+    }
+    for layer, tensor in written.items():
+        assert torch.equal(tensor, state[layer]), layer
+
+
+@pytest.mark.parametrize("kind", ["group norm", "layer norm"])
+def test_the_one_class_variant_scores_by_its_cosine(kind, run, tmp_path):
+    case = make_case(kind, one_class=True)
+    file = save(case, tmp_path / "net.ckpt")
+    architecture = f"{ARCHITECTURE}={case.architecture}"
+    status, said, errors = run("import", file, tmp_path / "net.pt", architecture)
+    assert status == 0, errors
+    assert "recognised: AntiDeepfake's one-class variant" in said
+    assert "network.score = 'bona_fide', as published\n" in said
+    assert "network.loss = 'oc_softmax', as published\n" in said
+    assert f"layers mapped: {len(case.state()) - 8}\n" in said
+    assert (
+        "filled with zeros, because scores do not depend on them: back_end.proj_fc.* (2)\n" in said
+    )
+    network, described = read_network(tmp_path / "net.pt")
+    assert described.loss == {
+        "class": "asdf.training.losses.OCSoftmax",
+        "dimension": 48,
+        "gives_logits": True,
+    }
+    assert described.to_sections().network.loss == "oc_softmax"
+    check_scores(tmp_path / "net.pt", case)
+    with torch.no_grad():
+        logits_B2 = network(recordings()[0].unsqueeze(0))[1]
+    torch.testing.assert_close(logits_B2[0], case.logits(recordings()[0]), atol=1e-6, rtol=0)
+    out = tmp_path / "out.ckpt"
+    status, _, errors = run("export", tmp_path / "net.pt", "--format", "antideepfake", out)
+    assert status == 0, errors
+    written = torch.load(out)
+    assert "proj_fc.bias" not in written
+    assert written["proj_fc.weight"].shape == (48, 1)
+    assert torch.equal(written["proj_fc.weight"], case.weight)
+
+
+@pytest.mark.parametrize("envelope", ["model", "module", "hub folder"])
+def test_it_is_read_however_it_is_wrapped(envelope, run, tmp_path):
+    case = make_case("layer norm")
+    state = case.state()
+    file = tmp_path / "net.ckpt"
+    if envelope == "model":
+        torch.save({"model": state, "epoch": 3}, file)
+    elif envelope == "module":
+        torch.save({f"module.{name}": tensor for name, tensor in state.items()}, file)
+    else:
+        file = tmp_path / "folder"
+        file.mkdir()
+        save(case, file / "model.safetensors")
+        (file / "config.json").write_text(json.dumps({"num_classes": 2}))
+    status, said, errors = run(
+        "import", file, tmp_path / "net.pt", f"{ARCHITECTURE}={case.architecture}"
+    )
+    assert status == 0, errors
+    assert ("of the training that made it: epoch (1)" in said) is (envelope == "model")
+    check_scores(tmp_path / "net.pt", case)
+
+
+def test_what_the_user_sets_counts_more_than_what_is_published(run, tmp_path):
+    case = make_case("layer norm")
+    words = ["import", save(case, tmp_path / "net.ckpt"), tmp_path / "net.pt"]
+    status, said, errors = run(
+        *words,
+        f"{ARCHITECTURE}={case.architecture}",
+        "network.score=bona_fide",
+        "front_end.normalize_waveforms=False",
+        f"{MIN_LENGTH}=16000",
+    )
+    assert status == 0, errors
+    assert "as published" not in said
+    settings = read_network(tmp_path / "net.pt")[1].to_sections()
+    assert settings.network.score == "bona_fide"
+    assert not settings.front_end.normalize_waveforms
+    assert settings.network.min_evaluation_utterance_length_in_samples == 16000
+
+
+@pytest.mark.parametrize("wrapped", ["net.ckpt", "model.safetensors", "folder"])
+def test_its_front_end_starts_a_network(wrapped, caplog, tmp_path):
+    case = make_case("layer norm")
+    weights = tmp_path / wrapped
+    if wrapped == "folder":
+        weights.mkdir()
+        save(case, weights / "model.safetensors")
+        (weights / "config.json").write_text("{}")
+    else:
+        save(case, weights)
+    settings = FrontEnd(weights=str(weights), architecture=case.architecture)
+    with caplog.at_level("INFO"):
+        front_end = build_front_end(settings).eval()
+    assert "was trained on waveforms of zero mean and unit variance" in caplog.text
+    assert "proj_fc.*" in caplog.text
+    waveform_T = recordings()[0]
+    with torch.no_grad():
+        expected = case.ssl(waveform_T.unsqueeze(0)).last_hidden_state
+        features = front_end(waveform_T.unsqueeze(0))
+    torch.testing.assert_close(features, expected, atol=1e-5, rtol=0)
+
+
+# Sizes as in models/*_configs.py of AntiDeepfake, and millions of parameters as in its README.
+PUBLISHED = {
+    "w2v_small": ("wav2vec2_base", (768, 12, 256, False, False), 95_046_146, 95),
+    "w2v_large": ("wav2vec2_xlsr_300m", (1024, 24, 768), 317_392_642, 317),
+    "mms_300m": ("wav2vec2_xlsr_300m", (1024, 24, 768), 317_392_642, 317),
+    "mms_1b": ("wav2vec2_xlsr_1b", (1280, 48, 1024), 965_517_314, 965),
+    "xlsr_1b": ("wav2vec2_xlsr_1b", (1280, 48, 1024), 965_517_314, 965),
+    "xlsr_2b": ("wav2vec2_xlsr_2b", (1920, 48, 1024), 2_162_936_194, 2162),
+    "hubert_xtralarge_ll60k": (
+        "hubert_xlarge",
+        (1280, 48, 1024, True, False, 504),
+        964_324_226,
+        964,
+    ),
+}
+
+
+def test_counting_by_hand_gives_fairseqs_published_numbers():
+    assert parameters_of_published(768, 12, 256, False, False) == 95_044_608
+    assert parameters_of_published(1024, 24, 768) == 317_390_592
+
+
+@pytest.mark.slow_but("mms_300m", "w2v_small", "w2v_large", "xlsr_1b")
+@pytest.mark.parametrize("size", PUBLISHED)
+def test_published_sizes_are_known_by_their_shapes(size):
+    """On torch's meta device: no memory is taken for the numbers."""
+    architecture, sizes, total, millions = PUBLISHED[size]
+    settings = Sections()
+    settings.front_end.architecture = architecture
+    settings.front_end.normalize_waveforms = True
+    settings.network.network_class = "asdf.networks.SSL_Linear"
+    with torch.device("meta"):
+        network = build_network(settings)
+        state, filled = antideepfake_state(network)
+    pretraining = 4 if size.startswith("hubert") else 8
+    assert len(filled) == pretraining
+    dimension = sizes[0]
+    head = {"proj_fc.weight": (2, dimension), "proj_fc.bias": (2,)}
+    counted = sum(state[name].numel() for name in state if name not in head)
+    assert counted == parameters_of_published(*sizes)
+    assert counted + 2 * dimension + 2 == total
+    assert total // 10**6 == millions
+    for name, shape in head.items():
+        assert state[name].shape == shape
+    renamed, not_used = rename_published(state)
+    assert not_used == filled
+    assert class_of_layers(renamed) == "SSL_Linear"
+    assert find_architecture(Path(size), renamed) == architecture
+    assert all(tensor.is_meta for tensor in renamed.values())
+
+
+def damaged(change: str) -> dict[str, Tensor]:
+    state = make_case("layer norm").state()
+    if change == "no front end":
+        return {name: state[name] for name in ("proj_fc.weight", "proj_fc.bias")}
+    if change == "no proj_fc":
+        del state["proj_fc.weight"], state["proj_fc.bias"]
+    elif change == "no bias":
+        del state["proj_fc.bias"]
+    elif change == "three classes":
+        state["proj_fc.weight"] = torch.zeros(3, 48)
+        state["proj_fc.bias"] = torch.zeros(3)
+    elif change == "a vector of another size":
+        del state["proj_fc.bias"]
+        state["proj_fc.weight"] = torch.zeros(40, 1)
+    elif change == "no number":
+        state["proj_fc.bias"][1] = torch.nan
+        state[f"{PREFIX}encoder.layers.1.fc1.bias"][3] = torch.inf
+    elif change == "a layer is missing":
+        del state[f"{PREFIX}encoder.layers.1.fc1.bias"]
+    else:
+        state["proj_fc.weight"] = torch.zeros(1).expand(2, 10**9)
+    return state
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("no proj_fc", "holds AntiDeepfake's front end (m_ssl.model.*) without proj_fc"),
+        (
+            "no front end",
+            "is not a known detector: it holds proj_fc.weight (2x48), proj_fc.bias (2).",
+        ),
+        ("no bias", "1 missing from the file: proj_fc.bias"),
+        (
+            "three classes",
+            "2 of another shape: proj_fc.weight (3x48 in the file, 2x48 in the network)",
+        ),
+        (
+            "a vector of another size",
+            "1 of another shape: proj_fc.weight (2x40 in the file, 2x48 in the network)",
+        ),
+        (
+            "no number",
+            "not finite, so it would give no scores. They are in 2 layers: "
+            "m_ssl.model.encoder.layers.1.fc1.bias, proj_fc.bias",
+        ),
+        ("a layer is missing", "1 missing from the file: m_ssl.model.encoder.layers.1.fc1.bias."),
+        ("a gigantic head", "is refused: its tensors claim 8,000,"),
+    ],
+)
+def test_a_damaged_file_is_one_message(change, said, run, tmp_path):
+    torch.save(damaged(change), tmp_path / "net.ckpt")
+    architecture = f"{ARCHITECTURE}={make_case('layer norm').architecture}"
+    status, out, errors = run("import", tmp_path / "net.ckpt", tmp_path / "net.pt", architecture)
+    assert (status, out) == (1, "")
+    assert said in errors and errors.count("error:") == 1 and "Traceback" not in errors
+    assert not (tmp_path / "net.pt").exists()
+
+
+def test_a_header_that_claims_more_than_the_file_holds_is_refused(run, tmp_path):
+    header = {
+        f"{PREFIX}mask_emb": {"dtype": "F32", "shape": [2**40], "data_offsets": [0, 2**42]},
+    }
+    text = json.dumps(header).encode()
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(struct.pack("<Q", len(text)) + text + bytes(64))
+    status, out, errors = run("import", path, tmp_path / "net.pt")
+    assert (status, out) == (1, "") and "cannot be read: " in errors
+    assert "It is damaged or cut short" in errors
+
+
+def test_sizes_that_no_network_has_need_an_architecture(run, tmp_path):
+    case = make_case("hubert")
+    path = save(case, tmp_path / "net.ckpt")
+    status, _, errors = run("import", path, tmp_path / "net.pt")
+    assert status == 1 and "Set front_end.architecture to a name or a literal" in errors
+
+
+class Malicious:
+    def __init__(self, trace: Path) -> None:
+        self.trace = trace
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.trace),)
+
+
+def test_nothing_in_a_file_is_run(run, tmp_path):
+    state = {**make_case("group norm").state(), "extra": Malicious(tmp_path / "trace")}
+    torch.save(state, tmp_path / "net.ckpt")
+    status, out, errors = run("import", tmp_path / "net.ckpt", tmp_path / "net.pt")
+    assert (status, out) == (1, "") and "nothing in it was run" in errors
+    assert not (tmp_path / "trace").exists()
+
+
+def linear_settings(**front_end: object) -> Sections:
+    settings = Sections()
+    settings.network.network_class = "asdf.networks.SSL_Linear"
+    settings.front_end.architecture = "tiny"
+    settings.front_end.normalize_waveforms = True
+    for name, value in front_end.items():
+        setattr(settings.front_end, name, value)
+    return settings
+
+
+def test_what_their_program_would_score_otherwise_is_not_exported():
+    cases = [
+        (linear_settings(normalize_waveforms=False), "scales every recording to zero mean"),
+        (linear_settings(layer=1), "this network reads layer 1 of 2 (front_end.layer)"),
+        (linear_settings(layer="weighted"), "has no layer for front_end.layer_sum.weights"),
+        (
+            linear_settings(front_end_class="log_mel"),
+            "LogMelFrontEnd cannot be written in the layout",
+        ),
+    ]
+    for settings, said in cases:
+        with pytest.raises(AsdfError) as caught:
+            antideepfake_state(SSL_Linear(settings))
+        assert said in str(caught.value)
+    with pytest.raises(AsdfError, match="SSL_AASIST cannot be written in AntiDeepfake"):
+        antideepfake_state(SSL_AASIST(linear_settings()))
+
+
+def with_loss(name: str) -> SSL_Linear:
+    torch.manual_seed(5)
+    settings = linear_settings()
+    network = SSL_Linear(settings)
+    attach_loss(network, getattr(losses, name)(settings, 64))
+    return network
+
+
+def test_a_network_trained_here_by_oc_softmax_is_their_one_class_variant(run, tmp_path):
+    """Its vector is a column there, and its linear layer, which nothing reads, has no name."""
+    settings = linear_settings()
+    settings.network.loss = "oc_softmax"
+    network = with_loss("OCSoftmax").eval()
+    write_network_file(tmp_path / "net.pt", NetworkFile.from_network(network, settings))
+    out = tmp_path / "out.safetensors"
+    status, _, errors = run("export", tmp_path / "net.pt", "--format", "antideepfake", out)
+    assert status == 0, errors
+    state = load_file(out)
+    assert torch.equal(state["proj_fc.weight"][:, 0], network.trained_loss.weight_1E[0])
+    status, _, errors = run("import", out, tmp_path / "again.pt", f"{ARCHITECTURE}=tiny")
+    assert status == 0, errors
+    waveforms_BT = recordings()[0].unsqueeze(0)
+    with torch.no_grad():
+        expected = network(waveforms_BT)
+        again = read_network(tmp_path / "again.pt")[0](waveforms_BT)
+    assert torch.equal(again[0], expected[0]) and torch.equal(again[1], expected[1])
+
+
+def test_other_losses_that_give_scores_have_no_layer_there(run, tmp_path):
+    settings = linear_settings()
+    file = NetworkFile.from_network(with_loss("AAMSoftmax"), settings)
+    write_network_file(tmp_path / "net.pt", file)
+    words = ["export", tmp_path / "net.pt", "--format", "antideepfake", tmp_path / "out.ckpt"]
+    status, _, errors = run(*words)
+    assert status == 2 and "was trained with AAMSoftmax" in errors
+    with pytest.raises(AsdfError, match=r"has no layer for trained_loss\.weight_2E"):
+        antideepfake_state(with_loss("AAMSoftmax"))
+
+
+@pytest.mark.parametrize("wrapped", ["net.ckpt", "model.safetensors", "folder"])
+def test_scoring_with_such_a_file_sends_to_import(wrapped, tmp_path):
+    case = make_case("group norm")
+    path = tmp_path / wrapped
+    if wrapped == "folder":
+        path.mkdir()
+        save(case, path / "model.safetensors")
+        (path / "config.json").write_text("{}")
+    else:
+        save(case, path)
+    with pytest.raises(AsdfError) as caught:
+        read_network(path)
+    assert f"python -m asdf import {path} OUT" in str(caught.value)
+
+
+def test_imported_in_python_it_is_ready_to_score(tmp_path):
+    case = make_case("hubert")
+    path = save(case, tmp_path / "model.safetensors")
+    imported = import_detector(path, {ARCHITECTURE: case.architecture})
+    assert not imported.network.training
+    left_out = set(imported.recognised.left_out.popitem()[1])
+    assert left_out == {PREFIX + name for name in HUBERT_PRETRAINING}
+    assert imported.file.to_sections().network.score == "difference"
