@@ -114,10 +114,9 @@ def one_class_json(sets: Sequence[OneClassSet]) -> str:
     """Return all numbers with all digits."""
     records = []
     for found in sets:
-        by = {
-            column: {value: _record(decided) for value, decided in parts.items()}
-            for column, parts in found.by.items()
-        }
+        by = {}
+        for column, parts in found.by.items():
+            by[column] = dict(zip(parts, map(_record, parts.values()), strict=True))
         threshold = {"value": found.threshold.value, "source": found.threshold.source}
         whole = _record(found.whole)
         records.append({"system": found.name, "threshold": threshold, **whole, "by": by})
