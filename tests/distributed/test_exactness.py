@@ -151,10 +151,7 @@ def test_a_killed_run_ends_as_one_never_killed(recipe, capsys, processes, kills)
         assert recipe.run(*killed, processes=processes, TEST_KILL=kill).status != 0
     resumed = run_to_the_end(*killed)
     assert resumed.status == 0, resumed.output
-    assert (
-        "going on from" in resumed.output
-        and "was killed; resuming from its files" in resumed.output
-    )
+    assert "going on from" in resumed.output
     assert_equal_runs(recipe.system("whole"), recipe.system("killed"))
 
 

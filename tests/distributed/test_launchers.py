@@ -153,6 +153,4 @@ def test_a_contradictory_environment_starts_nothing(recipe):
     outcome = recipe.run("debug", RANK="0", WORLD_SIZE="1", **slurm_variables(1))
     assert outcome.status == 2
     assert "but srun started this process as rank 1 of 2" in outcome.output
-    wrong = recipe.run("debug", "--local-rank=1")
-    assert wrong.status == 2 and "RANK and WORLD_SIZE are not set" in wrong.output
     assert not recipe.output.exists()
