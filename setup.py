@@ -1,8 +1,6 @@
 """The packages of the wheel, and its description; all else is in pyproject.toml.
 
-`asdf` is in the wheel twice. The copy below `asdf_antispoofing` is for environments in which
-astronomy's asdf has overwritten files of the first one (`asdf_antispoofing/clash.py`). The recipes
-are data.
+The recipes are data of a package.
 """
 
 import re
@@ -30,13 +28,9 @@ def describe() -> str:
 
 
 packages = find_packages(include=["asdf", "asdf.*"])
-copies = [f"asdf_antispoofing._copy.{package}" for package in packages]
 setup(
-    packages=[*packages, *copies, "asdf_antispoofing", "asdf_antispoofing.recipes"],
-    package_dir={
-        "asdf_antispoofing._copy.asdf": "asdf",
-        "asdf_antispoofing.recipes": "recipes",
-    },
+    packages=[*packages, "asdf_antispoofing", "asdf_antispoofing.recipes"],
+    package_dir={"asdf_antispoofing.recipes": "recipes"},
     long_description=describe(),
     long_description_content_type="text/markdown",
     project_urls={"Source": HOME} if HOME else {},

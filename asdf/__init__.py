@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from asdf.version import VERSION
+from asdf_antispoofing.clash import DISTRIBUTION as DISTRIBUTION
 from asdf_antispoofing.clash import warn_of_neighbour
 from asdf_antispoofing.missing import explain_missing_packages
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Detector", "__version__"]
 __version__ = VERSION
 
-# Astronomy's file format library has the same import name.
+# Astronomy's file format library has the same import name; DISTRIBUTION tells the two apart.
 warn_of_neighbour()
 explain_missing_packages()
 

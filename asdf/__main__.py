@@ -25,7 +25,7 @@ from asdf.runs.streams import (
     progress_on_stderr,
     show_error,
 )
-from asdf.text import did_you_mean
+from asdf.text import PROGRAM, did_you_mean, program_name
 
 GROUPS = {
     "start": {
@@ -119,7 +119,6 @@ def module_name(command: str) -> str:
 
 
 def _run(arguments: list[str] | None) -> int:
-    from asdf.commands.options import program_name
     from asdf.commands.outputs import show
     from asdf.commands.version import describe_version
 
@@ -151,8 +150,6 @@ def _run(arguments: list[str] | None) -> int:
 
 
 def _build_parser() -> argparse.ArgumentParser:
-    # Here, and not above: `asdf.errors` comes first, and says it if `asdf` is another package.
-    from asdf.commands.options import program_name
 
     width = max(map(len, COMMANDS))
     lines = []
@@ -183,8 +180,6 @@ def _build_parser() -> argparse.ArgumentParser:
 
 
 def _completion_script(shell: str) -> str:
-    from asdf.commands.options import PROGRAM
-
     try:
         import shtab
     except ModuleNotFoundError:
@@ -200,9 +195,7 @@ def _completion_script(shell: str) -> str:
 
 
 def _report(error: AsdfError) -> int:
-    from asdf.commands.options import as_typed
-
-    show_error(as_typed(f"error: {error}"))
+    show_error(f"error: {error}")
     return error.exit_status
 
 

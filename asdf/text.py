@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import islice
@@ -20,6 +21,13 @@ AnyPath = str | os.PathLike[str]
 MESSAGE_LENGTH = 20_000
 """The most characters of one message on the screen or in a log."""
 
+PROGRAM = "asdf-antispoofing"
+"""The installed program, besides `python -m asdf`."""
+
+TYPED = "ASDF_PROGRAM"
+"""Environment variable with the program that became another one, such as a recipe's run.py."""
+
+_MODULE = "python -m asdf"
 # Longer names, or more of them, are not typing mistakes and would take long to compare.
 _MAX_COMPARED_LENGTH = 200
 _MAX_COMPARED = 1000
@@ -32,6 +40,18 @@ _UNPRINTABLE = re.compile(
 )
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _ONE_LINE = {ord("\t"): "\\t", ord("\n"): "\\n"}
+
+
+def program_name() -> str:
+    """Return the program that the user called: `python -m asdf`, or the installed one."""
+    if os.environ.get(TYPED) == PROGRAM or Path(sys.argv[0]).name == PROGRAM:
+        return PROGRAM
+    return _MODULE
+
+
+def as_typed(text: str) -> str:
+    """Return a text with its commands in the form in which this user calls them."""
+    return text.replace(_MODULE, program_name())
 
 
 def printable(text: str, *, one_line: bool = False) -> str:

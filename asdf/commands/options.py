@@ -7,7 +7,6 @@ from its field, next to its type and its check.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import partial
@@ -26,12 +25,10 @@ from typing import (
 )
 
 from asdf.errors import UsageError
+from asdf.text import as_typed, program_name
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
-
-PROGRAM = "asdf-antispoofing"
-"""The installed program, besides `python -m asdf`."""
 
 NETWORK_HELP = (
     "network file or folder, folder of a run (its best network), fused system (.json), or network "
@@ -42,21 +39,9 @@ MIN_REPLICATES = 20
 """Minimum number: with fewer, less than one replicate is beyond either end of a 95 % interval."""
 
 T = TypeVar("T", bound="DataclassInstance")
-_MODULE = "python -m asdf"
 _DEFAULT = "%(default)s"
 # With spaces, so that it cannot be the name of a field.
 _BY_SUFFIX = "outputs by their suffix"
-
-
-def program_name() -> str:
-    """Return the program that the user called: `python -m asdf`, or the installed one."""
-    name = Path(sys.argv[0]).name
-    return name if name == PROGRAM else _MODULE
-
-
-def as_typed(text: str) -> str:
-    """Return a text with its commands in the form in which this user calls them."""
-    return text.replace(_MODULE, program_name())
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from typing import TextIO
 
 from asdf.errors import UsageError
 from asdf.runs.streams import STDIN, STDOUT, STREAM, descriptor_of, is_stdout, stream_name
-from asdf.text import printable
+from asdf.text import as_typed, printable
 
 
 def text_stream(outputs: Sequence[Path | None]) -> TextIO:
@@ -104,7 +104,7 @@ def write_outputs(outputs: Iterable[tuple[Path | None, Callable[[Path], object]]
 
 def show(text: str, stream: TextIO | None = None) -> None:
     """Print a text on `stream` (None: standard output), escaping control characters."""
-    print(printable(text), file=stream or sys.stdout)
+    print(printable(as_typed(text)), file=stream or sys.stdout)
 
 
 @contextmanager

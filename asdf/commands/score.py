@@ -53,7 +53,7 @@ from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TextIO
 
-from asdf.commands.options import PROGRAM, Command
+from asdf.commands.options import Command
 from asdf.commands.outputs import first_file, show, text_stream
 from asdf.commands.score_array import (
     check_division,
@@ -72,7 +72,7 @@ from asdf.commands.score_options import (
 )
 from asdf.errors import AsdfError, UsageError
 from asdf.runs.streams import show_error
-from asdf.text import count_of
+from asdf.text import PROGRAM, count_of
 
 if TYPE_CHECKING:
     from asdf.commands.score_recordings import Recordings

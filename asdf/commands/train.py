@@ -20,6 +20,7 @@ from pathlib import Path
 import asdf
 from asdf.commands.options import Command, argument
 from asdf.errors import UsageError
+from asdf.text import TYPED, program_name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +70,8 @@ def become_recipe(run_file: Path, words: tuple[str, ...]) -> None:
         # A checkout that is not installed can be imported only from its own folder.
         inherited = environment.get("PYTHONPATH")
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(home), inherited)))
+    # What the recipe tells to do next is told as it was typed here.
+    environment[TYPED] = program_name()
     # execve does not flush: buffered output would be lost.
     sys.stdout.flush()
     sys.stderr.flush()

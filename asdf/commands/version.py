@@ -6,8 +6,8 @@ import platform
 from pathlib import Path
 
 import asdf
-from asdf.commands.options import PROGRAM
 from asdf.distributed.builds import installed_torch
+from asdf.text import PROGRAM
 
 
 def describe_version() -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from asdf.recipe.declared_corpora import find_corpus, set_parts
 from asdf.recipe.run import Run
+from asdf.text import as_typed
 
 _REPORT_STAGE = 3
 
@@ -30,7 +31,7 @@ def describe_next_steps(run: Run, next_config: str) -> list[str]:
     names = run.selected_networks()
     if names:
         network = _shown(run.folders.networks / names[-1])
-        command = f"python -m asdf score {network} your_recording.wav"
+        command = as_typed(f"python -m asdf score {network} your_recording.wav")
         purpose = "a demonstration: trained on the demo corpus, its scores say nothing about real "
         steps.append((command, f"{purpose}recordings"))
     if next_config:

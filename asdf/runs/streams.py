@@ -18,7 +18,7 @@ from typing import Any
 
 from asdf.errors import AsdfError
 from asdf.runs.log import PROGRESS, ScreenFormatter
-from asdf.text import AnyPath, message
+from asdf.text import AnyPath, as_typed, message
 
 STREAM = "-"
 """The path that means standard input if it is read, and standard output if it is written."""
@@ -89,7 +89,7 @@ def close_streams(status: int) -> int:
 
 def show_error(text: str) -> None:
     """Print a message on standard error."""
-    print(message(text), file=sys.stderr, flush=True)
+    print(message(as_typed(text)), file=sys.stderr, flush=True)
 
 
 def discard_output() -> None:

@@ -28,12 +28,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asdf.commands.judged_files import Protocol, read_system_scores
-from asdf.commands.options import PROGRAM, Command, argument, option
+from asdf.commands.options import Command, argument, option
 from asdf.commands.outputs import check_file, check_overwriting, show, text_stream, write_outputs
 from asdf.commands.score_options import DetectorOptions
 from asdf.errors import UsageError
 from asdf.runs.files import write_text
 from asdf.runs.progress import track
+from asdf.text import PROGRAM
 
 if TYPE_CHECKING:
     from asdf.extras.forensic.case import Case, Validation
