@@ -22,7 +22,7 @@ def open_door(name: str, **elsewhere: str) -> tuple[list[str], Callable[[str], A
         __all__, __getattr__ = open_door(__name__)
 
     Args:
-        elsewhere: Modules by the names that older scripts import from this package.
+        elsewhere: Modules by further names that this package offers.
     """
     package = sys.modules[name]
     homes: dict[str, str] = {}

@@ -21,9 +21,9 @@ import soundfile
 from numpy.random import Generator, default_rng
 
 from asdf.audio.vocoding.frames import Array
+from asdf.demo.articulation import draw_speaker
+from asdf.demo.filters import record
 from asdf.demo.making import MARK, Making, make_once
-from asdf.demo.recorder import record
-from asdf.demo.speakers import draw_speaker
 from asdf.demo.synthetic_corpus import BONA_FIDE, Rendering, make_demo_corpus
 from asdf.demo.vocoders import ATTACKS
 from asdf.demo.voices import speak

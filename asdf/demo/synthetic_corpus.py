@@ -18,9 +18,9 @@ import numpy as np
 import soundfile
 from numpy.random import Generator, default_rng
 
+from asdf.demo.articulation import draw_speaker
+from asdf.demo.filters import record
 from asdf.demo.making import MARK, Making, make_once
-from asdf.demo.recorder import record
-from asdf.demo.speakers import draw_speaker
 from asdf.demo.vocoders import ATTACKS
 from asdf.demo.voices import speak
 from asdf.facts import SAMPLE_RATE

@@ -13,9 +13,8 @@ from numpy.fft import irfft, rfft
 from numpy.random import Generator
 
 from asdf.audio.vocoding.frames import HOP, Array, cut, overlap_add, smooth
-from asdf.demo.articulation import TICK, articulate, draw_targets
+from asdf.demo.articulation import TICK, Speaker, articulate, draw_targets
 from asdf.demo.filters import filtered, resonators
-from asdf.demo.speakers import Speaker
 from asdf.facts import SAMPLE_RATE
 
 _FFT = 640

@@ -11,8 +11,8 @@ import soundfile
 
 from asdf.demo import DemoSet, PartialSet, make_demo_corpus, make_partial_demo
 from asdf.demo import partial as demo_partial
+from asdf.demo.articulation import draw_speaker
 from asdf.demo.making import MARK
-from asdf.demo.speakers import draw_speaker
 from asdf.demo.vocoders import ATTACKS
 from asdf.demo.voices import speak
 from asdf.errors import AsdfError

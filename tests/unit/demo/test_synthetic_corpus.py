@@ -10,7 +10,7 @@ import pytest
 import soundfile
 
 from asdf.demo import synthetic_corpus as demo_corpus
-from asdf.demo.speakers import draw_speaker
+from asdf.demo.articulation import draw_speaker
 from asdf.demo.synthetic_corpus import DEMO_SETS, MARK, DemoSet, make_demo_corpus
 from asdf.demo.vocoders import ATTACKS
 from asdf.demo.voices import speak

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from asdf.data.lists import UtteranceList
 from asdf.trials.trial_list import TrialList, bare_name, join
 
 
@@ -22,13 +19,6 @@ def test_lists_of_unlike_lengths_are_a_bug() -> None:
         TrialList(["a"], np.array([1, 0]))
     with pytest.raises(ValueError, match="'codec': 2"):
         TrialList(["a"], np.array([1]), columns={"codec": ["opus", "gsm"]})
-
-
-def test_a_list_made_as_in_version_0_1_is_the_same_list(tmp_path: Path) -> None:
-    columns = {"speaker": ["x", "y"]}
-    made = UtteranceList("mine", tmp_path, ["a.wav", "b.wav"], np.array([1, 0]), columns)
-    assert made.name == "mine" and made.ids == ["a.wav", "b.wav"] and made.columns == columns
-    assert made.path(1) == tmp_path / "b.wav" and made.labels.tolist() == [1, 0]
 
 
 def test_a_packed_list_names_the_same_recordings(tmp_path):
