@@ -157,6 +157,7 @@ def make_workspace(folder: Path, corpus: Path, python: Path) -> None:
     write_recordings(folder, corpus)
     write_networks(folder, output)
     write_frames(folder)
+    write_embeddings(folder)
     (folder / "puhti_slurm_scripts").symlink_to(ROOT / "puhti_slurm_scripts")
 
 
@@ -274,6 +275,18 @@ def write_recordings(folder: Path, corpus: Path) -> None:
         path = folder / name
         path.parent.mkdir(exist_ok=True)
         soundfile.write(path, longer if name == "hour.mp3" else longer[: 4 * rate], rate)
+
+
+def write_embeddings(folder: Path) -> None:
+    """Write drawn numbers as `embed` writes embeddings."""
+    rng = np.random.default_rng(0)
+    arrays = {
+        "embeddings": rng.normal(size=(40, 8)).astype(np.float32),
+        "scores": rng.normal(size=40).astype(np.float32),
+        "ids": np.array([f"{index}.wav" for index in range(40)]),
+        "labels": np.arange(40, dtype=np.int8) % 2,
+    }
+    np.savez(folder / "dev.npz", **arrays)
 
 
 def write_networks(folder: Path, output: Path) -> None:
