@@ -65,7 +65,9 @@ def all_options_read() -> set[tuple[str, str]]:
     for command in ALL_COMMANDS:
         module = importlib.import_module(module_name(command))
         own[Path(module.__file__)] = module.COMMAND.options.__name__
-    for path in filter(is_command, FILES):
+    for path in FILES:
+        if not (is_command(path) or "extras" in path.parts):
+            continue
         read.update(options_read(parse(path), own.get(path, "")))
     return read
 

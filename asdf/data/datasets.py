@@ -152,7 +152,7 @@ class WholeUtterances(Dataset[Clip]):
     """The first samples of utterances, repeated if there are fewer. Key: (utterance, samples).
 
     Attributes:
-        audio, channels: As in `TrainingClips`.
+        audio, channels: Those of `TrainingClips`.
     """
 
     utterances: TrialList
@@ -184,7 +184,7 @@ class References(Dataset[Clip]):
     An utterance whose list has no column `reference`, or nothing in it, has zeros.
 
     Attributes:
-        audio, channels: As in `TrainingClips`.
+        audio, channels: Those of `TrainingClips`.
     """
 
     utterances: TrialList
