@@ -170,7 +170,7 @@ OPTIONS: dict[str, str] = {
     "serve --client-connections": "Limit connections in the proxy: docs/service.md.",
     "serve --connections": "There are 256; limit those of a client in the proxy: docs/service.md.",
     "serve --engine": "It is packed on a CPU.",
-    "serve --full-length": "Import the network again, with --full-length.",
+    "serve --full-length": "Import it with network.max_evaluation_utterance_length_in_samples.",
     "serve --head-s": "It is 10.",
     "serve --precision": "It is that of the device.",
     "serve --proxy": "Limit requests in the proxy: docs/service.md.",

@@ -2,7 +2,7 @@
 
 Invariant: scoring code passes extras on by key and knows none of them. The class of an extra alone
 defines how it is computed and how results show it. Every extra is therefore available for lists,
-single recordings, windows, streams, the service and fused systems.
+single recordings, windows, streams and fused systems.
 
 Shapes: B utterances of a batch, F frames.
 """

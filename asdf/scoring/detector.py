@@ -283,7 +283,7 @@ class Detector:
 
     @property
     def hearing(self) -> Hearing:
-        """Scorer of recordings in memory, for services that form their own batches."""
+        """Scorer of recordings in memory, for callers that form their own batches."""
         check_process(self._process)
         return self._hearing
 

@@ -1,6 +1,6 @@
 """Descriptions of scores: in words above a table, and as a JSON document per recording.
 
-Invariant: commands and the service describe a detector's scores alike.
+Invariant: commands and programs describe a detector's scores alike.
 """
 
 from __future__ import annotations
