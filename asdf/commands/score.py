@@ -59,7 +59,7 @@ from asdf.commands.score_array import (
     check_division,
     no_output,
     split_sbatch,
-    submit_array,
+    submit_list,
     without_division,
 )
 from asdf.commands.score_options import (
@@ -124,7 +124,7 @@ def main(arguments: list[str]) -> int:
             from asdf.commands.score_speakers import with_speakers
 
             recordings = with_speakers(recordings, args.rttm)
-        return score_into_outputs(args, recordings, screen, command, window, stdin_path)
+        return _score_into_outputs(args, recordings, screen, command, window, stdin_path)
 
 
 def _submit(args: ScoreOptions, arguments: list[str], sbatch_options: list[str]) -> None:
@@ -150,16 +150,16 @@ def _submit(args: ScoreOptions, arguments: list[str], sbatch_options: list[str])
             "part would otherwise divide the work again."
         )
     named = [args.network, *args.recordings, args.rttm, args.base, args.network_folder]
-    submit_array(args, words, sbatch_options, output, named)
+    submit_list(args, words, sbatch_options, output, named)
 
 
-def score_into_outputs(
+def _score_into_outputs(
     args: ScoreOptions,
     recordings: Recordings,
     screen: TextIO | None,
     command: str,
-    window: tuple[float, float] | None = None,
-    stdin_path: str = "",
+    window: tuple[float, float] | None,
+    stdin_path: str,
 ) -> int:
     """Score recordings into the requested outputs; return the exit status.
 

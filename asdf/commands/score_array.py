@@ -140,7 +140,7 @@ def no_output() -> UsageError:
     )
 
 
-def submit_array(
+def submit_list(
     args: ArrayOptions,
     words: Sequence[str],
     sbatch_options: Sequence[str],

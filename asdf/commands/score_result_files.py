@@ -43,6 +43,7 @@ _COLUMNS_OF_PARTS = ("parts", "windows_searched")
 _COLUMNS_OF_LLRS = ("log10_llr", "llr_low", "llr_high", "unbounded_llr", "llr_words")
 # After these, if the calibration detects recordings unlike its set.
 _COLUMNS_OF_HOMES = ("unlike", "distance")
+# After these, for conversations.
 _COLUMNS_OF_SPEAKERS = ("speaker", "overlapped_s")
 
 
@@ -85,7 +86,6 @@ class CsvTable:
         self._has_parts = heading.part_search is not None
         self._has_llrs = heading.kind == "llr"
         self._has_home = "home" in (heading.calibration or {})
-        self._has_speakers = heading.of_speakers
         columns = [*_COLUMNS_BEFORE, heading.kind, *_COLUMNS_AFTER]
         if self._has_sources:
             columns += _COLUMNS_OF_SOURCES
@@ -95,7 +95,7 @@ class CsvTable:
             columns += _COLUMNS_OF_LLRS
         if self._has_home:
             columns += _COLUMNS_OF_HOMES
-        if self._has_speakers:
+        if heading.of_speakers:
             columns += _COLUMNS_OF_SPEAKERS
         self._width = len(columns)
         self._rows.writerow(columns)
@@ -126,20 +126,15 @@ class CsvTable:
         if self._has_home:
             after += ["" if result.unlike is None else str(result.unlike).lower()]
             after += [_cell(result.distance)]
-        self._rows.writerow([path, "", "", _cell(result.score), *after, *self._last_cells(line)])
+        if line.speaker is not None:
+            after += [csv_text(line.speaker.name), _cell(line.speaker.overlapped_s)]
+        self._rows.writerow([path, "", "", _cell(result.score), *after])
         for window in line.windows:
             row = [path, window.start_s, window.end_s, window.score]
             # The last of these columns, the precision, applies to windows too.
             row += [""] * (len(_COLUMNS_AFTER) - 1) + [self._precision]
             row += [""] * (self._width - len(row))
             self._rows.writerow(row)
-
-    def _last_cells(self, line: Line) -> list[str]:
-        """Return the cells of columns that few tables have."""
-        after: list[str] = []
-        if line.speaker is not None:
-            after += [csv_text(line.speaker.name), _cell(line.speaker.overlapped_s)]
-        return after
 
     def end(self, complete: bool) -> None:
         """Do nothing, because a CSV table cannot state what is missing."""

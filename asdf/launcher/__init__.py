@@ -3,10 +3,8 @@
 from asdf.launcher.job_arrays import Submission, check_script, queued_runs, submit_array
 from asdf.launcher.part_arrays import (
     PartArray,
-    SubmittedParts,
     sbatch_words,
     submit_parts,
-    write_scripts,
 )
 from asdf.launcher.planning import Plan, PlannedRun, plan_runs
 from asdf.launcher.points import PointOptions
@@ -32,7 +30,6 @@ __all__ = [
     "PointOptions",
     "Slots",
     "Submission",
-    "SubmittedParts",
     "Table",
     "check_array_options",
     "check_script",
@@ -49,5 +46,4 @@ __all__ = [
     "submit_array",
     "submit_parts",
     "summary",
-    "write_scripts",
 ]

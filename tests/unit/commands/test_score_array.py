@@ -53,12 +53,12 @@ def test_a_dry_run_prints_what_would_be_submitted(score):
 def test_whatever_a_command_reads_is_in_the_digest_of_its_parts(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     kept = ("sounds/notes.md", "sounds/.hidden.py", "out.slurm/merged")
-    named = ("net.pt", "list.txt", "base.pt", "turns.rttm", "ref.wav", "code/mine.py")
+    named = ("net.pt", "list.txt", "base.pt", "turns.rttm", "code/mine.py")
     named += ("noise/deep/a.flac",)
     for name in (*kept, *named):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(name)
-    words = ["score", "net.pt", "list.txt", "noise", "--csv", "out", "--reference", "ref.wav"]
+    words = ["score", "net.pt", "list.txt", "noise", "--csv", "out"]
     words += ["--rttm", "turns.rttm", "--base", "base.pt", "--network-folder", "code"]
 
     def script() -> str:
