@@ -234,6 +234,15 @@ def counts(key: str, numbers: Sequence[int], **options: Any) -> tuple[Column, li
     return column.with_values(numbers)
 
 
+def p_values(numbers: Iterable[float | None]) -> tuple[Column, list[Value]]:
+    """Return a column of p-values; '-' where there is none."""
+    cells = []
+    for number in numbers:
+        # The heading is 'p', so the number alone says 'p ='.
+        cells.append("-" if number is None else p_value_text(number).removeprefix("= "))
+    return texts("p", cells)
+
+
 def rate(key: str, name: str = "", digits: int = 2, **options: Any) -> Column:
     """Return a column of rates in per cent, with the unit stated above the table.
 

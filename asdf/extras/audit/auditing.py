@@ -6,24 +6,20 @@ audit, to the byte of its outputs.
 
 from __future__ import annotations
 
+import math
+import os
+import re
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
-from asdf.arrays import Flags, Indices
+from asdf.arrays import Flags, Floats, Indices
 from asdf.errors import AsdfError
-from asdf.extras.audit.audited import Audit, Result, Row
-from asdf.extras.audit.features import FEATURES, NOT_FEATURES, Feature, column_feature
-from asdf.extras.audit.list_findings import (
-    attacks_of_one_language,
-    bad_files,
-    contradicted_labels,
-    copies,
-    shared_by_splits,
-)
-from asdf.extras.audit.measuring import Measured, name_values
-from asdf.extras.audit.single import (
+from asdf.extras.audit.detectors import (
+    TIE,
     Separation,
     Values,
     bins_of,
@@ -34,35 +30,26 @@ from asdf.extras.audit.single import (
     score_feature,
     separate,
 )
+from asdf.extras.audit.features import (
+    ALL_TOGETHER,
+    FEATURES,
+    NOT_FEATURES,
+    PAPERS,
+    PUBLISHED,
+    Feature,
+    column_feature,
+)
+from asdf.extras.audit.measuring import Measured, same_recordings
+from asdf.metrics.bootstrap import Interval
 from asdf.metrics.intervals import holm
 from asdf.tables.table import each
 from asdf.trials.trial_list import TrialList
 
 SIGNIFICANT = 0.05
-_JOINT = Feature(
-    "all",
-    "all that a network hears",
-    "time",
-    "Record, level and code both classes alike: together, features distinguish them.",
-)
-
-PUBLISHED = {
-    "asvspoof19": {
-        "leading_silence": (0.151, "Müller et al., 2021: the leading silence of ASVspoof 2019 LA")
-    }
-}
-"""Published results, by corpus and feature: EER and source."""
-
-_MUELLER = (
-    "Müller et al., 'Speech is Silver, Silence is Golden' (2021): bona fide recordings of ASVspoof "
-    "2019 and 2021 have longer silence before and after speech; without it RawNet2 went from 3.6 % "
-    "EER to 15.5 % on ASVspoof 2019 LA."
-)
-PAPERS = {
-    "asvspoof19": (_MUELLER,),
-    "asvspoof21": (_MUELLER,),
-}
-"""Statements of papers on shortcuts in a corpus, without an EER of a single feature."""
+# With this number of shortcuts, more than half must contradict a label.
+_LEAST_DETECTORS = 3
+# More digits than a float64 has are not meaningful.
+_DIGITS = 15
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,13 +73,93 @@ class Options:
     progress: Callable[[str], None] = lambda what: None
 
 
-def check_classes(lists: Sequence[TrialList]) -> None:
-    """Raise an AsdfError if lists have fewer than two recordings of a class."""
-    labels = np.concatenate(each(lists, "labels"))
-    _require_both(int((labels == 1).sum()), int((labels == 0).sum()), "are in the lists")
+@dataclass(frozen=True)
+class Row:
+    """A recording of a list; `values` are those of its columns, its name and its sound."""
+
+    split: str
+    id: str
+    label: int
+    columns: Mapping[str, str]
+    values: Mapping[str, float | str]
+    measured: Measured
 
 
-def _require_both(bona_fide: int, spoof: int, where: str) -> None:
+@dataclass(frozen=True)
+class Result:
+    """The performance of a detector that uses one feature.
+
+    Attributes:
+        p_value: Corrected p-value, over all features of its kind (Holm); None for the detector of
+            all features, which is judged by its interval.
+        is_shortcut: Whether it separates the classes better than the limit allows.
+        published: EER in a paper, and the paper; None if none is known.
+        values: Values of the feature, for plots.
+    """
+
+    feature: Feature
+    separation: Separation
+    p_value: float | None
+    is_shortcut: bool
+    published: tuple[float, str] | None
+    values: Values
+
+    @property
+    def is_joint(self) -> bool:
+        """Whether it is the detector of all features."""
+        return self.p_value is None
+
+
+@dataclass(frozen=True)
+class Group:
+    """Recordings or values that a finding concerns, with the finding."""
+
+    title: str
+    advice: str
+    members: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Audit:
+    """All findings of an audit.
+
+    Attributes:
+        names: Names of the lists.
+        counts: Numbers of audited recordings, bona fide ones and spoofs.
+        speakers: Number of speakers; None if unknown.
+        limit: EER below which a feature is a shortcut.
+        chance: EER of random scores.
+        results: Results of features that a network can hear, lowest EER first.
+        unheard: Results of names and tags.
+        groups: Further findings.
+        labels: Whether each recording is bona fide.
+        papers: Sentences from papers on shortcuts in the corpus.
+    """
+
+    names: Sequence[str]
+    counts: tuple[int, int, int]
+    speakers: int | None
+    limit: float
+    chance: Interval
+    results: Sequence[Result]
+    unheard: Sequence[Result]
+    groups: Sequence[Group]
+    labels: Flags = field(repr=False)
+    papers: Sequence[str] = ()
+
+    @property
+    def shortcuts(self) -> list[Result]:
+        """Features that reveal labels to a network."""
+        return [result for result in self.results if result.is_shortcut]
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing was found that a network could learn from, or that spoils a test."""
+        return not self.shortcuts and not self.groups
+
+
+def check_classes(bona_fide: int, spoof: int, where: str = "are in the lists") -> None:
+    """Raise an AsdfError if there are fewer than two recordings of a class."""
     if min(bona_fide, spoof) < 2:
         raise AsdfError(
             f"an audit compares two classes: {bona_fide} bona fide and {spoof} spoofed recordings "
@@ -113,34 +180,32 @@ def audit_recordings(
 
     Raises:
         AsdfError: fewer than two recordings of a class can be read.
-        UsageError: a package is missing.
     """
     rows = list_rows(lists, measured)
     usable = [row for row in rows if row.measured.is_read and row.label in (0, 1)]
     labels = np.array(each(usable, "label")) == 1
-    _require_both(int(labels.sum()), int((~labels).sum()), "can be read")
-    columns = feature_columns(usable)
-    speakers = _speakers(usable)
-    results = _test_features(columns, labels, speakers, options)
+    bona_fide = int(labels.sum())
+    check_classes(bona_fide, len(labels) - bona_fide, "can be read")
+    # Intervals and folds are over speakers if all are known.
+    known = [row.columns.get("speaker", "") for row in usable]
+    speakers = known if all(known) and len(set(known)) > 1 else None
+    results = _test_features(feature_columns(usable), labels, speakers, options)
     options.progress("copies")
     groups = [
-        *bad_files(rows),
-        *copies(usable),
-        *shared_by_splits(lists),
-        *attacks_of_one_language(usable),
+        *_bad_files(rows),
+        *_copies(usable),
+        *_shared_by_splits(lists),
+        *_attacks_of_one_language(usable),
         *contradicted_labels(results, labels, usable),
     ]
-    heard = sorted(
-        (result for result in results if result.feature.is_heard),
-        key=lambda result: result.separation.eer.value,
-    )
+    heard = [result for result in results if result.feature.is_heard]
     return Audit(
         names=each(lists, "name"),
-        counts=(len(rows), int(labels.sum()), int((~labels).sum())),
+        counts=(len(rows), bona_fide, len(labels) - bona_fide),
         speakers=None if speakers is None else len(set(speakers)),
         limit=options.limit,
         chance=chance(labels, options.replicates),
-        results=heard,
+        results=sorted(heard, key=lambda result: result.separation.eer.value),
         unheard=[result for result in results if not result.feature.is_heard],
         groups=groups,
         labels=labels,
@@ -152,18 +217,18 @@ def list_rows(lists: Sequence[TrialList], measured: Sequence[Sequence[Measured]]
     """Return the recordings of all lists, one list after another."""
     rows = []
     for trials, of_list in zip(lists, measured, strict=True):
-        names = name_values(trials.ids)
         for index, one in enumerate(of_list):
-            columns = {name: values[index] for name, values in trials.columns.items()}
-            row = Row(
-                trials.name,
-                trials.ids[index],
-                int(trials.labels[index]),
-                columns,
-                names[index],
-                one,
-            )
-            rows.append(row)
+            name = trials.ids[index]
+            columns = {column: cells[index] for column, cells in trials.columns.items()}
+            folder, base = os.path.split(name)
+            stem = base.split(".")[0]
+            values: dict[str, float | str] = {"order": index / len(trials), "folder": folder}
+            values["pattern"] = re.sub(r"\d", "#", stem)
+            if numbers := re.findall(r"\d+", stem):
+                values["number"] = float(numbers[-1][:_DIGITS])
+            # What was measured counts before what a name or a column states.
+            values = {**columns, **values, **one.values}
+            rows.append(Row(trials.name, name, int(trials.labels[index]), columns, values, one))
     return rows
 
 
@@ -174,22 +239,10 @@ def feature_columns(rows: Sequence[Row]) -> dict[str, Values]:
         keys.update(dict.fromkeys(row.columns))
     columns: dict[str, Values] = {}
     for key in keys:
-        if key in NOT_FEATURES:
-            continue
-        values: list[float | str | None] = []
-        for row in rows:
-            # What was measured counts before what a name or a column states.
-            value = row.measured.values.get(key, row.names.get(key, row.columns.get(key)))
-            values.append(value)
-        if len(set(values)) > 1:
+        values = [row.values.get(key) for row in rows]
+        if key not in NOT_FEATURES and len(set(values)) > 1:
             columns[key] = values
     return columns
-
-
-def _speakers(rows: Sequence[Row]) -> list[str] | None:
-    """Return the speaker of each recording; None if some are unknown, or there is only one."""
-    speakers = [row.columns.get("speaker", "") for row in rows]
-    return speakers if all(speakers) and len(set(speakers)) > 1 else None
 
 
 def _test_features(
@@ -214,41 +267,151 @@ def _test_features(
     for is_heard in (True, False):
         keys = [key for key in columns if column_feature(key).is_heard == is_heard]
         # Apart for names: these do not count, and must not make tests of what is heard stricter.
-        adjusted = holm(list(map(p_values.__getitem__, keys)))
+        adjusted = holm([p_values[key] for key in keys])
         for key, p_value in zip(keys, adjusted, strict=True):
-            feature = column_feature(key)
-            separation = separations[key]
-            is_shortcut = separation.eer.value < options.limit and p_value < SIGNIFICANT
+            is_shortcut = separations[key].eer.value < options.limit and p_value < SIGNIFICANT
             known = PUBLISHED.get(options.published, {}).get(key)
-            results.append(Result(feature, separation, p_value, is_shortcut, known, columns[key]))
-    if options.joint:
-        results += _test_together(columns, labels, speakers, by_speaker, options)
+            results.append(
+                Result(
+                    column_feature(key), separations[key], p_value, is_shortcut, known, columns[key]
+                )
+            )
+    heard = {}
+    for key, values in columns.items():
+        if column_feature(key).is_heard and not column_feature(key).by_recording:
+            heard[key] = values
+    if options.joint and heard and _leaves_both_classes(labels, by_speaker):
+        options.progress("all features together")
+        scores = score_all_together(heard, labels, by_speaker)
+        separation = separate(scores, labels, speakers, options.replicates)
+        # Permutations would be too slow: the interval decides, which is conservative.
+        is_shortcut = separation.eer.high < options.limit
+        results.append(Result(ALL_TOGETHER, separation, None, is_shortcut, None, scores.tolist()))
     return results
 
 
-def _test_together(
-    columns: Mapping[str, Values],
-    labels: Flags,
-    speakers: list[str] | None,
-    folds: Indices,
-    options: Options,
-) -> list[Result]:
-    """Return the result of all features together; [] if they cannot be learnt from."""
-    heard = {
-        key: values
-        for key, values in columns.items()
-        if column_feature(key).is_heard and not column_feature(key).by_recording
-    }
-    if not heard:
+def _leaves_both_classes(labels: Flags, folds: Indices) -> bool:
+    """Whether both classes remain, whichever fold is left out."""
+    rests = [labels[folds != fold] for fold in range(int(folds.max()) + 1)]
+    return all(rest.any() and not rest.all() for rest in rests)
+
+
+def _bad_files(rows: Sequence[Row]) -> list[Group]:
+    """Find recordings that cannot be read, are silent or very short."""
+    damaged: list[str] = []
+    poor: list[str] = []
+    for row in rows:
+        if row.measured.problem:
+            kind = poor if row.measured.is_read else damaged
+            kind.append(f"{row.id}: {row.measured.problem}")
+    groups = []
+    if damaged:
+        advice = "Make them again, or remove them from the list."
+        groups.append(Group("recordings that cannot be read", advice, damaged))
+    if poor:
+        advice = "Remove them from the list: nobody can judge them."
+        groups.append(Group("recordings that are silent or very short", advice, poor))
+    return groups
+
+
+_COPIES = {
+    "pairs of one recording under both labels": (
+        "One of the labels is wrong, or the spoof is a copy of the genuine recording: then keep "
+        "the two in one split."
+    ),
+    "pairs of one recording in two splits": (
+        "Remove them from one of the splits: a test on training recordings is not a test."
+    ),
+    "pairs of one recording under two names": (
+        "Remove the copies from the list: they count several times."
+    ),
+}
+
+
+def _copies(rows: Sequence[Row]) -> list[Group]:
+    """Find recordings that occur in the lists more than once."""
+    by_digest: defaultdict[str, list[int]] = defaultdict(list)
+    for index, row in enumerate(rows):
+        by_digest[row.measured.digest].append(index)
+    exact: set[tuple[int, int]] = set()
+    for indices in by_digest.values():
+        # Neighbours alone: of n equal recordings, n - 1 pairs say as much as all.
+        exact.update(pairwise(indices))
+    alike = set(same_recordings(each(rows, "measured.fingerprint")))
+    both, across, within = _COPIES
+    members: dict[str, list[str]] = {title: [] for title in _COPIES}
+    for pair in sorted(exact | alike):
+        first, second = rows[pair[0]], rows[pair[1]]
+        title = within
+        if first.label != second.label:
+            title = both
+        elif first.split != second.split:
+            title = across
+        kind = "the same samples" if pair in exact else "the same sound"
+        text = f"{first.split}: {first.id} and {second.split}: {second.id}: {kind}"
+        members[title].append(text)
+    return [Group(title, _COPIES[title], found) for title, found in members.items() if found]
+
+
+def _shared_by_splits(lists: Sequence[TrialList]) -> list[Group]:
+    """Find speakers and texts that occur in more than one list."""
+    groups = []
+    for column, setting in (("speaker", " recipe.leave_out_speakers does."), ("text", "")):
+        splits: defaultdict[str, list[str]] = defaultdict(list)
+        for trials in lists:
+            for value in sorted(set(trials.columns.get(column, ()))):
+                # '-' is the field's sign for an unknown value.
+                if value and value != "-":
+                    splits[value].append(trials.name)
+        shared = {value: names for value, names in splits.items() if len(names) > 1}
+        if shared:
+            members = [f"{value}: {', '.join(names)}" for value, names in sorted(shared.items())]
+            advice = (
+                f"Give each {column} to one split: otherwise a test says less about other "
+                f"{column}s.{setting}"
+            )
+            groups.append(Group(f"{column}s in more than one split", advice, members))
+    return groups
+
+
+def _attacks_of_one_language(rows: Sequence[Row]) -> list[Group]:
+    """Find attacks that occur in only one of several languages."""
+    languages: defaultdict[str, set[str]] = defaultdict(set)
+    for row in rows:
+        if row.label == 0 and row.columns.get("attack") and row.columns.get("language"):
+            languages[row.columns["attack"]].add(row.columns["language"])
+    members = []
+    for attack, known in sorted(languages.items()):
+        if len(known) == 1:
+            members.append(f"{attack}: {next(iter(known))}")
+    if not members or len(set().union(*languages.values())) < 2:
         return []
-    for fold in range(int(folds.max()) + 1):
-        rest = labels[folds != fold]
-        # Both classes must remain, whichever fold is left out.
-        if rest.all() or not rest.any():
-            return []
-    options.progress("all features together")
-    scores = score_all_together(heard, labels, folds)
-    separation = separate(scores, labels, speakers, options.replicates)
-    # Permutations would be too slow: the interval decides, which is conservative.
-    is_shortcut = separation.eer.high < options.limit
-    return [Result(_JOINT, separation, None, is_shortcut, None, scores.tolist())]
+    advice = "Report results by language and attack together (evaluate --by attack,language)."
+    return [Group("attacks in one language only", advice, members)]
+
+
+def contradicted_labels(
+    results: Sequence[Result], labels: Flags, rows: Sequence[Row]
+) -> list[Group]:
+    """Find recordings whose label most of the shortcuts contradict."""
+    shortcuts = []
+    for result in results:
+        if result.is_shortcut and result.feature.is_heard and not result.is_joint:
+            shortcuts.append(result)
+    if len(shortcuts) < _LEAST_DETECTORS:
+        return []
+    scores: Floats = np.stack(each(shortcuts, "separation.scores"))
+    # A detector that knows nothing of a recording gives it a tie, which is above zero.
+    wrong = ((scores > 0) != labels) & (np.abs(scores) > TIE)
+    votes = wrong.sum(axis=0)
+    summed = np.where(labels, -scores.sum(axis=0), scores.sum(axis=0))
+    # Together, the shortcuts must also make the other label ten times as likely.
+    chosen = np.flatnonzero((votes > len(shortcuts) / 2) & (summed > math.log(10)))
+    members = []
+    for index in chosen[np.argsort(-summed[chosen], kind="stable")]:
+        row = rows[index]
+        label = "bona fide" if labels[index] else "spoof"
+        against = f"against {votes[index]} of {len(shortcuts)} detectors"
+        members.append(f"{row.split}: {row.id}: {label}, {against}")
+    advice = "Listen to them: labels may be wrong, or they come from another source."
+    return [Group("labels that most shortcuts contradict", advice, members)] if members else []

@@ -19,9 +19,11 @@ import hashlib
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from functools import partial
+from importlib.util import find_spec
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,11 +31,12 @@ from typing import TYPE_CHECKING
 from asdf.commands.named_recordings import read_recordings
 from asdf.commands.options import Command, argument, flag, option, replicates_option
 from asdf.commands.outputs import check_overwriting, show, text_stream, write_outputs
-from asdf.commands.score_journal import Journal
+from asdf.commands.score_journal import Journal, stamp_of
 from asdf.errors import UsageError
 from asdf.runs.files import write_text
 from asdf.runs.progress import track
 from asdf.runs.streams import is_stdout
+from asdf.tables.plain_json import as_json
 from asdf.tables.table import each
 from asdf.text import numbered
 from asdf.trials.table import write_trials
@@ -41,17 +44,12 @@ from asdf.trials.trial_list import TrialList
 from asdf.version import VERSION
 
 if TYPE_CHECKING:
-    from asdf.extras.audit import Audit, Measured, Options, Rebalanced
+    from asdf.extras.audit.measuring import Measured
 
 
 def _check_limit(limit: float) -> None:
     if not 0 < limit < 50:
         raise UsageError(f"--limit {limit:g}: give an EER above 0 and below 50 %.")
-
-
-def _check_workers(workers: int) -> None:
-    if workers < 0:
-        raise UsageError(f"--workers {workers}: give 0 or more.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,10 +79,7 @@ class AuditOptions:
     )
     replicates: int = replicates_option("number of bootstrap replicates", may_be_none=False)
     workers: int = option(
-        "number of additional processes that read recordings",
-        metavar="N",
-        default=2,
-        check=_check_workers,
+        "number of additional processes that read recordings", metavar="N", default=2
     )
     no_joint: bool = flag("omit the detector for all features, which needs scikit-learn")
 
@@ -105,23 +100,22 @@ def main(arguments: list[str]) -> int:
     stream = text_stream([args.html, args.json])
     check_overwriting([Path(name) for name in args.lists], [args.html, args.json])
     lists = [read_recordings(name, args.folder, classes=True) for name in args.lists]
+    names = [f"{name}.tsv" for name in numbered(each(lists, "name"))]
     if args.rebalance is not None:
         # A rebalanced list in the folder of its origin could have its name.
-        written = map(args.rebalance.joinpath, _list_names(lists))
-        check_overwriting(map(Path, args.lists), list(written))
-    from asdf.extras.audit import (
-        Options,
-        audit_recordings,
-        audit_text,
-        check_classes,
-        check_installed,
-        rebalanced_text,
-    )
+        check_overwriting(map(Path, args.lists), map(args.rebalance.joinpath, names))
+    from asdf.extras.audit.auditing import Options, audit_recordings, check_classes
+    from asdf.extras.audit.rebalancing import rebalance
+    from asdf.extras.audit.showing import audit_page, audit_record, audit_text, rebalanced_text
 
-    check_classes(lists)
-    if not args.no_joint:
-        # Checked before the recordings are read, so that a missing package does not cost an hour.
-        check_installed()
+    # Checked before the recordings are read, so that a mistake does not cost an hour.
+    labels = [label for trials in lists for label in trials.labels.tolist()]
+    check_classes(labels.count(1), labels.count(0))
+    if not args.no_joint and find_spec("sklearn") is None:
+        raise UsageError(
+            "the detector of all features needs scikit-learn: "
+            "pip install 'asdf-antispoofing[audit]'. Without it: --no-joint."
+        )
     options = Options(
         limit=args.limit / 100,
         replicates=args.replicates,
@@ -130,11 +124,21 @@ def main(arguments: list[str]) -> int:
         published=args.lists[0].partition("-")[0],
         progress=lambda what: show(f"comparing: {what}", sys.stderr),
     )
-    with _open_journal(lists, args) as journal:
+    with _journal(lists, args) as journal:
         measured = _measure(lists, journal, args.workers)
         audit = audit_recordings(lists, measured, options)
-        rebalanced = _rebalanced(args, lists, measured, audit, options)
-        _write_outputs(args, arguments, audit, rebalanced)
+        rebalanced = None
+        if args.rebalance is not None and audit.shortcuts:
+            rebalanced = rebalance(lists, measured, audit, options)
+            _write_lists(rebalanced.selected, args.rebalance, names)
+        command = f"asdf-antispoofing audit {shlex.join(arguments)}"
+        made_by = {"ASDF": VERSION, "command": command}
+        page = audit_page(
+            audit, [f"{name}: {value}" for name, value in made_by.items()], rebalanced
+        )
+        record = as_json({"made_by": made_by, **audit_record(audit, rebalanced)})
+        contents = ((args.html, page), (args.json, record))
+        write_outputs([(path, partial(write_text, text=content)) for path, content in contents])
         # Removed only now, because the measurements are worth more than what is computed from them.
         journal.remove()
     show(audit_text(audit).rstrip("\n"), stream)
@@ -145,73 +149,32 @@ def main(arguments: list[str]) -> int:
     return int(not audit.is_clean)
 
 
-def _rebalanced(
-    args: AuditOptions,
-    lists: Sequence[TrialList],
-    measured: Sequence[Sequence[Measured]],
-    audit: Audit,
-    options: Options,
-) -> Rebalanced | None:
-    """Write rebalanced lists if they are requested and there is a shortcut.
-
-    The paths of recordings are relative to the folder of the lists.
-    """
-    from asdf.extras.audit import rebalance
-
-    if args.rebalance is None or not audit.shortcuts:
-        return None
-    rebalanced = rebalance(lists, measured, audit, options)
-    args.rebalance.mkdir(parents=True, exist_ok=True)
-    names = _list_names(rebalanced.selected)
-    for name, trials in zip(names, rebalanced.selected, strict=True):
-        ids = []
-        for index in range(len(trials)):
-            ids.append(os.path.relpath(trials.path(index), args.rebalance))
-        columns = dict(trials.columns)
-        write_trials(args.rebalance / name, TrialList(ids, trials.labels, columns=columns))
-    return rebalanced
+def _write_lists(lists: Sequence[TrialList], folder: Path, names: Sequence[str]) -> None:
+    """Write lists whose paths are relative to their folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, trials in zip(names, lists, strict=True):
+        ids = [os.path.relpath(trials.path(index), folder) for index in range(len(trials))]
+        write_trials(folder / name, TrialList(ids, trials.labels, columns=dict(trials.columns)))
 
 
-def _write_outputs(
-    args: AuditOptions,
-    arguments: Sequence[str],
-    audit: Audit,
-    rebalanced: Rebalanced | None,
-) -> None:
-    """Write the requested page and JSON."""
-    from asdf.extras.audit import audit_json, audit_page
-
-    command = f"asdf-antispoofing audit {shlex.join(arguments)}"
-    made_by = {"ASDF": VERSION, "command": command}
-    facts = [f"{name}: {value}" for name, value in made_by.items()]
-    write_outputs(
-        [
-            (args.html, lambda path: write_text(path, audit_page(audit, facts, rebalanced))),
-            (args.json, lambda path: write_text(path, audit_json(audit, made_by, rebalanced))),
-        ]
-    )
+def _paths(lists: Sequence[TrialList]) -> list[str]:
+    return [str(trials.path(index)) for trials in lists for index in range(len(trials))]
 
 
-def _list_names(lists: Sequence[TrialList]) -> list[str]:
-    """Return distinct names of the files for rebalanced lists."""
-    return [f"{name}.tsv" for name in numbered(each(lists, "name"))]
-
-
-@contextmanager
-def _open_journal(lists: Sequence[TrialList], args: AuditOptions) -> Iterator[Journal]:
+def _journal(lists: Sequence[TrialList], args: AuditOptions) -> closing[Journal]:
     """Open the journal of measurements, from which the same command resumes."""
     paths = _paths(lists)
+    digest = hashlib.sha256(repr([(path, stamp_of(path)) for path in paths]).encode()).hexdigest()
     outputs = [path for path in (args.html, args.json) if path is not None and not is_stdout(path)]
     # Without an output, the journal lies in the working folder.
     output = outputs[0] if outputs else Path("asdf-audit")
-    work = {"command": "audit", "version": 1, "paths": _digest(paths)}
-    with closing(Journal(output, work, len(paths), lambda entry: "values" in entry)) as journal:
-        yield journal
+    work = {"command": "audit", "version": 1, "paths": digest}
+    return closing(Journal(output, work, len(paths), lambda entry: "values" in entry))
 
 
 def _measure(lists: Sequence[TrialList], journal: Journal, workers: int) -> list[list[Measured]]:
     """Measure the recordings of all lists, except those in the journal."""
-    from asdf.extras.audit import as_entry, from_entry, measure_all
+    from asdf.extras.audit.measuring import Measured, measure_all
 
     paths = _paths(lists)
     left = [index for index in range(len(paths)) if index not in journal]
@@ -219,28 +182,11 @@ def _measure(lists: Sequence[TrialList], journal: Journal, workers: int) -> list
         show(f"resuming: {len(paths) - len(left):,} recordings were measured before", sys.stderr)
     results = measure_all([paths[index] for index in left], workers)
     for position, one in track(results, len(left), "reading", unit="recordings"):
-        journal.add(left[position], as_entry(one))
-    measured = [from_entry(journal[index]) for index in range(len(paths))]
+        journal.add(left[position], asdict(one))
+    measured = []
+    for index in range(len(paths)):
+        entry = journal[index]
+        del entry["index"]
+        measured.append(Measured(**entry))
     bounds = accumulate(map(len, lists))
     return [measured[end - len(trials) : end] for trials, end in zip(lists, bounds, strict=True)]
-
-
-def _paths(lists: Sequence[TrialList]) -> list[str]:
-    paths: list[str] = []
-    for trials in lists:
-        paths += [str(trials.path(index)) for index in range(len(trials))]
-    return paths
-
-
-def _digest(paths: Sequence[str]) -> str:
-    """Digest paths with the size and modification time of each file."""
-    digest = hashlib.sha256()
-    for path in paths:
-        try:
-            status = Path(path).stat()
-            state = f"{status.st_size} {status.st_mtime_ns}"
-        except OSError:
-            # A missing recording is a finding of the audit.
-            state = ""
-        digest.update(os.fsencode(f"{path}\0{state}\0"))
-    return digest.hexdigest()

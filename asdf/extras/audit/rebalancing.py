@@ -13,21 +13,18 @@ Austin, Statistics in Medicine 33, 2014.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from asdf.arrays import Floats, Indices
 from asdf.errors import AsdfError
-from asdf.extras.audit.audited import Audit, Result
-from asdf.extras.audit.auditing import Options, audit_recordings, feature_columns, list_rows
-from asdf.extras.audit.features import column_feature
+from asdf.extras.audit.auditing import Audit, Options, audit_recordings, feature_columns, list_rows
+from asdf.extras.audit.detectors import Values, are_words
 from asdf.extras.audit.measuring import Measured
-from asdf.extras.audit.single import Values, are_words
 from asdf.runs.seeds import generator
-from asdf.tables.table import Table, Value, counts, each, rate
+from asdf.tables.table import each
 from asdf.trials.trial_list import TrialList
 
 _FIRST = 0.05
@@ -59,10 +56,7 @@ class Rebalanced:
     @property
     def selected(self) -> list[TrialList]:
         """The remaining recordings of each list."""
-        parts = []
-        for trials, kept in zip(self.lists, self.kept, strict=True):
-            parts.append(trials.select(kept))
-        return parts
+        return [trials.select(kept) for trials, kept in zip(self.lists, self.kept, strict=True)]
 
 
 def rebalance(
@@ -85,7 +79,10 @@ def rebalance(
         raise AsdfError("there is no shortcut: the lists need no rebalancing.")
     rows = list_rows(lists, measured)
     columns = feature_columns(rows)
-    features = _first_features(audit, columns)
+    # The detector of all features has no values to match: where it alone tells, its three best do.
+    alone = [key for key in each(audit.results, "feature.key") if key in columns]
+    shortcuts = each(audit.shortcuts, "feature.key")
+    features = [key for key in alone if key in shortcuts] or alone[:3]
     usable = np.array(each(rows, "measured.is_read"))
     result: Rebalanced | None = None
     for _ in range(_ROUNDS):
@@ -95,20 +92,20 @@ def rebalance(
         kept, caliper = _match_lists(lists, places, usable, finer)
         if not kept:
             break
-        result = Rebalanced(
-            lists=tuple(lists),
-            kept=kept,
-            features=tuple(features),
-            caliper=caliper,
-            before=audit,
-            after=_audit_again(lists, measured, kept, options),
-        )
-        if not result.after.shortcuts:
+        parts = []
+        of_parts = []
+        for trials, values, indices in zip(lists, measured, kept, strict=True):
+            parts.append(trials.select(indices))
+            of_parts.append([values[index] for index in indices])
+        # What papers report is of the whole corpus, and not of these lists.
+        after = audit_recordings(parts, of_parts, replace(options, published=""))
+        result = Rebalanced(tuple(lists), kept, tuple(features), caliper, audit, after)
+        shortcuts = each(after.shortcuts, "feature.key")
+        if not shortcuts:
             break
-        features += filter(columns.__contains__, _keys(result.after))
-        features = list(dict.fromkeys(features))
+        features = list(dict.fromkeys([*features, *filter(columns.__contains__, shortcuts)]))
     # A shortcut that was not matched does not stop the lists; it is named with them.
-    if result is None or set(_keys(result.after)).intersection(result.features):
+    if result is None or set(shortcuts).intersection(result.features):
         raise AsdfError(
             f"no lists with {_FEWEST} or more recordings per class have the same "
             f"{', '.join(features)} in both classes: the classes hardly overlap. Trim, level or "
@@ -117,23 +114,8 @@ def rebalance(
     return result
 
 
-def _first_features(audit: Audit, columns: Mapping[str, Values]) -> list[str]:
-    """Return the features that are shortcuts, or those that are closest to one."""
-    alone = []
-    for key in each(audit.results, "feature.key"):
-        # The detector of all features has no values to match.
-        if key in columns:
-            alone.append(key)
-    shortcuts = set(_keys(audit))
-    features = [key for key in alone if key in shortcuts]
-    return features or alone[:3]
-
-
 def _match_lists(
-    lists: Sequence[TrialList],
-    places: Floats,
-    usable: np.ndarray,
-    highest: float,
+    lists: Sequence[TrialList], places: Floats, usable: np.ndarray, highest: float
 ) -> tuple[tuple[Indices, ...], float]:
     """Match each list within the smallest caliper that keeps enough; empty if none does.
 
@@ -148,18 +130,12 @@ def _match_lists(
             part = slice(starts[index], starts[index + 1])
             chosen = _match(trials, places[part], usable[part], caliper)
             kept.append(chosen)
-            spoofs = int((trials.labels[chosen] == 0).sum())
-            bona_fide = chosen.size - spoofs
-            fewest.append(min(spoofs, bona_fide))
+            fewest.append(np.bincount(trials.labels[chosen], minlength=2).min())
         if min(fewest) >= _FEWEST:
             return tuple(kept), caliper
         if caliper >= highest:
             break
     return (), 0.0
-
-
-def _keys(audit: Audit) -> list[str]:
-    return each(audit.shortcuts, "feature.key")
 
 
 def _places(values: Values) -> Floats:
@@ -181,12 +157,7 @@ def _places(values: Values) -> Floats:
     return places
 
 
-def _match(
-    trials: TrialList,
-    places: Floats,
-    usable: np.ndarray,
-    caliper: float,
-) -> Indices:
+def _match(trials: TrialList, places: Floats, usable: np.ndarray, caliper: float) -> Indices:
     """Return the indices of the recordings of a list that are kept, ascending.
 
     Each kept recording of the smaller class has the same number of matches.
@@ -225,98 +196,3 @@ def _choose(order: Indices, matches: np.ndarray) -> Indices:
         if kept.size > best.size:
             best = kept.astype(np.intp)
     return np.sort(best)
-
-
-def _audit_again(
-    lists: Sequence[TrialList],
-    measured: Sequence[Sequence[Measured]],
-    kept: Sequence[Indices],
-    options: Options,
-) -> Audit:
-    parts = []
-    of_parts = []
-    for trials, values, indices in zip(lists, measured, kept, strict=True):
-        parts.append(trials.select(indices))
-        of_parts.append([values[index] for index in indices])
-    # What papers report is of the whole corpus, and not of these lists.
-    return audit_recordings(parts, of_parts, replace(options, published=""))
-
-
-def rebalanced_tables(result: Rebalanced) -> tuple[Table, Table]:
-    """Return the numbers of kept recordings, and the EERs of features before and after."""
-    numbers: dict[str, list[int]] = {
-        "bona fide": [],
-        "of bona fide": [],
-        "spoof": [],
-        "of spoof": [],
-    }
-    for trials, part in zip(result.lists, result.selected, strict=True):
-        for label, kind in ((1, "bona fide"), (0, "spoof")):
-            left = np.count_nonzero(part.labels == label)
-            all_of_it = np.count_nonzero(trials.labels == label)
-            numbers[kind].append(int(left))
-            numbers[f"of {kind}"].append(int(all_of_it))
-    of_lists = [counts(name, values) for name, values in numbers.items()]
-    table = Table(each(result.lists, "name"), of_lists, "list")
-    after = {}
-    for one in result.after.results:
-        after[one.feature.key] = one
-    names = []
-    before = []
-    now = []
-    for one in result.before.results:
-        if one.feature.key in result.features or one.is_joint:
-            names.append(one.feature.name)
-            before.append(_value(one))
-            now.append(_value(after.get(one.feature.key)))
-    columns = [
-        (rate("before", "EER % before"), before),
-        (rate("after", "after", over={"trials": "95 % after"}), now),
-    ]
-    return table, Table(names, columns, "feature")
-
-
-def _value(result: Result | None) -> Value:
-    # A feature with a single remaining value is not in the second audit.
-    if result is None:
-        return Value(0.5)
-    return Value(result.separation.eer.value, {"trials": result.separation.eer})
-
-
-def rebalanced_sentences(result: Rebalanced) -> list[str]:
-    """Return sentences on the matching, and on the second audit."""
-    features = ", ".join(column_feature(key).name for key in result.features)
-    percent = 100 * result.caliper
-    sentences = [
-        f"Both classes of each list were matched by {features}: the nearest recordings, at most "
-        f"{percent:g} % of the ranks apart. The others are dropped."
-    ]
-    still = ", ".join(each(result.after.shortcuts, "feature.name"))
-    if still:
-        sentences.append(f"A new audit still finds a shortcut: {still}. Change the recordings.")
-    else:
-        sentences.append("A new audit finds no shortcut.")
-    return sentences
-
-
-def rebalanced_record(result: Rebalanced) -> dict[str, Any]:
-    """Return the matching as plain values."""
-    lists = {}
-    both = zip(result.lists, result.selected, strict=True)
-    for trials, part in both:
-        lists[trials.name] = {
-            "recordings": len(trials),
-            "kept": len(part),
-            "kept_bona_fide": int((part.labels == 1).sum()),
-            "kept_spoof": int((part.labels == 0).sum()),
-        }
-    eers = {}
-    for one in result.after.results:
-        eers[one.feature.key] = one.separation.eer.value
-    return {
-        "matched_by": list(result.features),
-        "caliper": result.caliper,
-        "lists": lists,
-        "eer_after": eers,
-        "shortcuts_left": _keys(result.after),
-    }

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
-from asdf.extras.audit import Options
+from asdf.extras.audit.auditing import Options
 
 RATE = 16_000
 QUICK = Options(replicates=20, joint=False)

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from asdf.extras.audit import audit_recordings
+from asdf.extras.audit.auditing import audit_recordings
+from asdf.extras.audit.detectors import make_folds, permutation_tests, score_feature
 from asdf.extras.audit.measuring import Measured
-from asdf.extras.audit.single import make_folds, permutation_tests, score_feature
 from asdf.metrics.intervals import holm
 from asdf.trials.trial_list import TrialList
 from tests.extras.audit.conftest import QUICK

@@ -68,7 +68,7 @@ def test_what_was_measured_before_a_stop_is_not_measured_again(
 
 
 def test_a_stop_while_comparing_keeps_what_was_read(tmp_path, capsys, monkeypatch) -> None:
-    import asdf.extras.audit
+    import asdf.extras.audit.auditing
 
     table = write_corpus(tmp_path / "corpus", count=20)
     words = ["audit", str(table), "--json", str(tmp_path / "a.json"), "--workers", "0"]
@@ -78,7 +78,7 @@ def test_a_stop_while_comparing_keeps_what_was_read(tmp_path, capsys, monkeypatc
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(asdf.extras.audit, "audit_recordings", stopped)
+        patch.setattr(asdf.extras.audit.auditing, "audit_recordings", stopped)
         assert main(words) == 130
     main(words)
     assert "resuming: 20 recordings were measured before" in capsys.readouterr().err

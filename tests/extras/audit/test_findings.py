@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import io
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import soundfile
 
-from asdf.extras.audit import audit_json, audit_page, audit_recordings, audit_text
-from asdf.extras.audit.audited import Audit, Result, Row
+from asdf.extras.audit.auditing import Audit, Result, Row, audit_recordings, contradicted_labels
+from asdf.extras.audit.detectors import TIE, make_folds, score_feature, separate
 from asdf.extras.audit.features import FEATURES
-from asdf.extras.audit.fingerprints import fingerprint, same_recordings
-from asdf.extras.audit.list_findings import contradicted_labels
-from asdf.extras.audit.measuring import Measured, as_entry, from_entry, measure
-from asdf.extras.audit.single import TIE, make_folds, score_feature, separate
+from asdf.extras.audit.measuring import Measured, fingerprint, measure, same_recordings
+from asdf.extras.audit.showing import audit_page, audit_record, audit_text
 from asdf.trials.trial_list import TrialList
 from tests.extras.audit.conftest import QUICK, RATE, voice
 
@@ -166,10 +164,9 @@ def test_what_is_measured_is_what_the_recording_has(tmp_path) -> None:
     assert values["sample_rate"] == "16000 Hz"
 
 
-def test_what_was_measured_comes_back_from_a_journal() -> None:
+def test_what_was_measured_comes_back_from_json() -> None:
     measured = Measured({"level": -20.5, "format": "WAV PCM_16"}, "ab", "AAE=", "short")
-    entry = json.loads(json.dumps(as_entry(measured)))
-    assert from_entry(entry) == measured
+    assert Measured(**json.loads(json.dumps(asdict(measured)))) == measured
     assert measured.fingerprint.tolist() == [256]
 
 
@@ -188,14 +185,13 @@ def test_outputs_say_what_was_found_and_what_to_do() -> None:
     assert "shortcut: leading silence alone has an EER of 0.00 % (15.1 % in Müller et al." in text
     assert "-> Trim the silence around speech in all sets." in text
     assert "sad.mode = 'endpoint'" in text
-    record = json.loads(audit_json(audit, {"ASDF": "0"}))
+    record = audit_record(audit)
     (first, second) = record["features"]
     assert first["feature"] == "leading_silence"
     assert first["is_shortcut"]
     assert first["eer"] == 0.0
     assert first["published"][0] == 0.151
     assert not second["is_shortcut"]
-    assert record["made_by"] == {"ASDF": "0"}
     page = audit_page(audit, ["ASDF 0"])
     assert page == audit_page(audit, ["ASDF 0"])
     assert "# Against these shortcuts, in a config:\nsad.mode = &#39;endpoint&#39;" in page

@@ -12,9 +12,9 @@ import soundfile
 
 from asdf.__main__ import main
 from asdf.errors import AsdfError
-from asdf.extras.audit import audit_recordings, rebalance
+from asdf.extras.audit.auditing import audit_recordings
 from asdf.extras.audit.measuring import Measured
-from asdf.extras.audit.rebalancing import Rebalanced, _choose, _places
+from asdf.extras.audit.rebalancing import Rebalanced, _choose, _places, rebalance
 from asdf.trials.lists import read_list
 from asdf.trials.trial_list import TrialList
 from tests.extras.audit.conftest import QUICK, RATE, voice
@@ -134,12 +134,12 @@ def test_the_number_of_matches_keeps_most_recordings() -> None:
     assert len(_choose(order, matches)) == 9
 
 
-def write_recordings(folder: Path) -> Path:
+def write_recordings(folder: Path, count: int = 120) -> Path:
     """Write a list whose spoofs are quieter, but not all of them."""
     rng = np.random.default_rng(2)
     folder.mkdir()
     lines = []
-    for index in range(120):
+    for index in range(count):
         label = index % 2
         loud = rng.normal(0, 6) - (0 if label else 8)
         samples = np.clip(0.3 * 10 ** (loud / 20) * voice(rng) / 0.1, -1, 1)
@@ -174,7 +174,7 @@ def test_the_command_writes_lists_that_are_read_again(
 
 
 def test_a_list_is_not_written_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    table = write_recordings(tmp_path / "corpus")
+    table = write_recordings(tmp_path / "corpus", count=4)
     table = table.rename(table.with_suffix(".tsv"))
     lines = [line.replace(" ", "\t") for line in table.read_text(encoding="utf-8").split("\n")]
     table.write_text("\n".join(["utterance\tlabel", *lines]), encoding="utf-8")

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 import soundfile
 
-from asdf.extras.audit import Audit, audit_recordings, audit_text, measure_all
+from asdf.extras.audit.auditing import Audit, audit_recordings
+from asdf.extras.audit.measuring import measure_all
+from asdf.extras.audit.showing import audit_text
 from asdf.trials.lists import read_list
 from tests.extras.audit.conftest import QUICK, RATE, voice, write_corpus
 

@@ -12,12 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 
 import numpy as np
 
 from asdf.arrays import Flags, Floats, Indices
-from asdf.errors import UsageError
 from asdf.metrics.bootstrap import Interval, confidence_intervals
 from asdf.metrics.detection import DetCurve
 from asdf.trials.score_file import Scores
@@ -147,22 +145,8 @@ def _ratios(codes: Indices, labels: Flags, count: int) -> Floats:
     return ratios
 
 
-def check_installed() -> None:
-    """Raise a UsageError if scikit-learn, for the detector of all features, is missing."""
-    if find_spec("sklearn") is None:
-        raise UsageError(
-            "the detector of all features needs scikit-learn: "
-            "pip install 'asdf-antispoofing[audit]'. Without it: --no-joint."
-        )
-
-
 def score_all_together(columns: Mapping[str, Values], labels: Flags, folds: Indices) -> Floats:
-    """Return scores of boosted trees over all features, cross-validated.
-
-    Raises:
-        UsageError: scikit-learn is not installed.
-    """
-    check_installed()
+    """Return scores of boosted trees over all features, cross-validated."""
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.model_selection import LeaveOneGroupOut, cross_val_predict
 
@@ -184,12 +168,7 @@ def score_all_together(columns: Mapping[str, Values], labels: Flags, folds: Indi
         random_state=0,
     )
     shares = cross_val_predict(
-        model,
-        matrix,
-        labels,
-        groups=folds,
-        cv=LeaveOneGroupOut(),
-        method="predict_proba",
+        model, matrix, labels, groups=folds, cv=LeaveOneGroupOut(), method="predict_proba"
     )
     # Trees may give a class a probability of 0, whose logarithm is not finite.
     probabilities = np.clip(shares[:, 1], 1e-6, 1 - 1e-6)
@@ -198,10 +177,7 @@ def score_all_together(columns: Mapping[str, Values], labels: Flags, folds: Indi
 
 
 def separate(
-    scores: Floats,
-    labels: Flags,
-    groups: Sequence[str] | None,
-    replicates: int,
+    scores: Floats, labels: Flags, groups: Sequence[str] | None, replicates: int
 ) -> Separation:
     """Return the separation of the classes by scores.
 
@@ -216,10 +192,7 @@ def separate(
 
 
 def permutation_tests(
-    codes: Sequence[Indices],
-    labels: Flags,
-    groups: Sequence[str] | None,
-    permutations: int,
+    codes: Sequence[Indices], labels: Flags, groups: Sequence[str] | None, permutations: int
 ) -> list[float]:
     """Return, for each feature, the probability that chance ties it to the labels as closely.
 
@@ -257,15 +230,14 @@ def _information(codes: Indices, labels: Flags) -> float:
     totals = np.bincount(codes).astype(np.float64)
     bona_fide = np.bincount(codes, weights=labels, minlength=len(totals)).astype(np.float64)
     share = float(labels.mean())
-    information = _divergence(bona_fide, totals * share)
-    information += _divergence(totals - bona_fide, totals * (1 - share))
+    information = 0.0
+    for counts, expected in (
+        (bona_fide, totals * share),
+        (totals - bona_fide, totals * (1 - share)),
+    ):
+        known = counts > 0
+        information += float(np.sum(counts[known] * np.log(counts[known] / expected[known])))
     return information / len(labels)
-
-
-def _divergence(counts: Floats, expected: Floats) -> float:
-    known = counts > 0
-    ratios = counts[known] / expected[known]
-    return float(np.sum(counts[known] * np.log(ratios)))
 
 
 def bins_of(values: Values) -> Indices:

@@ -1,0 +1,334 @@
+"""An audit as text, as a record for JSON, and as a page with plots."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from asdf.extras.audit.auditing import Audit, Result
+from asdf.extras.audit.features import column_feature
+from asdf.extras.audit.rebalancing import Rebalanced
+from asdf.report import Document, Figure, Items, Legend, Section, document_page
+from asdf.tables.page_cells import as_page
+from asdf.tables.panels import Axis, Line, Panel, nice_ticks, tick_text
+from asdf.tables.plain_text import as_lines
+from asdf.tables.table import Table, Value, counts, each, p_values, rate, texts
+from asdf.text import count_of, lines_and_more, shorten
+
+_LISTS = (
+    "Lists with fewer recordings, in which both classes are alike in these: --rebalance FOLDER."
+)
+_SHOWN = 5
+_SHOWN_ON_PAGE = 200
+_PICTURES = 12
+_BINS = 16
+_WORDS = 12
+# Maximum number of names that fit below an axis.
+_NAMED = 3
+_NAME = 12
+
+
+def audit_text(audit: Audit) -> str:
+    """Return an audit as text: findings and advice."""
+    lines = [_lead(audit), "", *as_lines(_table(audit.results, audit)), "", _how_judged(audit)]
+    for result in audit.shortcuts:
+        lines += ["", f"shortcut: {_sentence(result)}", f"  -> {result.feature.advice}"]
+        if result.feature.settings:
+            lines.append(f"     {result.feature.settings}")
+    names = []
+    for result in audit.unheard:
+        if result.is_shortcut:
+            names.append(f"{result.feature.name} ({_percent(result)})")
+    if names:
+        known = ", ".join(names)
+        lines += ["", f"names, which no network hears, distinguish the classes: {known}"]
+    for group in audit.groups:
+        members = lines_and_more(group.members, _SHOWN, indent="    ")
+        lines += ["", f"{len(group.members)} {group.title}:{members}", f"  -> {group.advice}"]
+    for sentence in audit.papers:
+        lines += ["", sentence]
+    lines += ["", "nothing was found." if audit.is_clean else _summary(audit)]
+    if audit.shortcuts:
+        lines.append(_LISTS)
+    return "\n".join(lines) + "\n"
+
+
+def rebalanced_text(result: Rebalanced) -> str:
+    """Return the remaining recordings of lists, and the result of their second audit."""
+    left, eers = _rebalanced_tables(result)
+    lines = [*_rebalanced_sentences(result), "", *as_lines(left), "", *as_lines(eers)]
+    return "\n".join(lines)
+
+
+def audit_record(audit: Audit, rebalanced: Rebalanced | None = None) -> dict[str, Any]:
+    """Return an audit as plain values, with rebalanced lists."""
+    total, bona_fide, spoof = audit.counts
+    findings = []
+    for group in audit.groups:
+        members = list(group.members)
+        findings.append({"finding": group.title, "advice": group.advice, "members": members})
+    record = {
+        "lists": list(audit.names),
+        "recordings": total,
+        "bona_fide": bona_fide,
+        "spoof": spoof,
+        "speakers": audit.speakers,
+        "limit": audit.limit,
+        "chance_eer": [audit.chance.low, audit.chance.high],
+        "is_clean": audit.is_clean,
+        "features": list(map(_result_record, audit.results)),
+        "names": list(map(_result_record, audit.unheard)),
+        "papers": list(audit.papers),
+        "findings": findings,
+    }
+    if rebalanced is not None:
+        lists = {}
+        for trials, part in zip(rebalanced.lists, rebalanced.selected, strict=True):
+            lists[trials.name] = {
+                "recordings": len(trials),
+                "kept": len(part),
+                "kept_bona_fide": int((part.labels == 1).sum()),
+                "kept_spoof": int((part.labels == 0).sum()),
+            }
+        after = rebalanced.after
+        record["rebalanced"] = {
+            "matched_by": list(rebalanced.features),
+            "caliper": rebalanced.caliper,
+            "lists": lists,
+            "eer_after": {one.feature.key: one.separation.eer.value for one in after.results},
+            "shortcuts_left": each(after.shortcuts, "feature.key"),
+        }
+    return record
+
+
+def _result_record(result: Result) -> dict[str, Any]:
+    eer = result.separation.eer
+    return {
+        "feature": result.feature.key,
+        "eer": eer.value,
+        "interval": [eer.low, eer.high],
+        "auc": result.separation.auc,
+        "p_value": result.p_value,
+        "is_shortcut": result.is_shortcut,
+        "advice": result.feature.advice if result.is_shortcut else "",
+        "settings": result.feature.settings if result.is_shortcut else "",
+        "published": list(result.published) if result.published else None,
+    }
+
+
+def audit_page(audit: Audit, facts: Sequence[str], rebalanced: Rebalanced | None = None) -> str:
+    """Return an audit as a page; `facts` are the small print below its title."""
+    sections = [_shortcut_section(audit)]
+    if rebalanced is not None:
+        captions = ("Recordings that are left", "Features, before and after")
+        tables = list(map(as_page, _rebalanced_tables(rebalanced), captions))
+        words = _rebalanced_sentences(rebalanced)
+        sections.append(Section("rebalanced", "Rebalanced lists", words, tables))
+    if audit.unheard:
+        words = ["No network hears these; people, scripts and sorted copies do."]
+        tables = [as_page(_table(audit.unheard, audit), "Detectors of names and tags")]
+        sections.append(Section("names", "Names and tags", words, tables))
+    alarms = []
+    for result in audit.shortcuts:
+        sentence = f"{_sentence(result)}. {result.feature.advice}"
+        alarms.append(sentence[0].upper() + sentence[1:])
+    lists = []
+    for group in audit.groups:
+        title = f"{len(group.members):,} {group.title}"
+        left_out = len(group.members) - _SHOWN_ON_PAGE
+        more = f"{left_out:,} more are in the JSON." if left_out > 0 else ""
+        lists.append(Items(title, group.advice, group.members[:_SHOWN_ON_PAGE], more))
+        alarms.append(f"{title}. {group.advice}")
+    if lists:
+        sections.append(Section("recordings", "Recordings and splits", lists=lists))
+    lead = [_lead(audit), "Nothing was found." if audit.is_clean else _summary(audit)]
+    title = f"Audit of {', '.join(audit.names)}"
+    return document_page(Document(title, lead, sections, alarms=alarms, facts=facts))
+
+
+def _lead(audit: Audit) -> str:
+    total, bona_fide, spoof = audit.counts
+    speakers = "speakers not known" if audit.speakers is None else f"{audit.speakers:,} speakers"
+    return (
+        f"{total:,} recordings: {bona_fide:,} bona fide and {spoof:,} spoofed ones were compared; "
+        f"{speakers}."
+    )
+
+
+def _how_judged(audit: Audit) -> str:
+    units, permuted = "recordings", "labels permuted"
+    if audit.speakers is not None:
+        units, permuted = "speakers", "speakers permuted as blocks"
+    return (
+        f"EER in %, cross-validated by {units}; uninformative scores reach "
+        f"{100 * audit.chance.low:.1f} to {100 * audit.chance.high:.1f}. A shortcut is below "
+        f"{100 * audit.limit:g}, with p < 0.05 for all of them together ({permuted}; Holm)."
+    )
+
+
+def _summary(audit: Audit) -> str:
+    return (
+        f"Found: {count_of(len(audit.shortcuts), 'shortcut')} that a network can hear, and "
+        f"{count_of(len(audit.groups), 'further finding')}."
+    )
+
+
+def _percent(result: Result) -> str:
+    return f"EER {100 * result.separation.eer.value:.2f} %"
+
+
+def _sentence(result: Result) -> str:
+    alone = "" if result.is_joint else " alone"
+    text = f"{result.feature.name}{alone} has an {_percent(result).replace('EER', 'EER of')}"
+    if result.published:
+        published, source = result.published
+        text += f" ({100 * published:.1f} % in {source})"
+    return text
+
+
+def _table(results: Sequence[Result], audit: Audit) -> Table:
+    over = "trials" if audit.speakers is None else "speakers"
+    marks = ["shortcut" if result.is_shortcut else "" for result in results]
+    columns = [
+        (rate("eer", "EER %", over={"trials": f"95 % over {over}"}), list(map(_eer, results))),
+        p_values(each(results, "p_value")),
+        texts("finding", marks, is_left=True),
+    ]
+    return Table(each(results, "feature.name"), columns, "feature")
+
+
+def _eer(result: Result | None) -> Value:
+    # A feature with a single remaining value is not in the audit of rebalanced lists.
+    if result is None:
+        return Value(0.5)
+    return Value(result.separation.eer.value, {"trials": result.separation.eer})
+
+
+def _rebalanced_sentences(result: Rebalanced) -> list[str]:
+    """Return sentences on the matching, and on the second audit."""
+    features = ", ".join(column_feature(key).name for key in result.features)
+    matched = (
+        f"Both classes of each list were matched by {features}: the nearest recordings, at most "
+        f"{100 * result.caliper:g} % of the ranks apart. The others are dropped."
+    )
+    still = ", ".join(each(result.after.shortcuts, "feature.name"))
+    if still:
+        return [matched, f"A new audit still finds a shortcut: {still}. Change the recordings."]
+    return [matched, "A new audit finds no shortcut."]
+
+
+def _rebalanced_tables(result: Rebalanced) -> tuple[Table, Table]:
+    """Return the numbers of kept recordings, and the EERs of features before and after."""
+    kept = []
+    for kind, label in (("bona fide", 1), ("spoof", 0)):
+        for heading, lists in ((kind, result.selected), (f"of {kind}", result.lists)):
+            kept.append(counts(heading, [int((one.labels == label).sum()) for one in lists]))
+    after = {one.feature.key: one for one in result.after.results}
+    before = []
+    for one in result.before.results:
+        if one.feature.key in result.features or one.is_joint:
+            before.append(one)
+    columns = [
+        (rate("before", "EER % before"), list(map(_eer, before))),
+        (
+            rate("after", "after", over={"trials": "95 % after"}),
+            [_eer(after.get(one.feature.key)) for one in before],
+        ),
+    ]
+    names = each(before, "feature.name")
+    return Table(each(result.lists, "name"), kept, "list"), Table(names, columns, "feature")
+
+
+def _shortcut_section(audit: Audit) -> Section:
+    settings = list(dict.fromkeys(filter(None, each(audit.shortcuts, "feature.settings"))))
+    if settings:
+        settings.insert(0, "# Against these shortcuts, in a config:")
+    # The most revealing features, even without shortcuts, so that readers see small differences.
+    panels: list[Panel] = []
+    for result in audit.results:
+        has_picture = result.feature.key != "speaker" and len(set(result.values) - {None}) > 1
+        if has_picture and len(panels) < _PICTURES:
+            panels.append(_picture(result, audit))
+    figure = Figure(
+        "features",
+        "Features",
+        "Share of each class in per cent, the most telling feature first; the outermost bars hold "
+        "all values beyond them.",
+        panels,
+        legends=[Legend("", [(Line((), 0), "bona fide"), (Line((), 1), "spoof")])],
+    )
+    published = [f"{_sentence(result)}." for result in audit.results if result.published]
+    return Section(
+        "shortcuts",
+        "Shortcuts",
+        ["A detector of each feature alone, without the speech itself:"],
+        [as_page(_table(audit.results, audit), "Detectors of one feature")],
+        [figure] if panels else [],
+        code="\n".join(settings),
+        notes=[_how_judged(audit), *published, *audit.papers],
+    )
+
+
+def _picture(result: Result, audit: Audit) -> Panel:
+    """Return the histograms of a feature in both classes."""
+    bars = _word_bars if result.feature.is_word else _number_bars
+    of_classes, count, ticks, names = bars(result, audit)
+    shares = np.zeros((2, count))
+    for row, places in zip(shares, of_classes, strict=True):
+        row += 100 * np.bincount(places[places >= 0], minlength=count) / max(len(places), 1)
+    top = 1.06 * max(float(shares.max()), 1.0)
+    lines: list[Line] = []
+    edges = np.arange(count + 1, dtype=np.float64)
+    for index, row in enumerate(shares):
+        corners = np.stack([np.repeat(edges, 2), [0, *np.repeat(row, 2), 0]], axis=1)
+        for is_area in (True, False):
+            lines.append(Line(corners.ravel().tolist(), index, is_area=is_area))
+    unit = f" ({result.feature.unit})" if result.feature.unit else ""
+    text = dict(zip(ticks, names, strict=True))
+    title = f"{result.feature.name}: {_percent(result)}"
+    return Panel(
+        Axis(0, count, ticks, f"{result.feature.name}{unit}", text=lambda x: text[x]),
+        Axis(0, top, nice_ticks(0, top, 4), "share (%)"),
+        340,
+        240,
+        title=title,
+        description=f"{title}. Shares of bona fide and of spoofed recordings.",
+        lines=lines,
+    )
+
+
+_Bars = tuple[list[np.ndarray], int, list[float], list[str]]
+
+
+def _number_bars(result: Result, audit: Audit) -> _Bars:
+    """Return the bars of numbers by class, the number of bars, ticks and their names."""
+    numbers = np.array(result.values, np.float64)
+    known = np.isfinite(numbers)
+    # A single outlier would push all others into one bar.
+    low, high = np.quantile(numbers[known], [0.01, 0.99])
+    if high <= low:
+        low, high = numbers[known].min(), numbers[known].max()
+    bars = np.searchsorted(np.linspace(low, high, _BINS + 1)[1:-1], numbers, side="right")
+    ends = nice_ticks(float(low), float(high), 4)
+    ticks = ((np.array(ends) - low) / (high - low) * _BINS).tolist()
+    of_classes = [bars[known & (audit.labels == label)] for label in (True, False)]
+    return of_classes, _BINS, ticks, list(map(tick_text, ends))
+
+
+def _word_bars(result: Result, audit: Audit) -> _Bars:
+    """Return the bars of words by class, the most frequent words first; -1 for rare ones."""
+    words, codes, counted = np.unique(
+        np.array(result.values, str), return_inverse=True, return_counts=True
+    )
+    kept = np.argsort(-counted, kind="stable")[:_WORDS]
+    places = np.full(len(words), -1)
+    places[kept] = np.arange(len(kept))
+    bars = places[codes]
+    # Many names would overlap.
+    names = list(map(str, range(1, len(kept) + 1)))
+    if len(kept) <= _NAMED:
+        names = [shorten(name, _NAME) for name in words[kept].tolist()]
+    of_classes = [bars[audit.labels == label] for label in (True, False)]
+    return of_classes, len(kept), (np.arange(len(kept)) + 0.5).tolist(), names
