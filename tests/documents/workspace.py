@@ -76,7 +76,7 @@ demo-sources < net
 paths.system_folder = 'demo_sources'
 source.column = 'attack'
 
-# What is divided over processes.
+# A network with a front end.
 divided < net
 network.network_class = 'asdf.networks.SSL_AASIST'
 front_end.front_end_class = 'wav2vec2'
