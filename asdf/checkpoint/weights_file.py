@@ -15,10 +15,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
-from asdf.checkpoint.file_kinds import other_kind
-from asdf.checkpoint.numpy_numbers import NUMPY_NUMBERS
 from asdf.checkpoint.plain_values import check_plain
 from asdf.errors import AsdfError
 from asdf.runs.files import atomic_write, write_advice
@@ -29,6 +28,36 @@ from asdf.text import from_here, printable, shorten
 _GLOBAL = re.compile(r"GLOBAL (.*?) (?:was not an allowed|whose module)", re.DOTALL)
 # Beginnings of torch's advice on executing the file.
 _ADVICE = ("Weights only load failed", "Check the doc")
+# Of numpy's numbers; neither 'O', which is any object, nor 'S' and 'V', which have any size.
+_KINDS = ("b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8")
+
+
+class NumberType:
+    """The type of a single number, read instead of `numpy.dtype`."""
+
+    def __init__(self, name: str, *_: object) -> None:
+        if name not in _KINDS:
+            wanted = shorten(printable(repr(name), one_line=True))
+            raise pickle.UnpicklingError(
+                f"it asks for numpy's type {wanted}, which is not a single number"
+            )
+        self.dtype = np.dtype(name)
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        """Set the byte order; the rest of a state is for types of several numbers."""
+        if state[1] in ("<", ">"):
+            self.dtype = self.dtype.newbyteorder(state[1])
+
+
+def read_number(kind: NumberType, data: bytes) -> float | int | bool:
+    """Return the number for these bytes, in place of numpy's constructor."""
+    if not isinstance(kind, NumberType) or not isinstance(data, bytes):
+        raise pickle.UnpicklingError(
+            "it describes a number of numpy's in a way that cannot be followed"
+        )
+    numbers = np.frombuffer(data, kind.dtype, count=1)
+    value: float | int | bool = numbers[0].item()
+    return value
 
 
 class StandIn:
@@ -38,11 +67,15 @@ class StandIn:
         """Ignore the state of the object in the file."""
 
 
-# Types by their names in files.
+# Types by their names in files. No numpy function is called with content of a file: numpy types may
+# have any size and structure although the file that names one is small.
 _ALLOWED: list[Any] = [
     Namespace,
     (StandIn, "fairseq.data.dictionary.Dictionary"),
-    *NUMPY_NUMBERS,
+    (NumberType, "numpy.dtype"),
+    # numpy renamed the module of its scalars.
+    (read_number, "numpy.core.multiarray.scalar"),
+    (read_number, "numpy._core.multiarray.scalar"),
 ]
 
 
@@ -178,3 +211,41 @@ def _reason_of(error: Exception) -> str:
         reason = reason.split("Please use")[0].strip().rstrip(".")
         return shorten(printable(reason, one_line=True))
     return f"torch cannot load it ({type(error).__name__})"
+
+
+# Files that are often taken for a network, by their first bytes. The usual mistake is the order of
+# arguments: `score call.wav network.pt`.
+_RECORDINGS = {
+    b"RIFF": "RIFF, as WAV files begin",
+    b"RF64": "RF64, a large WAV file",
+    b"fLaC": "FLAC",
+    b"OggS": "Ogg",
+    b"ID3": "MP3",
+    b"FORM": "AIFF",
+    b".snd": "AU",
+    b"caff": "CAF",
+}
+_WEB_PAGES = (b"<!doctype", b"<html", b"<?xml")
+_START_BYTES = 64
+# A clone without git-lfs has such texts of some hundred bytes instead of the files.
+_POINTER = b"version https://git-lfs"
+
+
+def other_kind(path: Path) -> str | None:
+    """Return what a file is, if it is not a network but often mistaken for one."""
+    with path.open("rb") as file:
+        start = file.read(_START_BYTES)
+    for magic, kind in _RECORDINGS.items():
+        if start.startswith(magic):
+            return f"a recording ({kind}), not a network; commands name the network first"
+    if is_web_page(start):
+        return "a web page, not a network; a server or a proxy sent it instead of the file"
+    if start.startswith(_POINTER):
+        return "a pointer of Git LFS, not a network; run git lfs pull where it came from"
+    return None
+
+
+def is_web_page(start: bytes) -> bool:
+    """Whether a file that begins with these bytes is HTML."""
+    # A byte order mark and blank lines may precede the first tag.
+    return start.lstrip(b"\xef\xbb\xbf \t\r\n").lower().startswith(_WEB_PAGES)

@@ -72,10 +72,7 @@ def parse_dataset(text: str) -> Dataset:
     return Dataset(replace(name, kind="dataset"), "/".join(parts[2:]))
 
 
-def download_dataset(
-    text: str,
-    split: str = "",
-) -> Downloaded:
+def download_dataset(text: str, split: str = "") -> Downloaded:
     """Download the shards of one split of a data set, unless they are in the cache.
 
     Args:
@@ -107,11 +104,7 @@ def download_into(name: HubName, folder: Path) -> list[Path]:
     return [folder / file for file in contents.sizes]
 
 
-def choose_shards(
-    dataset: Dataset,
-    split: str,
-    names: Sequence[str],
-) -> list[str]:
+def choose_shards(dataset: Dataset, split: str, names: Sequence[str]) -> list[str]:
     """Return the shards of a split among the files of a repository, sorted.
 
     Raises:
@@ -139,13 +132,7 @@ def choose_shards(
     return sorted(_pick("split", split, splits, where, ":"))
 
 
-def _pick(
-    what: str,
-    wanted: str,
-    known: Mapping[str, T],
-    where: str,
-    sign: str,
-) -> T:
+def _pick(what: str, wanted: str, known: Mapping[str, T], where: str, sign: str) -> T:
     """Return the value of the wanted name, or the only value if no name is wanted.
 
     Raises:

@@ -47,12 +47,7 @@ _CLASSIFIERS: tuple[tuple[str, str, str, str | None], ...] = (
     ),
     ("Gustking/wav2vec2-large-xlsr-deepfake-audio-classification", _NOT_STATED, "", None),
     ("MelodyMachine/Deepfake-audio-detection-V2", _NOT_STATED, "", None),
-    (
-        "Hemgg/Deepfake-audio-detection",
-        f"{_NOT_STATED}. Classes: AIVoice, HumanVoice",
-        "",
-        None,
-    ),
+    ("Hemgg/Deepfake-audio-detection", f"{_NOT_STATED}. Classes: AIVoice, HumanVoice", "", None),
 )
 
 

@@ -61,9 +61,6 @@ def push_folder(folder: Path, name: HubName, private: bool, message: str) -> Pus
         if branch != _MAIN:
             api.create_branch(name.repository, branch=branch, exist_ok=True)
         commit = api.upload_folder(
-            repo_id=name.repository,
-            folder_path=folder,
-            revision=branch,
-            commit_message=message,
+            repo_id=name.repository, folder_path=folder, revision=branch, commit_message=message
         )
     return Pushed(HubName(name.repository, commit.oid), str(commit.commit_url))

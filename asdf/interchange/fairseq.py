@@ -44,14 +44,7 @@ _REQUIRED = {
 }
 _REQUIRED_OF_WAVLM = {"gru_rel_pos": True}
 # Errors of int() and ast, the last two for brackets nested a thousand deep.
-_UNREADABLE = (
-    ValueError,
-    TypeError,
-    OverflowError,
-    SyntaxError,
-    RecursionError,
-    MemoryError,
-)
+_UNREADABLE = (ValueError, TypeError, OverflowError, SyntaxError, RecursionError, MemoryError)
 
 
 def architecture_from_options(content: Mapping[str, Any]) -> Architecture | None:

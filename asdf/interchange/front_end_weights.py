@@ -7,19 +7,19 @@ reports it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from torch import Tensor
 
-from asdf.checkpoint.fitting import by_module, check_layers, first_names
-from asdf.checkpoint.safetensors_network import CONFIG
-from asdf.checkpoint.state_dicts import READABLE, state_dict_in
+from asdf.checkpoint.fitting import ANTIDEEPFAKE_FRONT_END, by_module, check_layers, first_names
+from asdf.checkpoint.safetensors import read_safetensors
+from asdf.checkpoint.safetensors_network import CONFIG, WEIGHTS
+from asdf.checkpoint.state_dicts import READABLE, check_tensors, state_dict_in
 from asdf.checkpoint.weights_file import read_weights_file
 from asdf.errors import AsdfError
 from asdf.interchange import fairseq, fairseq_names, hugging_face
-from asdf.interchange.antideepfake_files import is_antideepfake, read_antideepfake
 from asdf.interchange.bundles import bundle_architecture, bundle_normalizes, download_bundle
 from asdf.interchange.named_weights import fetch_weights
 from asdf.networks.front_ends.architectures import KNOWN, Architecture
@@ -230,3 +230,27 @@ def matching_architecture(layers: Mapping[str, Tensor], expected: Architecture) 
         if architecture.shapes() == shapes:
             return architecture
     return expected
+
+
+def is_antideepfake(names: Iterable[str]) -> bool:
+    """Whether these are names of layers in AntiDeepfake's layout."""
+    return any(name.startswith(ANTIDEEPFAKE_FRONT_END) for name in names)
+
+
+def read_antideepfake(path: Path) -> dict[str, Tensor] | None:
+    """Return the layers of a safetensors file in this layout, or of a folder with such a file.
+
+    The result is None without such a file, or for other layer names. A folder's config.json is not
+    read: the layers alone identify the network.
+
+    Raises:
+        AsdfError: the file is damaged.
+    """
+    file = path / WEIGHTS if path.is_dir() else path
+    if file.suffix != ".safetensors" or not file.is_file():
+        return None
+    state, _ = read_safetensors(file)
+    if not is_antideepfake(state):
+        return None
+    check_tensors(state, file)
+    return state

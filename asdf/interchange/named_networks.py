@@ -98,9 +98,7 @@ def note_source(file: NetworkFile, path: Path) -> None:
 
 
 def read_network(
-    path: str | Path,
-    folder: Path | None = None,
-    base: str | None = None,
+    path: str | Path, folder: Path | None = None, base: str | None = None
 ) -> tuple[nn.Module, NetworkFile]:
     """Read the network of a file, in eval mode on the CPU, with the other content of the file.
 
@@ -130,9 +128,7 @@ def read_network(
 
 
 def read_detector(
-    named: AnyPath,
-    folder: Path | None = None,
-    base: str | None = None,
+    named: AnyPath, folder: Path | None = None, base: str | None = None
 ) -> tuple[nn.Module, NetworkFile]:
     """Read a detector, in eval mode on the CPU, with the other content of its file.
 

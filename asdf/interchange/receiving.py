@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-from asdf.checkpoint.file_kinds import is_web_page
+from asdf.checkpoint.weights_file import is_web_page
 from asdf.runs.progress import track
 
 TRIES = 3

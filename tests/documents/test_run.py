@@ -83,7 +83,7 @@ ELSEWHERE = {
     "export ASDF_VENV": "a cluster's own",
     "tar -cf /scratch": "a cluster's own",
     "torchrun --nnodes=2": "tests/distributed/test_launchers.py has two nodes on one machine",
-    "python -m asdf import LA_model.pth": "1.2 GB; tests/unit/commands/test_import_network.py",
+    "python -m asdf import LA_model.pth": "1.2 GB; tests/extras/zoo/test_import_network.py",
     "torchrun --nproc_per_node=3": "three of four GPUs; tests/gpu has two",
     "python run.py mini-wav2vec paths.database_folder=s3:": "no network; "
     "tests/recipes/test_stores.py",
@@ -99,7 +99,7 @@ ELSEWHERE = {
     "python run.py train-ssl-aasist \"recipe.evaluation_sets=('hub:": "no network; "
     "tests/unit/hub/test_datasets.py",
     "python -m asdf import classifier/": "no transformers' folder here; "
-    "tests/unit/interchange/test_classifiers.py",
+    "tests/extras/zoo/test_classifiers.py",
     "python -m asdf score folder/": "no transformers' folder here; tests/unit/interchange",
     "python -m asdf import hub:": "no network; tests/unit/hub has a local hub",
     "python run.py all-types": "AT-ADD is not here; tests/recipes/test_rates.py",
@@ -108,7 +108,7 @@ ELSEWHERE = {
     "python -m asdf evaluate calls.txt --threshold-from": "sets of one class are not here; "
     "tests/unit/commands/test_one_class.py",
     "python -m asdf evaluate mlaad.txt": "the same",
-    "python -m asdf import swa.pth": "1.2 GB; tests/unit/interchange/test_name_maps.py",
+    "python -m asdf import swa.pth": "1.2 GB; tests/extras/zoo/test_name_maps.py",
     "python -m asdf export student.pt": "no student, and minutes; "
     "tests/unit/commands/test_export_network.py",
     "curl": "tests/extras/service",
@@ -121,7 +121,7 @@ ELSEWHERE = {
     "genuine speech; tests/unit/scoring/test_window_threshold.py",
     "python -m asdf score net.pt call.mp3 --why": "minutes; tests/unit/commands/test_score_why.py",
     "docker run": "no containers in a test",
-    "python -m asdf import mms_300m": "1.3 GB; tests/unit/interchange/test_antideepfake.py",
+    "python -m asdf import mms_300m": "1.3 GB; tests/extras/zoo/test_antideepfake.py",
     "python -m asdf robustness network.pt": "minutes; tests/unit/commands/test_robustness.py",
     "python -m asdf robustness a.pt": "the same",
     "bsdtar": "libarchive's; tests/unit/archives reads what it writes",

@@ -65,12 +65,7 @@ class ExportOptions(WeightsOptions):
     format: str = option(
         f"{', '.join(FORMATS)} (with --push: hub)", "FORMAT", "", choices=FORMATS, needed=True
     )
-    output: Path | None = option(
-        "output file, or folder",
-        "OUT",
-        short="-o",
-        needed=True,
-    )
+    output: Path | None = option("output file, or folder", "OUT", short="-o", needed=True)
     samples: int | None = option(
         "onnx, torchscript: fixed input length (torchscript: 64600; onnx: any length)", "N"
     )

@@ -211,7 +211,7 @@ def test_a_file_asks_for_no_more_memory_than_it_and_its_base_bring(based, tmp_pa
 
 
 def test_a_file_without_all_layers_is_not_imported_but_exported(based, tmp_path):
-    from asdf.interchange.commands import import_network
+    from asdf.extras.zoo import command as import_network
 
     _, path = save(based, tmp_path / "net.pt")
     with pytest.raises(AsdfError, match="python -m asdf export"):

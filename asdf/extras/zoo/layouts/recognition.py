@@ -24,12 +24,7 @@ from asdf.checkpoint.fitting import (
 )
 from asdf.checkpoint.network_file import FORMAT, ORIGINAL_NUMBERS, NetworkFile
 from asdf.checkpoint.network_reading import read_network_file
-from asdf.checkpoint.state_dicts import (
-    OUR_KEY,
-    check_tensors,
-    nested_key,
-    state_dict_in,
-)
+from asdf.checkpoint.state_dicts import OUR_KEY, check_tensors, nested_key, state_dict_in
 from asdf.checkpoint.weights_file import read_weights_file
 from asdf.errors import AsdfError
 from asdf.extras.zoo.layouts.antideepfake import (
@@ -65,8 +60,8 @@ from asdf.extras.zoo.layouts.sizes import (
     class_of_layers,
     find_architecture,
 )
-from asdf.interchange.antideepfake_files import is_antideepfake
 from asdf.interchange.fairseq_names import fairseq_names
+from asdf.interchange.front_end_weights import is_antideepfake
 from asdf.networks.front_ends.architectures import Architecture
 from asdf.networks.views import NetworkSections
 from asdf.settings.sections import FrontEnd, Sections, assign
@@ -224,12 +219,7 @@ def _own_names(
 
 def _of_hub_layout(read: ReadLayout) -> Recognised:
     return Recognised(
-        read.layout,
-        read.settings,
-        read.state,
-        read.left_out,
-        read.notes,
-        own_names=read.own_names,
+        read.layout, read.settings, read.state, read.left_out, read.notes, own_names=read.own_names
     )
 
 
@@ -321,10 +311,7 @@ def _rename(layers: _Layers, masked: bool) -> None:
 
 
 def _name_class(
-    state: Mapping[str, Tensor],
-    own_layers: Mapping[str, Tensor],
-    path: Path,
-    of_antideepfake: bool,
+    state: Mapping[str, Tensor], own_layers: Mapping[str, Tensor], path: Path, of_antideepfake: bool
 ) -> str:
     """Return the name of our class with these layers.
 

@@ -22,10 +22,7 @@ _NORMALIZE = "front_end.normalize_waveforms"
 
 
 def published_length(
-    settings: NetworkSections,
-    kind: str,
-    chosen: Mapping[str, Any],
-    samples: int | None = None,
+    settings: NetworkSections, kind: str, chosen: Mapping[str, Any], samples: int | None = None
 ) -> list[str]:
     """Set the scored length of recordings to that of the published programs; return notes.
 

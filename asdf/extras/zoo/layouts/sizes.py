@@ -31,51 +31,21 @@ _MAMBA_BLOCK = "conformer.forward_layers."
 _CONFORMER_BLOCK = "conformer.encoder_blocks."
 # Layers that identify a class, more specific classes first.
 _MARKS: dict[str, set[str]] = {
-    "AASIST": {
-        "GAT_layer_S.att_proj.weight",
-        "master1",
-    },
-    "SSL_SLS": {
-        "fc0.weight",
-        "fc1.weight",
-        "fc3.weight",
-    },
-    "SSL_Nes2NetX": {
-        "Build_in_Res2Nets.0.conv1.weight",
-    },
+    "AASIST": {"GAT_layer_S.att_proj.weight", "master1"},
+    "SSL_SLS": {"fc0.weight", "fc1.weight", "fc3.weight"},
+    "SSL_Nes2NetX": {"Build_in_Res2Nets.0.conv1.weight"},
     "SSL_ConformerTCM": {
         "conformer.class_token",
         f"{_CONFORMER_BLOCK}0.post_norm.weight",
         f"{_CONFORMER_BLOCK}0.attn.fn.pos_embed",
     },
-    "SSL_Conformer": {
-        "conformer.class_token",
-        f"{_CONFORMER_BLOCK}0.post_norm.weight",
-    },
-    "SSL_Mamba": {
-        "conformer.norm_f.weight",
-        f"{_MAMBA_BLOCK}0.mixer.A_log",
-    },
-    "SSL_SpectraAASIST3": {
-        "aasist.branch4.master",
-        "aasist.out_layer.spline_weight",
-    },
-    "SSL_SpectraAASIST": {
-        "aasist.branch4.master",
-        "aasist.out_layer.weight",
-    },
-    "SSL_SpectraECAPA": {
-        "bridge.mlp.0.weight",
-        "ecapa_tdnn.fc6.weight",
-    },
-    "RawNet2": {
-        "bn_before_gru.weight",
-        "fc_attention0.0.weight",
-        "fc2_gru.weight",
-    },
-    "SSL_Linear": {
-        "proj_fc.weight",
-    },
+    "SSL_Conformer": {"conformer.class_token", f"{_CONFORMER_BLOCK}0.post_norm.weight"},
+    "SSL_Mamba": {"conformer.norm_f.weight", f"{_MAMBA_BLOCK}0.mixer.A_log"},
+    "SSL_SpectraAASIST3": {"aasist.branch4.master", "aasist.out_layer.spline_weight"},
+    "SSL_SpectraAASIST": {"aasist.branch4.master", "aasist.out_layer.weight"},
+    "SSL_SpectraECAPA": {"bridge.mlp.0.weight", "ecapa_tdnn.fc6.weight"},
+    "RawNet2": {"bn_before_gru.weight", "fc_attention0.0.weight", "fc2_gru.weight"},
+    "SSL_Linear": {"proj_fc.weight"},
 }
 # As in all base and large networks; larger ones have more, and are identified by their shapes.
 _HEAD_SIZE = 64

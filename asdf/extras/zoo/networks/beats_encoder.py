@@ -1,7 +1,7 @@
 """BEATs' encoder: patches of a filter bank, and layers with gated relative position biases.
 
 Invariant: numbers are those of the authors' network; names differ where ours describe a part better
-(`interchange/beats_weights.py`). The filter bank depends on the waveform alone.
+(`beats_weights.py`). The filter bank depends on the waveform alone.
 
 Source: Chen et al., "BEATs: Audio Pre-Training with Acoustic Tokenizers", ICML 2023; the network in
 microsoft/unilm, beats.

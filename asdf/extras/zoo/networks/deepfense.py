@@ -25,12 +25,7 @@ from asdf.networks.back_ends.ssl_aasist import AASISTBackEnd
 from asdf.networks.back_ends.timed_back_end import TimedBackEnd
 from asdf.networks.ssl_detector import PairedDetector
 
-ACTIVATIONS = {
-    "relu": nn.ReLU,
-    "selu": nn.SELU,
-    "tanh": nn.Tanh,
-    "sigmoid": nn.Sigmoid,
-}
+ACTIVATIONS = {"relu": nn.ReLU, "selu": nn.SELU, "tanh": nn.Tanh, "sigmoid": nn.Sigmoid}
 
 
 class DeepFenseAASISTBackEnd(AASISTBackEnd):

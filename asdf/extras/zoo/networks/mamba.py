@@ -57,12 +57,7 @@ class MambaMixer(nn.Module):
         self.rank = math.ceil(dimension / 16)
         self.states = states
         self.in_proj = nn.Linear(dimension, 2 * inside, bias=False)
-        self.conv1d = nn.Conv1d(
-            inside,
-            inside,
-            KERNEL,
-            groups=inside,
-        )
+        self.conv1d = nn.Conv1d(inside, inside, KERNEL, groups=inside)
         self.x_proj = nn.Linear(inside, self.rank + 2 * states, bias=False)
         self.dt_proj = nn.Linear(self.rank, inside)
         # Initially state n decays at the rate n (S4D-Real); as logarithms, rates stay positive.
@@ -90,11 +85,7 @@ class MambaMixer(nn.Module):
         convolved_BDL = self.conv1d(past_BDL)
         values_BLD = F.silu(convolved_BDL).transpose(1, 2)
         projected = self.x_proj(values_BLD)
-        sizes = [
-            self.rank,
-            self.states,
-            self.states,
-        ]
+        sizes = [self.rank, self.states, self.states]
         steps_BLR, b_BLN, c_BLN = projected.split(sizes, dim=2)
         steps_BLD = self.dt_proj(steps_BLR)
         # A recurrence over hundreds of frames accumulates the rounding errors of a shorter format.
@@ -104,11 +95,7 @@ class MambaMixer(nn.Module):
             steps_BLD = F.softplus(steps_BLD.to(kind))
             gates_BLD = F.silu(gates_BLD.to(kind))
             outputs_BLD = selective_scan(
-                values_BLD,
-                steps_BLD,
-                -self.A_log.exp(),
-                b_BLN.to(kind),
-                c_BLN.to(kind),
+                values_BLD, steps_BLD, -self.A_log.exp(), b_BLN.to(kind), c_BLN.to(kind)
             )
             passed_BLD = self.D * values_BLD
             gated_BLD = (outputs_BLD + passed_BLD) * gates_BLD

@@ -47,21 +47,9 @@ class MesoNetBackEnd(BackEnd):
         # The published names, including the spelling.
         self._add_block("Incption1", maps.maps, _FIRST)
         self._add_block("Incption2", sum(_FIRST), _SECOND)
-        self.conv1 = nn.Conv2d(
-            sum(_SECOND),
-            CHANNELS,
-            kernel_size=5,
-            padding=2,
-            bias=False,
-        )
+        self.conv1 = nn.Conv2d(sum(_SECOND), CHANNELS, kernel_size=5, padding=2, bias=False)
         self.bn1 = nn.BatchNorm2d(CHANNELS)
-        self.conv2 = nn.Conv2d(
-            CHANNELS,
-            CHANNELS,
-            kernel_size=5,
-            padding=2,
-            bias=False,
-        )
+        self.conv2 = nn.Conv2d(CHANNELS, CHANNELS, kernel_size=5, padding=2, bias=False)
         self.dropout = nn.Dropout(0.5)
         self.pooled = pooled
         self.fc1 = nn.Linear(pooled, CHANNELS)
@@ -86,23 +74,13 @@ class MesoNetBackEnd(BackEnd):
         dropped_BE = self.dropout(embeddings_BE)
         return embeddings_BE, in_full_precision(self.fc2, dropped_BE)
 
-    def _add_block(
-        self,
-        name: str,
-        channels_in: int,
-        ways: tuple[int, ...],
-    ) -> None:
+    def _add_block(self, name: str, channels_in: int, ways: tuple[int, ...]) -> None:
         """Add the layers of a block: a 1x1 convolution, and further ones in each path."""
         first, *others = ways
         self.add_module(f"{name}_conv1", _look(channels_in, first))
         for reach, channels in enumerate(others, start=1):
             wide = nn.Conv2d(
-                channels,
-                channels,
-                kernel_size=3,
-                padding=reach,
-                dilation=reach,
-                bias=False,
+                channels, channels, kernel_size=3, padding=reach, dilation=reach, bias=False
             )
             way = f"{name}_conv{reach + 1}"
             self.add_module(f"{way}_1", _look(channels_in, channels))
@@ -140,12 +118,7 @@ def average_shares(x_BV: Tensor, shares: int) -> Tensor:
 
 def _look(channels_in: int, channels_out: int) -> nn.Conv2d:
     """Return a 1x1 convolution."""
-    return nn.Conv2d(
-        channels_in,
-        channels_out,
-        kernel_size=1,
-        bias=False,
-    )
+    return nn.Conv2d(channels_in, channels_out, kernel_size=1, bias=False)
 
 
 class SSL_MesoNet(PairedDetector):

@@ -149,8 +149,7 @@ class RawGAT_ST(DetectorNetwork):
             spectral_BNC = self.pool1(self.GAT_layer1(spectral_BCF.transpose(1, 2).to(kind)))
             temporal_BNC = self.pool2(self.GAT_layer2(temporal_BCT.transpose(1, 2).to(kind)))
             joined_BMC = self._join(
-                self.proj1(spectral_BNC.transpose(1, 2)),
-                self.proj2(temporal_BNC.transpose(1, 2)),
+                self.proj1(spectral_BNC.transpose(1, 2)), self.proj2(temporal_BNC.transpose(1, 2))
             ).transpose(1, 2)
             nodes_BNC = self.pool3(self.GAT_layer3(joined_BMC))
             embeddings_BN = self.proj(nodes_BNC).flatten(1)

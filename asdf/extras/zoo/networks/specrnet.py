@@ -42,19 +42,9 @@ class SpecRNetBlock(nn.Module):
         if not first:
             # In published files; the authors' code computes it without using its output.
             self.bn1 = nn.BatchNorm2d(channels_in)
-        self.conv1 = nn.Conv2d(
-            channels_in,
-            channels_out,
-            kernel_size=3,
-            padding=1,
-        )
+        self.conv1 = nn.Conv2d(channels_in, channels_out, kernel_size=3, padding=1)
         self.bn2 = nn.BatchNorm2d(channels_out)
-        self.conv2 = nn.Conv2d(
-            channels_out,
-            channels_out,
-            kernel_size=3,
-            padding=1,
-        )
+        self.conv2 = nn.Conv2d(channels_out, channels_out, kernel_size=3, padding=1)
         self.conv_downsample: nn.Module | None = None
         if channels_in != channels_out:
             self.conv_downsample = nn.Conv2d(channels_in, channels_out, kernel_size=1)
@@ -93,11 +83,7 @@ class SpecRNetBackEnd(BackEnd):
             channels_in = channels
         self.bn_before_gru = nn.BatchNorm2d(channels_in)
         self.gru = nn.GRU(
-            channels_in,
-            RECURRENT,
-            num_layers=2,
-            batch_first=True,
-            bidirectional=True,
+            channels_in, RECURRENT, num_layers=2, batch_first=True, bidirectional=True
         )
         self.fc1_gru = nn.Linear(2 * RECURRENT, EMBEDDING)
         self.fc2_gru = nn.Linear(EMBEDDING, 2)

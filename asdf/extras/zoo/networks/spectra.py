@@ -72,12 +72,7 @@ class Bridge(nn.Module):
 class PlainAttention(nn.Module):
     """AASIST's attention over one graph, with maps of any kind."""
 
-    def __init__(
-        self,
-        dim_in: int,
-        dim_out: int,
-        make_map: Map,
-    ) -> None:
+    def __init__(self, dim_in: int, dim_out: int, make_map: Map) -> None:
         super().__init__()
         self.att_proj = make_map(dim_in, dim_out)
         self.proj_with_att = make_map(dim_in, dim_out)
@@ -101,12 +96,7 @@ class PlainAttention(nn.Module):
 class PlainJointAttention(nn.Module):
     """AASIST's attention over two graphs and a master node, with maps of any kind."""
 
-    def __init__(
-        self,
-        dim_in: int,
-        dim_out: int,
-        make_map: Map,
-    ) -> None:
+    def __init__(self, dim_in: int, dim_out: int, make_map: Map) -> None:
         super().__init__()
         self.proj_type1 = make_map(dim_in, dim_in)
         self.proj_type2 = make_map(dim_in, dim_in)
@@ -127,10 +117,7 @@ class PlainJointAttention(nn.Module):
         self, first_BND: Tensor, second_BSD: Tensor, master_B1D: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         nodes = first_BND.shape[1]
-        joined = [
-            self.proj_type1(first_BND),
-            self.proj_type2(second_BSD),
-        ]
+        joined = [self.proj_type1(first_BND), self.proj_type2(second_BSD)]
         x_BJD = self.input_drop(torch.cat(joined, dim=1))
         scores_BJJ = self._score_edges(x_BJD, nodes) / _JOINT_TEMPERATURE
         attention_BJJ = scores_BJJ.softmax(dim=2)
@@ -142,11 +129,7 @@ class PlainJointAttention(nn.Module):
         second_BSD = normed_BJD[:, nodes:]
         return first_BND, second_BSD, master_B1D
 
-    def _score_edges(
-        self,
-        x_BJD: Tensor,
-        nodes: int,
-    ) -> Tensor:
+    def _score_edges(self, x_BJD: Tensor, nodes: int) -> Tensor:
         """Return the score of each edge, using the weight of its kind."""
         projected_BJJD = self.att_proj(_multiply_pairs(x_BJD))
         edges_BJJD = torch.tanh(projected_BJJD)
@@ -154,22 +137,12 @@ class PlainJointAttention(nn.Module):
         first_BNJD, second_BSJD = edges_BJJD.split(sizes, dim=1)
         within_first, across = first_BNJD.split(sizes, dim=2)
         back, within_second = second_BSJD.split(sizes, dim=2)
-        above = [
-            within_first @ self.att_weight11,
-            across @ self.att_weight12,
-        ]
-        below = [
-            back @ self.att_weight12,
-            within_second @ self.att_weight22,
-        ]
+        above = [within_first @ self.att_weight11, across @ self.att_weight12]
+        below = [back @ self.att_weight12, within_second @ self.att_weight22]
         rows = [torch.cat(above, dim=2), torch.cat(below, dim=2)]
         return torch.cat(rows, dim=1).squeeze(3)
 
-    def _gather_into_master(
-        self,
-        x_BJD: Tensor,
-        master_B1D: Tensor,
-    ) -> Tensor:
+    def _gather_into_master(self, x_BJD: Tensor, master_B1D: Tensor) -> Tensor:
         projected_BJD = self.att_projM(x_BJD * master_B1D)
         edges_BJD = torch.tanh(projected_BJD)
         scores_BJ1 = edges_BJD @ self.att_weightM
@@ -204,35 +177,19 @@ class Branch(nn.Module):
     def __init__(self, make_map: Map) -> None:
         super().__init__()
         self.master = nn.Parameter(torch.randn(1, 1, _WIDE))
-        self.HtrgGAT_layer_ST1 = PlainJointAttention(
-            _WIDE,
-            _NARROW,
-            make_map,
-        )
-        self.HtrgGAT_layer_ST2 = PlainJointAttention(
-            _NARROW,
-            _NARROW,
-            make_map,
-        )
+        self.HtrgGAT_layer_ST1 = PlainJointAttention(_WIDE, _NARROW, make_map)
+        self.HtrgGAT_layer_ST2 = PlainJointAttention(_NARROW, _NARROW, make_map)
         self.pool_hS = PlainPool(_NARROW, make_map)
         self.pool_hT = PlainPool(_NARROW, make_map)
         self.drop_way = nn.Dropout(0.2)
 
-    def forward(
-        self,
-        temporal_BND: Tensor,
-        spectral_BSD: Tensor,
-    ) -> list[Tensor]:
+    def forward(self, temporal_BND: Tensor, spectral_BSD: Tensor) -> list[Tensor]:
         """Return temporal and spectral nodes and the master node."""
         parts = self.HtrgGAT_layer_ST1(temporal_BND, spectral_BSD, self.master)
         temporal_BND, spectral_BSD, master_B1D = parts
         spectral_BSD = self.pool_hS(spectral_BSD)
         temporal_BND = self.pool_hT(temporal_BND)
-        before = [
-            temporal_BND,
-            spectral_BSD,
-            master_B1D,
-        ]
+        before = [temporal_BND, spectral_BSD, master_B1D]
         refined = self.HtrgGAT_layer_ST2(*before)
         sums = []
         for first, more in zip(before, refined, strict=True):
@@ -243,35 +200,15 @@ class Branch(nn.Module):
 class PreactivatedBlock(nn.Module):
     """AASIST's residual block with its first batch norm in use."""
 
-    def __init__(
-        self,
-        channels_in: int,
-        channels_out: int,
-        first: bool,
-    ) -> None:
+    def __init__(self, channels_in: int, channels_out: int, first: bool) -> None:
         super().__init__()
         self.bn1 = None if first else nn.BatchNorm2d(channels_in)
-        self.conv1 = nn.Conv2d(
-            channels_in,
-            channels_out,
-            kernel_size=(2, 3),
-            padding=(1, 1),
-        )
+        self.conv1 = nn.Conv2d(channels_in, channels_out, kernel_size=(2, 3), padding=(1, 1))
         self.bn2 = nn.BatchNorm2d(channels_out)
-        self.conv2 = nn.Conv2d(
-            channels_out,
-            channels_out,
-            kernel_size=(2, 3),
-            padding=(0, 1),
-        )
+        self.conv2 = nn.Conv2d(channels_out, channels_out, kernel_size=(2, 3), padding=(0, 1))
         self.conv_downsample: nn.Module | None = None
         if channels_in != channels_out:
-            self.conv_downsample = nn.Conv2d(
-                channels_in,
-                channels_out,
-                (1, 3),
-                padding=(0, 1),
-            )
+            self.conv_downsample = nn.Conv2d(channels_in, channels_out, (1, 3), padding=(0, 1))
 
     def forward(self, x_BCSN: Tensor) -> Tensor:
         inside = x_BCSN
@@ -293,11 +230,7 @@ class MapEncoder(nn.Module):
         self.first_bn1 = nn.BatchNorm2d(_CHANNELS[-1])
         blocks = []
         for number, (channels_in, channels_out) in enumerate(pairwise(_CHANNELS)):
-            block = PreactivatedBlock(
-                channels_in,
-                channels_out,
-                first=number == 0,
-            )
+            block = PreactivatedBlock(channels_in, channels_out, first=number == 0)
             blocks.append(nn.Sequential(block))
         self.enc = nn.Sequential(*blocks)
 
@@ -316,18 +249,10 @@ class FourBranches(nn.Module):
         super().__init__()
         channels = _CHANNELS[-1]
         self.attention = nn.Sequential(
-            nn.Conv2d(
-                channels,
-                128,
-                kernel_size=1,
-            ),
+            nn.Conv2d(channels, 128, kernel_size=1),
             nn.SELU(),
             nn.BatchNorm2d(128),
-            nn.Conv2d(
-                128,
-                channels,
-                kernel_size=1,
-            ),
+            nn.Conv2d(128, channels, kernel_size=1),
         )
         self.pos_S = nn.Parameter(torch.randn(1, PROJECTED // POOL, channels))
         self.pos_T = nn.Parameter(torch.randn(1, POSITIONS, PROJECTED))
@@ -417,27 +342,11 @@ class SpectraECAPA(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         channels = _ECAPA_CHANNELS
-        self.conv1 = nn.Conv1d(
-            PROJECTED,
-            channels,
-            kernel_size=5,
-            padding=2,
-        )
+        self.conv1 = nn.Conv1d(PROJECTED, channels, kernel_size=5, padding=2)
         self.bn1 = nn.BatchNorm1d(channels)
         for number, dilation in enumerate(_ECAPA_DILATIONS, start=1):
-            self.add_module(
-                f"layer{number}",
-                Res2NetBlock(
-                    channels,
-                    _ECAPA_SPLITS,
-                    dilation,
-                ),
-            )
-        self.layer5 = nn.Conv1d(
-            len(_ECAPA_DILATIONS) * channels,
-            _ECAPA_AGGREGATED,
-            kernel_size=1,
-        )
+            self.add_module(f"layer{number}", Res2NetBlock(channels, _ECAPA_SPLITS, dilation))
+        self.layer5 = nn.Conv1d(len(_ECAPA_DILATIONS) * channels, _ECAPA_AGGREGATED, kernel_size=1)
         # Only its attention: the variances differ; see `_pool`.
         self.attention = ContextualStatistics(_ECAPA_AGGREGATED, _ECAPA_ATTENTION).attention
         self.bn5 = NormOfPooled(2 * _ECAPA_AGGREGATED)
@@ -463,11 +372,7 @@ class SpectraECAPA(nn.Module):
         variance_BC1 = x_BCL.var(dim=2, keepdim=True)
         deviation_BC1 = variance_BC1.clamp(min=1e-4).sqrt()
         mean_BC1 = x_BCL.mean(dim=2, keepdim=True)
-        context = [
-            x_BCL,
-            mean_BC1.expand_as(x_BCL),
-            deviation_BC1.expand_as(x_BCL),
-        ]
+        context = [x_BCL, mean_BC1.expand_as(x_BCL), deviation_BC1.expand_as(x_BCL)]
         scores_BCL = self.attention(torch.cat(context, dim=1))
         weights_BCL = scores_BCL.softmax(dim=2)
         mean_BC = (weights_BCL * x_BCL).sum(dim=2)

@@ -84,13 +84,7 @@ def _quartics(way: Tensor) -> Tensor:
     """
     rest = 1 - way
     middle = way * rest
-    values = [
-        rest**4,
-        _shoulder(way),
-        11 + 12 * middle + 6 * middle**2,
-        _shoulder(rest),
-        way**4,
-    ]
+    values = [rest**4, _shoulder(way), 11 + 12 * middle + 6 * middle**2, _shoulder(rest), way**4]
     return torch.stack(values, dim=-1) / 24
 
 

@@ -28,10 +28,7 @@ _SPOOF = (
 _NEGATIONS = "no non not un"
 # Words for what is heard, which do not indicate a side.
 _NEUTRAL = "audio class clip label person recording sample sound speaker speech utterance voice"
-_SIDES = {
-    **dict.fromkeys(_BONA_FIDE.split(), 1),
-    **dict.fromkeys(_SPOOF.split(), 0),
-}
+_SIDES = {**dict.fromkeys(_BONA_FIDE.split(), 1), **dict.fromkeys(_SPOOF.split(), 0)}
 # 'HumanVoice', 'AIVoice', 'AI-generated', 'bona_fide'
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _SHOWN = 6

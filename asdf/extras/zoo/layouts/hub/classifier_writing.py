@@ -111,11 +111,7 @@ def _write_own(
             layers[_head_name(name, family)] = tensor
     for name, tensor in hugging_face_names(encoder).items():
         layers[f"{_prefix_of(family)}{name}"] = tensor
-    config = {
-        "architectures": [CLASSIFIERS[family]],
-        "model_type": family,
-        **entries,
-    }
+    config = {"architectures": [CLASSIFIERS[family]], "model_type": family, **entries}
     # The weights first: a folder counts as a network once it has its configuration.
     write_safetensors(folder / WEIGHTS[0], layers, _MARK)
     write_text(folder / CONFIG, json.dumps(config, indent=2) + "\n")
@@ -183,10 +179,7 @@ def _sizes(architecture: Architecture, family: str) -> dict[str, Any]:
 
 
 def _write_by_transformers(
-    folder: Path,
-    network: SSL_Classifier,
-    front_end: TransformersFrontEnd,
-    head: Mapping[str, Any],
+    folder: Path, network: SSL_Classifier, front_end: TransformersFrontEnd, head: Mapping[str, Any]
 ) -> None:
     try:
         from transformers import AutoConfig, AutoModelForAudioClassification

@@ -62,10 +62,7 @@ LFCC_LCNN = NameMap(
         ("m_before_pooling.0.", "back_end.m_before_pooling."),
         ("m_output_act.0.", "back_end.m_output_act."),
     ),
-    conversions={
-        "back_end.m_output_act.weight": SINGLE,
-        "back_end.m_output_act.bias": SINGLE,
-    },
+    conversions={"back_end.m_output_act.weight": SINGLE, "back_end.m_output_act.bias": SINGLE},
     constants=_lfcc_numbers,
     settings={
         "front_end.front_end_class": "lfcc",
@@ -193,10 +190,7 @@ def _deepfense_numbers(network: nn.Module) -> dict[str, Tensor]:
 
 
 def _of_deepfense(
-    network: str,
-    mark: str,
-    output: str = "back_end.fc.",
-    parts: tuple[tuple[str, str], ...] = (),
+    network: str, mark: str, output: str = "back_end.fc.", parts: tuple[tuple[str, str], ...] = ()
 ) -> NameMap:
     """Return the layout of a network of DeepFense with cross entropy.
 

@@ -24,14 +24,8 @@ _MAX_BYTES = 1_000_000
 _SAMPLES = 64_000
 _LENGTH = "network.max_evaluation_utterance_length_in_samples"
 # Values of AASIST; no published configuration has others.
-_FIXED = {
-    "pool_ratios": [0.5, 0.7, 0.5, 0.5],
-    "temperatures": [2.0, 2.0, 100.0, 100.0],
-}
-_SETTINGS = {
-    "activation": "back_end.deepfense_activation",
-    "dilation": "back_end.nes2net_dilation",
-}
+_FIXED = {"pool_ratios": [0.5, 0.7, 0.5, 0.5], "temperatures": [2.0, 2.0, 100.0, 100.0]}
+_SETTINGS = {"activation": "back_end.deepfense_activation", "dilation": "back_end.nes2net_dilation"}
 
 
 @dataclass(frozen=True)
