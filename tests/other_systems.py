@@ -20,6 +20,8 @@ from importlib.util import find_spec
 _FIRST = (
     "asyncio",
     "concurrent.futures",
+    "filelock",
+    "matplotlib.figure",
     "multiprocessing.connection",
     "multiprocessing.context",
     "multiprocessing.shared_memory",

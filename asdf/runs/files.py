@@ -11,12 +11,10 @@ import secrets
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from glob import escape
 from pathlib import Path
 from typing import IO, Any
-
-from filelock import AcquireReturnProxy, FileLock, Timeout
 
 from asdf.errors import AsdfError, InUseError
 from asdf.runs.streams import STDOUT, NobodyReadsError, descriptor_of, stream_advice
@@ -201,6 +199,9 @@ def one_at_a_time(path: Path) -> Iterator[bool]:
     Yield whether this process is alone. On file systems without locks, or in folders that this user
     cannot write, each process creates the file, and the value is False.
     """
+    # On demand: settings are read without any package.
+    from filelock import FileLock
+
     lock = FileLock(path.with_name(f".{path.name}.lock"))
     with suppress(OSError):
         lock.acquire()
@@ -210,7 +211,7 @@ def one_at_a_time(path: Path) -> Iterator[bool]:
         lock.release()
 
 
-def lock_work(folder: Path, output: Path) -> AcquireReturnProxy:
+def lock_work(folder: Path, output: Path) -> AbstractContextManager[Any]:
     """Return a held lock in `folder`, a context, that keeps others from writing the same output.
 
     Args:
@@ -220,6 +221,8 @@ def lock_work(folder: Path, output: Path) -> AcquireReturnProxy:
         InUseError: another process writes the same output.
         AsdfError: the folder cannot be written.
     """
+    from filelock import FileLock, Timeout
+
     try:
         folder.mkdir(parents=True, exist_ok=True)
         held = FileLock(folder / "lock").acquire(timeout=0)

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from asdf.errors import AsdfError
 from asdf.runs.layout import Layout
 
@@ -19,6 +17,8 @@ def owner_lock(folder: Path) -> Iterator[None]:
     Raises:
         AsdfError: another process holds it, or, with a cause, the folder cannot be written.
     """
+    from filelock import FileLock, Timeout
+
     path = Layout(folder).owner
     try:
         folder.mkdir(parents=True, exist_ok=True)

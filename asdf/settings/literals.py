@@ -189,7 +189,7 @@ class _Arithmetic(ast.NodeTransformer):
         line = node.lineno - 1
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
             sign = -1 if isinstance(node.op, ast.USub) else 1
-            value = sign * self._number(node.operand)
+            value: Any = sign * self._number(node.operand)
         elif isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
             value = _calculate(node.op, self._number(node.left), self._number(node.right), line)
         # Bytes, complex numbers and the ellipsis are also constants.
