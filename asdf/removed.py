@@ -100,7 +100,7 @@ CLASSES: dict[str, str] = {
 COMMANDS: dict[str, str] = {
     "networks": "docs/networks.md lists them; --dry-run of a recipe says what one costs.",
     "audit-file": "It checked what `serve --audit` recorded.",
-    "adversarial": "docs/training_steps.md has PGD as a training step of one's own.",
+    "adversarial": "docs/your_own.md has PGD as a training step of one's own.",
     "detplot": "`evaluate --plot` draws the same curves.",
     "distance": "`embed` writes the vectors; scipy and sklearn compare them.",
     "prune": "torch-pruning prunes networks; train the result as a network of your own.",

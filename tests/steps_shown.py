@@ -1,4 +1,4 @@
-"""The files of docs/training_steps.md as modules, and their classes with settings of their own."""
+"""Files of docs/training_steps.md and docs/your_own.md as modules, and their classes with settings."""
 
 from __future__ import annotations
 
@@ -8,19 +8,24 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "training_steps.md"
+DOCS = Path(__file__).resolve().parents[1] / "docs"
 FILE = re.compile(r"```python\n# (\w+)\.py\n(.*?)```", re.DOTALL)
 
 
+def shown_files() -> dict[str, str]:
+    """Return the files of the pages by their modules."""
+    pages = [DOCS / "training_steps.md", DOCS / "your_own.md"]
+    return dict(FILE.findall("\n".join(page.read_text(encoding="utf-8") for page in pages)))
+
+
 def load(name: str) -> ModuleType:
-    """Return a file of the page, as if it lay where modules are looked for."""
+    """Return a file of the pages, as if it lay where modules are looked for."""
     # Not the file's own name, under which other tests have files of their recipes.
     shown = f"shown_{name}"
     if shown not in sys.modules:
-        files = dict(FILE.findall(PAGE.read_text(encoding="utf-8")))
         module = ModuleType(shown)
         sys.modules[shown] = module
-        exec(compile(files[name], f"{name}.py", "exec"), module.__dict__)
+        exec(compile(shown_files()[name], f"{name}.py", "exec"), module.__dict__)
     return sys.modules[shown]
 
 

@@ -64,11 +64,19 @@ def network_of(recipe) -> dict:
 def test_every_file_of_the_page_is_run() -> None:
     assert set(EXAMPLES) == set(re.findall(r"^# (my_\w+)\.py$", PAGE, re.MULTILINE))
     assert list(EXAMPLES) == [
-        *("my_loss", "my_optimiser", "my_schedule", "my_parts", "my_vocoder", "my_sampler"),
+        *(
+            "my_loss",
+            "my_optimiser",
+            "my_schedule",
+            "my_adversarial",
+            "my_parts",
+            "my_vocoder",
+            "my_sampler",
+        ),
         *("my_front_end", "my_back_end", "my_timed_back_end", "my_head"),
         *("my_task", "my_student", "my_network", "my_language_model", "my_reference"),
         *("my_metric", "my_callbacks"),
-        *("my_sam", "my_mldg", "my_adversarial", "my_teacher", "my_pretraining"),
+        *("my_sam", "my_mldg", "my_teacher", "my_pretraining"),
         "my_gem",
     ]
 

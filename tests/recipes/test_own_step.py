@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tests.distributed.test_exactness import assert_equal_runs
-from tests.steps_shown import FILE, PAGE
+from tests.steps_shown import shown_files
 
 CONFIG = """
 own < normed
@@ -85,7 +85,7 @@ class Full(TrainingStep):
 @pytest.fixture
 def own(recipe):
     recipe.add_configs(CONFIG)
-    files = dict(FILE.findall(PAGE.read_text(encoding="utf-8")))
+    files = shown_files()
     (recipe.folder / "my_teacher.py").write_text(files["my_teacher"])
     (recipe.folder / "my_steps.py").write_text(FAULTY)
     return recipe

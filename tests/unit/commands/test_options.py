@@ -14,6 +14,7 @@ import pytest
 from asdf.__main__ import COMMANDS, GROUPS, main, module_name
 from asdf.commands.options import Command, argument, flag, option
 from asdf.errors import UsageError
+from asdf.text import TYPED, as_typed
 from tests.conftest import PATIENCE_S
 
 KEYED = "U1 - bonafide 2\nU2 - bonafide 1\nU3 A07 spoof -1\nU4 A08 spoof 1.5\n"
@@ -116,6 +117,13 @@ def test_errors_name_commands_as_they_were_typed(monkeypatch, capsys) -> None:
     monkeypatch.setattr(sys, "argv", ["/usr/bin/asdf-antispoofing"])
     assert main(words) == 2
     assert ": asdf-antispoofing new-recipe my_recipe" in capsys.readouterr().err
+
+
+def test_a_recipe_that_a_command_became_names_the_command(monkeypatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["recipe/run.py"])
+    assert as_typed("python -m asdf score") == "python -m asdf score"
+    monkeypatch.setenv(TYPED, "asdf-antispoofing")
+    assert as_typed("python -m asdf score") == "asdf-antispoofing score"
 
 
 def test_each_output_is_named_by_the_same_option() -> None:
