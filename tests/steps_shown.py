@@ -1,4 +1,4 @@
-"""Files of docs/training_steps.md and docs/your_own.md as modules, and their classes with settings."""
+"""Files of docs/training_steps.md and docs/your_own.md as modules; classes with settings."""
 
 from __future__ import annotations
 
