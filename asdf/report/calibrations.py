@@ -15,9 +15,8 @@ from asdf.metrics.calibration import Calibration, read_calibration
 from asdf.metrics.detection import DetCurve
 from asdf.metrics.llr_quality import llr_quality
 from asdf.report.drawing import Figure
-from asdf.report.gathering import Gathered
+from asdf.report.gathering import Gathered, Measurement
 from asdf.report.llr_pictures import llr_figures
-from asdf.report.measurement import Measurement
 from asdf.runs.network_names import NetworkName
 
 # A name in every calibration, and nowhere else in a network's file.

@@ -12,8 +12,7 @@ from itertools import pairwise
 
 from asdf.metrics.results import FEW, Condition
 from asdf.report.by_condition import ConditionTable, columns_of, condition_table
-from asdf.report.gathering import Gathered
-from asdf.report.measurement import Measurement
+from asdf.report.gathering import Gathered, Measurement
 from asdf.tables.labels import labels_of
 from asdf.tables.page_cells import HEAT_STEPS, Cell, PageTable, as_page, count_cell
 from asdf.tables.table import RATE, Columns, Table, Value, each, rate

@@ -10,8 +10,7 @@ import json
 from typing import Any
 
 from asdf.report.courses import TrainingCourse, training_course
-from asdf.report.gathering import Gathered
-from asdf.report.measurement import Measurement
+from asdf.report.gathering import Gathered, Measurement
 
 TICKED = 8
 """Number of systems that plots show at first; more lines cannot be distinguished."""

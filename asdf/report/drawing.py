@@ -16,8 +16,7 @@ from asdf.arrays import Floats
 from asdf.report.courses import TrainingCourse
 from asdf.report.curves import Histogram, ThinnedCurve, det_range, probit
 from asdf.report.data import hidden_names, training_courses
-from asdf.report.gathering import Gathered
-from asdf.report.measurement import Measurement
+from asdf.report.gathering import Gathered, Measurement
 from asdf.tables.panels import Axis, Line, Panel, Upright, nice_ticks
 
 # CSS class of plots that stand side by side.

@@ -22,14 +22,13 @@ from asdf.metrics.several_systems import (
 )
 from asdf.metrics.summary import Summary, summarise
 from asdf.report.choosing import Choice, chosen, distinct_names, picks_best
-from asdf.report.curves import DET_TICKS, histogram, thinned_det
-from asdf.report.measurement import Measurement
+from asdf.report.curves import DET_TICKS, Histogram, ThinnedCurve, histogram, thinned_det
 from asdf.report.task_results import TaskResults, has_sources_alone
 from asdf.runs.evaluations import describe_stale
 from asdf.tables.labels import labels_of
 from asdf.tasks.studies.generalisation import Generalisation, measure_generalisation
 from asdf.tasks.studies.left_out import LeftOutSystem, evaluates_left_out, measure_left_out
-from asdf.tasks.studies.measured import ReportFinding
+from asdf.tasks.studies.measured import Measured, ReportFinding
 from asdf.tasks.studies.seed_results import OverSeeds, measure_over_seeds
 from asdf.trials.how_scored import HowScored
 from asdf.trials.run_folder import RunFolder
@@ -42,6 +41,27 @@ _MAX_CURVES = 800
 _LABEL = 28
 # There may be hundreds of conditions, whose intervals are shown only as tooltips.
 _CONDITION_REPLICATES = 200
+
+
+@dataclass(frozen=True)
+class Measurement(Measured):
+    """One network on one set, with the data for drawing.
+
+    Attributes:
+        misses: Miss rates (fractions) at the false alarm rates of `DET_TICKS`, over all spoofs.
+        curves: DET curves: '' for all spoofs, the others for attacks.
+        page_attacks: Attacks whose curves and histograms are on the page.
+    """
+
+    misses: list[float]
+    curves: dict[str, ThinnedCurve]
+    histogram: Histogram
+    page_attacks: tuple[str, ...] = ()
+
+    @property
+    def attacks(self) -> list[str]:
+        """The attacks that have curves and histograms."""
+        return [name for name in self.curves if name]
 
 
 @dataclass(frozen=True)

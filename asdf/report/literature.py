@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from asdf.report.measurement import Measurement
+from asdf.report.gathering import Measurement
 from asdf.tables.page_cells import PageTable, as_page
 from asdf.tables.table import Column, Columns, Table, Value, each, texts
 from asdf.tasks.studies.references import (

@@ -16,8 +16,7 @@ from asdf.metrics.results import Condition
 from asdf.metrics.several_systems import TESTED
 from asdf.metrics.summary import Summary
 from asdf.report.curves import DET_TICKS
-from asdf.report.gathering import Gathered
-from asdf.report.measurement import Measurement
+from asdf.report.gathering import Gathered, Measurement
 from asdf.tables.page_cells import PageTable, as_page
 from asdf.tables.table import RATE, Column, Columns, Table, Value, counts, each, rate, texts
 from asdf.text import count_of

@@ -11,8 +11,7 @@ from matplotlib.figure import Figure
 
 from asdf.report.by_condition import columns_of, condition_table
 from asdf.report.data import training_courses
-from asdf.report.gathering import Gathered
-from asdf.report.measurement import Measurement
+from asdf.report.gathering import Gathered, Measurement
 from asdf.report.plots.figures import save_figure
 from asdf.report.plots.matrix_plots import effect_map, heat_map
 from asdf.report.plots.panel_plots import det_plot, effect_plot, score_histograms, training_curves
