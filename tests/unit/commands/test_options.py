@@ -127,7 +127,7 @@ def test_a_recipe_that_a_command_became_names_the_command(monkeypatch) -> None:
 
 
 def test_each_output_is_named_by_the_same_option() -> None:
-    without = {"quickstart", "new-recipe", "serve", "train", "launch", "networks"}
+    without = {"quickstart", "new-recipe", "serve", "train", "launch"}
     without |= {"pack"}
     for name in COMMANDS:
         command = importlib.import_module(module_name(name)).COMMAND
