@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 import torch
 
 import asdf
 from asdf.__main__ import main
+from asdf.audio.speech import repeat_to
 from asdf.interchange import read_detector
 from tests.unit.conftest import sound
 
@@ -139,3 +141,20 @@ def test_scores_state_the_commit(hub, token, network_file, recordings, tmp_path,
     assert main([*words, str(out)]) == 0
     assert json.loads(out.read_text())["network"] == f"hub:org/net@{commit}"
     assert f"network: hub:org/net@{commit}\n" in capsys.readouterr().err
+
+
+def test_a_pushed_transformers_folder_loads_by_its_name(hub, token, network_file):
+    """By a pipeline of a stranger who has ASDF: configuration and code by transformers."""
+    transformers = pytest.importorskip("transformers", reason="in the test extra")
+    assert push(network_file, "--format", "transformers") == 0
+    classify = transformers.pipeline(
+        "audio-classification", model="org/net", trust_remote_code=True, device="cpu"
+    )
+    waveform = sound(6000).astype(np.float32)
+    network, file = read_detector(network_file)
+    shortest = file.to_sections().network.min_evaluation_utterance_length_in_samples
+    repeated = repeat_to(waveform, shortest)
+    with torch.no_grad():
+        logits = network(torch.from_numpy(repeated)[None])[1][0]
+    shares = {each["label"]: each["score"] for each in classify(waveform)}
+    assert shares["bonafide"] == pytest.approx(float(logits.softmax(0)[1]), abs=1e-5)
