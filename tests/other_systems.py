@@ -21,6 +21,7 @@ _FIRST = (
     "asyncio",
     "concurrent.futures",
     "filelock",
+    "filelock._soft",
     "matplotlib.figure",
     "multiprocessing.connection",
     "multiprocessing.context",
