@@ -144,6 +144,7 @@ OPTIONS: dict[str, str] = {
     "embed --dry-run": "It only printed what --slurm would submit.",
     "embed --ray": "docs/cluster.md maps a detector over Ray Data.",
     "embed --ray-address": "docs/cluster.md maps a detector over Ray Data.",
+    "robustness --benchmark": "Name its grades with --only and --grades: docs/robustness.md.",
     "robustness --part": "One command measures all conditions; --only chooses some.",
     "robustness --merge": "One command measures all conditions; --only chooses some.",
     "robustness --slurm": "sbatch starts the command; --only chooses conditions.",

@@ -89,7 +89,7 @@ ELSEWHERE = {
     "tests/recipes/test_stores.py",
     "python -m asdf score s3:": "no network; tests/recipes/test_stores.py has a local store",
     "python -m asdf embed s3:": "no network; tests/unit/commands/test_embed.py has a local store",
-    "python -m asdf robustness s3:": "no network; test_robustness.py has a local store",
+    "python -m asdf robustness s3:": "no network; tests/extras/robustness has local lists",
     "python -m asdf score https:": "no network; tests/unit/archives/test_stores.py has a server",
     "python -m asdf score hub:": "no network; tests/unit/hub has a local hub",
     "python -m asdf export net.pt --push": "no network; tests/unit/hub has a local hub",
@@ -122,7 +122,7 @@ ELSEWHERE = {
     "python -m asdf score net.pt call.mp3 --why": "minutes; tests/unit/commands/test_score_why.py",
     "docker run": "no containers in a test",
     "python -m asdf import mms_300m": "1.3 GB; tests/extras/zoo/test_antideepfake.py",
-    "python -m asdf robustness network.pt": "minutes; tests/unit/commands/test_robustness.py",
+    "python -m asdf robustness network.pt": "minutes; tests/extras/robustness/test_command.py",
     "python -m asdf robustness a.pt": "the same",
     "bsdtar": "libarchive's; tests/unit/archives reads what it writes",
 }

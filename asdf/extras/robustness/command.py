@@ -4,7 +4,6 @@
     python -m asdf robustness a.pt b.pt dev_list.txt --output both   # compare on the same copies
     python -m asdf robustness network.pt dev_list.txt --output r --only codec,noise
     python -m asdf robustness network.pt dev_list.txt --output r --only white --grades white=5,-5
-    python -m asdf robustness network.pt dev_list.txt --output r --benchmark audio-robustness
     python -m asdf robustness --list                                 # all degradations
 
 Each recording of the list is degraded and scored as a trial; the copies depend on --seed, but not
@@ -18,9 +17,11 @@ Exit status: 0 all recordings measured, 1 some were left out, 2 error in the com
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,22 +29,23 @@ from typing import TYPE_CHECKING
 from asdf.commands.named_recordings import read_recordings
 from asdf.commands.options import Command, WeightsOptions, argument, flag, option, replicates_option
 from asdf.commands.outputs import show
-from asdf.errors import UsageError
-from asdf.extras.robustness.rivals import (
-    check_labels,
-    check_workers,
-    made_by,
-    open_rivals,
-    write_results,
-)
-from asdf.runs.files import lock_work
+from asdf.errors import AsdfError, UsageError
+from asdf.facts import SAMPLE_RATE
+from asdf.runs.files import lock_work, write_text
 from asdf.text import aligned
+from asdf.trials.trial_list import TrialList
+from asdf.version import VERSION
 
 if TYPE_CHECKING:
-    from asdf.extras.robustness import Chosen, Material, Rival
-    from asdf.trials.trial_list import TrialList
+    from asdf.extras.robustness.running import Rival
 
-_MB = 1_000_000
+# Of a copy: 24 bits; FLAC reduces them to about two thirds.
+_MB_PER_S = 3 * SAMPLE_RATE / 1_000_000
+
+
+def _check_workers(workers: int) -> None:
+    if workers < 0:
+        raise UsageError(f"--workers {workers}: give 0 or more.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,9 +54,7 @@ class RobustnessOptions(WeightsOptions):
 
     # With a default, since --list needs neither names nor an output; `main` asks for them.
     names: tuple[str, ...] = argument(
-        "networks, and list of recordings with labels",
-        metavar="NETWORK... LIST",
-        default=(),
+        "networks, and list of recordings with labels", metavar="NETWORK... LIST", default=()
     )
     output: Path | None = option(
         "output folder for copies, score files and results", metavar="FOLDER"
@@ -70,11 +70,6 @@ class RobustnessOptions(WeightsOptions):
         default=(),
         repeated=True,
     )
-    benchmark: str = option(
-        "use the grades of a published benchmark: through-the-noise, audio-robustness",
-        metavar="NAME",
-        default="",
-    )
     list: bool = flag("list all degradations with their grades")
     noise: Path | None = option("folder with recordings of noise", metavar="FOLDER")
     music: Path | None = option("folder with music (default: synthesised)", metavar="FOLDER")
@@ -89,7 +84,7 @@ class RobustnessOptions(WeightsOptions):
         "number of additional processes that degrade recordings",
         metavar="N",
         default=2,
-        check=check_workers,
+        check=_check_workers,
     )
     keep_audio: bool = flag("keep the degraded copies in FOLDER/audio")
     # Without replicates there would be no p-values, and the tables of changes state them.
@@ -109,8 +104,6 @@ def main(arguments: list[str]) -> int:
         AsdfError: a network or the list cannot be read, or an output cannot be written.
     """
     args = COMMAND.read(arguments)
-    from asdf.extras.robustness import choose_conditions, parse_grades
-
     if args.list:
         show(_catalogue())
         return 0
@@ -118,29 +111,26 @@ def main(arguments: list[str]) -> int:
         raise UsageError("give one or more networks and a list of recordings: NETWORK... LIST.")
     if args.output is None:
         raise UsageError("the output folder is missing. Give it with --output FOLDER.")
+    from asdf.extras.robustness.conditions import choose_conditions, parse_grades
+    from asdf.extras.robustness.degradations import Material
+    from asdf.extras.robustness.running import Plan, run_study
+    from asdf.extras.robustness.showing import study_files
+
     *networks, named = args.names
     trials = read_recordings(named, args.folder, classes=True)
-    check_labels(trials, "robustness is")
-    material = _material(args, trials)
+    _check_labels(trials)
+    material = Material(
+        tuple(str(trials.path(index)) for index in range(len(trials))),
+        noise=_files(args.noise),
+        music=_files(args.music),
+        rooms=_files(args.rooms),
+        encodec=str(args.encodec or ""),
+    )
     only = [name for name in args.only.split(",") if name]
-    chosen = choose_conditions(material, only, parse_grades(args.grades), args.benchmark)
-    _say_size(args, trials, len(chosen.conditions))
+    chosen = choose_conditions(material, only, parse_grades(args.grades))
+    show(_size_sentence(args, args.output, trials, len(chosen.conditions)), sys.stderr)
     # Networks come last: mistakes in the list or in names are reported before one is loaded.
-    rivals = open_rivals(networks, args, args.device, args.full_length)
-    return _run(args, arguments, trials, material, chosen, rivals)
-
-
-def _run(
-    args: RobustnessOptions,
-    arguments: Sequence[str],
-    trials: TrialList,
-    material: Material,
-    chosen: Chosen,
-    rivals: Sequence[Rival],
-) -> int:
-    from asdf.extras.robustness import Plan, run_study, study_files
-
-    assert args.output is not None
+    rivals = _open_rivals(networks, args)
     plan = Plan(
         trials=trials,
         conditions=chosen.conditions,
@@ -152,61 +142,87 @@ def _run(
         keeps_audio=args.keep_audio,
         say=lambda sentence: show(sentence, sys.stderr),
     )
+    made_by = {"ASDF": VERSION}
+    made_by["command"] = f"asdf-antispoofing robustness {shlex.join(arguments)}"
+    for rival in rivals:
+        made_by[f"SHA-256 of {rival.name}"] = rival.digest
     # Two studies at once would remove each other's copies.
     locks = args.output / ".progress"
     with lock_work(locks, args.output):
         study = run_study(plan, rivals)
-        contents = study_files(study, chosen, made_by("robustness", arguments, rivals))
-        write_results(args.output, contents)
+        contents = study_files(study, chosen.left_out, made_by)
+        for name, content in contents.items():
+            write_text(args.output / name, content)
         shutil.rmtree(locks)
     show(contents["results.txt"].rstrip("\n"))
     show(f"written to {args.output}: report.html, results.*, scores/", sys.stderr)
     return int(bool(study.left_out))
 
 
-def _material(args: RobustnessOptions, trials: TrialList) -> Material:
-    from asdf.extras.robustness import Material
-
-    speech = tuple(str(trials.path(index)) for index in range(len(trials)))
-    return Material(
-        speech,
-        noise=_files(args.noise),
-        music=_files(args.music),
-        rooms=_files(args.rooms),
-        encodec=str(args.encodec or ""),
-    )
+def _check_labels(trials: TrialList) -> None:
+    """Refuse a list that gives no error rates."""
+    counts = [int((trials.labels == label).sum()) for label in (1, 0)]
+    if min(counts) < 2 or sum(counts) < len(trials):
+        raise AsdfError(
+            f"robustness is measured by error rates, so each recording of {trials.name} needs a "
+            f"label, and each class needs at least two recordings (bona fide {counts[0]}, spoof "
+            f"{counts[1]}, without a label {len(trials) - sum(counts)})."
+        )
 
 
 def _files(folder: Path | None) -> tuple[str, ...]:
     """Return the recordings below a folder; () without a folder."""
     from asdf.commands.score_recordings import find_recordings
 
-    if folder is None:
-        return ()
-    return tuple(map(str, find_recordings([str(folder)]).paths))
+    return () if folder is None else tuple(map(str, find_recordings([str(folder)]).paths))
 
 
-def _say_size(args: RobustnessOptions, trials: TrialList, conditions: int) -> None:
+def _size_sentence(
+    args: RobustnessOptions, folder: Path, trials: TrialList, conditions: int
+) -> str:
     """Say before any work what it takes on the disk."""
-    from asdf.extras.robustness import BYTES_PER_S, seconds_of
+    from asdf.audio import audio_length
 
-    assert args.output is not None  # `main` refuses anything else
-    seconds = seconds_of(trials)
-    one = seconds * BYTES_PER_S / _MB
-    kept = f"up to {one * conditions:,.0f} MB in {args.output} (--keep-audio)"
-    if not args.keep_audio:
-        folder = args.output
-        kept = f"up to {one:,.0f} MB at a time in {folder}, removed after scoring"
-    show(
+    samples = 0
+    for index in range(len(trials)):
+        # A problem is reported where the file is read.
+        with suppress(AsdfError):
+            samples += audio_length(trials.path(index))
+    seconds = samples / SAMPLE_RATE
+    size = f"{seconds * _MB_PER_S:,.0f} MB at a time in {folder}, removed after scoring"
+    if args.keep_audio:
+        size = f"{seconds * _MB_PER_S * conditions:,.0f} MB in {folder} (--keep-audio)"
+    return (
         f"{len(trials):,} recordings, {seconds / 60:,.1f} minutes, {conditions} conditions: copies "
-        f"take {kept}",
-        sys.stderr,
+        f"take up to {size}"
     )
 
 
+def _open_rivals(networks: Sequence[str], args: RobustnessOptions) -> list[Rival]:
+    """Open networks, each with a distinct name, based on the stem of its file."""
+    from asdf.extras.robustness.running import Rival
+    from asdf.scoring.detector import Detector
+    from asdf.scoring.made_by import network_digest
+    from asdf.scoring.usual_audio import check_usual
+
+    rivals: list[Rival] = []
+    stems: list[str] = []
+    for network in networks:
+        detector = Detector(
+            network, args.device, args.network_folder, None, args.full_length, base=args.base
+        )
+        check_usual(detector.settings.audio, f"A measurement of {network} on changed copies")
+        stem = Path(network).stem or "network"
+        stems.append(stem)
+        # Networks in several folders may have the same file name.
+        name = stem if stems.count(stem) == 1 else f"{stem}-{stems.count(stem)}"
+        rivals.append(Rival(name, detector, network_digest(network)))
+    return rivals
+
+
 def _catalogue() -> str:
-    """Return all degradations with their grades, and the benchmarks."""
-    from asdf.extras.robustness import BENCHMARKS, DEGRADATIONS, NOT_HERE, Material
+    """Return all degradations with their grades."""
+    from asdf.extras.robustness.degradations import DEGRADATIONS, NOT_HERE, Material
 
     # Two names, so that babble, which needs another recording, counts as available.
     nothing = Material(speech=("one", "another"))
@@ -218,8 +234,4 @@ def _catalogue() -> str:
         if reason := row.missing(nothing):
             missing.append(f"  {name}: {reason}")
     missing += [f"  {name}: {reason}" for name, reason in NOT_HERE.items()]
-    lines = [*aligned(rows), "", "not available here:", *missing, "", "benchmarks:"]
-    for name, benchmark in BENCHMARKS.items():
-        lines += [f"  {name}: {benchmark.source}"]
-        lines += [f"    {sentence}" for sentence in benchmark.differs]
-    return "\n".join(lines)
+    return "\n".join([*aligned(rows), "", "not available here:", *missing])

@@ -4,14 +4,21 @@ Invariant: a degraded waveform depends on the waveform, the grade and the draws 
 whose seed does not include the grade. The grades of a degradation thus share their noise, and
 differ only in the grade. A degradation that is not available states why.
 
-To add one: a line in `DEGRADATIONS`.
+To add one: a row in `_ROWS`.
+
+EnCodec is a neural codec: speech is coded to tokens and decoded, with a transformers folder, which
+is read once per process; nothing is downloaded, and no code of a folder is executed. Length and
+level are preserved. Source: Défossez et al., "High Fidelity Neural Audio Compression", TMLR 2023.
 """
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -26,9 +33,9 @@ from asdf.audio.draws import draw_item
 from asdf.audio.reading import audio_length, read_audio
 from asdf.audio.sample_rates import resample
 from asdf.audio.speech import cut_to_speech, repeat_to
-from asdf.errors import UsageError
+from asdf.checkpoint.plain_values import read_json
+from asdf.errors import AsdfError, UsageError
 from asdf.extras.robustness import sounds
-from asdf.extras.robustness.neural_codecs import code_and_decode, encodec_missing
 from asdf.facts import SAMPLE_RATE
 from asdf.settings.sections import SpeechActivity
 
@@ -94,32 +101,30 @@ def _plain(change: Callable[[Floats, float], Floats]) -> Apply:
     return lambda waveform, grade, draw: change(waveform, grade)
 
 
-def _codec_missing(material: Material, *, names: Sequence[str]) -> str:
-    # One at a time, so that the reason names the codec of the chain that is missing.
-    for name in names:
-        try:
-            check_codecs([name])
-        except UsageError:
-            return _reason_of(name)
-    return ""
+def _codecs_missing(names: Sequence[str]) -> Callable[[Material], str]:
+    def missing(material: Material) -> str:
+        # One at a time, so that the reason names the codec of the chain that is missing.
+        for name in names:
+            try:
+                check_codecs([name])
+            except UsageError:
+                # Codecs of libsndfile have a kind of file, those of PyAV have none.
+                if CODECS[name].kind is None:
+                    return f"PyAV's FFmpeg has no coder of {name}"
+                return f"libsndfile was built without {name}: pip install -U soundfile"
+        return ""
+
+    return missing
 
 
-def _reason_of(codec: str) -> str:
-    # Codecs of libsndfile have a kind of file, those of PyAV have none.
-    if CODECS[codec].kind is None:
-        return f"PyAV's FFmpeg has no coder of {codec}"
-    return f"libsndfile was built without {codec}: pip install -U soundfile"
-
-
-def _codec(name: str, words: str, *grades: float, unit: str = "kbit/s") -> Degradation:
+def _codec(name: str, words: str, *grades: float, unit: str = "kbit/s") -> tuple[Any, ...]:
     def apply(waveform: Floats, grade: float, draw: Draw) -> Floats:
         return transcode(waveform, name, grade)
 
-    missing = partial(_codec_missing, names=[name])
-    return Degradation(name, "codec", words, unit, grades, apply, missing)
+    return name, words, unit, grades, apply, _codecs_missing([name])
 
 
-def _chain(name: str, words: str, *steps: tuple[str, float]) -> Degradation:
+def _chain(name: str, words: str, *steps: tuple[str, float]) -> tuple[Any, ...]:
     """Return several codecs in sequence, each with its bit rate."""
 
     def apply(waveform: Floats, grade: float, draw: Draw) -> Floats:
@@ -127,8 +132,7 @@ def _chain(name: str, words: str, *steps: tuple[str, float]) -> Degradation:
             waveform = transcode(waveform, codec, kbps)
         return waveform
 
-    missing = partial(_codec_missing, names=[codec for codec, _ in steps])
-    return Degradation(name, "chain", words, "", (), apply, missing)
+    return name, words, "", (), apply, _codecs_missing([codec for codec, _ in steps])
 
 
 def _landline(waveform: Floats, grade: float, draw: Draw) -> Floats:
@@ -200,8 +204,10 @@ def _recorded_room(waveform: Floats, grade: float, draw: Draw) -> Floats:
     return reverberate(waveform, read_response(draw_item(draw.material.rooms, draw.rng)))
 
 
-def _folder_missing(material: Material, *, of: str) -> str:
-    return "" if getattr(material, of) else f"--{of} FOLDER names recordings for it"
+def _folder_missing(of: str) -> Callable[[Material], str]:
+    return lambda material: (
+        "" if getattr(material, of) else f"--{of} FOLDER names recordings for it"
+    )
 
 
 def _cut(waveform: Floats, grade: float, draw: Draw) -> Floats:
@@ -233,243 +239,200 @@ def _gain(waveform: Floats, decibels: float) -> Floats:
     return (waveform * 10 ** (decibels / 20)).astype(np.float32)
 
 
-_ROWS = (
-    _codec("mp3", "MP3", 64, 32, 16),
-    _codec("aac", "AAC, low complexity", 64, 32, 16),
-    _codec("opus", "Opus", 32, 16, 8),
-    # libsndfile encodes Vorbis by quality, 0 to 10, and not at a bit rate.
-    _codec("vorbis", "Ogg Vorbis", 4, 0, unit="quality"),
-    _codec("amr-nb", "AMR, narrow band: mobile telephones", 12.2, 7.4, 4.75),
-    _codec("mu-law", "G.711 mu-law at 8 kHz", 64),
-    _codec("a-law", "G.711 A-law at 8 kHz", 64),
-    _codec("g722", "G.722: wide band telephones", 64),
-    _codec("gsm", "GSM full rate", 13),
-    Degradation(
-        "encodec",
-        "codec",
-        "EnCodec, a neural codec: of --encodec",
-        "kbit/s",
-        (12, 6, 3),
-        lambda waveform, kbps, draw: code_and_decode(waveform, draw.material.encodec, kbps),
-        lambda material: encodec_missing(material.encodec),
-    ),
-    Degradation(
-        "landline",
-        "chain",
-        "300 to 3,400 Hz, A-law",
-        "",
-        (),
-        _landline,
-    ),
-    _chain("mobile-call", "AMR, A-law, AMR", ("amr-nb", 12.2), ("a-law", 64), ("amr-nb", 12.2)),
-    _chain("messenger-twice", "a voice message passed on: Opus twice", ("opus", 16), ("opus", 16)),
-    _chain(
-        "call-in-messenger", "a recorded call sent on: AMR, Opus", ("amr-nb", 12.2), ("opus", 16)
-    ),
-    _chain(
-        "video-reposted",
-        "a video posted again: AAC, MP3, AAC",
-        ("aac", 64),
-        ("mp3", 64),
-        ("aac", 32),
-    ),
-    _chain("mp3-of-aac", "two codecs in a row: AAC, MP3", ("aac", 48), ("mp3", 48)),
-    Degradation(
-        "resampled",
-        "resampling",
-        "to a lower sampling rate and back",
-        "Hz",
-        (10000, 8000, 4000),
-        _plain(_resampled),
-    ),
-    Degradation(
-        "low-pass",
-        "band",
-        "nothing above",
-        "Hz",
-        (6000, 3400, 2000),
-        _plain(limit_bandwidth),
-    ),
-    Degradation(
-        "high-pass",
-        "band",
-        "nothing below",
-        "Hz",
-        (300, 1000),
-        _plain(sounds.high_pass),
-    ),
-    Degradation(
-        "telephone-band",
-        "band",
-        "300 to 3,400 Hz",
-        "",
-        (),
-        _telephone_band,
-    ),
-    Degradation(
-        "butter-low",
-        "band",
-        "Butterworth low-pass of order 5 at a share of 8 kHz",
-        "of 8 kHz",
-        (0.5, 0.3, 0.1),
-        _plain(partial(sounds.butterworth, is_high=False)),
-    ),
-    Degradation(
-        "butter-high",
-        "band",
-        "Butterworth high-pass of order 5 at a share of 8 kHz",
-        "of 8 kHz",
-        (0.1, 0.3, 0.5),
-        _plain(partial(sounds.butterworth, is_high=True)),
-    ),
-    Degradation(
-        "smooth",
-        "band",
-        "mean over a window",
-        "samples",
-        (6, 14, 26),
-        _plain(sounds.smooth),
-    ),
-    Degradation(
-        "white",
-        "noise",
-        "white noise",
-        "dB SNR",
-        (20, 10, 0),
-        _coloured(0),
-    ),
-    Degradation(
-        "pink",
-        "noise",
-        "pink noise",
-        "dB SNR",
-        (20, 10, 0),
-        _coloured(1),
-    ),
-    Degradation(
-        "brown",
-        "noise",
-        "brown noise",
-        "dB SNR",
-        (20, 10, 0),
-        _coloured(2),
-    ),
-    Degradation(
-        "babble",
-        "noise",
-        "six other recordings of the list at once",
-        "dB SNR",
-        (20, 10, 0),
-        _babble,
-        _babble_missing,
-    ),
-    Degradation(
-        "noise",
-        "noise",
-        "recordings of --noise",
-        "dB SNR",
-        (20, 10, 0),
-        _recorded_noise,
-        partial(_folder_missing, of="noise"),
-    ),
-    Degradation(
-        "music", "music", "music: of --music, else synthesised", "dB SNR", (20, 10, 0), _music
-    ),
-    Degradation(
-        "room", "reverberation", "simulated room", "s RT60", (0.3, 0.6, 1.2), _reverberation
-    ),
-    Degradation(
-        "recorded-room",
-        "reverberation",
-        "impulse responses of --rooms",
-        "",
-        (),
-        _recorded_room,
-        partial(_folder_missing, of="rooms"),
-    ),
-    Degradation(
-        "echo",
-        "reverberation",
-        "one echo after 0.1 s",
-        "of the speech",
-        (0.1, 0.5, 0.9),
-        _plain(sounds.echo),
-    ),
-    Degradation(
-        "clipping",
-        "level",
-        "the loudest samples clipped",
-        "%",
-        (1, 5, 20),
-        _plain(sounds.clip_share),
-    ),
-    Degradation(
-        "gain",
-        "level",
-        "another level, clipped at full scale",
-        "dB",
-        (-20, 10, 20),
-        _plain(_gain),
-    ),
-    Degradation(
-        "quantised",
-        "level",
-        "fewer levels",
-        "levels",
-        (1024, 256, 64, 16),
-        _plain(sounds.quantise),
-    ),
-    Degradation(
-        "speed",
-        "time",
-        "tempo and pitch together, as a tape",
-        "%",
-        (90, 110),
-        # `at_speed` resamples from a whole number of Hz.
-        _plain(lambda w, p: at_speed(w, round(p))),
-    ),
-    Degradation(
-        "tempo",
-        "time",
-        "another tempo at the same pitch",
-        "times",
-        (0.8, 0.9, 1.1, 1.3),
-        _plain(sounds.stretch),
-    ),
-    Degradation(
-        "pitch",
-        "time",
-        "another pitch at the same tempo",
-        "semitones",
-        (-4, -2, 2, 4),
-        _plain(sounds.shift_pitch),
-    ),
-    Degradation(
-        "cut",
-        "time",
-        "a part of the recording",
-        "s",
-        (2, 1, 0.5),
-        _cut,
-    ),
-    Degradation(
-        "trimmed", "time", "without the silences at both ends", "", (), _without_silence("endpoint")
-    ),
-    Degradation(
-        "no-pauses", "time", "speech alone, without any silence", "", (), _without_silence("on")
-    ),
-    Degradation(
-        "replay", "replay", "loudspeaker, simulated room, microphone", "s RT60", (0.3, 0.6), _replay
-    ),
-)
+def encodec_missing(folder: str) -> str:
+    """Return why the model in a folder cannot code recordings; '' if it can."""
+    if not folder:
+        return "--encodec FOLDER names the model: hf download facebook/encodec_24khz has one"
+    try:
+        importlib.import_module("transformers")
+    except ImportError:
+        return "transformers is not installed: pip install 'asdf-antispoofing[transformers]'"
+    path = Path(folder) / "config.json"
+    if not path.is_file():
+        return f"there is no {path}: name a folder of transformers' EncodecModel"
+    kind = read_json(path).get("model_type")
+    if kind != "encodec":
+        return f"{path} has the model_type {kind!r}, not 'encodec'"
+    return ""
 
-DEGRADATIONS = {row.name: row for row in _ROWS}
+
+def code_and_decode(waveform: Floats, folder: str, kbps: float) -> Floats:
+    """Return a waveform (T,) at 16 kHz after coding and decoding, (T,).
+
+    Args:
+        folder: Folder of the model.
+        kbps: Bit rate in kbit/s, one of the model's.
+
+    Raises:
+        AsdfError: the model does not support this bit rate, or takes several channels.
+    """
+    import torch
+    from torchaudio.functional import resample
+
+    model = _open_encodec(folder)
+    rates = model.config.target_bandwidths
+    if kbps not in rates:
+        known = ", ".join(f"{rate:g}" for rate in rates)
+        raise AsdfError(f"encodec={kbps:g}: the model in {folder} only has {known} kbit/s.")
+    samples = torch.from_numpy(waveform)
+    with torch.inference_mode():
+        higher = resample(samples, SAMPLE_RATE, model.config.sampling_rate)
+        # (1 recording, 1 channel, samples)
+        decoded = model(higher[None, None], bandwidth=kbps).audio_values[0, 0]
+        back = resample(decoded, model.config.sampling_rate, SAMPLE_RATE)
+    # Resampling rounds lengths up in both directions.
+    result: Floats = back[: len(waveform)].numpy()
+    return result
+
+
+# A study has one model, which each worker process reads once.
+@lru_cache(1)
+def _open_encodec(folder: str) -> Any:
+    from transformers import EncodecModel
+    from transformers.utils import logging
+
+    # A progress bar of the layers would disturb that of the recordings.
+    logging.disable_progress_bar()
+    try:
+        # Safetensors alone: the other format of weights is a pickle, which can execute code.
+        model = EncodecModel.from_pretrained(folder, local_files_only=True, use_safetensors=True)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise AsdfError(f"{folder} cannot be read as an EncodecModel: {error}.") from error
+    if model.config.audio_channels != 1:
+        raise AsdfError(
+            f"the model in {folder} takes {model.config.audio_channels} channels; recordings here "
+            "have one: facebook/encodec_24khz takes one."
+        )
+    return model.eval()
+
+
+_AMR = ("amr-nb", 12.2)
+_OPUS = ("opus", 16.0)
+_VIDEO = (("aac", 64.0), ("mp3", 64.0), ("aac", 32.0))
+_BUTTER = "of order 5 at a share of 8 kHz"
+_SNR = ("dB SNR", (20, 10, 0))
+_BUTTER_LOW = _plain(partial(sounds.butterworth, is_high=False))
+_BUTTER_HIGH = _plain(partial(sounds.butterworth, is_high=True))
+
+# Name, words, unit, grades, function and, for some, the reason why it is missing.
+_ROWS: dict[str, tuple[tuple[Any, ...], ...]] = {
+    "codec": (
+        _codec("mp3", "MP3", 64, 32, 16),
+        _codec("aac", "AAC, low complexity", 64, 32, 16),
+        _codec("opus", "Opus", 32, 16, 8),
+        # libsndfile encodes Vorbis by quality, 0 to 10, and not at a bit rate.
+        _codec("vorbis", "Ogg Vorbis", 4, 0, unit="quality"),
+        _codec("amr-nb", "AMR, narrow band: mobile telephones", 12.2, 7.4, 4.75),
+        _codec("mu-law", "G.711 mu-law at 8 kHz", 64),
+        _codec("a-law", "G.711 A-law at 8 kHz", 64),
+        _codec("g722", "G.722: wide band telephones", 64),
+        _codec("gsm", "GSM full rate", 13),
+        (
+            "encodec",
+            "EnCodec, a neural codec: of --encodec",
+            "kbit/s",
+            (12, 6, 3),
+            lambda waveform, kbps, draw: code_and_decode(waveform, draw.material.encodec, kbps),
+            lambda material: encodec_missing(material.encodec),
+        ),
+    ),
+    "chain": (
+        ("landline", "300 to 3,400 Hz, A-law", "", (), _landline),
+        _chain("mobile-call", "AMR, A-law, AMR", _AMR, ("a-law", 64), _AMR),
+        _chain("messenger-twice", "a voice message passed on: Opus twice", _OPUS, _OPUS),
+        _chain("call-in-messenger", "a recorded call sent on: AMR, Opus", _AMR, _OPUS),
+        _chain("video-reposted", "a video posted again: AAC, MP3, AAC", *_VIDEO),
+        _chain("mp3-of-aac", "two codecs in a row: AAC, MP3", ("aac", 48), ("mp3", 48)),
+    ),
+    "resampling": (
+        (
+            "resampled",
+            "to a lower sampling rate and back",
+            "Hz",
+            (10000, 8000, 4000),
+            _plain(_resampled),
+        ),
+    ),
+    "band": (
+        ("low-pass", "nothing above", "Hz", (6000, 3400, 2000), _plain(limit_bandwidth)),
+        ("high-pass", "nothing below", "Hz", (300, 1000), _plain(sounds.high_pass)),
+        ("telephone-band", "300 to 3,400 Hz", "", (), _telephone_band),
+        ("butter-low", f"Butterworth low-pass {_BUTTER}", "of 8 kHz", (0.5, 0.3, 0.1), _BUTTER_LOW),
+        (
+            "butter-high",
+            f"Butterworth high-pass {_BUTTER}",
+            "of 8 kHz",
+            (0.1, 0.3, 0.5),
+            _BUTTER_HIGH,
+        ),
+        ("smooth", "mean over a window", "samples", (6, 14, 26), _plain(sounds.smooth)),
+    ),
+    "noise": (
+        ("white", "white noise", *_SNR, _coloured(0)),
+        ("pink", "pink noise", *_SNR, _coloured(1)),
+        ("brown", "brown noise", *_SNR, _coloured(2)),
+        ("babble", "six other recordings of the list at once", *_SNR, _babble, _babble_missing),
+        ("noise", "recordings of --noise", *_SNR, _recorded_noise, _folder_missing("noise")),
+    ),
+    "music": (("music", "music: of --music, else synthesised", *_SNR, _music),),
+    "reverberation": (
+        ("room", "simulated room", "s RT60", (0.3, 0.6, 1.2), _reverberation),
+        (
+            "recorded-room",
+            "impulse responses of --rooms",
+            "",
+            (),
+            _recorded_room,
+            _folder_missing("rooms"),
+        ),
+        ("echo", "one echo after 0.1 s", "of the speech", (0.1, 0.5, 0.9), _plain(sounds.echo)),
+    ),
+    "level": (
+        ("clipping", "the loudest samples clipped", "%", (1, 5, 20), _plain(sounds.clip_share)),
+        ("gain", "another level, clipped at full scale", "dB", (-20, 10, 20), _plain(_gain)),
+        ("quantised", "fewer levels", "levels", (1024, 256, 64, 16), _plain(sounds.quantise)),
+    ),
+    "time": (
+        # `at_speed` resamples from a whole number of Hz.
+        (
+            "speed",
+            "tempo and pitch together, as a tape",
+            "%",
+            (90, 110),
+            _plain(lambda w, p: at_speed(w, round(p))),
+        ),
+        (
+            "tempo",
+            "another tempo at the same pitch",
+            "times",
+            (0.8, 0.9, 1.1, 1.3),
+            _plain(sounds.stretch),
+        ),
+        (
+            "pitch",
+            "another pitch at the same tempo",
+            "semitones",
+            (-4, -2, 2, 4),
+            _plain(sounds.shift_pitch),
+        ),
+        ("cut", "a part of the recording", "s", (2, 1, 0.5), _cut),
+        ("trimmed", "without the silences at both ends", "", (), _without_silence("endpoint")),
+        ("no-pauses", "speech alone, without any silence", "", (), _without_silence("on")),
+    ),
+    "replay": (
+        ("replay", "loudspeaker, simulated room, microphone", "s RT60", (0.3, 0.6), _replay),
+    ),
+}
+
+DEGRADATIONS: dict[str, Degradation] = {}
 """The degradations by name."""
 
-FAMILIES = tuple(dict.fromkeys(row.family for row in _ROWS))
+for _family, _rows in _ROWS.items():
+    for _name, *_facts in _rows:
+        DEGRADATIONS[_name] = Degradation(_name, _family, *_facts)
+
+FAMILIES = tuple(_ROWS)
 """The kinds of degradations, in the order of the catalogue."""
 
-NOT_HERE = {
-    "amr-wb": "PyAV decodes AMR wide band, and brings no coder of it",
-}
+NOT_HERE = {"amr-wb": "PyAV decodes AMR wide band, and brings no coder of it"}
 """Common degradations that are not offered, with the reason."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import TypeVar
 
 import numpy as np
 
@@ -22,7 +23,6 @@ from asdf.errors import AsdfError
 from asdf.extras.robustness.conditions import CLEAN
 from asdf.metrics.bootstrap import (
     Interval,
-    Intervals,
     confidence_intervals,
     difference_interval,
     paired_test,
@@ -99,17 +99,21 @@ class Measured:
 
 @dataclass(frozen=True)
 class Compared:
-    """Two detectors under a condition, with differences second - first.
+    """Two detectors under a condition.
 
     Attributes:
+        changes: Differences second - first, of EER and minDCF.
         p_values: Corrected p-values, over all pairs and conditions (Holm).
     """
 
     first: str
     second: str
     condition: str
-    differences: Intervals
+    changes: Mapping[str, Interval]
     p_values: Mapping[str, float]
+
+
+Row = TypeVar("Row", Measured, Compared)
 
 
 def judging_of(
@@ -140,10 +144,7 @@ def judging_of(
 
 
 def measure_network(
-    network: str,
-    scores: Mapping[str, Scores],
-    judging: Judging,
-    drawing: Drawing,
+    network: str, scores: Mapping[str, Scores], judging: Judging, drawing: Drawing
 ) -> list[Measured]:
     """Measure a detector under all conditions.
 
@@ -158,13 +159,9 @@ def measure_network(
         values = _values(degraded, means, judging, drawing)
         changes: dict[str, Interval] = {}
         if condition != CLEAN:
-            tested = _tested(clean, degraded, drawing)
-            changes = {"eer": tested.eer, "min_dcf": tested.min_dcf}
-            changes |= means.differences(clean_means)
+            changes = _tested(clean, degraded, drawing) | means.differences(clean_means)
         measured.append(Measured(network, condition, values, changes, {}))
-    for metric in _CORRECTED:
-        measured = _correct(measured, metric)
-    return measured
+    return _corrected(measured)
 
 
 def compare_networks(
@@ -180,53 +177,36 @@ def compare_networks(
         for condition in scores[first]:
             tested = _tested(scores[first][condition], scores[second][condition], drawing)
             compared.append(Compared(first, second, condition, tested, {}))
-    for metric in _CORRECTED:
-        # All pairs and conditions are one family: each test is one more chance of a low p-value.
-        adjusted = holm([_p_value(getattr(row.differences, metric)) for row in compared])
-        compared = [
-            replace(row, p_values={**row.p_values, metric: p_value})
-            for row, p_value in zip(compared, adjusted, strict=True)
-        ]
-    return compared
+    return _corrected(compared)
 
 
-def _tested(first: Scores, second: Scores, drawing: Drawing) -> Intervals:
-    return paired_test(
-        first,
-        second,
-        speakers=drawing.speakers,
-        replicates=drawing.replicates,
-        seed=drawing.seed,
+def _tested(first: Scores, second: Scores, drawing: Drawing) -> dict[str, Interval]:
+    tested = paired_test(
+        first, second, speakers=drawing.speakers, replicates=drawing.replicates, seed=drawing.seed
     )
+    return {"eer": tested.eer, "min_dcf": tested.min_dcf}
 
 
-def _correct(measured: Sequence[Measured], metric: str) -> list[Measured]:
-    changed = [row for row in measured if row.changes]
-    adjusted = iter(holm([_p_value(row.changes[metric]) for row in changed]))
+def _corrected(rows: Sequence[Row]) -> list[Row]:
+    """Return rows with p-values: all are one family, each one more chance of a low p-value."""
+    of_metrics = {}
+    for metric in _CORRECTED:
+        raw = [row.changes[metric].p_value for row in rows if row.changes]
+        of_metrics[metric] = iter(holm([p_value for p_value in raw if p_value is not None]))
     corrected = []
-    for row in measured:
+    for row in rows:
         if row.changes:
-            row = replace(row, p_values={**row.p_values, metric: next(adjusted)})
+            p_values = {metric: next(adjusted) for metric, adjusted in of_metrics.items()}
+            row = replace(row, p_values=p_values)
         corrected.append(row)
     return corrected
 
 
-def _p_value(interval: Interval) -> float:
-    assert interval.p_value is not None  # a difference has one
-    return interval.p_value
-
-
 def _values(
-    scores: Scores,
-    means: _Means,
-    judging: Judging,
-    drawing: Drawing,
+    scores: Scores, means: _Means, judging: Judging, drawing: Drawing
 ) -> dict[str, Interval]:
     drawn = confidence_intervals(
-        scores,
-        speakers=drawing.speakers,
-        replicates=drawing.replicates,
-        seed=drawing.seed,
+        scores, speakers=drawing.speakers, replicates=drawing.replicates, seed=drawing.seed
     )
     values = {"eer": drawn.eer, "min_dcf": drawn.min_dcf}
     if judging.has_llrs:
@@ -315,8 +295,4 @@ class _Means:
         return differences
 
     def _difference(self, measured: Sequence[float], drawn: Sequence[Floats]) -> Interval:
-        return difference_interval(
-            np.array(measured),
-            np.stack(drawn),
-            groups=self.groups,
-        )
+        return difference_interval(np.array(measured), np.stack(drawn), groups=self.groups)

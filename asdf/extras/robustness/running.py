@@ -10,10 +10,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -40,9 +40,6 @@ from asdf.trials.trial_list import TrialList
 
 if TYPE_CHECKING:
     from asdf.scoring.detector import Detector
-
-AUDIO = "audio"
-SCORES = "scores"
 
 
 @dataclass(frozen=True)
@@ -108,109 +105,66 @@ def run_study(plan: Plan, rivals: Sequence[Rival]) -> Study:
     Raises:
         AsdfError: an output cannot be written, or too few trials of a class remain.
     """
-    _score_conditions(plan, rivals)
-    return _measure(plan, rivals)
-
-
-def _score_conditions(plan: Plan, rivals: Sequence[Rival]) -> None:
-    """Make copies and score them, unless this is done."""
-    maker = Maker(plan.trials, plan.folder / AUDIO, plan.material, plan.seed, plan.workers)
-    sources = []
-    for index in range(len(plan.trials)):
-        sources.append(plan.trials.path(index))
+    maker = Maker(plan.trials, plan.folder / "audio", plan.material, plan.seed, plan.workers)
     # Clean speech needs no copies and hence no processes.
     for rival in rivals:
-        _score(plan, rival, CLEAN, sources, maker.list_digest, _Copies())
+        _score(plan, rival, CLEAN, maker.sources, maker.list_digest, 0, {})
     with maker.opened():
         for number, condition in enumerate(plan.conditions, 1):
             plan.say(f"{number} of {len(plan.conditions)}: {condition.label}")
             digest = maker.digest(condition)
             are_scored = all(_is_scored(plan, rival, condition.name, digest) for rival in rivals)
+            if plan.keeps_audio or not are_scored:
+                clipped, problems = _make_copies(plan, maker, condition)
+                paths = maker.paths(condition)
+                for rival in rivals:
+                    _score(plan, rival, condition.name, paths, digest, clipped, problems)
             # A run that was stopped after scoring left its copies.
-            if are_scored and not plan.keeps_audio:
-                maker.remove(condition)
-                continue
-            copies = _make_copies(plan, maker, condition)
-            paths = maker.paths(condition)
-            for rival in rivals:
-                _score(plan, rival, condition.name, paths, digest, copies)
             if not plan.keeps_audio:
                 maker.remove(condition)
+    return _measure(plan, rivals)
 
 
-@dataclass
-class _Copies:
-    """The outcome of making the copies of a condition.
-
-    Attributes:
-        clipped: Number of copies that have clipped samples.
-        problems: Reasons for missing copies of trials, by id.
-    """
-
-    clipped: int = 0
-    problems: dict[str, str] = field(default_factory=dict)
-
-
-def _make_copies(plan: Plan, maker: Maker, condition: Condition) -> _Copies:
-    """Make the copies of a condition."""
-    copies = _Copies()
+def _make_copies(plan: Plan, maker: Maker, condition: Condition) -> tuple[int, dict[str, str]]:
+    """Make copies; return how many are clipped, and the reasons for missing ones by id."""
+    clipped = 0
+    problems = {}
     made = maker.make(condition)
     with closing(track(made, len(plan.trials), condition.name, unit="recordings")) as tracked:
         for index, samples, problem in tracked:
-            copies.clipped += samples > 0
+            clipped += samples > 0
             if problem:
-                copies.problems[plan.trials.ids[index]] = problem
-    return copies
+                problems[plan.trials.ids[index]] = problem
+    return clipped, problems
 
 
-def score_path(folder: Path, network: str, condition: str) -> Path:
-    """Return the path of the score file of a detector under a condition."""
-    return folder / SCORES / network / f"{condition}.txt"
+def _score_path(plan: Plan, rival: Rival, condition: str) -> Path:
+    return plan.folder / "scores" / rival.name / f"{condition}.txt"
 
 
-def _key_path(plan: Plan, rival: Rival, condition: str) -> Path:
-    return score_path(plan.folder, rival.name, condition).with_suffix(".made_of")
+def _record_path(plan: Plan, rival: Rival, condition: str) -> Path:
+    """Return the path of the record of what a score file was made of."""
+    return _score_path(plan, rival, condition).with_suffix(".made_of")
 
 
 def _key(rival: Rival, digest: str) -> str:
+    """Digest everything that scores depend on."""
     detector = rival.detector
     facts = [digest, rival.digest, detector.length, detector.precision, detector.engine]
-    if detector.calibration is not None:
-        # Earlier versions wrote limited ratios, which must not be mixed with these.
-        facts.append("ratios before their limits")
-    return hashlib.sha256(repr(tuple(facts)).encode()).hexdigest()
+    return hashlib.sha256(repr([*facts, detector.calibration is not None]).encode()).hexdigest()
+
+
+def _read_record(plan: Plan, rival: Rival, condition: str) -> dict[str, Any]:
+    try:
+        record = json.loads(_record_path(plan, rival, condition).read_text(encoding="utf-8"))
+    # A damaged record counts as none, so that its condition is scored again.
+    except (OSError, ValueError):
+        return {}
+    return record if isinstance(record, dict) else {}
 
 
 def _is_scored(plan: Plan, rival: Rival, condition: str, digest: str) -> bool:
-    path = _key_path(plan, rival, condition)
-    return path.is_file() and _read_key(path).digest == _key(rival, digest)
-
-
-@dataclass(frozen=True)
-class _Key:
-    """The facts about a score file.
-
-    Attributes:
-        digest: Digest of everything that the scores depend on.
-        clipped: Number of copies that have clipped samples.
-        left_out: Reasons for missing scores of trials, by id.
-    """
-
-    digest: str = ""
-    clipped: int = 0
-    left_out: Mapping[str, str] = field(default_factory=dict)
-
-
-def _read_key(path: Path) -> _Key:
-    first, _, rest = path.read_text(encoding="utf-8").partition("\n")
-    words = first.split()
-    left_out = {}
-    # A damaged key counts as none, so that its condition is scored again.
-    with suppress(ValueError):
-        left_out = json.loads(rest or "{}")
-    if len(words) != 2 or not words[1].isdecimal() or not isinstance(left_out, dict):
-        return _Key()
-    return _Key(words[0], int(words[1]), left_out)
+    return _read_record(plan, rival, condition).get("key") == _key(rival, digest)
 
 
 def _score(
@@ -219,49 +173,69 @@ def _score(
     condition: str,
     paths: Sequence[Path],
     digest: str,
-    copies: _Copies,
+    clipped: int,
+    problems: Mapping[str, str],
 ) -> None:
     """Score the recordings of a condition, unless this is done, and write the score file."""
     if _is_scored(plan, rival, condition, digest):
         return
     trials = plan.trials
+    detector = rival.detector
     scores = np.full(len(trials), np.nan)
     left_out: dict[str, str] = {}
-    scored = rival.detector.score_many(paths)
     title = f"{condition}, {rival.name}"
-    with closing(track(scored, len(trials), title, unit="recordings")) as tracked:
+    scored = track(detector.score_many(paths), len(trials), title, unit="recordings")
+    with closing(scored) as tracked:
         for result in tracked:
             if result.compared is None:
                 utterance = trials.ids[result.index]
                 # The network's error would only say that the copy is missing.
-                left_out[utterance] = copies.problems.get(utterance, result.error)
+                left_out[utterance] = problems.get(utterance, result.error)
             else:
                 scores[result.index] = result.compared
     known = np.flatnonzero(np.isfinite(scores))
-    path = score_path(plan.folder, rival.name, condition)
-    key = _key_path(plan, rival, condition)
-    # The key goes first and comes back last: it must never vouch for scores that were cut short.
-    key.unlink(missing_ok=True)
-    remove_how_scored(path)
     chosen = trials.select(known)
-    ids = chosen.ids
-    write_scores(path, ids, chosen.labels.tolist(), scores[known])
-    detector = rival.detector
-    how = HowScored(detector.length, detector.precision, detector.engine, trials=len(ids))
+    path = _score_path(plan, rival, condition)
+    # The record goes first and comes back last: it must never vouch for scores that were cut short.
+    _record_path(plan, rival, condition).unlink(missing_ok=True)
+    remove_how_scored(path)
+    write_scores(path, chosen.ids, chosen.labels.tolist(), scores[known])
+    how = HowScored(detector.length, detector.precision, detector.engine, trials=len(known))
     write_how_scored(path, how)
-    reasons = json.dumps(left_out) + "\n" if left_out else ""
-    write_text(key, f"{_key(rival, digest)} {copies.clipped}\n{reasons}")
+    record = {"key": _key(rival, digest), "clipped": clipped, "left_out": left_out}
+    write_text(_record_path(plan, rival, condition), json.dumps(record) + "\n")
 
 
 def _measure(plan: Plan, rivals: Sequence[Rival]) -> Study:
-    names = [CLEAN]
-    for condition in plan.conditions:
-        names.append(condition.name)
-    clipped, problems = _read_keys(plan, rivals, names)
-    scores = _read_common(plan, rivals, names, problems)
+    scores: dict[str, dict[str, Scores]] = {}
+    clipped: dict[str, int] = {}
+    problems: dict[str, str] = {}
+    common = dict.fromkeys(plan.trials.ids)
+    # The first problem counts: clean speech comes before its copies.
+    for condition in (CLEAN, *(condition.name for condition in plan.conditions)):
+        for rival in rivals:
+            record = _read_record(plan, rival, condition)
+            # All detectors hear the same copies.
+            if record["clipped"]:
+                clipped[condition] = record["clipped"]
+            for utterance, reason in record["left_out"].items():
+                problems.setdefault(utterance, reason)
+            # Both classes are checked once, among the trials that remain.
+            read = read_scores(_score_path(plan, rival, condition), both_classes=False)
+            scores.setdefault(rival.name, {})[condition] = read
+            known = set(read.ids)
+            common = {utterance: None for utterance in common if utterance in known}
+    for utterance in plan.trials.ids:
+        if utterance not in common:
+            problems.setdefault(utterance, "it has no score under one of the conditions")
+    for of_rival in scores.values():
+        for condition, read in of_rival.items():
+            positions = {utterance: index for index, utterance in enumerate(read.ids)}
+            # With a type, since an empty list would become an array of floats, which cannot index.
+            indices = np.array([positions[utterance] for utterance in common], np.intp)
+            of_rival[condition] = read.select(indices)
     first = scores[rivals[0].name][CLEAN]
-    missing = missing_class(first.labels)
-    if missing:
+    if missing := missing_class(first.labels):
         raise AsdfError(
             f"not one of the {len(first)} trials that could be scored is {missing}: error rates "
             "need both classes."
@@ -271,10 +245,9 @@ def _measure(plan: Plan, rivals: Sequence[Rival]) -> Study:
     measured = []
     for number, rival in enumerate(rivals, 1):
         plan.say(f"measuring {rival.name} ({number} of {len(rivals)})")
-        detector = rival.detector
         of_rival = scores[rival.name]
         judging[rival.name] = judging_of(
-            of_rival[CLEAN], detector.threshold, calibration=detector.calibration
+            of_rival[CLEAN], rival.detector.threshold, calibration=rival.detector.calibration
         )
         measured += measure_network(rival.name, of_rival, judging[rival.name], drawing)
     return Study(
@@ -287,86 +260,3 @@ def _measure(plan: Plan, rivals: Sequence[Rival]) -> Study:
         left_out=problems,
         clipped=clipped,
     )
-
-
-def _read_keys(
-    plan: Plan, rivals: Sequence[Rival], names: Sequence[str]
-) -> tuple[dict[str, int], dict[str, str]]:
-    """Return the number of clipped copies by condition, and reasons for missing scores by id."""
-    problems: dict[str, str] = {}
-    clipped = {}
-    for name in names:
-        keys = [_read_key(_key_path(plan, rival, name)) for rival in rivals]
-        # All detectors hear the same copies.
-        if keys[0].clipped:
-            clipped[name] = keys[0].clipped
-        for key in keys:
-            for utterance, reason in key.left_out.items():
-                # The first problem counts: clean speech comes before its copies.
-                problems.setdefault(utterance, reason)
-    return clipped, problems
-
-
-def _read_common(
-    plan: Plan,
-    rivals: Sequence[Rival],
-    names: Sequence[str],
-    problems: dict[str, str],
-) -> dict[str, dict[str, Scores]]:
-    """Read the scores by detector and condition, for the trials that have a score everywhere."""
-    read: dict[str, dict[str, Scores]] = {}
-    for rival in rivals:
-        of_rival = {}
-        for name in names:
-            path = score_path(plan.folder, rival.name, name)
-            # Both classes are checked once, among the trials that remain.
-            of_rival[name] = read_scores(path, both_classes=False)
-        read[rival.name] = of_rival
-    common = _common_trials(plan.trials, read)
-    for utterance in plan.trials.ids:
-        if utterance not in common:
-            problems.setdefault(utterance, "it has no score under one of the conditions")
-    scores = {}
-    for network, by_name in read.items():
-        scores[network] = _of(common, by_name)
-    return scores
-
-
-def _common_trials(trials: TrialList, read: Mapping[str, Mapping[str, Scores]]) -> dict[str, int]:
-    """Return the trials with a score everywhere, in the order of the list."""
-    common = set(trials.ids)
-    for by_name in read.values():
-        for scores in by_name.values():
-            common &= set(scores.ids)
-    positions = {}
-    for index, utterance in enumerate(trials.ids):
-        if utterance in common:
-            positions[utterance] = index
-    return positions
-
-
-def _of(common: Mapping[str, int], by_name: Mapping[str, Scores]) -> dict[str, Scores]:
-    """Return the scores of only the common trials, in one order."""
-    chosen = {}
-    for name, scores in by_name.items():
-        positions = dict(zip(scores.ids, range(len(scores)), strict=True))
-        # With a type, since an empty list would become an array of floats, which cannot index.
-        indices = np.array(list(map(positions.__getitem__, common)), np.intp)
-        chosen[name] = scores.select(indices)
-    return chosen
-
-
-def seconds_of(trials: TrialList) -> float:
-    """Return how many seconds the recordings of a list have, as their headers state it."""
-    return sum(map(_seconds_of_one, map(trials.path, range(len(trials)))))
-
-
-def _seconds_of_one(path: Path) -> float:
-    from asdf.audio import audio_length
-    from asdf.facts import SAMPLE_RATE
-
-    try:
-        return audio_length(path) / SAMPLE_RATE
-    except AsdfError:
-        # The problem is reported where the file is read.
-        return 0.0

@@ -5,19 +5,14 @@ from __future__ import annotations
 import pytest
 
 from asdf.errors import UsageError
-from asdf.extras.robustness import (
-    BENCHMARKS,
-    DEGRADATIONS,
-    Material,
-    choose_conditions,
-    parse_grades,
-)
+from asdf.extras.robustness.conditions import choose_conditions, parse_grades
+from asdf.extras.robustness.degradations import Material
 
 MATERIAL = Material(speech=("a.wav", "b.wav"))
 
 
-def names(only=(), grades=None, benchmark="", material=MATERIAL) -> list[str]:
-    return [c.name for c in choose_conditions(material, only, grades, benchmark).conditions]
+def names(only=(), grades=None) -> list[str]:
+    return [c.name for c in choose_conditions(MATERIAL, only, grades).conditions]
 
 
 def test_families_degradations_and_single_conditions_are_chosen() -> None:
@@ -42,20 +37,6 @@ def test_what_cannot_be_done_is_named_with_the_reason(monkeypatch) -> None:
     assert "mp3" not in chosen.left_out
 
 
-def test_benchmarks_have_their_grades() -> None:
-    through = names(benchmark="through-the-noise")
-    assert [name for name in through if name.startswith("white")] == [
-        f"white_{snr}" for snr in (30, 25, 20, 15, 10, 5, 0)
-    ]
-    assert "tempo_0.1" in through and "tempo_2" in through and "pitch_-10" in through
-    robust = names(benchmark="audio-robustness")
-    assert "white_40" in robust and "mp3_8" in robust and "quantised_4" in robust
-    assert "mp3_64" not in robust and "gsm_13" not in robust
-    for benchmark in BENCHMARKS.values():
-        for name, grades in benchmark.grades.items():
-            assert bool(grades) == bool(DEGRADATIONS[name].grades)
-
-
 @pytest.mark.parametrize(
     ("only", "message"),
     [
@@ -76,5 +57,3 @@ def test_grades_that_cannot_be_are_refused() -> None:
     for text in ("mp3", "landline=3", "mp4=3"):
         with pytest.raises(UsageError, match="a degradation with its grades, as in mp3=16,8"):
             parse_grades([text])
-    with pytest.raises(UsageError, match="there is no benchmark x"):
-        choose_conditions(MATERIAL, benchmark="x")

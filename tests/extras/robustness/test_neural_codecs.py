@@ -9,8 +9,13 @@ import pytest
 import torch
 
 from asdf.errors import AsdfError
-from asdf.extras.robustness.degradations import DEGRADATIONS, Draw, Material
-from asdf.extras.robustness.neural_codecs import code_and_decode, encodec_missing
+from asdf.extras.robustness.degradations import (
+    DEGRADATIONS,
+    Draw,
+    Material,
+    code_and_decode,
+    encodec_missing,
+)
 from tests.extras.robustness.conftest import tone
 
 transformers = pytest.importorskip("transformers")

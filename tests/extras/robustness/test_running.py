@@ -13,19 +13,11 @@ import pytest
 
 import asdf.extras.robustness.making as making
 from asdf.audio import read_audio
-from asdf.extras.robustness import (
-    Material,
-    Plan,
-    Rival,
-    choose_conditions,
-    run_study,
-    study_csv,
-    study_json,
-    study_latex,
-    study_page,
-    study_text,
-)
+from asdf.extras.robustness.conditions import choose_conditions
+from asdf.extras.robustness.degradations import Material
 from asdf.extras.robustness.making import Maker
+from asdf.extras.robustness.running import Plan, Rival, run_study
+from asdf.extras.robustness.showing import study_files
 from asdf.metrics.bootstrap import confidence_intervals, paired_test
 from asdf.metrics.calibration import calibrate, eer_threshold
 from asdf.metrics.costs import cllr
@@ -145,7 +137,7 @@ def test_a_study_that_goes_on_scores_nothing_twice_and_ends_alike(trials, tmp_pa
     second = LevelDetector()
     study = run_study(plan_of(trials, tmp_path / "b"), [Rival("level", second, "x")])
     assert len(first.heard) == 2 * len(trials) and len(second.heard) == 2 * len(trials)
-    assert study_json(study, {}, {}) == study_json(whole, {}, {})
+    assert study_files(study, {}, {}) == study_files(whole, {}, {})
     # Without --keep-audio nothing of the copies stays.
     assert not (tmp_path / "b" / "audio").exists()
     third = LevelDetector()
@@ -184,9 +176,9 @@ def test_numbers_are_those_of_the_metrics(trials, tmp_path) -> None:
     others = read_scores(plan.folder / "scores" / "half" / "white_10.txt")
     compared = {row.condition: row for row in study.compared}
     expected = paired_test(scores["white_10"], others, speakers=speakers, replicates=60)
-    assert compared["white_10"].differences == expected
+    assert compared["white_10"].changes == {"eer": expected.eer, "min_dcf": expected.min_dcf}
     # Holm by hand: the lowest of four p-values counts four times.
-    p_values = {name: row.differences.eer.p_value for name, row in compared.items()}
+    p_values = {name: row.changes["eer"].p_value for name, row in compared.items()}
     lowest = min(p_values, key=p_values.__getitem__)
     adjusted = min(1.0, 4 * p_values[lowest])
     assert compared[lowest].p_values["eer"] == pytest.approx(adjusted)
@@ -249,7 +241,7 @@ def test_a_recording_that_cannot_be_read_is_left_out_of_all_and_named(trials, tm
     study = run_study(plan_of(trials, tmp_path / "out"), [Rival("level", Refusing(), "x")])
     assert list(study.left_out) == ["r4.wav"]
     assert sum(study.counts) == len(trials) - 1
-    assert "r4.wav: bad" in study_text(study, {})
+    assert "r4.wav: bad" in study_files(study, {}, {})["results.txt"]
 
 
 def test_outputs_hold_the_numbers(trials, tmp_path) -> None:
@@ -257,20 +249,21 @@ def test_outputs_hold_the_numbers(trials, tmp_path) -> None:
     plan = plan_of(trials, tmp_path / "out", only=("white", "gain_-20"))
     study = run_study(plan, rivals)
     left_out = {"noise": "--noise FOLDER names recordings for it"}
-    record = json.loads(study_json(study, left_out, {"ASDF": "x"}))
+    files = study_files(study, left_out, {"ASDF": "x"})
+    record = json.loads(files["results.json"])
     [row] = [
         r for r in record["results"] if r["network"] == "level" and r["condition"] == "white_0"
     ]
     eer = 100 * row["eer"]
     assert row["grade"] == 0 and row["family"] == "noise" and row["eer_p_holm"] <= 1
-    text = study_text(study, left_out)
+    text = files["results.txt"]
     assert f"white 0 dB SNR {eer:.2f}" in " ".join(text.split())
     assert "Not measured:" in text and "half less level" in text
-    assert len(study_csv(study).splitlines()) == 1 + 2 * 5
-    assert f"{eer:.2f}" in study_latex(study)
-    page = study_page(study, left_out, ["ASDF: x"])
+    assert len(files["results.csv"].splitlines()) == 1 + 2 * 5
+    assert f"{eer:.2f}" in files["results.tex"]
+    page = files["report.html"]
     assert f"level, white 0 dB SNR: EER {eer:.2f} %" in page
-    assert page == study_page(study, left_out, ["ASDF: x"])
+    assert files == study_files(study, left_out, {"ASDF": "x"})
     # Each metric has its picture, with the numbers of the table.
     for shown in (
         f"Misses {100 * row['miss']:.2f} %",
