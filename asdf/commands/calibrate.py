@@ -76,10 +76,7 @@ if TYPE_CHECKING:
 class CalibrateOptions(ProtocolOptions):
     """Options of the command."""
 
-    network: str = argument(
-        NETWORK_HELP,
-        metavar="NETWORK",
-    )
+    network: str = argument(NETWORK_HELP, metavar="NETWORK")
     scores: Path | None = argument(
         "score file of the network: 'path label score' per line, or 'path score' with --protocol; "
         "- is standard input; optional if NETWORK is a run",
@@ -96,29 +93,16 @@ class CalibrateOptions(ProtocolOptions):
         short="-o",
         aliases=("--out",),
     )
-    method: str = option(
-        "method that maps scores to LLRs",
-        choices=(AUTO, *METHODS),
-        default=AUTO,
-    )
+    method: str = option("method that maps scores to LLRs", choices=(AUTO, *METHODS), default=AUTO)
     where: str | None = option(
         "use only trials that match: COLUMN=VALUE, with commas between several columns and | "
         "between several values",
         metavar="COLUMN=VALUE",
     )
     at_eer: bool = flag("set the threshold where both error rates are equal (default)")
-    prior: float | None = option(
-        "prior probability of spoof (0.05)",
-        metavar="P",
-    )
-    cost_miss: float | None = option(
-        "cost of rejecting bona fide speech (1)",
-        metavar="C",
-    )
-    cost_fa: float | None = option(
-        "cost of accepting a spoof (10)",
-        metavar="C",
-    )
+    prior: float | None = option("prior probability of spoof (0.05)", metavar="P")
+    cost_miss: float | None = option("cost of rejecting bona fide speech (1)", metavar="C")
+    cost_fa: float | None = option("cost of accepting a spoof (10)", metavar="C")
     unlike_rate: float | None = option(
         "proportion of genuine recordings similar to the set that may be reported as unlike it "
         "(0.05); 0: do not compare recordings with the set",

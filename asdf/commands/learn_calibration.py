@@ -76,9 +76,7 @@ class Learnt:
 
 
 def learn_calibration(
-    learnt_from: CalibrationSet,
-    cost: DetectionCost | None = None,
-    method: str = AUTO,
+    learnt_from: CalibrationSet, cost: DetectionCost | None = None, method: str = AUTO
 ) -> Learnt:
     """Learn a calibration with its bounds, its intervals, and a description of its set.
 
@@ -107,9 +105,7 @@ def learn_calibration(
 
 
 def describe_set(
-    calibration: Calibration,
-    learnt_from: CalibrationSet,
-    cross_validated: float | None,
+    calibration: Calibration, learnt_from: CalibrationSet, cross_validated: float | None
 ) -> Calibration:
     """Return a calibration with the facts about its set, and the support of its claims."""
     scores = learnt_from.scores

@@ -72,17 +72,13 @@ class ListsOptions:
         "FOLDER|TABLE|SHARDS",
     )
     output: Path | None = option(
-        "output folder (the folder of the recordings)",
-        "FOLDER",
-        short="-o",
+        "output folder (the folder of the recordings)", "FOLDER", short="-o"
     )
     folder: Path | None = option(
-        "folder that paths in a table are relative to (the folder of the table)",
-        "FOLDER",
+        "folder that paths in a table are relative to (the folder of the table)", "FOLDER"
     )
     columns: str | None = option(
-        "names of the columns in a table: path=wav,label=truth,speaker=spk",
-        "OURS=THEIRS,..",
+        "names of the columns in a table: path=wav,label=truth,speaker=spk", "OURS=THEIRS,.."
     )
     bona_fide: str = option(
         "folders or labels that are bona fide, if ASDF does not know their names; all others are "
@@ -102,15 +98,9 @@ class ListsOptions:
         "TABLE",
     )
     shares: str = option(
-        "sizes of train, dev and eval in percent; 0 omits a list",
-        "P,P,P",
-        "70,15,15",
+        "sizes of train, dev and eval in percent; 0 omits a list", "P,P,P", "70,15,15"
     )
-    seed: int = option(
-        "seed of the random split",
-        "N",
-        0,
-    )
+    seed: int = option("seed of the random split", "N", 0)
     divide: bool = flag("split the recordings even if folders determine the lists")
 
 
@@ -214,10 +204,7 @@ def _read_columns(text: str | None) -> dict[str, str]:
     return names
 
 
-def _with_columns(
-    args: ListsOptions,
-    trials: TrialList,
-) -> TrialList:
+def _with_columns(args: ListsOptions, trials: TrialList) -> TrialList:
     """Return the trials with the columns of --names and of --table.
 
     Raises:
@@ -231,10 +218,7 @@ def _with_columns(
     return replace(trials, columns=columns)
 
 
-def _from_table(
-    path: Path,
-    trials: TrialList,
-) -> dict[str, list[str]]:
+def _from_table(path: Path, trials: TrialList) -> dict[str, list[str]]:
     entries = columns_by_path(path)
     by_name = {bare_name(name): entry for name, entry in entries.items()}
     if len(by_name) < len(entries):
@@ -264,9 +248,7 @@ def _from_table(
 
 
 def _divide(
-    args: ListsOptions,
-    trials: TrialList,
-    shares: Mapping[str, float],
+    args: ListsOptions, trials: TrialList, shares: Mapping[str, float]
 ) -> dict[str, TrialList]:
     """Return the lists given by folders or a column 'split', or divided by the shares."""
     splits = trials.columns.get("split") or trials.columns.get("subset")
@@ -287,10 +269,7 @@ def _divide(
     return {name: trials.select(indices) for name, indices in chosen.items()}
 
 
-def _relative(
-    trials: TrialList,
-    into: Path,
-) -> TrialList:
+def _relative(trials: TrialList, into: Path) -> TrialList:
     """Return the trials with paths relative to the folder of their list."""
     start = into.absolute()
     folder = trials.folder.absolute()
@@ -302,10 +281,7 @@ def _relative(
     return replace(trials, ids=ids, columns=columns)
 
 
-def _describe(
-    lists: Mapping[str, TrialList],
-    into: Path,
-) -> list[str]:
+def _describe(lists: Mapping[str, TrialList], into: Path) -> list[str]:
     rows = []
     numbers: dict[str, list[int]] = defaultdict(list)
     for name, part in lists.items():
@@ -323,10 +299,7 @@ def _describe(
     return as_lines(Table(rows, columns, "written"))
 
 
-def _values(
-    trials: TrialList,
-    column: str,
-) -> set[str]:
+def _values(trials: TrialList, column: str) -> set[str]:
     """Return the known values of a column."""
     return set(trials.columns.get(column, ())) - _UNKNOWN
 

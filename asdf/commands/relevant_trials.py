@@ -53,9 +53,7 @@ def describe_where(wanted: Mapping[str, Sequence[str]]) -> str:
 
 
 def select_where(
-    scores: Scores,
-    trials: TrialList | None,
-    wanted: Mapping[str, Sequence[str]],
+    scores: Scores, trials: TrialList | None, wanted: Mapping[str, Sequence[str]]
 ) -> Scores:
     """Return the scored trials whose columns have the wanted values.
 

@@ -343,11 +343,7 @@ def _score_groups(
             return results.is_known(indices[position])
 
         scored = _beside(detector, reference).score_many(
-            sources,
-            whole,
-            progress=True,
-            is_known=is_known,
-            frames=results.needs_frames,
+            sources, whole, progress=True, is_known=is_known, frames=results.needs_frames
         )
         for result in scored:
             yield replace(result, index=indices[result.index])
@@ -422,9 +418,7 @@ def _show_heading(heading: Heading, named: str, detector: Detector) -> None:
 
 
 def _over_time(
-    detector: Detector,
-    result: Scored,
-    window: tuple[float, float],
+    detector: Detector, result: Scored, window: tuple[float, float]
 ) -> tuple[Scored, list[WindowScore]]:
     from asdf.scoring.scored import Scored
 

@@ -19,12 +19,7 @@ from asdf.commands.score_array import no_output
 from asdf.commands.score_journal import Entry, Journal, Passing, stamp_of
 from asdf.commands.score_parts import Part, merge_parts
 from asdf.commands.score_recordings import Recordings
-from asdf.commands.score_result_files import (
-    CsvTable,
-    JsonTable,
-    Line,
-    write_pictures,
-)
+from asdf.commands.score_result_files import CsvTable, JsonTable, Line, write_pictures
 from asdf.commands.score_screen import Screen
 from asdf.commands.score_segments import SegmentOutputs, frames_entry, frames_of
 from asdf.errors import AsdfError
@@ -331,11 +326,7 @@ class Results:
             name=self._as_field(str(recording.path)),
             threshold=threshold,
             verdict=decide_verdict(
-                entry["score"],
-                threshold,
-                entry["judged"],
-                has_parts,
-                values["unbounded_llr"],
+                entry["score"], threshold, entry["judged"], has_parts, values["unbounded_llr"]
             ),
             llr=entry["score"] if self._heading.kind == "llr" else None,
             **values,

@@ -36,12 +36,7 @@ from asdf.scoring.network_opening import OpenedNetwork, Options, open_network
 from asdf.scoring.parts import make_search
 from asdf.scoring.recordings import Recording, as_recording
 from asdf.scoring.scored import Score, Scored, WindowScore
-from asdf.scoring.speakers import (
-    SpeakerScored,
-    conclude_speaker,
-    find_speakers,
-    speaker_recordings,
-)
+from asdf.scoring.speakers import SpeakerScored, conclude_speaker, find_speakers, speaker_recordings
 from asdf.scoring.stream import Stream
 from asdf.scoring.waveforms import as_waveform, check_rate
 from asdf.scoring.whole_recording import Summary, as_result

@@ -169,10 +169,7 @@ class Hearing:
         return self.describe_trial(recording, trial, self.score([piece])[0])
 
     def make_piece(
-        self,
-        cut: Cut,
-        sad: SpeechActivity = NO_DETECTION,
-        find_speech: FindSpeech | None = None,
+        self, cut: Cut, sad: SpeechActivity = NO_DETECTION, find_speech: FindSpeech | None = None
     ) -> Piece:
         """Return a window as the network hears it, see the function `make_piece`."""
         return make_piece(cut, sad, find_speech, self.audio.sample_rate)
@@ -187,11 +184,7 @@ class Hearing:
         return list(self.scorer.score_waveforms(waveforms, self.wanted))
 
     def describe_trial(
-        self,
-        recording: Recording,
-        trial: Trial,
-        outcome: Outcome,
-        searched: Sequence[Window] = (),
+        self, recording: Recording, trial: Trial, outcome: Outcome, searched: Sequence[Window] = ()
     ) -> Score:
         """Return the score of a recording whose beginning was heard.
 

@@ -92,10 +92,7 @@ def provenance_of(detector: Detector) -> Provenance:
 
 
 def made_by(
-    provenance: Provenance,
-    trial: bool,
-    window: tuple[float, float] | None,
-    command: str,
+    provenance: Provenance, trial: bool, window: tuple[float, float] | None, command: str
 ) -> dict[str, Any]:
     """Return `made_by` for scores that are made now.
 

@@ -67,10 +67,7 @@ class Options:
     speech_check: str = "built-in"
 
     def as_arguments(
-        self,
-        device: torch.device,
-        precision: ScoringPrecision,
-        threads: int,
+        self, device: torch.device, precision: ScoringPrecision, threads: int
     ) -> dict[str, Any]:
         """Return the arguments of a detector that gives identical scores elsewhere.
 
@@ -232,9 +229,7 @@ def _remark_on_training(source: str, lists: Iterable[Sequence[str]]) -> str:
 
 
 def _read_scorer(
-    path: Path,
-    options: Options,
-    precision: ScoringPrecision,
+    path: Path, options: Options, precision: ScoringPrecision
 ) -> tuple[Scorer, Sections, Any]:
     """Read a network; return its scorer, its settings, and the entry of its calibration."""
     folder = _network_folder(options)

@@ -27,14 +27,7 @@ from asdf.runs.parts import Columns, join_columns
 from asdf.runs.progress import track
 from asdf.scoring.agreement import ScoringSettings, agree_on_engine, agree_on_precision
 from asdf.scoring.list_over_time import ListOverTime
-from asdf.scoring.list_parts import (
-    LOSSES,
-    SCORES,
-    TRIALS,
-    ListRows,
-    open_parts,
-    work_of,
-)
+from asdf.scoring.list_parts import LOSSES, SCORES, TRIALS, ListRows, open_parts, work_of
 from asdf.scoring.scorer import Computed, Scorer, TrialLoss
 from asdf.segments import FrameTable
 from asdf.settings.sections import Network
@@ -44,10 +37,7 @@ _SHOWN = 5
 
 
 def build_list_scorer(
-    network: nn.Module,
-    settings: ScoringSettings,
-    world: World,
-    loss: TrialLoss | None = None,
+    network: nn.Module, settings: ScoringSettings, world: World, loss: TrialLoss | None = None
 ) -> Scorer:
     """Return the scorer that all processes share; all processes call this together.
 
@@ -249,11 +239,7 @@ class _Progress:
 
 
 def _track_batches(
-    loader: BatchLoader,
-    batches: list[ScoringBatch],
-    settings: Network,
-    world: World,
-    what: str,
+    loader: BatchLoader, batches: list[ScoringBatch], settings: Network, world: World, what: str
 ) -> Iterator[Tensor]:
     """Read the waveforms of the batches, and show the progress."""
     return track(

@@ -105,7 +105,7 @@ class Scorer(WaveformScorer):
     absent: ClassVar[Mapping[str, str]] = {
         "frames": "scores no frames: train a network with localisation.enabled = True for that. "
         "Windows, which are coarser, are scored by any network: `score --window`, "
-        "`Detector.score_over_time`.",
+        "`Detector.score_over_time`."
     }
 
     def __init__(
@@ -201,10 +201,7 @@ class Scorer(WaveformScorer):
         return max(1, self._plan.max_batch_samples // scored_samples)
 
     def compute(
-        self,
-        waveforms_BT: Tensor,
-        wanted: Collection[str] = (),
-        references: Tensor | None = None,
+        self, waveforms_BT: Tensor, wanted: Collection[str] = (), references: Tensor | None = None
     ) -> Computed:
         """Compute the network's outputs for one batch, on the device, without waiting for them.
 
