@@ -160,6 +160,8 @@ OPTIONS: dict[str, str] = {
     "score --why-by": "Write python -m asdf why NETWORK RECORDING -o OUT --by METHOD.",
     "score --why-filler": "Write python -m asdf why NETWORK RECORDING -o OUT --filler FILLER.",
     "score --why-start": "Write python -m asdf why NETWORK RECORDING -o OUT --start S.",
+    "why --no-parts": "A map is of one window, whatever its recording's parts.",
+    "why --speech-check": "A map is of one window, whether it has speech or not.",
     "export --int8": "ONNX Runtime quantises graphs: onnxruntime.quantization.",
     "export --runtime": "Networks score in Python, or as ONNX graphs.",
     "score --watermarks": "The packages audioseal, resemble-perth and silentcipher find their own.",

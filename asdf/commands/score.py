@@ -65,6 +65,7 @@ from asdf.commands.score_array import (
 from asdf.commands.score_options import (
     STANDARD_INPUT,
     DetectorOptions,
+    NetworkOptions,
     ScoreOptions,
     check_speaker_options,
     name_network,
@@ -270,7 +271,7 @@ def _describe_work(
     return work
 
 
-def open_detector(args: DetectorOptions, window: tuple[float, float] | None = None) -> Detector:
+def open_detector(args: NetworkOptions, window: tuple[float, float] | None = None) -> Detector:
     """Build the detector of a command line.
 
     Raises:
@@ -281,6 +282,9 @@ def open_detector(args: DetectorOptions, window: tuple[float, float] | None = No
     from asdf.scoring.detector import Detector
     from asdf.scoring.windows import in_samples
 
+    judging: dict[str, Any] = {}
+    if isinstance(args, DetectorOptions):
+        judging = {"parts": not args.no_parts, "speech_check": args.speech_check}
     detector = Detector(
         args.network,
         args.device,
@@ -291,8 +295,7 @@ def open_detector(args: DetectorOptions, window: tuple[float, float] | None = No
         args.base,
         threshold=args.threshold,
         engine=args.engine,
-        parts=not args.no_parts,
-        speech_check=args.speech_check,
+        **judging,
     )
     # The whole process belongs to the command, including decoding and resampling.
     set_threads(detector.threads)

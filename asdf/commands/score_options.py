@@ -42,7 +42,7 @@ def _check_segment_threshold(threshold: float) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DetectorOptions(WeightsOptions):
+class NetworkOptions(WeightsOptions):
     """How the network scores."""
 
     network: str = argument(NETWORK_HELP, "NETWORK")
@@ -64,6 +64,17 @@ class DetectorOptions(WeightsOptions):
         "computes as in training and is slower; scores agree within 1e-5",
         default="packed",
     )
+    threads: int | None = option(
+        "number of CPU threads (1 for networks below 10 million parameters, else the number of"
+        " usable cores)",
+        "N",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DetectorOptions(NetworkOptions):
+    """How the network scores, and how whole recordings are judged."""
+
     no_parts: bool = flag(
         "do not search long recordings for spoofed parts; the search makes scoring about three "
         "times slower"
@@ -72,11 +83,6 @@ class DetectorOptions(WeightsOptions):
         "speech detector for whole recordings (%(default)s: energy, modulation and voicing); "
         "recordings without speech get no verdict; silero needs the package silero-vad",
         default="built-in",
-    )
-    threads: int | None = option(
-        "number of CPU threads (1 for networks below 10 million parameters, else the number of"
-        " usable cores)",
-        "N",
     )
 
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from asdf.commands.options import Command, argument, option
 from asdf.commands.outputs import base_of_several, show
 from asdf.commands.score_journal import Journal, stamp_of
-from asdf.commands.score_options import DetectorOptions
+from asdf.commands.score_options import NetworkOptions
 from asdf.errors import AsdfError, UsageError
 from asdf.runs.files import digest_of, write_text
 from asdf.runs.streams import show_error
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class WhyOptions(DetectorOptions):
+class WhyOptions(NetworkOptions):
     """Options of the command."""
 
     recordings: tuple[str, ...] = argument(
