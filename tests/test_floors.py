@@ -47,7 +47,6 @@ ROOMS = [
     "training",
     "tasks",
     "report",
-    "memory",
     "doctor",
     "recipe",
     "launcher",
@@ -68,7 +67,6 @@ ANNEXES = {
     "doctor",
     "hub",
     "launcher",
-    "memory",
     "report",
     "shipped",
 }
