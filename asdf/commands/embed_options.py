@@ -16,8 +16,7 @@ class EmbedOptions(WeightsOptions):
 
     network: str = argument(NETWORK_HELP, "NETWORK")
     list: str = argument(
-        "list, table of trials, protocol, folder of recordings, or name of a corpus",
-        "LIST",
+        "list, table of trials, protocol, folder of recordings, or name of a corpus", "LIST"
     )
     output: Path = option("output file (.npz)", "OUT", default=MISSING, short="-o")
     folder: Path | None = option(

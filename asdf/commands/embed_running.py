@@ -117,11 +117,7 @@ def _embed(args: EmbedOptions, world: World, stop: StopRequest, folder: Path) ->
 
 
 def _describe_work(
-    args: EmbedOptions,
-    path: Path,
-    scorer: Scorer,
-    sad: SpeechActivity,
-    known: _Usable,
+    args: EmbedOptions, path: Path, scorer: Scorer, sad: SpeechActivity, known: _Usable
 ) -> dict[str, Any]:
     """Return everything that the embeddings depend on, as plain values."""
     # Left out if there are none, so that the bytes of such files do not change.

@@ -121,10 +121,7 @@ KINDS = {
         "ignore_others threshold",
     ),
     "sources": Kind(
-        "source scores",
-        "asdf.tasks.tracing.command",
-        (SourceOptions,),
-        "protocol subset set plot",
+        "source scores", "asdf.tasks.tracing.command", (SourceOptions,), "protocol subset set plot"
     ),
     "sasv": Kind(
         "SASV scores",

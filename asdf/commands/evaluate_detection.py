@@ -17,12 +17,7 @@ from asdf.commands.evaluate_thresholds import (
     check_thresholds,
     threshold_of,
 )
-from asdf.commands.judged_files import (
-    Protocol,
-    System,
-    read_protocol_option,
-    read_system_scores,
-)
+from asdf.commands.judged_files import Protocol, System, read_protocol_option, read_system_scores
 from asdf.commands.outputs import output_name, replicates_bar, show, text_stream, write_outputs
 from asdf.errors import UsageError
 from asdf.metrics.results import JOINED
@@ -149,9 +144,7 @@ def _summarise(
 
 
 def _read_scores(
-    args: EvaluateOptions,
-    systems: Sequence[System],
-    protocol: Protocol,
+    args: EvaluateOptions, systems: Sequence[System], protocol: Protocol
 ) -> list[Judged]:
     judged = []
     for index, system in enumerate(systems):

@@ -49,13 +49,9 @@ class ThresholdOptions:
         "criterion for the threshold on DEV (eer); best-f1 means the best macro-F1",
         choices=THRESHOLD_RULES,
     )
-    threshold_protocol: Path | None = option(
-        "label file of DEV, if DEV has no labels",
-        metavar="P",
-    )
+    threshold_protocol: Path | None = option("label file of DEV, if DEV has no labels", metavar="P")
     threshold_subset: str | None = option(
-        "use only this subset of the label file of DEV",
-        metavar="S",
+        "use only this subset of the label file of DEV", metavar="S"
     )
 
 
@@ -70,8 +66,7 @@ class TandemOptions:
         aliases=("--asv",),
     )
     asv_keys: Path | None = option(
-        "keys of the ASV scores, if these have none (ASVspoof 2021)",
-        metavar="F",
+        "keys of the ASV scores, if these have none (ASVspoof 2021)", metavar="F"
     )
 
 
@@ -80,8 +75,7 @@ class RatioOptions:
     """Likelihood ratios, as natural logarithms."""
 
     calibration: str | None = option(
-        "first convert scores of this calibrated network to likelihood ratios",
-        metavar="NETWORK",
+        "first convert scores of this calibrated network to likelihood ratios", metavar="NETWORK"
     )
     tippett: Path | None = option(
         "draw a Tippett plot, the distribution of likelihood ratios of each class",
@@ -119,12 +113,10 @@ class FrameOptions:
     """Frame scores, which locate spoofed parts: give the file with these parts as well."""
 
     resolution: str | None = option(
-        "frame lengths for point metrics in seconds (that of the scores)",
-        metavar="S,S",
+        "frame lengths for point metrics in seconds (that of the scores)", metavar="S,S"
     )
     hop: float | None = option(
-        "frame length in seconds of a text file 'RECORDING FRAME SCORE'",
-        metavar="S",
+        "frame length in seconds of a text file 'RECORDING FRAME SCORE'", metavar="S"
     )
 
 
@@ -133,16 +125,13 @@ class SourceOptions:
     """Source scores: which attack, vocoder, language etc. a recording is of."""
 
     column: str | None = option(
-        "column of P with the classes (the column in the file)",
-        metavar="C",
+        "column of P with the classes (the column in the file)", metavar="C"
     )
     bona_fide: BonaFideRule = option(
-        "class of bona fide trials of P, as in source.bona_fide",
-        default="left_out",
+        "class of bona fide trials of P, as in source.bona_fide", default="left_out"
     )
     reject: Literal["probability", "logit", "energy", "entropy"] = option(
-        "rejection score for unknown sources",
-        default="probability",
+        "rejection score for unknown sources", default="probability"
     )
 
 
@@ -151,8 +140,7 @@ class SasvOptions:
     """SASV scores, of spoofing-robust speaker verification."""
 
     keys: Path | None = option(
-        "file with the key of each trial: target, nontarget or spoof",
-        metavar="K",
+        "file with the key of each trial: target, nontarget or spoof", metavar="K"
     )
     llr: bool = flag(
         "scores are log-likelihood ratios: also compute the a-DCF at the Bayes threshold"
@@ -164,8 +152,7 @@ class SasvOptions:
         metavar="NAME=X,...",
     )
     fuse: str | None = option(
-        "fuse CM and ASV scores into a SASV score, with this method",
-        choices=FUSIONS,
+        "fuse CM and ASV scores into a SASV score, with this method", choices=FUSIONS
     )
     on: str | None = option(
         "score file of the development set for fitting the fusion, or its CM and ASV scores",
@@ -173,8 +160,7 @@ class SasvOptions:
     )
     on_keys: Path | None = option("keys of the development set", metavar="K")
     spoof_share: float | None = option(
-        "proportion of spoofs among impostors (from the costs)",
-        metavar="R",
+        "proportion of spoofs among impostors (from the costs)", metavar="R"
     )
 
 
@@ -198,14 +184,9 @@ class EvaluateOptions(
         default=(),
     )
     protocol: Path | None = option(
-        "label file of the set, with labels and conditions",
-        metavar="P",
-        aliases=("--trials",),
+        "label file of the set, with labels and conditions", metavar="P", aliases=("--trials",)
     )
-    subset: str | None = option(
-        "evaluate only this subset of P (ASVspoof 2021: eval)",
-        metavar="S",
-    )
+    subset: str | None = option("evaluate only this subset of P (ASVspoof 2021: eval)", metavar="S")
     ignore_others: bool = flag("ignore scored trials that are not in P")
     by: str | None = option(
         "columns of P to break results down by (attack); gender+language combines two columns",

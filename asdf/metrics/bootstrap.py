@@ -23,13 +23,7 @@ from asdf.arrays import Floats
 from asdf.errors import AsdfError
 from asdf.metrics.costs import ASVSPOOF5, DetectionCost, min_dcf_of
 from asdf.metrics.detection import Blocks, DetCurve, Weights, into_blocks
-from asdf.metrics.intervals import (
-    Interval,
-    Rates,
-    lowest_interval,
-    rate_interval,
-    tested_interval,
-)
+from asdf.metrics.intervals import Interval, Rates, lowest_interval, rate_interval, tested_interval
 from asdf.metrics.replicates import (
     block_draws,
     counts_of_draws,
@@ -113,12 +107,7 @@ def confidence_intervals(
         curve = DetCurve.of_scores(scores)
     if speakers is None:
         return curve_intervals(
-            curve,
-            replicates=replicates,
-            level=level,
-            seed=seed,
-            cost=cost,
-            progress=progress,
+            curve, replicates=replicates, level=level, seed=seed, cost=cost, progress=progress
         )
     blocks = into_blocks(curve)
     rng = np.random.default_rng(seed)

@@ -72,9 +72,7 @@ ASVSPOOF5 = DetectionCost()
 
 
 def min_dcf(
-    bona_fide: npt.ArrayLike,
-    spoof: npt.ArrayLike,
-    cost: DetectionCost = ASVSPOOF5,
+    bona_fide: npt.ArrayLike, spoof: npt.ArrayLike, cost: DetectionCost = ASVSPOOF5
 ) -> float:
     """Return the minimum of the normalised detection cost over all thresholds.
 
@@ -99,9 +97,7 @@ def min_dcf_of(curve: DetCurve, cost: DetectionCost = ASVSPOOF5) -> float:
 
 
 def act_dcf(
-    bona_fide: npt.ArrayLike,
-    spoof: npt.ArrayLike,
-    cost: DetectionCost = ASVSPOOF5,
+    bona_fide: npt.ArrayLike, spoof: npt.ArrayLike, cost: DetectionCost = ASVSPOOF5
 ) -> float:
     """Return the normalised detection cost at the Bayes threshold.
 

@@ -164,9 +164,7 @@ def find_turned(decisions: Decisions) -> list[Finding]:
 
 
 def _intervals(
-    confusion: Confusion,
-    draws: Iterable[Weights],
-    groups: int | None = None,
+    confusion: Confusion, draws: Iterable[Weights], groups: int | None = None
 ) -> dict[str, Interval]:
     parts = list(draws)
     bona_fide = np.concatenate([part.bona_fide for part in parts])
@@ -181,10 +179,7 @@ def _intervals(
     measured = confusion.values()
     for name, values in drawn.rates().items():
         intervals[name] = rate_interval(
-            measured[name],
-            values,
-            trials=_trials_of(name, confusion),
-            groups=groups,
+            measured[name], values, trials=_trials_of(name, confusion), groups=groups
         )
     return intervals
 

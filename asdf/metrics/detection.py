@@ -237,8 +237,4 @@ def into_blocks(curve: DetCurve) -> Blocks:
     block = np.empty(curve.order.size, np.intp)
     block[curve.order] = block_in_order
     split = curve.bona_fide.size
-    return Blocks(
-        of_bona_fide=block[:split],
-        of_spoof=block[split:],
-        count=int(opens.sum()) + 1,
-    )
+    return Blocks(of_bona_fide=block[:split], of_spoof=block[split:], count=int(opens.sum()) + 1)

@@ -126,10 +126,7 @@ class Fusion:
 
 
 def fit_fusion(
-    method: str,
-    scores_NS: Floats,
-    labels: Labels,
-    names: Sequence[str] | None = None,
+    method: str, scores_NS: Floats, labels: Labels, names: Sequence[str] | None = None
 ) -> Fusion:
     """Fit a fusion to the trials of a development set.
 
@@ -159,10 +156,7 @@ def fit_fusion(
             method, tuple(share * part.weights[0] for part in parts), share * sum(offsets)
         )
     return Fusion(
-        method,
-        tuple(1 / len(parts) for _ in parts),
-        0.0,
-        tuple(part.ranks[0] for part in parts),
+        method, tuple(1 / len(parts) for _ in parts), 0.0, tuple(part.ranks[0] for part in parts)
     )
 
 

@@ -118,12 +118,7 @@ def percentile_interval(value: float, drawn: Floats, level: float = 0.95) -> Int
 
 
 def rate_interval(
-    value: float,
-    drawn: Floats,
-    *,
-    trials: int,
-    groups: int | None = None,
-    level: float = 0.95,
+    value: float, drawn: Floats, *, trials: int, groups: int | None = None, level: float = 0.95
 ) -> Interval:
     """Return the interval of an error rate, or of another value between 0 and 1.
 
@@ -216,12 +211,7 @@ def _log_odds(rates: npt.ArrayLike) -> Floats:
 
 
 def lowest_interval(
-    value: float,
-    minima: Floats,
-    rates: Rates,
-    *,
-    groups: int | None = None,
-    level: float = 0.95,
+    value: float, minima: Floats, rates: Rates, *, groups: int | None = None, level: float = 0.95
 ) -> Interval:
     """Return the interval of a normalised lowest cost; see the top of this file.
 

@@ -64,9 +64,7 @@ def bootstrap_maps(
 
 
 def _draw_trials(
-    bona_fide: int,
-    spoof: int,
-    rng: np.random.Generator,
+    bona_fide: int, spoof: int, rng: np.random.Generator
 ) -> Iterator[tuple[Integers, Integers]]:
     """Yield the indices of drawn trials, as many of each class as there are."""
     while True:

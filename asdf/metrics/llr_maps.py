@@ -75,10 +75,7 @@ class LlrMap:
 
 
 def fit_map(
-    method: str,
-    bona_fide: npt.ArrayLike,
-    spoof: npt.ArrayLike,
-    units: int | None = None,
+    method: str, bona_fide: npt.ArrayLike, spoof: npt.ArrayLike, units: int | None = None
 ) -> LlrMap:
     """Fit one of the `METHODS` to the scores of both classes.
 
@@ -102,10 +99,7 @@ def fit_map(
 
 
 def fit_affine(
-    bona_fide: Floats,
-    spoof: Floats,
-    prior: float = 0.5,
-    pseudo: float = 0.0,
+    bona_fide: Floats, spoof: Floats, prior: float = 0.5, pseudo: float = 0.0
 ) -> tuple[float, float]:
     """Return scale and offset of the LLR with the lowest logistic loss (see `fit_weights`).
 
@@ -150,10 +144,7 @@ def _bi_gaussianise(affine: LlrMap, bona_fide: Floats, spoof: Floats) -> LlrMap:
     # Knots of dense scores may coincide after rounding.
     rises = np.append(True, np.diff(knots) > 0)
     return LlrMap(
-        affine.scale,
-        affine.offset,
-        tuple(knots[rises].tolist()),
-        tuple(llrs[rises].tolist()),
+        affine.scale, affine.offset, tuple(knots[rises].tolist()), tuple(llrs[rises].tolist())
     )
 
 

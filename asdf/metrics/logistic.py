@@ -23,10 +23,7 @@ _TOUCHING = 1e-9
 
 
 def fit_weights(
-    bona_fide_BS: Floats,
-    spoof_PS: Floats,
-    prior: float = 0.5,
-    pseudo: float = 0.0,
+    bona_fide_BS: Floats, spoof_PS: Floats, prior: float = 0.5, pseudo: float = 0.0
 ) -> tuple[list[float], float]:
     """Return weights and offset of the LLR with the lowest prior-weighted logistic loss.
 

@@ -61,10 +61,7 @@ class OneClassSet:
 
 
 def decide_one_class(
-    name: str,
-    scores: Scores,
-    threshold: Threshold,
-    columns: Mapping[str, Sequence[str]],
+    name: str, scores: Scores, threshold: Threshold, columns: Mapping[str, Sequence[str]]
 ) -> OneClassSet:
     """Decide the trials of a set of one class.
 

@@ -139,9 +139,7 @@ def _multinomial(counts: Counts, replicates: int, rng: np.random.Generator) -> C
 
 
 def trial_draws(
-    labels: AnyIntegers,
-    replicates: int,
-    rng: np.random.Generator,
+    labels: AnyIntegers, replicates: int, rng: np.random.Generator
 ) -> Iterator[Weights]:
     """Draw trials with replacement; yield how often each bona fide and each spoof one is drawn."""
     count_bona_fide = int((labels == 1).sum())
@@ -177,10 +175,7 @@ def times_drawn(count: int, rng: np.random.Generator) -> Counts:
 
 
 def speaker_draws(
-    labels: AnyIntegers,
-    speakers: Sequence[str],
-    replicates: int,
-    rng: np.random.Generator,
+    labels: AnyIntegers, speakers: Sequence[str], replicates: int, rng: np.random.Generator
 ) -> Iterator[Weights]:
     """Draw whole speakers; yield how often each bona fide and each spoof trial is drawn."""
     classes = _SpeakersOfClasses(labels, speakers)

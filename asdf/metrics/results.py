@@ -154,10 +154,7 @@ def by_condition(
 
 
 def condition_trials(
-    scores: Scores,
-    column: npt.NDArray[np.str_],
-    value: str,
-    bona_fide: BonaFide,
+    scores: Scores, column: npt.NDArray[np.str_], value: str, bona_fide: BonaFide
 ) -> tuple[Floats, Floats]:
     """Return the scores of the bona fide trials and of the spoofs of one condition.
 
@@ -213,10 +210,7 @@ def average(conditions: Sequence[Condition]) -> Average:
         return float(np.mean(values))
 
     return Average(
-        eer=mean("eer"),
-        min_dcf=mean("min_dcf"),
-        act_dcf=mean("act_dcf"),
-        cllr=mean("cllr"),
+        eer=mean("eer"), min_dcf=mean("min_dcf"), act_dcf=mean("act_dcf"), cllr=mean("cllr")
     )
 
 

@@ -112,12 +112,7 @@ def _as_row(row: AnyRow) -> Row:
 
 
 def _record(row: Row) -> dict[str, Any]:
-    record = {
-        "epoch": row.epoch,
-        "set": row.set,
-        **asdict(row.result),
-        **row.scored.record(),
-    }
+    record = {"epoch": row.epoch, "set": row.set, **asdict(row.result), **row.scored.record()}
     if row.chosen_by is not None:
         record["validation_metric"] = row.chosen_by.name
         record["validation_value"] = row.chosen_by.value

@@ -48,9 +48,7 @@ class Finding:
 
 
 def check_scores(
-    labels: npt.ArrayLike,
-    scores: npt.ArrayLike,
-    ids: Sequence[str] | None = None,
+    labels: npt.ArrayLike, scores: npt.ArrayLike, ids: Sequence[str] | None = None
 ) -> list[Finding]:
     """Look for common mistakes in scores; labels and scores of shape (trials,).
 
@@ -66,9 +64,7 @@ def check_scores(
 
 
 def find_errors(
-    labels: AnyIntegers,
-    scores: Floats,
-    ids: Sequence[str] | None = None,
+    labels: AnyIntegers, scores: Floats, ids: Sequence[str] | None = None
 ) -> list[Finding]:
     """Look for errors that leave the metrics undefined; arguments as in `check_scores`."""
     if not scores.size:

@@ -53,9 +53,7 @@ def leaders(results: Sequence[Result], scores_of: ScoresOf, replicates: int) -> 
 
 
 def leading_systems(
-    summaries: Sequence[Summary],
-    trials: TrialList | None,
-    replicates: int,
+    summaries: Sequence[Summary], trials: TrialList | None, replicates: int
 ) -> dict[str, int]:
     """Return the index of the system that leads by each of `TESTED`, see `leaders`.
 

@@ -44,14 +44,7 @@ from asdf.trials.matching import columns_of
 from asdf.trials.score_file import Scores
 from asdf.trials.trial_list import TrialList
 
-__all__ = [
-    "Average",
-    "Condition",
-    "Summary",
-    "Tandem",
-    "known_columns",
-    "summarise",
-]
+__all__ = ["Average", "Condition", "Summary", "Tandem", "known_columns", "summarise"]
 
 Progress = Callable[[int, int], None]
 """A function called with the numbers of finished and of all replicates."""
@@ -247,9 +240,7 @@ def _checked(
 
 
 def _find_about_set(
-    trials: int,
-    columns: Mapping[str, Sequence[str]],
-    scored: HowScored,
+    trials: int, columns: Mapping[str, Sequence[str]], scored: HowScored
 ) -> list[Finding]:
     """Return findings about a set that differs from its name, or is no test of the network."""
     findings = another_subset(trials, columns.get("subset", ()))
@@ -283,12 +274,7 @@ def _list_conditions(
     for name in dict.fromkeys(names):
         values = columns.get(name, ())
         of_column, left_out = conditions_of(
-            scores,
-            name,
-            values,
-            replicates=replicates,
-            seed=seed,
-            threshold=limit,
+            scores, name, values, replicates=replicates, seed=seed, threshold=limit
         )
         conditions += of_column
         findings += left_out
@@ -296,9 +282,7 @@ def _list_conditions(
 
 
 def known_columns(
-    name: str,
-    scores: Scores,
-    trials: TrialList | None,
+    name: str, scores: Scores, trials: TrialList | None
 ) -> Mapping[str, Sequence[str]]:
     """Return the columns of the scored trials, in the order of `scores`.
 
@@ -358,11 +342,6 @@ def _draw_intervals(
             progress(done, total)
 
     draw = partial(
-        confidence_intervals,
-        scores,
-        replicates=replicates,
-        seed=seed,
-        progress=report,
-        curve=curve,
+        confidence_intervals, scores, replicates=replicates, seed=seed, progress=report, curve=curve
     )
     return draw(), draw(speakers=speakers) if speakers else None

@@ -86,9 +86,7 @@ TANDEM = TandemCost()
 # The rates of the organisers' ASV system on the evaluation set of ASVspoof 5, which its min t-DCF
 # is defined with.
 ASVSPOOF5_ASV = AsvRates(
-    miss=0.01880141010575793,
-    false_alarm=0.01881016557566423,
-    spoof_false_alarm=0.4607082907604729,
+    miss=0.01880141010575793, false_alarm=0.01881016557566423, spoof_false_alarm=0.4607082907604729
 )
 
 
@@ -117,10 +115,7 @@ def asv_rates_at(asv: AsvScores, threshold: float) -> AsvRates:
 
 
 def min_tdcf_legacy(
-    bona_fide: npt.ArrayLike,
-    spoof: npt.ArrayLike,
-    asv: AsvRates,
-    cost: TandemCost = TANDEM,
+    bona_fide: npt.ArrayLike, spoof: npt.ArrayLike, asv: AsvRates, cost: TandemCost = TANDEM
 ) -> float:
     """Return the minimum of the normalised t-DCF of ASVspoof 2019.
 
@@ -153,10 +148,7 @@ def min_tdcf_legacy_of(curve: DetCurve, asv: AsvRates, cost: TandemCost = TANDEM
 
 
 def min_tdcf(
-    bona_fide: npt.ArrayLike,
-    spoof: npt.ArrayLike,
-    asv: AsvRates,
-    cost: TandemCost = TANDEM,
+    bona_fide: npt.ArrayLike, spoof: npt.ArrayLike, asv: AsvRates, cost: TandemCost = TANDEM
 ) -> float:
     """Return the minimum of the normalised t-DCF of ASVspoof 2021 and 5.
 
@@ -188,10 +180,7 @@ def min_tdcf_of(curve: DetCurve, asv: AsvRates, cost: TandemCost = TANDEM) -> fl
 
 
 def min_a_dcf(
-    target: npt.ArrayLike,
-    nontarget: npt.ArrayLike,
-    spoof: npt.ArrayLike,
-    cost: TandemCost = TANDEM,
+    target: npt.ArrayLike, nontarget: npt.ArrayLike, spoof: npt.ArrayLike, cost: TandemCost = TANDEM
 ) -> tuple[float, float]:
     """Return the minimum of the normalised a-DCF and its threshold.
 
@@ -364,12 +353,7 @@ class _TandemCurve:
 
     @classmethod
     def of(
-        cls,
-        target: npt.ArrayLike,
-        nontarget: npt.ArrayLike,
-        spoof: npt.ArrayLike,
-        *,
-        below: float,
+        cls, target: npt.ArrayLike, nontarget: npt.ArrayLike, spoof: npt.ArrayLike, *, below: float
     ) -> _TandemCurve:
         """Sort the trials; the first threshold lies `below` the lowest score.
 

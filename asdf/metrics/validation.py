@@ -187,11 +187,7 @@ class ChosenMetric:
         return self.name == "eer"
 
     def of_set(
-        self,
-        bona_fide: Floats,
-        spoof: Floats,
-        of_tasks: Mapping[str, Any],
-        set_name: str,
+        self, bona_fide: Floats, spoof: Floats, of_tasks: Mapping[str, Any], set_name: str
     ) -> float:
         """Return the metric of a set, from detection scores or those of a task.
 
@@ -229,9 +225,7 @@ class ChosenMetric:
 
 
 def check_metric(
-    settings: MetricSettings,
-    folder: Path | None,
-    tasks: Collection[str] = (),
+    settings: MetricSettings, folder: Path | None, tasks: Collection[str] = ()
 ) -> None:
     """Find the metric and compute it for a few scores, so that errors surface before training.
 

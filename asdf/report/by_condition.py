@@ -54,10 +54,7 @@ def condition_table(summaries: Sequence[Summary], column: str) -> ConditionTable
 
 
 def eer_columns(
-    summaries: Sequence[Summary],
-    column: str,
-    total: Literal["mean", "pooled"],
-    label: int = 0,
+    summaries: Sequence[Summary], column: str, total: Literal["mean", "pooled"], label: int = 0
 ) -> Columns:
     """Return a column of EERs for each value of `column`, and one of mean or pooled EERs.
 

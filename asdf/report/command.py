@@ -22,14 +22,7 @@ from typing import Literal
 from asdf.commands.options import Command, argument, option, replicates_option
 from asdf.commands.outputs import output_name, show, text_stream
 from asdf.errors import UsageError
-from asdf.report import (
-    Gathered,
-    fold_findings,
-    gather,
-    report_page,
-    runs_in,
-    runs_to_latex,
-)
+from asdf.report import Gathered, fold_findings, gather, report_page, runs_in, runs_to_latex
 from asdf.runs.files import write_text
 from asdf.runs.streams import show_error
 from asdf.tasks.studies.left_out_tables import left_out_text

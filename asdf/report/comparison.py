@@ -117,10 +117,7 @@ def chosen_network(run: RunFolder, requested: str | None = None) -> str | None:
 
 
 def different_results(
-    first: RunFolder,
-    second: RunFolder,
-    networks: tuple[str, str],
-    replicates: int = 1000,
+    first: RunFolder, second: RunFolder, networks: tuple[str, str], replicates: int = 1000
 ) -> tuple[list[ResultDifference], list[str]]:
     """Test the results on the sets that both networks scored, on the same trials.
 
@@ -145,11 +142,7 @@ def different_results(
 
 
 def _test_set(
-    first: RunFolder,
-    second: RunFolder,
-    networks: tuple[str, str],
-    set_name: str,
-    replicates: int,
+    first: RunFolder, second: RunFolder, networks: tuple[str, str], set_name: str, replicates: int
 ) -> ResultDifference:
     first_scores = first.scores(networks[0], set_name)
     second_scores = second.scores(networks[1], set_name)

@@ -61,10 +61,7 @@ def heat_maps(gathered: Gathered, set_name: str) -> HeatMaps | None:
 
 
 def _heat_table(
-    gathered: Gathered,
-    set_name: str,
-    measured: Sequence[Measurement],
-    conditions: ConditionTable,
+    gathered: Gathered, set_name: str, measured: Sequence[Measurement], conditions: ConditionTable
 ) -> PageTable:
     """Return a row of trial counts, then one for each system; a column for each value."""
     pooled = each(measured, "summary.result.eer")

@@ -45,9 +45,7 @@ class TrainingCourse:
 
 
 def training_course(
-    name: str,
-    records: Sequence[Record],
-    shown_networks: Sequence[str] = (),
+    name: str, records: Sequence[Record], shown_networks: Sequence[str] = ()
 ) -> TrainingCourse:
     """Return the course of a run's training from its records.
 

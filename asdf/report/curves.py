@@ -59,9 +59,7 @@ def det_range(eers: Sequence[float]) -> DetRange:
 
 
 def probit(
-    rates: npt.ArrayLike,
-    lowest: float = _LOWEST_RATE,
-    highest: float = _HIGHEST_RATE,
+    rates: npt.ArrayLike, lowest: float = _LOWEST_RATE, highest: float = _HIGHEST_RATE
 ) -> Floats:
     """Return the normal deviates of rates (fractions), clipped to the ends.
 

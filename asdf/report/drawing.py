@@ -357,10 +357,7 @@ def set_lines(
 
 
 def course_panel(
-    lines: Sequence[Line],
-    title: str,
-    label: str,
-    choice: str | None = None,
+    lines: Sequence[Line], title: str, label: str, choice: str | None = None
 ) -> Panel | None:
     """Return courses by epoch; None if none of them has a point."""
     if not lines:

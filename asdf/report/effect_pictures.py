@@ -17,14 +17,7 @@ from asdf.report.gathering import Gathered
 from asdf.tables.page_cells import PageTable, as_page
 from asdf.tables.panels import Axis, Line, Panel, nice_ticks
 from asdf.tables.table import RATE, Column, Columns, Table, Value, counts, each, rate
-from asdf.tasks.studies.effects import (
-    TOGETHER,
-    Effects,
-    Scale,
-    find_effects,
-    number_of,
-    scale_of,
-)
+from asdf.tasks.studies.effects import TOGETHER, Effects, Scale, find_effects, number_of, scale_of
 from asdf.tasks.studies.over_seeds import Spread
 from asdf.text import shorten
 
@@ -69,9 +62,7 @@ def effect_section(gathered: Gathered) -> EffectSection | None:
             "difference comes from."
         )
     section = EffectSection(
-        ", ".join(effects.settings),
-        _points_table(effects),
-        confounded=tuple(confounded),
+        ", ".join(effects.settings), _points_table(effects), confounded=tuple(confounded)
     )
     if len(effects.settings) == 1:
         panels = [effect_panel(effects, [set_name], set_name) for set_name in effects.sets]

@@ -261,12 +261,7 @@ class _Collection:
             self.measurements.append(self._measure(index, system, network, summary))
 
     def _summarise(
-        self,
-        system: str,
-        run: RunFolder,
-        network: str,
-        set_name: str,
-        scored: HowScored,
+        self, system: str, run: RunFolder, network: str, set_name: str, scored: HowScored
     ) -> Summary:
         scores = run.scores(network, set_name)
         trials = run.trials(set_name)

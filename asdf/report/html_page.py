@@ -41,23 +41,12 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 # Ordered by dependency.
-SCRIPTS = (
-    "dom",
-    "download",
-    "figures",
-    "tables",
-    "settings",
-    "theme",
-    "start",
-)
+SCRIPTS = ("dom", "download", "figures", "tables", "settings", "theme", "start")
 
 _LABEL = 28
 # Line styles in style.css, light and dark.
 _COLOURS = re.compile(r"--c\d: light-dark\((#\w+), (#\w+)\)")
-_PARTS = {
-    "sources": "Source tracing",
-    "localisation": "Localisation",
-}
+_PARTS = {"sources": "Source tracing", "localisation": "Localisation"}
 
 
 @dataclass(frozen=True)
@@ -90,11 +79,7 @@ class SetSection:
     ratios: LlrSection | None
 
 
-def report_page(
-    gathered: Gathered,
-    title: str = "",
-    command: str = "",
-) -> str:
+def report_page(gathered: Gathered, title: str = "", command: str = "") -> str:
     """Return the report as HTML.
 
     Args:

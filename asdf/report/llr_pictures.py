@@ -12,12 +12,7 @@ import numpy as np
 
 from asdf.arrays import Floats
 from asdf.metrics.detection import DetCurve
-from asdf.metrics.llr_quality import (
-    EmpiricalCrossEntropy,
-    ReliabilityBin,
-    Tippett,
-    reliability,
-)
+from asdf.metrics.llr_quality import EmpiricalCrossEntropy, ReliabilityBin, Tippett, reliability
 from asdf.metrics.verbal_scale import LN10
 from asdf.report.curves import interleaved, thinned
 from asdf.report.drawing import Figure, Legend

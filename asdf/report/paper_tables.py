@@ -146,10 +146,7 @@ def _task_tables(results: TaskResults) -> list[str]:
 
 
 def _task_table(
-    title: str,
-    on_set: Sequence[TaskResult[Result]],
-    columns: Columns,
-    *notes: str,
+    title: str, on_set: Sequence[TaskResult[Result]], columns: Columns, *notes: str
 ) -> str:
     known = [title, *notes]
     if any(entry.result.intervals for entry in on_set):

@@ -128,10 +128,7 @@ def overview(gathered: Gathered) -> PageTable | None:
 
 
 def _system_table(
-    gathered: Gathered,
-    systems: Sequence[str],
-    networks: Sequence[str],
-    columns: Columns,
+    gathered: Gathered, systems: Sequence[str], networks: Sequence[str], columns: Columns
 ) -> Table:
     labels = [gathered.labels[system] for system in systems]
     return Table(systems, [texts("Network", networks), *columns], "System", labels=labels)

@@ -39,9 +39,7 @@ _LABEL = 20
 
 
 def _configurations(
-    names: Sequence[str],
-    paths: Sequence[Path],
-    groups: Sequence[str],
+    names: Sequence[str], paths: Sequence[Path], groups: Sequence[str]
 ) -> list[Configuration]:
     """Return the configurations of score files, those of several seeds first."""
     runs = [_run_of(path) for path in paths]
@@ -176,9 +174,7 @@ def csv_with_seeds(summaries: Sequence[Summary], over: OverSeeds) -> str:
 
 
 def latex_with_seeds(
-    summaries: Sequence[Summary],
-    leading: Mapping[str, int],
-    over: OverSeeds,
+    summaries: Sequence[Summary], leading: Mapping[str, int], over: OverSeeds
 ) -> str:
     """Return the tables of `to_latex`, and one of the configurations with several seeds."""
     latex = to_latex(summaries, leading)

@@ -71,11 +71,7 @@ class TaskResults:
         self.located += [_named(entry, name, is_system) for entry in located]
 
     def _read(
-        self,
-        name: str,
-        path: Path,
-        key: str,
-        reader: Callable[[Mapping[str, Any]], Value],
+        self, name: str, path: Path, key: str, reader: Callable[[Mapping[str, Any]], Value]
     ) -> list[TaskResult[Value]]:
         results = []
         try:

@@ -107,9 +107,7 @@ def _labels(entries: Sequence[TaskResult[Result]]) -> dict[str, str]:
 
 
 def _table(
-    on_set: Sequence[TaskResult[Result]],
-    labels: Mapping[str, str],
-    columns: Columns,
+    on_set: Sequence[TaskResult[Result]], labels: Mapping[str, str], columns: Columns
 ) -> Table:
     systems = each(on_set, "system")
     networks = texts("Network", each(on_set, "network"))
@@ -117,9 +115,7 @@ def _table(
 
 
 def _sources_table(
-    set_name: str,
-    on_set: Sequence[TaskResult[SourceResult]],
-    labels: Mapping[str, str],
+    set_name: str, on_set: Sequence[TaskResult[SourceResult]], labels: Mapping[str, str]
 ) -> PageTable:
     results = each(on_set, "result")
     columns: Columns = [

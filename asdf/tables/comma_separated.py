@@ -11,10 +11,7 @@ from asdf.text import csv_text
 
 
 def as_csv(
-    keys: Sequence[str],
-    records: Iterable[Mapping[str, Any]],
-    *,
-    has_head: bool = True,
+    keys: Sequence[str], records: Iterable[Mapping[str, Any]], *, has_head: bool = True
 ) -> str:
     """Return a row for each record; a missing key or a value of None gives an empty cell.
 

@@ -88,12 +88,7 @@ class Column:
         return self, [Value(text=cell) for cell in cells]
 
     def format(
-        self,
-        number: float | None,
-        *,
-        paper: bool = False,
-        absent: str = "-",
-        sign: str = "",
+        self, number: float | None, *, paper: bool = False, absent: str = "-", sign: str = ""
     ) -> str:
         """Return a number in the unit of the heading, or `absent` for None.
 

@@ -31,9 +31,7 @@ class NamedFigure:
 
 
 def write_plots(
-    folder: Path,
-    gathered: Gathered,
-    formats: Sequence[str] = ("pdf", "png"),
+    folder: Path, gathered: Gathered, formats: Sequence[str] = ("pdf", "png")
 ) -> list[Path]:
     """Write the plots of what was gathered `for_plots` into `folder`.
 

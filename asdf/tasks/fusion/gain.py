@@ -128,10 +128,7 @@ def _out_of_fold(fit: Fit, scores_NS: Floats, labels: Labels, folds: Folds) -> F
 
 
 def calibrated_cllr(
-    system: Scores,
-    folds: Folds,
-    method: str = "logistic",
-    units: int | None = None,
+    system: Scores, folds: Folds, method: str = "logistic", units: int | None = None
 ) -> float | None:
     """Return the Cllr in bits of scores that are calibrated on the other folds.
 

@@ -62,10 +62,7 @@ def make_folds(
 
 
 def _groups(
-    ids: Sequence[str],
-    labels: Labels,
-    speakers: Sequence[str] | None,
-    seed: int,
+    ids: Sequence[str], labels: Labels, speakers: Sequence[str] | None, seed: int
 ) -> list[_Group]:
     names = ids if speakers is None else speakers
     groups: dict[str, _Group] = {}

@@ -15,30 +15,15 @@ from typing import Any
 
 from asdf.commands.evaluate_options import EvaluateOptions
 from asdf.commands.judged_files import System
-from asdf.commands.outputs import (
-    input_name,
-    replicates_bar,
-    show,
-    text_stream,
-    write_outputs,
-)
+from asdf.commands.outputs import input_name, replicates_bar, show, text_stream, write_outputs
 from asdf.errors import AsdfError, UsageError
 from asdf.runs.files import write_text
 from asdf.runs.streams import show_error
-from asdf.segments import (
-    Reference,
-    ScoredFrames,
-    read_frame_scores,
-    read_reference,
-    spoofed_parts,
-)
+from asdf.segments import Reference, ScoredFrames, read_frame_scores, read_reference, spoofed_parts
 from asdf.tables.plain_json import as_json
 from asdf.tables.plain_text import as_lines
 from asdf.tables.table import Column, Columns, Table, each, rate, texts
-from asdf.tasks.localisation.located_intervals import (
-    LocalisationIntervals,
-    localisation_intervals,
-)
+from asdf.tasks.localisation.located_intervals import LocalisationIntervals, localisation_intervals
 from asdf.tasks.localisation.located_measures import (
     Agreement,
     Localisation,
@@ -137,10 +122,7 @@ def _thresholds(text: str | None, resolutions: list[float]) -> float | list[floa
 
 
 def _locate(
-    frames: list[ScoredFrames],
-    reference: Reference,
-    paths: Sequence[Path],
-    ignore_others: bool,
+    frames: list[ScoredFrames], reference: Reference, paths: Sequence[Path], ignore_others: bool
 ) -> tuple[list[LocatedRecording], list[str] | None]:
     """Return the recordings with frame scores and their spoofed parts, and their speakers.
 

@@ -283,9 +283,7 @@ def agreement_of(stretches: Stretches, threshold: float) -> Agreement:
 
 
 def _point_result(
-    recordings: Sequence[LocatedRecording],
-    hop_s: float,
-    threshold: float | None,
+    recordings: Sequence[LocatedRecording], hop_s: float, threshold: float | None
 ) -> PointResult:
     """Return the metrics of frames of `hop_s`; None: at the threshold of their EER."""
     scores = []

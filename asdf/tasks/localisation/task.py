@@ -87,10 +87,7 @@ class Localisation(Task):
         return self.settings.localisation.enabled
 
     def build_term(
-        self,
-        network: nn.Module,
-        utterances: TrialList,
-        frames: ClipFrames | None,
+        self, network: nn.Module, utterances: TrialList, frames: ClipFrames | None
     ) -> FrameTerm | None:
         return build_frame_term(network, self.settings.localisation, frames)
 
@@ -98,11 +95,7 @@ class Localisation(Task):
         return score_file.with_suffix(".frames.npz")
 
     def write(
-        self,
-        score_file: Path,
-        utterances: TrialList,
-        values: FrameTable,
-        extra: Extra,
+        self, score_file: Path, utterances: TrialList, values: FrameTable, extra: Extra
     ) -> FramesOfSet:
         write_frame_table(self.scores_file(score_file), values)
         return FramesOfSet(values, utterances)
@@ -112,10 +105,7 @@ class Localisation(Task):
         return read_frame_table(path) if path.exists() else None
 
     def report(
-        self,
-        scored: Sequence[ScoredSet],
-        validated: Sequence[ScoredSet],
-        results: Path,
+        self, scored: Sequence[ScoredSet], validated: Sequence[ScoredSet], results: Path
     ) -> str:
         """Write the localisation metrics of each set whose spoofed parts are known."""
         entries: list[dict[str, Any]] = []

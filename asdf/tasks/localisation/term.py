@@ -66,9 +66,7 @@ class FrameTerm(Term):
 
 
 def build_frame_term(
-    network: nn.Module,
-    settings: Localisation,
-    frames: ClipFrames | None,
+    network: nn.Module, settings: Localisation, frames: ClipFrames | None
 ) -> FrameTerm | None:
     """Return the term for a network with a frame-level head; None for one without.
 

@@ -203,10 +203,7 @@ def with_keys(scores: SasvScores, keys: SasvTrials, path: _FilePath) -> SasvScor
 
 
 def join_systems(
-    keys: SasvTrials,
-    cm: Mapping[str, float],
-    asv: SasvScores,
-    paths: tuple[_FilePath, _FilePath],
+    keys: SasvTrials, cm: Mapping[str, float], asv: SasvScores, paths: tuple[_FilePath, _FilePath]
 ) -> SasvScores:
     """Return the scores of two systems in separate files, in the order of the keys.
 
@@ -349,10 +346,7 @@ def _find_layout(path: _FilePath, cells: Sequence[str]) -> Sequence[str]:
 
 
 def _collect(
-    path: _FilePath,
-    lines: NumberedLines,
-    names: Sequence[str],
-    separator: str | None,
+    path: _FilePath, lines: NumberedLines, names: Sequence[str], separator: str | None
 ) -> _Rows:
     rows = _Rows(path, names)
     tag = names.index("track_2_tag") if "track_2_tag" in names else None

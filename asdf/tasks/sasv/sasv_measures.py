@@ -174,10 +174,7 @@ def tandem_path(scores: SasvScores, chosen: Flags | None = None) -> TandemPath:
 
 
 def _of_sasv(
-    scores: SasvScores,
-    cost: TandemCost,
-    chosen: Flags | None,
-    are_llrs: bool,
+    scores: SasvScores, cost: TandemCost, chosen: Flags | None, are_llrs: bool
 ) -> dict[str, float]:
     target, nontarget, spoof = scores.by_kind("sasv", chosen)
     lowest, threshold = min_a_dcf(target, nontarget, spoof, cost)
@@ -254,10 +251,7 @@ def summarise_sasv(
 
 
 def _conditions(
-    scores: SasvScores,
-    column: str,
-    cost: TandemCost,
-    are_llrs: bool,
+    scores: SasvScores, column: str, cost: TandemCost, are_llrs: bool
 ) -> tuple[list[SasvCondition], list[str]]:
     """Return the conditions of a column, and its values that lack a kind of trials."""
     kinds = np.asarray(scores.trials.kinds)

@@ -33,9 +33,7 @@ class Configuration:
 
 
 def find_configurations(
-    runs: Sequence[RunFolder],
-    names: Sequence[str],
-    measurements: Sequence[Measured],
+    runs: Sequence[RunFolder], names: Sequence[str], measurements: Sequence[Measured]
 ) -> list[Configuration]:
     """Return the configurations of all systems, those with several seeds first."""
     systems: dict[int, dict[str, str]] = {}
@@ -61,9 +59,7 @@ def find_configurations(
 
 
 def _of_group(
-    group: RunGroup,
-    runs: Sequence[RunFolder],
-    systems: dict[int, dict[str, str]],
+    group: RunGroup, runs: Sequence[RunFolder], systems: dict[int, dict[str, str]]
 ) -> list[Configuration]:
     """Return the configurations of a group of runs, with the matching networks of each run."""
     members = []
@@ -88,9 +84,7 @@ def _of_group(
 
 
 def _one_each(
-    name: str,
-    members: Sequence[tuple[int, str, dict[str, str]]],
-    networks: Sequence[str],
+    name: str, members: Sequence[tuple[int, str, dict[str, str]]], networks: Sequence[str]
 ) -> Configuration:
     """Return the configuration that has one network of each run."""
     systems = []

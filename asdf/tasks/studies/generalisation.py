@@ -239,10 +239,7 @@ class _Table:
         return self._draws[key]
 
     def _draw(
-        self,
-        seeds: Sequence[str],
-        scores: Sequence[Scores],
-        trials: TrialList | None = None,
+        self, seeds: Sequence[str], scores: Sequence[Scores], trials: TrialList | None = None
     ) -> SeedDraws:
         return draw_seeds(
             seeds, scores, trials, replicates=self._replicates, is_compared=self._is_compared

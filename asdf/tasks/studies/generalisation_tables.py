@@ -92,9 +92,7 @@ def _record(row: SetRow | TotalRow) -> dict[str, Any]:
 
 
 def generalisation_to_latex(
-    known: Generalisation,
-    over: OverSeeds,
-    leading: Mapping[str, Mapping[str, str]],
+    known: Generalisation, over: OverSeeds, leading: Mapping[str, Mapping[str, str]]
 ) -> str:
     """Return a table of configurations by set, with averages and pooled results."""
     columns: Columns = []

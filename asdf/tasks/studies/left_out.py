@@ -108,9 +108,7 @@ class LeftOutSystem:
 
 
 def measure_left_out(
-    runs: Sequence[RunFolder],
-    names: Sequence[str],
-    measurements: Sequence[Measured],
+    runs: Sequence[RunFolder], names: Sequence[str], measurements: Sequence[Measured]
 ) -> list[LeftOutSystem]:
     """Return the systems of runs that evaluated the values they left out.
 

@@ -160,10 +160,7 @@ def _member_of(measured: Measured, seed: str, runs: Sequence[RunFolder]) -> Memb
 
 
 def measure_set(
-    over: OverSeeds,
-    set_name: str,
-    members: Mapping[str, Sequence[Member]],
-    replicates: int,
+    over: OverSeeds, set_name: str, members: Mapping[str, Sequence[Member]], replicates: int
 ) -> None:
     """Add the results of all configurations on a set, by configuration name, and test them.
 

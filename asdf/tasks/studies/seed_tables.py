@@ -93,10 +93,7 @@ def seed_results_table(over: OverSeeds, set_name: str) -> PageTable | None:
 
 
 def over_seeds_columns(
-    over: OverSeeds,
-    results: Sequence[SeedResult],
-    headings: Sequence[str],
-    between: str,
+    over: OverSeeds, results: Sequence[SeedResult], headings: Sequence[str], between: str
 ) -> Columns:
     """Return means, deviations, intervals and best seeds of configurations.
 

@@ -24,12 +24,7 @@ from asdf.networks.extras import HeadExtra
 from asdf.networks.heads import Head
 from asdf.networks.interface import Outputs
 from asdf.settings.sections import MAX_LAYER_WIDTH
-from asdf.tasks.tracing.classes import (
-    BONA_FIDE_RULES,
-    BonaFideRule,
-    SourceClasses,
-    TracingSettings,
-)
+from asdf.tasks.tracing.classes import BONA_FIDE_RULES, BonaFideRule, SourceClasses, TracingSettings
 from asdf.tasks.tracing.traced import Sources, name_sources
 
 

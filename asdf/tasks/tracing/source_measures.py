@@ -366,11 +366,7 @@ def _intervals(
             fewest = int(min(known.size, trials.truths.size - known.size))
         values_drawn = np.array(drawn[name])
         intervals[name] = rate_interval(
-            value,
-            values_drawn,
-            trials=fewest,
-            groups=groups,
-            level=_LEVEL,
+            value, values_drawn, trials=fewest, groups=groups, level=_LEVEL
         )
     return intervals
 

@@ -45,10 +45,7 @@ class SourceTracing(Task):
         return self.settings.source.column is not None
 
     def build_term(
-        self,
-        network: nn.Module,
-        utterances: TrialList,
-        frames: ClipFrames | None,
+        self, network: nn.Module, utterances: TrialList, frames: ClipFrames | None
     ) -> SourceTerm | None:
         if not self.is_requested:
             return None
@@ -66,11 +63,7 @@ class SourceTracing(Task):
         return sources_file(score_file)
 
     def write(
-        self,
-        score_file: Path,
-        utterances: TrialList,
-        values: np.ndarray,
-        extra: Extra,
+        self, score_file: Path, utterances: TrialList, values: np.ndarray, extra: Extra
     ) -> SourceScores:
         assert isinstance(extra, Traced)  # of the head that this task attaches
         traced = trace(utterances, extra.classes, values)
@@ -85,10 +78,7 @@ class SourceTracing(Task):
         return describe_traced(scores)
 
     def report(
-        self,
-        scored: Sequence[ScoredSet],
-        validated: Sequence[ScoredSet],
-        results: Path,
+        self, scored: Sequence[ScoredSet], validated: Sequence[ScoredSet], results: Path
     ) -> str:
         """Measure source tracing; write text, JSON and plots.
 

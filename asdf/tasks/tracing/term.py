@@ -49,11 +49,7 @@ class SourceTerm(Term):
     name = "sources"
 
     def __init__(
-        self,
-        head: ClassHead,
-        classes: np.ndarray,
-        weight: float,
-        frames: ClipFrames | None = None,
+        self, head: ClassHead, classes: np.ndarray, weight: float, frames: ClipFrames | None = None
     ) -> None:
         """Learn `classes`, the class of each utterance of the list; -1 for none.
 
@@ -133,10 +129,7 @@ def build_source_term(
 
 
 def build_head(
-    network: nn.Module,
-    classes: int,
-    settings: TracingSettings,
-    folder: Path | None,
+    network: nn.Module, classes: int, settings: TracingSettings, folder: Path | None
 ) -> ClassHead:
     """Build a head for the embeddings of `network`, and test it on noise.
 
@@ -157,10 +150,7 @@ def build_head(
 
 
 def construct_head(
-    settings: TracingSettings,
-    dimension: int,
-    classes: int,
-    folder: Path | None,
+    settings: TracingSettings, dimension: int, classes: int, folder: Path | None
 ) -> ClassHead:
     """Return the head, whose random weights depend on the seed alone.
 
@@ -190,10 +180,7 @@ def _dimension_of(embeddings: Any, settings: TracingSettings) -> int:
 
 
 def _check_logits(
-    head: ClassHead,
-    embeddings_BE: Tensor,
-    classes: int,
-    settings: TracingSettings,
+    head: ClassHead, embeddings_BE: Tensor, classes: int, settings: TracingSettings
 ) -> None:
     with UserErrors(f"{HEAD}: {settings.source.head} fails"):
         logits = head.logits(embeddings_BE)

@@ -57,11 +57,7 @@ MIN_FOLDS = 2
 class FuseOptions(DevelopmentOptions):
     """Options of the command."""
 
-    method: str = option(
-        "fusion method",
-        default="logistic",
-        choices=METHODS,
-    )
+    method: str = option("fusion method", default="logistic", choices=METHODS)
     apply: tuple[str, ...] = option(
         "also fuse these score files of another set: one per system, in the same order",
         metavar="SCORES",
@@ -84,23 +80,12 @@ class FuseOptions(DevelopmentOptions):
         short="-o",
         aliases=("--out",),
     )
-    folds: int = option(
-        "number of folds of the cross-validation",
-        metavar="N",
-        default=5,
-    )
-    seed: int = option(
-        "seed of folds and test",
-        metavar="N",
-        default=0,
-    )
+    folds: int = option("number of folds of the cross-validation", metavar="N", default=5)
+    seed: int = option("seed of folds and test", metavar="N", default=0)
     replicates: int = replicates_option(
         "number of replicates of the paired bootstrap (%(default)s); 0: no test"
     )
-    json: Path | None = option(
-        "write all results as JSON, with all digits",
-        metavar="OUT",
-    )
+    json: Path | None = option("write all results as JSON, with all digits", metavar="OUT")
 
 
 COMMAND = Command("fuse", __doc__, FuseOptions)

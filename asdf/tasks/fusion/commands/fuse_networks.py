@@ -33,10 +33,7 @@ def check_networks(networks: Sequence[str], out: Path) -> None:
 
 
 def write_fused_system(
-    out: Path,
-    networks: Sequence[str],
-    development: DevelopmentSet,
-    measured: FusionGain,
+    out: Path, networks: Sequence[str], development: DevelopmentSet, measured: FusionGain
 ) -> None:
     """Write the fusion of all trials with its networks and a threshold at the EER.
 
