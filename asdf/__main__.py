@@ -16,13 +16,13 @@ from asdf import removed
 from asdf.errors import AsdfError, UsageError
 from asdf.ports import provided
 from asdf.runs.files import removed_folder_error
+from asdf.runs.log import progress_on_stderr
 from asdf.runs.streams import (
     NobodyReadsError,
     OutputError,
     close_streams,
     discard_output,
     open_streams,
-    progress_on_stderr,
     show_error,
 )
 from asdf.text import PROGRAM, did_you_mean, program_name

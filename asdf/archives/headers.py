@@ -18,8 +18,7 @@ from typing import NamedTuple
 from asdf.archives.open_files import BLOCK
 from asdf.archives.store import OpenFile
 from asdf.errors import AsdfError
-from asdf.runs.log import LOG
-from asdf.runs.progress import track
+from asdf.runs.log import LOG, track
 from asdf.text import and_more
 
 COMPRESSED = {

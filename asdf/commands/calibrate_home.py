@@ -16,7 +16,7 @@ import numpy as np
 from asdf.commands.outputs import input_name, show
 from asdf.commands.whose_scores import locate_recordings, open_as_scored
 from asdf.errors import AsdfError, UsageError
-from asdf.runs.progress import track
+from asdf.runs.log import track
 from asdf.runs.seeds import generator
 
 if TYPE_CHECKING:

@@ -44,7 +44,7 @@ def learn_windows(network: Path, calibration: Calibration, named: str, rate: flo
         AsdfError: there are too few recordings, or one cannot be scored.
     """
     from asdf.commands.score_recordings import find_recordings
-    from asdf.runs.progress import track
+    from asdf.runs.log import track
     from asdf.scoring.detector import Detector
     from asdf.scoring.window_threshold import learn_window_threshold
 

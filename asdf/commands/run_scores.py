@@ -9,8 +9,7 @@ from typing import Any
 from asdf.errors import UsageError
 from asdf.hub import parse_name
 from asdf.runs.evaluations import evaluations_in
-from asdf.runs.layout import Layout, corpus_of_file, layout_of_score_file
-from asdf.runs.network_names import NetworkName
+from asdf.runs.layout import Layout, NetworkName, corpus_of_file, layout_of_score_file
 from asdf.trials.run_folder import RunFolder, open_run_folder
 
 

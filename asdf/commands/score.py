@@ -312,7 +312,7 @@ def _score_all(
     whole: bool,
     window: tuple[float, float] | None,
 ) -> None:
-    from asdf.runs.progress import track
+    from asdf.runs.log import track
     from asdf.scoring.speakers import conclude_speaker
 
     results.put_out()

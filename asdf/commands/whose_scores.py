@@ -16,8 +16,7 @@ import numpy as np
 
 from asdf.commands.outputs import input_name
 from asdf.errors import AsdfError
-from asdf.runs.layout import layout_of_score_file, network_of_score_file
-from asdf.runs.network_names import NetworkName
+from asdf.runs.layout import NetworkName, layout_of_score_file, network_of_score_file
 from asdf.runs.streams import descriptor_of, show_error
 from asdf.trials.how_scored import FULL
 from asdf.trials.run_folder import RunFolder

@@ -15,7 +15,7 @@ from asdf.corpora.known_corpus import Reading, files_in, is_recording
 from asdf.data.threads import threads
 from asdf.errors import AsdfError
 from asdf.facts import SAMPLE_RATE
-from asdf.runs.progress import track
+from asdf.runs.log import track
 from asdf.trials.trees import Tree
 from asdf.trials.trial_list import TrialList
 

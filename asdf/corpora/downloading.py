@@ -25,8 +25,7 @@ from urllib.parse import urlsplit
 from asdf.corpora.known_corpus import KnownCorpus
 from asdf.errors import AsdfError
 from asdf.runs.files import one_at_a_time, write_text
-from asdf.runs.log import LOG
-from asdf.runs.progress import track
+from asdf.runs.log import LOG, track
 from asdf.text import printable, shorten
 
 ZENODO = "https://zenodo.org"

@@ -33,9 +33,8 @@ from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.runs.files import write_advice, write_text
-from asdf.runs.log import LOG
-from asdf.runs.owner import owner_lock
-from asdf.runs.progress import track
+from asdf.runs.layout import owner_lock
+from asdf.runs.log import LOG, track
 from asdf.settings.sections import Network
 from asdf.trials.trial_list import TrialList
 

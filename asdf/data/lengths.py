@@ -43,9 +43,8 @@ from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.runs.layout import file_stem
-from asdf.runs.log import LOG
+from asdf.runs.log import LOG, track
 from asdf.runs.parts import Columns, Parts
-from asdf.runs.progress import track
 from asdf.settings.sections import USUAL_AUDIO, Audio, SpeechActivity
 from asdf.text import lines_and_more
 from asdf.trials.trial_list import TrialList

@@ -17,8 +17,7 @@ import soundfile
 
 from asdf.errors import AsdfError
 from asdf.runs.files import write_text
-from asdf.runs.log import LOG
-from asdf.runs.progress import track
+from asdf.runs.log import LOG, track
 
 MARK = "DEMO_CORPUS.txt"
 _ABANDONED_S = 3600

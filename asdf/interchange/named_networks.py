@@ -20,9 +20,8 @@ from asdf.hub import HubName, download_network, find_published, name_of, parse_n
 from asdf.interchange.pretrained import build_pretrained
 from asdf.ports import load, provided
 from asdf.runs.evaluations import best_network
-from asdf.runs.layout import Layout
+from asdf.runs.layout import RESUME, Layout, NetworkName, in_order
 from asdf.runs.log import LOG
-from asdf.runs.network_names import RESUME, NetworkName, in_order
 from asdf.shipped import SMALL, is_shipped, shipped_detector
 from asdf.text import AnyPath
 from asdf.trials.run_folder import open_run_folder

@@ -15,7 +15,7 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 from asdf.checkpoint.weights_file import is_web_page
-from asdf.runs.progress import track
+from asdf.runs.log import track
 
 TRIES = 3
 # Timeout of an idle connection; a whole download takes longer.

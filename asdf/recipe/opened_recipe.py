@@ -29,9 +29,8 @@ from asdf.recipe.run import Run
 from asdf.recipe.run_folders import Folders, folders_of
 from asdf.recipe.stage_list import Stage, read_stages
 from asdf.recipe.starting import announce, become_torchrun, check_same_run, import_torch
-from asdf.runs.layout import check_layout, remove_leftovers
+from asdf.runs.layout import owner_lock, remove_leftovers
 from asdf.runs.log import LOG, log_to_file, log_to_screen
-from asdf.runs.owner import owner_lock
 from asdf.runs.streams import open_streams
 from asdf.settings import Configs, Settings, list_configs
 from asdf.settings.explaining import explain
@@ -110,7 +109,6 @@ def _end_runs(
 
 def _claim_folder(folders: Folders, stack: ExitStack) -> None:
     """Claim the system folder for this run until the stack is closed, and log to a file in it."""
-    check_layout(folders.layout)
     # Claim it first: files removed and logged below belong to its owner.
     stack.enter_context(owner_lock(folders.system))
     remove_leftovers(folders.layout, folders.sad)

@@ -16,9 +16,15 @@ from asdf.distributed.devices import cpu_notice
 from asdf.recipe.ending import cause_of
 from asdf.recipe.run import Run
 from asdf.recipe.starts import last_number, replace_settings, retain_code
-from asdf.runs.code import code_files, save_code
 from asdf.runs.log import LOG
-from asdf.runs.start_records import append_record, environment_record, now, update_record
+from asdf.runs.start_records import (
+    append_record,
+    code_files,
+    environment_record,
+    now,
+    save_code,
+    update_record,
+)
 from asdf.settings import Settings
 from asdf.settings.catalogue import class_paths
 

@@ -38,8 +38,8 @@ from asdf.recipe.problems import failures
 from asdf.recipe.run_folders import Folders
 from asdf.recipe.selection import select_networks
 from asdf.recipe.shared_recordings import count_overlaps, find_overlaps
+from asdf.runs.layout import RESUME, list_networks
 from asdf.runs.log import LOG
-from asdf.runs.network_names import RESUME, list_networks
 from asdf.settings import Sections, Settings
 from asdf.trials.lists import check_both_classes, check_files, check_references
 from asdf.trials.packed_lists import pack_list, unpack_list

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from asdf.errors import AsdfError, UsageError
 from asdf.hub import parse_name
-from asdf.runs.layout import Layout
-from asdf.runs.network_names import NetworkName
+from asdf.runs.layout import Layout, NetworkName
 from asdf.settings.sections import Paths, Sections
 from asdf.settings.weights_names import BUNDLE, missing_weights
 

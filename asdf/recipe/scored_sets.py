@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from asdf.errors import AsdfError
 from asdf.recipe.run import Run
 from asdf.runs.evaluations import ChosenBy, ValidationResult
+from asdf.runs.layout import NetworkName
 from asdf.runs.log import LOG
-from asdf.runs.network_names import NetworkName
 
 if TYPE_CHECKING:
     import numpy as np

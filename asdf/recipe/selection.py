@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from asdf.errors import AsdfError
 from asdf.recipe.declared_corpora import scores_only
 from asdf.runs.evaluations import EER, evaluated_networks
-from asdf.runs.layout import Layout
-from asdf.runs.network_names import AVERAGE, NetworkName, describe_networks, list_networks
+from asdf.runs.layout import AVERAGE, Layout, NetworkName, describe_networks, list_networks
 from asdf.settings.sections import Sections
 
 

@@ -17,8 +17,8 @@ from asdf.recipe.training_clips import (
     build_feature_loader,
 )
 from asdf.runs.evaluations import ValidationResult, describe_stale, read_evaluations
+from asdf.runs.layout import NetworkName
 from asdf.runs.log import LOG
-from asdf.runs.network_names import NetworkName
 from asdf.text import count_of
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from asdf.recipe.run import Run
 from asdf.recipe.stale import mark_evaluations
 from asdf.recipe.starts import record_training
 from asdf.runs.evaluations import Evaluation, describe_stale
+from asdf.runs.layout import RESUME, NetworkName, describe_networks, list_networks
 from asdf.runs.log import LOG
-from asdf.runs.network_names import RESUME, NetworkName, describe_networks, list_networks
 
 if TYPE_CHECKING:
     from asdf.training.loop import Trainer

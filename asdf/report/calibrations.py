@@ -17,7 +17,7 @@ from asdf.metrics.llr_quality import llr_quality
 from asdf.report.drawing import Figure
 from asdf.report.gathering import Gathered, Measurement
 from asdf.report.llr_pictures import llr_figures
-from asdf.runs.network_names import NetworkName
+from asdf.runs.layout import NetworkName
 
 # A name in every calibration, and nowhere else in a network's file.
 _SIGN = b"spoof_prior"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from asdf.runs.network_names import NetworkName
+from asdf.runs.layout import NetworkName
 from asdf.tasks.localisation.located_record import LocatedResult, located_result
 from asdf.tasks.studies.measured import ReportFinding
 from asdf.tasks.tracing.source_measures import SourceResult

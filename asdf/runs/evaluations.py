@@ -13,11 +13,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeGuard
 
 from asdf.errors import AsdfError
-from asdf.runs.files import write_text
-from asdf.runs.json_lines import read_json_lines
-from asdf.runs.layout import Layout
+from asdf.runs.files import read_json_lines, write_text
+from asdf.runs.layout import Layout, NetworkName
 from asdf.runs.log import LOG
-from asdf.runs.network_names import NetworkName
 from asdf.text import and_more
 
 # The first versions recorded no precision and computed in this one.
@@ -186,16 +184,10 @@ def metrics_evaluations(records: Iterable[dict[str, Any]]) -> list[Evaluation]:
     return evaluations_in(record for record in records if record.get("kind") == "evaluation")
 
 
-@dataclass(frozen=True)
-class _Judged:
-    """An evaluation and its cost, lower for a better network."""
-
-    evaluation: Evaluation
-    cost: float
-
-
-def _judge(evaluations: Iterable[Evaluation], metric: str | None) -> list[_Judged]:
-    """Return the evaluations that have a value of the metric on one set, in order.
+def _with_costs(
+    evaluations: Iterable[Evaluation], metric: str | None
+) -> list[tuple[float, Evaluation]]:
+    """Return the evaluations that have a value of the metric on one set, with their costs.
 
     The set is the first one of the latest evaluation that has the metric. A run restarted with
     another metric, other sets or other recordings has evaluations that cannot be compared.
@@ -208,19 +200,19 @@ def _judge(evaluations: Iterable[Evaluation], metric: str | None) -> list[_Judge
     if metric is None and newest_first:
         metric = newest_first[0].metric
     metric = metric or EER
-    latest = next((known for known in newest_first if known.values(metric)), None)
+    latest = next((one for one in newest_first if one.values(metric)), None)
     if latest is None:
         return []
     set_name = next(iter(latest.values(metric)))
     recordings = latest.recordings.get(set_name)
-    judged = []
+    known = []
     for evaluation in evaluations:
         cost = evaluation.cost(metric, set_name)
         # Evaluations of earlier versions, without digests, count as of the same recordings.
         is_of_others = recordings not in (None, evaluation.recordings.get(set_name, recordings))
         if cost is not None and not is_of_others:
-            judged.append(_Judged(evaluation, cost))
-    return judged
+            known.append((cost, evaluation))
+    return known
 
 
 def best_first(evaluations: Iterable[Evaluation], metric: str | None = None) -> list[Evaluation]:
@@ -232,9 +224,9 @@ def best_first(evaluations: Iterable[Evaluation], metric: str | None = None) -> 
     Args:
         metric: Metric to compare; None for that of the latest evaluation.
     """
-    judged = _judge(evaluations, metric)
-    judged.sort(key=lambda known: (known.cost, -known.evaluation.step))
-    return [known.evaluation for known in judged]
+    known = _with_costs(evaluations, metric)
+    known.sort(key=lambda entry: (entry[0], -entry[1].step))
+    return [evaluation for _, evaluation in known]
 
 
 @dataclass(frozen=True)
@@ -270,12 +262,12 @@ def last_improvement(
     Returns:
         Latest improvement; None if no evaluation has the metric.
     """
-    judged = _judge(evaluations, metric)
-    if not judged:
+    known = _with_costs(evaluations, metric)
+    if not known:
         return None
-    costs = [known.cost for known in judged]
+    costs = [cost for cost, _ in known]
     index = costs.index(min(costs))
-    return Improvement(judged[index].evaluation, len(judged) - 1 - index)
+    return Improvement(known[index][1], len(known) - 1 - index)
 
 
 def mark_stale(

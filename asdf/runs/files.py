@@ -1,11 +1,12 @@
-"""Atomic output files: written next to their path, flushed to disk, then renamed.
+"""Files of a run: written next to their path, flushed to disk, then renamed; read as JSON lines.
 
-Exceptions are outputs that cannot be renamed: standard output (the path '-'), open files, pipes.
+Outputs that cannot be renamed are written directly: standard output ('-'), open files, pipes.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import secrets
 import sys
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from asdf.errors import AsdfError, InUseError
-from asdf.runs.streams import STDOUT, NobodyReadsError, descriptor_of, stream_advice
+from asdf.runs.streams import descriptor_of, stream_errors
 from asdf.runs.systems import open_flags
 from asdf.text import AnyPath
 
@@ -39,13 +40,18 @@ def atomic_write(path: AnyPath, mode: str = "w") -> Iterator[IO[Any]]:
     descriptor = descriptor_of(path)
     path = Path(path)
     if descriptor is not None:
-        with _open_stream(descriptor, mode) as file:
+        for stream in filter(None, (sys.stdout, sys.stderr)):
+            stream.flush()  # what was printed before comes first
+        with stream_errors(descriptor), _open(os.dup(descriptor), mode) as file:
             yield file
         return
     if path.exists() and not path.is_file():
         # A pipe or /dev/null cannot be replaced by a file, so it is written directly.
-        with _open_special(path, mode) as file:
-            yield file
+        try:
+            with _open(os.open(path, os.O_WRONLY | open_flags()), mode) as file:
+                yield file
+        except OSError as error:
+            raise AsdfError(write_advice(path, error)) from error
         return
     try:
         path = path.resolve()  # a link stays one
@@ -69,29 +75,6 @@ def atomic_write(path: AnyPath, mode: str = "w") -> Iterator[IO[Any]]:
     finally:
         with suppress(OSError):  # its folder may have gone, which is reported already
             unfinished.unlink(missing_ok=True)
-
-
-@contextmanager
-def _open_stream(descriptor: int, mode: str) -> Iterator[IO[Any]]:
-    for stream in filter(None, (sys.stdout, sys.stderr)):
-        stream.flush()  # what was printed before comes first
-    try:
-        with _open(os.dup(descriptor), mode) as file:
-            yield file
-    except OSError as error:
-        if isinstance(error, BrokenPipeError) and descriptor == STDOUT:
-            # `--json - | head`, which is not a failure
-            raise NobodyReadsError(*error.args) from None
-        raise AsdfError(stream_advice(descriptor, error)) from error
-
-
-@contextmanager
-def _open_special(path: Path, mode: str) -> Iterator[IO[Any]]:
-    try:
-        with _open(os.open(path, os.O_WRONLY | open_flags()), mode) as file:
-            yield file
-    except OSError as error:
-        raise AsdfError(write_advice(path, error)) from error
 
 
 def remove_unfinished(folder: Path, older_than_s: float = 0.0, output: str = "") -> None:
@@ -235,3 +218,28 @@ def lock_work(folder: Path, output: Path) -> AbstractContextManager[Any]:
     remove_unfinished(folder)
     remove_unfinished(output.resolve().parent, output=output.name)
     return held
+
+
+def read_json_lines(path: Path) -> list[dict[str, Any]]:
+    """Return the records of a file; empty if it does not exist.
+
+    Lines that are not records are skipped, such as the last line of a killed or active run, or the
+    remains of a power cut.
+
+    Raises:
+        AsdfError: it cannot be read at all.
+    """
+    try:
+        lines = path.read_bytes().splitlines()
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise AsdfError(f"cannot read {path}: {error.strerror}. Is it a file of a run?") from None
+    records = []
+    for line in lines:
+        # RecursionError: a damaged line may be a million brackets.
+        with suppress(ValueError, RecursionError):
+            record = json.loads(line)
+            if isinstance(record, dict):
+                records.append(record)
+    return records

@@ -1,17 +1,103 @@
-"""The paths in the system folder of a run, and the leftovers of killed runs.
+"""The system folder of a run: the names of its networks, its paths, and its one owner.
 
-Invariants: no other module spells the name of a file or folder of a run. A file at the path of a
-folder, or a folder at the path of a file, is reported before anything is written.
+'epoch.3' is the network after three epochs, 'epoch.4.step.200' the network after step 200, inside
+the fourth epoch. 'average' is the mean of the best networks, and 'resume' a checkpoint inside an
+epoch that is never scored.
+
+Invariant: no other module spells the name of a file or folder of a run.
 """
 
 from __future__ import annotations
 
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from asdf.errors import AsdfError
 from asdf.runs.files import remove_unfinished
-from asdf.runs.network_names import NetworkName
+
+_SUFFIX = ".pt"
+# Not \d, which also matches digits of other scripts.
+_NUMBERED = re.compile(r"epoch\.([0-9]+)(?:\.step\.([0-9]+))?")
+_SHOWN = 8
+
+
+class TrainingPosition(NamedTuple):
+    """The progress of training: whole epochs, and the step inside the next one, or 0."""
+
+    epochs: int
+    step: int
+
+
+@dataclass(frozen=True)
+class NetworkName:
+    """The name of a network, as in its folder of scores and in tables of results."""
+
+    text: str
+
+    @classmethod
+    def parse(cls, name: str) -> NetworkName:
+        """Return the name of 'epoch.3' or of the file 'epoch.3.pt'."""
+        return cls(name.removesuffix(_SUFFIX))
+
+    @classmethod
+    def after_epoch(cls, epochs: int) -> NetworkName:
+        return cls(f"epoch.{epochs}")
+
+    @classmethod
+    def inside_epoch(cls, epoch: int, step: int) -> NetworkName:
+        """Return the name after `step` steps of the run, inside epoch number `epoch`."""
+        return cls(f"epoch.{epoch}.step.{step}")
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def file(self) -> str:
+        """The name of the network's file in the folder of networks."""
+        return self.text + _SUFFIX
+
+    @property
+    def position(self) -> TrainingPosition | None:
+        """The training position of the network; None for 'average' and other names."""
+        numbers = _NUMBERED.fullmatch(self.text)
+        if numbers is None:
+            return None
+        epoch, step = numbers.groups()
+        if step is None:
+            return TrainingPosition(int(epoch), 0)
+        # A step inside the fourth epoch follows three whole epochs.
+        return TrainingPosition(int(epoch) - 1, int(step))
+
+
+RESUME = NetworkName("resume")
+AVERAGE = NetworkName("average")
+
+
+def in_order(names: list[NetworkName]) -> list[NetworkName]:
+    """Return the names in the order of training, then 'average' and others alphabetically."""
+    # Sorted by number: as text, epoch.10 comes before epoch.2.
+    last = TrainingPosition(sys.maxsize, 0)
+    return sorted(names, key=lambda name: (name.position or last, name.text))
+
+
+def list_networks(folder: Path) -> list[NetworkName]:
+    """Return the networks in `folder` with a training position, oldest first."""
+    names = [NetworkName.parse(path.name) for path in folder.glob(f"epoch.*{_SUFFIX}")]
+    return in_order([name for name in names if name.position is not None])
+
+
+def describe_networks(folder: Path) -> str:
+    """Return a sentence for messages that lists the newest networks in `folder`."""
+    files = [name.file for name in list_networks(folder)]
+    if not files:
+        return "There are no networks: run stage 1 first."
+    return f"There are {', '.join(files[-_SHOWN:])}."
+
 
 _SCORES = "scores"
 # The folder of results may also lie outside a run, since `write_results` takes any folder.
@@ -89,7 +175,6 @@ class Layout:
     launch_state = _Below("launch.json")
     launch_stop = _Below("launch.stop")
     """A launched run stops when this file exists."""
-    """Trials of searches that this run belongs to; locked by the worker that runs it."""
 
     def network_file(self, name: NetworkName) -> Path:
         return self.networks / name.file
@@ -108,18 +193,6 @@ class Layout:
     def trials_file(self, corpus: str) -> Path:
         """Return the path of the trials' labels and columns, for results by attack or the like."""
         return self.trials / f"{file_stem(corpus)}.tsv"
-
-    def files(self) -> tuple[Path, ...]:
-        """Return the files that a run writes to fixed paths."""
-        return (
-            self.owner,
-            self.log,
-            self.settings,
-            self.environment,
-            self.sets,
-            self.metrics,
-            self.evaluations,
-        )
 
     def folders(self) -> tuple[Path, ...]:
         """Return the folders that a run creates."""
@@ -162,25 +235,6 @@ def runs_inside(folder: Path) -> list[Path]:
     return sorted(path.parent for path in folder.glob(f"*/{Layout(folder).settings.name}"))
 
 
-def check_layout(layout: Layout) -> None:
-    """Check that no folder has the path of a file of the run, and no file that of a folder.
-
-    Raises:
-        AsdfError: some paths are taken; the message names all of them.
-    """
-    misplaced = []
-    for path in layout.files():
-        if path.is_dir():
-            misplaced.append(f"{path} is a folder, but a run writes a file there")
-    for path in layout.folders():
-        if path.exists() and not path.is_dir():
-            misplaced.append(f"{path} is a file, but a run writes a folder there")
-    if misplaced:
-        raise AsdfError(
-            f"{'; '.join(misplaced)}. Move it away, or give this run another paths.system_folder."
-        )
-
-
 def remove_leftovers(layout: Layout, shared: Path) -> None:
     """Remove the unfinished files of killed runs from a system folder, and old ones from a folder
     that runs share.
@@ -191,3 +245,35 @@ def remove_leftovers(layout: Layout, shared: Path) -> None:
     for folder in (layout.system, *layout.folders(), *below):
         remove_unfinished(folder)
     remove_unfinished(shared, older_than_s=_ABANDONED_AFTER_S)
+
+
+@contextmanager
+def owner_lock(folder: Path) -> Iterator[None]:
+    """Hold the lock of `folder` while the block runs; it always ends with its process.
+
+    Raises:
+        AsdfError: another process holds it, or, with a cause, the folder cannot be written.
+    """
+    from filelock import FileLock, Timeout
+
+    path = Layout(folder).owner
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(path)
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise AsdfError(
+            f"another run is using {folder}. Wait for it, stop it, or give this run another "
+            "paths.system_folder."
+        ) from None
+    except OSError as error:
+        raise AsdfError(
+            f"cannot write in the system folder {folder}: {error.strerror or error}. Choose "
+            "another paths.output_folder, free some space, or fix the folder's permissions."
+        ) from error
+    try:
+        yield
+    finally:
+        # Removed while it is locked, so that nobody can have locked it.
+        path.unlink(missing_ok=True)
+        lock.release()

@@ -1,12 +1,17 @@
-"""The run's log: plain lines on the screen, above any progress bar, and in `log.txt`."""
+"""The run's log, on the screen and in `log.txt`, and the progress of long work.
+
+Progress is a bar on a terminal, and an occasional plain line in the log.
+"""
 
 from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 
 from asdf.text import message
 
@@ -81,3 +86,82 @@ def log_to_file(path: Path) -> Iterator[None]:
         # A full disk was reported when a line could not be written.
         with suppress(OSError):
             handler.close()
+
+
+T = TypeVar("T")
+LINE_EVERY_S = 30.0
+
+# Log more often in the first minute, to show that the work has begun.
+_FIRST_S = 60.0
+_FIRST_LINES_EVERY_S = 5.0
+
+
+def track(
+    items: Iterable[T],
+    total: int,
+    what: str,
+    *,
+    lines_every: int = 0,
+    shown: bool = True,
+    unit: str = "it",
+) -> Generator[T, None, None]:
+    """Yield from `items` and show the progress.
+
+    Args:
+        lines_every: Number of items between two log lines; 0 logs every 5 seconds in the first
+            minute and every 30 seconds after it.
+        shown: Whether progress is shown; False on processes other than the main one.
+    """
+    from tqdm import tqdm
+
+    if not shown:
+        yield from items
+        return
+    # A monotonic clock, since the system time may be changed meanwhile.
+    started = time.monotonic()
+    last_line = started
+    with tqdm(
+        total=total,
+        desc=what,
+        unit=unit,
+        leave=False,
+        disable=not sys.stderr.isatty(),
+        dynamic_ncols=True,
+    ) as bar:
+        for done, item in enumerate(items, 1):
+            yield item
+            bar.update()
+            now = time.monotonic()
+            if lines_every:
+                is_due = done % lines_every == 0
+            else:
+                is_due = now - last_line >= (
+                    _FIRST_LINES_EVERY_S if (now - started) < _FIRST_S else LINE_EVERY_S
+                )
+            # After the last item, the result itself shows that the work is done.
+            if is_due and done < total:
+                last_line = now
+                rate = done / (now - started)
+                described = f"{rate:.1f} {unit}/s"
+                if rate < 1:
+                    single = unit.removesuffix("es" if unit.endswith("ches") else "s")
+                    described = f"{1 / rate:.1f} s per {single}"
+                PROGRESS.info("%s: %d of %d, %s", what, done, total, described)
+
+
+@contextmanager
+def progress_on_stderr() -> Iterator[None]:
+    """Show lines of progress on standard error, for a command without a log."""
+    if sys.stderr.isatty():  # where a progress bar shows it
+        yield
+        return
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(ScreenFormatter())
+    level = PROGRESS.level
+    PROGRESS.addHandler(handler)
+    PROGRESS.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        PROGRESS.removeHandler(handler)
+        PROGRESS.setLevel(level)

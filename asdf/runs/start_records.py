@@ -1,7 +1,11 @@
-"""The environment of a run: versions, git state, command line, host and devices."""
+"""What a run records at each start: its environment, and the user's own code.
+
+Invariant: a file of code is identified by its content, whether or not it is in a repository.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import platform
@@ -9,14 +13,97 @@ import shlex
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timezone
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from asdf.runs.files import write_text
+from asdf.runs.files import atomic_write, write_text
 from asdf.runs.log import LOG
+
+# Code files have some kilobytes; of larger files only the digest is saved.
+_LARGEST_COPIED = 1_000_000
+_PACKAGE = Path(__file__).resolve().parents[1]
+
+
+def code_files(recipe_folder: Path, class_paths: Iterable[str]) -> dict[str, Path]:
+    """Return the files of a run's own code by the names of their copies.
+
+    These are run.py, the configs, the loaded modules in the recipe's folder, and the modules of
+    `class_paths` anywhere. The project's own modules and those of a Python environment installed in
+    that folder are left out.
+    """
+    recipe_folder = recipe_folder.resolve()
+    modules = []
+    for class_path in class_paths:
+        # Torch's optimisers are not the user's code; the record states torch's version.
+        if not class_path.startswith("torch."):
+            modules.append(class_path.rpartition(".")[0])
+    paths = [recipe_folder / "run.py", *sorted((recipe_folder / "configs").glob("*.py"))]
+    paths += sorted(_modules_in(recipe_folder, modules))
+    files = {str(path.relative_to(recipe_folder)): path for path in paths if path.is_file()}
+    for module in modules:
+        path = _file_of(module)
+        if path and not path.is_relative_to(_PACKAGE) and not path.is_relative_to(recipe_folder):
+            files[f"elsewhere/{module}{path.suffix}"] = path
+    return files
+
+
+def _modules_in(recipe_folder: Path, modules: Iterable[str]) -> set[Path]:
+    """Return the user's modules in the recipe's folder: all loaded ones, and `modules`."""
+    # Modules that only other stages need are not loaded, but named in a setting.
+    candidates = {recipe_folder / f"{module.replace('.', '/')}.py" for module in modules}
+    # Iterate over a copy, since another thread may import a module meanwhile.
+    for module in list(sys.modules):
+        path = _file_of(module)
+        if path:
+            candidates.add(path)
+    # An environment or this package may be installed in the recipe's folder.
+    installed = (_PACKAGE, Path(sys.prefix).resolve(), Path(sys.base_prefix).resolve())
+    others = tuple(folder for folder in installed if folder.is_relative_to(recipe_folder))
+    paths = set()
+    for path in candidates:
+        if path.is_relative_to(recipe_folder) and not any(map(path.is_relative_to, others)):
+            paths.add(path)
+    return paths
+
+
+def save_code(files: Mapping[str, Path], folder: Path) -> dict[str, str]:
+    """Copy the files to `folder`, remove all others there, and return each file's SHA-256 digest.
+
+    Raises:
+        AsdfError: the folder cannot be written.
+    """
+    digests = {}
+    for name, path in files.items():
+        # Read once, so that digest and copy have the same content.
+        content = path.read_bytes()
+        digests[name] = hashlib.sha256(content).hexdigest()
+        if len(content) <= _LARGEST_COPIED:
+            with atomic_write(folder / name, "wb") as file:
+                file.write(content)
+    # Remove the copies of an earlier start.
+    for path in folder.rglob("*"):
+        if path.is_file() and str(path.relative_to(folder)) not in digests:
+            path.unlink()
+    return digests
+
+
+def _file_of(module: str) -> Path | None:
+    """Return the file of a module; None if it is not loaded or is built in."""
+    file = getattr(sys.modules.get(module), "__file__", None)
+    if not isinstance(file, str) or not Path(file).is_file():
+        return None
+    return _resolved(file)
+
+
+# Each start asks for thousands of modules, and resolving a path looks up each of its parts.
+@cache
+def _resolved(file: str) -> Path:
+    return Path(file).resolve()
+
 
 _PACKAGES = ("asdf-antispoofing", "torch", "torchaudio", "numpy", "soundfile", "tqdm")
 _MAX_FILES = 200
@@ -32,9 +119,7 @@ _PREFIXES = ("CUBLAS_", "CUDA_", "CUDNN_", "GLOO_", "NCCL_", "PYTORCH_", "TORCH_
 
 
 def environment_record(
-    devices: list[str],
-    recipe_folder: Path,
-    libraries: Mapping[str, str | None],
+    devices: list[str], recipe_folder: Path, libraries: Mapping[str, str | None]
 ) -> dict[str, Any]:
     """Return the record as plain values.
 
@@ -92,11 +177,8 @@ def was_finished(path: Path) -> bool:
 
     Return False if it was stopped on request, if it failed, or without a record.
     """
-    try:
-        records = json.loads(path.read_bytes())
-        return bool(records[-1]["finished"])
-    except (OSError, ValueError, RecursionError, KeyError, IndexError, TypeError):
-        return False
+    starts = read_starts(path)
+    return bool(starts and starts[-1].get("finished"))
 
 
 def _write_records(path: Path, records: list[Any]) -> None:
@@ -169,9 +251,7 @@ def _run_git(folder: Path, *words: str) -> list[str]:
 
 def _bounded(names: list[str]) -> list[str]:
     rest = len(names) - _MAX_FILES
-    if rest <= 0:
-        return names
-    return [*names[:_MAX_FILES], f"and {rest:,} more"]
+    return [*names[:_MAX_FILES], f"and {rest:,} more"] if rest > 0 else names
 
 
 def _version(package: str) -> str | None:

@@ -14,7 +14,6 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from types import ModuleType
 from typing import IO
 
@@ -77,35 +76,20 @@ def can_lock(file: int | IO[str] | IO[bytes]) -> bool:
     return True
 
 
-@dataclass(frozen=True)
-class OpenFilesLimit:
-    """The number of files that this process may open, and its maximum; None for no limit."""
-
-    soft: int | None
-    hard: int | None
-
-
-def open_files_limit() -> OpenFilesLimit:
-    """Return the limits of this process; a system that states none counts as unlimited."""
-    if resource is None:
-        return OpenFilesLimit(None, None)
-    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    soft, hard = (None if limit == resource.RLIM_INFINITY else limit for limit in limits)
-    return OpenFilesLimit(soft, hard)
-
-
 def raise_open_files_limit(wanted: int) -> int | None:
     """Raise the soft limit towards `wanted`, as far as allowed; return it, or None for no limit."""
-    limit = open_files_limit()
-    if limit.hard is not None:
-        wanted = min(limit.hard, wanted)
-    if resource is None or limit.soft is None or limit.soft >= wanted:
-        return limit.soft
-    hard = resource.RLIM_INFINITY if limit.hard is None else limit.hard
-    with suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-        return wanted
-    return limit.soft
+    if resource is None:
+        return None
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return None
+    if hard != resource.RLIM_INFINITY:
+        wanted = min(hard, wanted)
+    if soft < wanted:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            return wanted
+    return int(soft)
 
 
 def peak_memory_bytes() -> int | None:

@@ -19,7 +19,7 @@ from asdf.audio import cut_to_speech
 from asdf.audio.sample_rates import resample
 from asdf.audio.speech import needs_whole_recording
 from asdf.facts import SAMPLE_RATE
-from asdf.runs.progress import track
+from asdf.runs.log import track
 from asdf.scoring.over_time import OverTime, check_whole_time
 from asdf.scoring.recordings import Recording
 from asdf.scoring.scored import Score, Scored, WindowScore

@@ -23,8 +23,8 @@ from asdf.checkpoint.network_file import NetworkFile
 from asdf.checkpoint.network_file import write_network_file as write_checkpoint
 from asdf.checkpoint.network_reading import fill_network, read_network_file
 from asdf.errors import AsdfError
+from asdf.runs.layout import RESUME, describe_networks, list_networks
 from asdf.runs.log import LOG
-from asdf.runs.network_names import RESUME, describe_networks, list_networks
 from asdf.settings.sections import Sections
 from asdf.training.optimiser_state import optimiser_state
 from asdf.training.training_progress import Progress

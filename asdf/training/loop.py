@@ -29,9 +29,8 @@ from asdf.data.samplers import Sampler, Shuffled
 from asdf.data.training_plan import Window
 from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.runs.evaluations import Evaluation
-from asdf.runs.layout import Layout
+from asdf.runs.layout import RESUME, Layout
 from asdf.runs.log import LOG
-from asdf.runs.network_names import RESUME
 from asdf.training.callback_group import CallbackGroup
 from asdf.training.callbacks import Training
 from asdf.training.instruments.profile import StepProfile

@@ -8,9 +8,8 @@ from torch import Tensor
 
 from asdf.errors import AsdfError
 from asdf.runs.evaluations import Evaluation, best_first
-from asdf.runs.layout import Layout
+from asdf.runs.layout import AVERAGE, Layout, NetworkName, list_networks
 from asdf.runs.log import LOG
-from asdf.runs.network_names import AVERAGE, NetworkName, list_networks
 from asdf.training.checkpoints import read_checkpoint, write_checkpoint
 from asdf.training.training_sections import TrainingSections
 

@@ -22,9 +22,8 @@ from typing import Literal
 
 from asdf.checkpoint.network_file import NetworkFile
 from asdf.data.threads import Threads
-from asdf.runs.layout import Layout
+from asdf.runs.layout import RESUME, Layout, NetworkName
 from asdf.runs.log import LOG
-from asdf.runs.network_names import RESUME, NetworkName
 from asdf.training.callback_group import CallbackGroup
 from asdf.training.checkpoints import HostCopies, collect_checkpoint, write_checkpoint
 from asdf.training.step import Step

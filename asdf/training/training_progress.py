@@ -22,8 +22,8 @@ from asdf.data.training_plan import TrainingPlan, minibatch_per_process
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.runs.evaluations import Evaluation, evaluations_in
+from asdf.runs.layout import NetworkName
 from asdf.runs.log import LOG
-from asdf.runs.network_names import NetworkName
 from asdf.runs.seeds import derived_seed
 from asdf.text import shorten
 from asdf.training.training_sections import TrainingSections

@@ -22,9 +22,8 @@ from asdf.runs.evaluations import (
     other_precisions,
     write_evaluations,
 )
-from asdf.runs.layout import Layout
+from asdf.runs.layout import Layout, NetworkName
 from asdf.runs.log import LOG
-from asdf.runs.network_names import NetworkName
 from asdf.scoring.agreement import agree_on_precision
 from asdf.training.callback_group import CallbackGroup
 from asdf.training.instruments.profile import StepProfile

@@ -17,9 +17,8 @@ from typing import Any
 
 from asdf.errors import AsdfError
 from asdf.runs.evaluations import Evaluation, evaluations_in
-from asdf.runs.json_lines import read_json_lines
-from asdf.runs.layout import Layout, corpus_of_file, runs_inside
-from asdf.runs.network_names import NetworkName, in_order
+from asdf.runs.files import read_json_lines
+from asdf.runs.layout import Layout, NetworkName, corpus_of_file, in_order, runs_inside
 from asdf.settings.config_files import parse_assignments
 from asdf.trials.score_file import Scores, read_scores
 from asdf.trials.table import read_trials

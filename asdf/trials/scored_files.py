@@ -16,8 +16,7 @@ from asdf.errors import AsdfError
 from asdf.facts import SAMPLE_RATE
 from asdf.runs.evaluations import Evaluation, best_first
 from asdf.runs.files import write_text
-from asdf.runs.layout import Layout, corpus_of_file, layout_of_score_file
-from asdf.runs.network_names import AVERAGE
+from asdf.runs.layout import AVERAGE, Layout, corpus_of_file, layout_of_score_file
 from asdf.settings.literals import parse_literal
 from asdf.settings.mistakes import Complaint
 from asdf.trials.how_scored import (

@@ -18,8 +18,7 @@ from asdf.data.training_plan import TrainingPlan
 from asdf.distributed.batch_norm import synchronise_batch_norm
 from asdf.distributed.world import World
 from asdf.networks import build_network
-from asdf.runs.layout import Layout
-from asdf.runs.network_names import NetworkName
+from asdf.runs.layout import Layout, NetworkName
 from asdf.settings.sections import Sections, assign
 from asdf.training.callback_group import CallbackGroup
 from asdf.training.checkpoints import read_checkpoint

@@ -23,7 +23,7 @@ from asdf.corpora.known_corpus import KnownCorpus, Reading, is_recording
 from asdf.corpora.shard_files import find_shards
 from asdf.corpora.shard_rows import ShardRows, plain_fields
 from asdf.errors import AsdfError
-from asdf.runs.progress import track
+from asdf.runs.log import track
 from asdf.text import is_address
 from asdf.trials.label_words import Columns
 from asdf.trials.text_lines import json_lines

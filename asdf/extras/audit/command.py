@@ -34,7 +34,7 @@ from asdf.commands.outputs import check_overwriting, show, text_stream, write_ou
 from asdf.commands.score_journal import Journal, stamp_of
 from asdf.errors import UsageError
 from asdf.runs.files import write_text
-from asdf.runs.progress import track
+from asdf.runs.log import track
 from asdf.runs.streams import is_stdout
 from asdf.tables.plain_json import as_json
 from asdf.tables.table import each

@@ -32,7 +32,7 @@ from asdf.extras.robustness.measuring import (
 )
 from asdf.metrics.several_systems import speakers_of
 from asdf.runs.files import write_text
-from asdf.runs.progress import track
+from asdf.runs.log import track
 from asdf.trials.how_scored import HowScored
 from asdf.trials.score_file import Scores, missing_class, read_scores, write_scores
 from asdf.trials.scored_files import remove_how_scored, write_how_scored

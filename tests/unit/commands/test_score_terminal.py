@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from asdf.runs.progress import _describe_rate
+from asdf.runs.log import _describe_rate
 from tests.unit.conftest import small_settings, sound, write_small_network
 
 COLUMNS = 80

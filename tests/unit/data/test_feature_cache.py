@@ -24,7 +24,7 @@ from asdf.data.loaders import BatchLoader
 from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
-from asdf.runs.owner import owner_lock
+from asdf.runs.layout import owner_lock
 from asdf.settings.relations import contradictions
 from asdf.settings.sections import Sections, assign
 from asdf.trials.lists import read_list

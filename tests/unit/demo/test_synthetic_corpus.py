@@ -244,7 +244,7 @@ def test_other_files_are_not_touched(tmp_path: Path) -> None:
 
 def test_its_making_is_seen_from_the_beginning(tmp_path, caplog, monkeypatch):
     caplog.set_level("INFO", "asdf")
-    monkeypatch.setattr("asdf.runs.progress._FIRST_LINES_EVERY_S", 0.0)
+    monkeypatch.setattr("asdf.runs.log._FIRST_LINES_EVERY_S", 0.0)
     make_demo_corpus(tmp_path / "demo", sets=SMALL[1:2])
     lines = [record.getMessage() for record in caplog.records]
     assert lines[0] == f"making the demo corpus, 6 utterances, in {tmp_path / 'demo'}"

@@ -6,8 +6,7 @@ from asdf.errors import AsdfError, UsageError
 from asdf.recipe.problems import check_choices
 from asdf.recipe.selection import select_networks
 from asdf.runs.evaluations import Evaluation, write_evaluations
-from asdf.runs.layout import Layout
-from asdf.runs.network_names import NetworkName
+from asdf.runs.layout import Layout, NetworkName
 from asdf.settings.sections import Sections
 
 

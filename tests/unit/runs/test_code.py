@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import asdf
-from asdf.runs.code import code_files, save_code
+from asdf.runs.start_records import code_files, save_code
 
 
 @pytest.fixture

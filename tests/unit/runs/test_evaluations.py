@@ -16,9 +16,8 @@ from asdf.runs.evaluations import (
     read_evaluations,
     write_evaluations,
 )
-from asdf.runs.layout import Layout
+from asdf.runs.layout import Layout, NetworkName
 from asdf.runs.log import LOG
-from asdf.runs.network_names import NetworkName
 
 RECORDS = [
     {"step": 7, "epoch": 1, "network": "epoch.1.pt", "eer": {"dev": 0.1 + 0.2}},

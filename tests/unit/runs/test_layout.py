@@ -6,31 +6,20 @@ import time
 import pytest
 
 from asdf.errors import AsdfError
-from asdf.runs.json_lines import read_json_lines
+from asdf.runs.files import read_json_lines
 from asdf.runs.layout import (
     Layout,
-    check_layout,
+    NetworkName,
     layout_of_score_file,
     network_of_score_file,
     remove_leftovers,
 )
-from asdf.runs.network_names import NetworkName
 
-FILES = [
-    "owner.lock",
-    "log.txt",
-    "settings.py",
-    "environment.json",
-    "sets.json",
-    "metrics.jsonl",
-    "networks/evaluations.json",
-]
 FOLDERS = ["networks", "scores", "trials", "results", "code", "starts"]
 
 
 def test_the_names_in_a_system_folder(tmp_path):
     layout = Layout(tmp_path)
-    assert [str(path.relative_to(tmp_path)) for path in layout.files()] == FILES
     assert [str(path.relative_to(tmp_path)) for path in layout.folders()] == FOLDERS
     name = NetworkName("epoch.3")
     assert layout.network_file(name) == tmp_path / "networks" / "epoch.3.pt"
@@ -46,35 +35,6 @@ def test_the_run_and_the_network_of_a_score_file(tmp_path):
     assert network_of_score_file(path) == NetworkName("average")
     elsewhere = tmp_path / "epoch.3" / "dev.txt"
     assert layout_of_score_file(elsewhere) is network_of_score_file(elsewhere) is None
-
-
-def test_a_folder_of_a_run_is_in_order(tmp_path):
-    check_layout(Layout(tmp_path / "not yet"))
-    for name in FOLDERS:
-        (tmp_path / name).mkdir()
-    for name in FILES:
-        (tmp_path / name).write_text("")
-    check_layout(Layout(tmp_path))
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_a_folder_instead_of_a_file(tmp_path, name):
-    (tmp_path / name).mkdir(parents=True)
-    with pytest.raises(AsdfError) as caught:
-        check_layout(Layout(tmp_path))
-    assert str(caught.value) == (
-        f"{tmp_path / name} is a folder, but a run writes a file there. Move it away, or give this "
-        "run another paths.system_folder."
-    )
-
-
-def test_files_instead_of_folders_are_all_named(tmp_path):
-    for name in FOLDERS:
-        (tmp_path / name).write_text("")
-    with pytest.raises(AsdfError) as caught:
-        check_layout(Layout(tmp_path))
-    for name in FOLDERS:
-        assert f"{tmp_path / name} is a file, but a run writes a folder there" in str(caught.value)
 
 
 def test_what_killed_runs_left_is_removed_but_for_what_another_run_may_be_writing(tmp_path):

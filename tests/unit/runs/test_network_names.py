@@ -2,7 +2,7 @@
 
 import pytest
 
-from asdf.runs.network_names import (
+from asdf.runs.layout import (
     AVERAGE,
     RESUME,
     NetworkName,

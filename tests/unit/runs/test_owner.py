@@ -6,12 +6,12 @@ import sys
 import pytest
 
 from asdf.errors import AsdfError
-from asdf.runs.owner import owner_lock
+from asdf.runs.layout import owner_lock
 
 HOLD = """
 import os, sys, time
 from pathlib import Path
-from asdf.runs.owner import owner_lock
+from asdf.runs.layout import owner_lock
 with owner_lock(Path(sys.argv[1])):
     if sys.argv[2:] and os.fork() == 0:
         os.close(1)

@@ -2,8 +2,7 @@
 
 import itertools
 
-from asdf.runs.log import log_to_screen
-from asdf.runs.progress import track
+from asdf.runs.log import log_to_screen, track
 
 
 def test_progress_lines_come_every_n_items(capsys):
@@ -21,7 +20,7 @@ def test_progress_lines_come_every_n_items(capsys):
 def test_progress_lines_come_often_at_first(capsys, monkeypatch):
     """An item takes 3 s here."""
     now = itertools.count(0, 3.0)
-    monkeypatch.setattr("asdf.runs.progress.time.monotonic", lambda: next(now))
+    monkeypatch.setattr("asdf.runs.log.time.monotonic", lambda: next(now))
     log_to_screen()
     list(track(range(60), 60, "measuring", unit="utterances"))
     lines = capsys.readouterr().out.splitlines()

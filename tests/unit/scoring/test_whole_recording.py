@@ -61,7 +61,7 @@ def test_the_score_of_a_whole_recording_is_the_mean_over_its_windows(detector, l
 def test_a_detector_in_a_program_shows_no_progress_unless_requested(
     detector, long, capsys, caplog, monkeypatch
 ):
-    monkeypatch.setattr("asdf.runs.progress._FIRST_LINES_EVERY_S", 0.0)
+    monkeypatch.setattr("asdf.runs.log._FIRST_LINES_EVERY_S", 0.0)
     caplog.set_level(logging.INFO, "asdf")
     monkeypatch.setattr(logging.getLogger("asdf"), "propagate", True)
     detector.score_whole(long)

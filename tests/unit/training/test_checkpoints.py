@@ -10,7 +10,7 @@ from torch import nn
 from asdf.checkpoint.network_file import NetworkFile
 from asdf.errors import AsdfError
 from asdf.runs.evaluations import Evaluation
-from asdf.runs.network_names import NetworkName
+from asdf.runs.layout import NetworkName
 from asdf.settings.sections import Sections
 from asdf.training import checkpoints
 from asdf.training.checkpoints import (

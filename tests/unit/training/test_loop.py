@@ -11,8 +11,7 @@ import torch
 from asdf.data.datasets import TrainingClips
 from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.runs.evaluations import read_evaluations
-from asdf.runs.layout import Layout
-from asdf.runs.network_names import list_networks
+from asdf.runs.layout import Layout, list_networks
 from asdf.training.checkpoints import read_checkpoint, write_checkpoint
 from tests.unit.training.conftest import SIZE
 

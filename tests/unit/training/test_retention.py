@@ -5,8 +5,7 @@ import torch
 
 from asdf.errors import AsdfError
 from asdf.runs.evaluations import Evaluation
-from asdf.runs.layout import Layout
-from asdf.runs.network_names import NetworkName, list_networks
+from asdf.runs.layout import Layout, NetworkName, list_networks
 from asdf.training.retention import average_networks, remove_networks
 from tests.unit.conftest import network_settings
 

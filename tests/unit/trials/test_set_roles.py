@@ -5,8 +5,7 @@ import json
 import pytest
 
 from asdf.runs.evaluations import Evaluation, write_evaluations
-from asdf.runs.layout import Layout
-from asdf.runs.network_names import NetworkName
+from asdf.runs.layout import Layout, NetworkName
 from asdf.trials.how_scored import (
     PUBLISHED,
     HowScored,

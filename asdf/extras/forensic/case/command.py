@@ -33,7 +33,7 @@ from asdf.commands.outputs import check_file, check_overwriting, show, text_stre
 from asdf.commands.score_options import DetectorOptions
 from asdf.errors import UsageError
 from asdf.runs.files import write_text
-from asdf.runs.progress import track
+from asdf.runs.log import track
 from asdf.text import PROGRAM
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from asdf.extras.forensic.why.checks import (
 from asdf.extras.forensic.why.explanation import Explanation, Map, Options, check_options
 from asdf.extras.forensic.why.gradients import integrate
 from asdf.facts import SAMPLE_RATE
-from asdf.runs.progress import track
+from asdf.runs.log import track
 from asdf.scoring.detector import Detector
 from asdf.scoring.detector_copies import copy_with
 from asdf.scoring.recordings import Recording, as_recording
