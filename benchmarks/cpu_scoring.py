@@ -49,7 +49,7 @@ def _beside_onnx(name: str, settings: Sections, rounds: int) -> Iterator[Row]:
     if not has("onnx", "onnxruntime"):
         yield unmeasured(what, "s", ORT, "needs the packages onnx and onnxruntime", 1.0)
         return
-    from asdf.interchange.onnx_graphs import onnx_graph, runner
+    from asdf.interchange.graphs import onnx_graph, runner
 
     network = make_network(settings).eval()
     waveforms_1T, _ = make_batch(1, SAMPLES)

@@ -12,13 +12,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
 from torch import Tensor
 
 from asdf.checkpoint.network_file import FORMAT, NetworkFile, OtherLayoutError
 from asdf.checkpoint.plain_values import check_plain, read_json
-from asdf.checkpoint.safetensors import read_safetensors, write_safetensors
 from asdf.errors import AsdfError
-from asdf.runs.files import write_text
+from asdf.runs.files import atomic_write, write_text
+from asdf.text import printable, shorten
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
@@ -124,3 +126,54 @@ def read_safetensors_network(path: Path) -> NetworkFile:
     except (ValueError, RecursionError) as error:
         raise AsdfError(f"the metadata of {path} are damaged, '{_ENTRY}': {error}.") from None
     return NetworkFile.from_description(description, state, path)
+
+
+def read_safetensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Return the named tensors of a file, and the texts in its `__metadata__`.
+
+    Changing a tensor in place does not change the file.
+
+    Raises:
+        AsdfError: the file does not exist, is damaged or has another format.
+    """
+    tensors = {}
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            for name in file.keys():  # noqa: SIM118 (it is not a dictionary)
+                tensors[name] = file.get_tensor(name)
+    except OSError as error:
+        raise AsdfError(
+            f"cannot read weights from {path}: {error.strerror or error}. Check the path."
+        ) from error
+    # torch refuses shapes that it cannot count, for tensors without values.
+    except (SafetensorError, RuntimeError, OverflowError) as error:
+        reason = shorten(printable(str(error), one_line=True))
+        raise AsdfError(
+            f"weights file {path} cannot be read: {reason}. It is damaged or cut short (compare "
+            "its size with the original; a file of some hundred bytes is a Git LFS pointer), or "
+            "not a safetensors file."
+        ) from error
+    return tensors, metadata
+
+
+def write_safetensors(
+    path: str | Path,
+    tensors: Mapping[str, Tensor],
+    metadata: Mapping[str, str],
+) -> None:
+    """Write copies of `tensors`, by name, with `metadata`.
+
+    Raises:
+        AsdfError: a tensor's type is not supported by the format, or the file cannot be written.
+    """
+    copies = {}
+    for name, tensor in tensors.items():
+        # The package refuses names that share memory, as tied layers do.
+        copies[name] = tensor.detach().cpu().contiguous().clone()
+    try:
+        content = save(copies, dict(metadata))
+    except (SafetensorError, KeyError, ValueError) as error:
+        raise AsdfError(f"cannot write {path} as safetensors: {error}.") from error
+    with atomic_write(path, "wb") as file:
+        file.write(content)

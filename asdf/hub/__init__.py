@@ -24,11 +24,22 @@ if TYPE_CHECKING:
         weights_bytes,
     )
     from asdf.hub.datasets import Downloaded, download_dataset, download_into, parse_dataset
-    from asdf.hub.download import Contents, download_folder, download_network, look_up, name_of
-    from asdf.hub.hub_detectors import classifier_detectors, df_arena_detectors
+    from asdf.hub.hub_detectors import (
+        KnownDetector,
+        PublishedEer,
+        classifier_detectors,
+        df_arena_detectors,
+    )
     from asdf.hub.hub_names import PREFIX, SUFFIXES, HubName, hub_name, parse_name
-    from asdf.hub.known_detector import KnownDetector, PublishedEer
     from asdf.hub.published_detectors import find_published, known_detectors
-    from asdf.hub.upload import Pushed, push_folder
+    from asdf.hub.repositories import (
+        Contents,
+        Pushed,
+        download_folder,
+        download_network,
+        look_up,
+        name_of,
+        push_folder,
+    )
 
 __all__, __getattr__ = open_door(__name__)

@@ -10,8 +10,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from asdf.hub.hub_detectors import DF_ARENA_LICENCE
-from asdf.hub.known_detector import KnownDetector
+from asdf.hub.hub_detectors import DF_ARENA_LICENCE, KnownDetector
 from asdf.hub.published_detectors import NOT_STATED, known_detectors
 
 IN_THE_WILD = "In-the-Wild"

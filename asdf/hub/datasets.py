@@ -14,9 +14,9 @@ from typing import TypeVar
 
 from asdf.archives import locate_shard
 from asdf.errors import AsdfError, UsageError
-from asdf.hub.download import look_up
 from asdf.hub.hub_names import HubName, parse_name
 from asdf.hub.library import explained
+from asdf.hub.repositories import look_up
 from asdf.text import did_you_mean, quoted_and_more
 
 SHARD = ".parquet"

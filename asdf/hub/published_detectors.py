@@ -18,9 +18,13 @@ from functools import partial
 from pathlib import Path
 
 from asdf.errors import AsdfError
-from asdf.hub.hub_detectors import classifier_detectors, df_arena_detectors
+from asdf.hub.hub_detectors import (
+    KnownDetector,
+    PublishedEer,
+    classifier_detectors,
+    df_arena_detectors,
+)
 from asdf.hub.hub_names import PREFIX, HubName
-from asdf.hub.known_detector import KnownDetector, PublishedEer
 from asdf.runs.files import sha256_of
 from asdf.text import did_you_mean
 

@@ -15,7 +15,12 @@ from asdf.ports import provided
 
 if TYPE_CHECKING:
     from asdf.interchange.bundles import bundle_architecture, download_bundle
-    from asdf.interchange.exported_graphs import samples_for, write_torchscript
+    from asdf.interchange.graphs import (
+        onnx_graph,
+        samples_for,
+        write_onnx,
+        write_torchscript,
+    )
     from asdf.interchange.initial_network import build_on_network
     from asdf.interchange.model_card import measured_eers, model_card_text
     from asdf.interchange.named_networks import (
@@ -26,7 +31,6 @@ if TYPE_CHECKING:
         read_network,
     )
     from asdf.interchange.named_weights import bytes_to_fetch, names_path, pin_weights
-    from asdf.interchange.onnx_graphs import onnx_graph, write_onnx
     from asdf.interchange.pretrained import build_front_end, build_pretrained, load_pretrained
     from asdf.interchange.transformers_folder import write_transformers_folder
     from asdf.interchange.weights_digest import digest_in_memory, network_digest, note_file

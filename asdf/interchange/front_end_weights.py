@@ -14,8 +14,7 @@ from pathlib import Path
 from torch import Tensor
 
 from asdf.checkpoint.fitting import ANTIDEEPFAKE_FRONT_END, by_module, check_layers, first_names
-from asdf.checkpoint.safetensors import read_safetensors
-from asdf.checkpoint.safetensors_network import CONFIG, WEIGHTS
+from asdf.checkpoint.safetensors_network import CONFIG, WEIGHTS, read_safetensors
 from asdf.checkpoint.state_dicts import READABLE, check_tensors, state_dict_in
 from asdf.checkpoint.weights_file import read_weights_file
 from asdf.errors import AsdfError

@@ -21,8 +21,7 @@ from typing import Any
 from torch import Tensor
 
 from asdf.checkpoint.plain_values import read_json
-from asdf.checkpoint.safetensors import read_safetensors
-from asdf.checkpoint.safetensors_network import CONFIG
+from asdf.checkpoint.safetensors_network import CONFIG, read_safetensors
 from asdf.checkpoint.state_dicts import state_dict_in
 from asdf.checkpoint.weights_file import read_weights_file
 from asdf.errors import AsdfError

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from asdf.__main__ import main
-from asdf.checkpoint.safetensors import read_safetensors, write_safetensors
+from asdf.checkpoint.safetensors_network import read_safetensors, write_safetensors
 from asdf.errors import AsdfError
 from asdf.extras.zoo.layouts.hub.df_arena import df_arena_state
 from asdf.extras.zoo.layouts.importing import import_detector, load_detector_weights

@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 
 from asdf.checkpoint.network_file import NetworkFile
-from asdf.checkpoint.safetensors import write_safetensors
+from asdf.checkpoint.safetensors_network import write_safetensors
 from asdf.checkpoint.weights_file import write_weights_file
 from asdf.errors import UsageError
 from asdf.extras.zoo.layouts.antideepfake import antideepfake_state, has_one_class

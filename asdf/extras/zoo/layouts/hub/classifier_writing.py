@@ -15,8 +15,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from asdf.checkpoint.safetensors import write_safetensors
-from asdf.checkpoint.safetensors_network import CONFIG
+from asdf.checkpoint.safetensors_network import CONFIG, write_safetensors
 from asdf.errors import AsdfError
 from asdf.extras.zoo.layouts.hub.classifier_folder import (
     CLASSIFIERS,
