@@ -49,11 +49,7 @@ class Crop:
 
 
 def draw_crop(
-    length: int,
-    clip_size: int,
-    position: CropPosition,
-    augmentation: Chain,
-    rng: Generator,
+    length: int, clip_size: int, position: CropPosition, augmentation: Chain, rng: Generator
 ) -> Crop:
     """Return the crop for a clip of `clip_size` samples out of `length` samples.
 

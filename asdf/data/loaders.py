@@ -51,11 +51,7 @@ class BatchLoader:
     """
 
     def __init__(
-        self,
-        dataset: Dataset[Clip],
-        workers: int,
-        world: World,
-        stop: StopRequest | None = None,
+        self, dataset: Dataset[Clip], workers: int, world: World, stop: StopRequest | None = None
     ) -> None:
         """Prepare to read items of `dataset`.
 

@@ -73,13 +73,7 @@ class SynchronisedBatchNorm(_BatchNorm):
             weight_C = x_BC.new_ones(self.num_features, dtype=torch.float32)
             bias_C = torch.zeros_like(weight_C)
         normalised: Tensor = _Synchronised.apply(
-            x_BC,
-            weight_C,
-            bias_C,
-            self.running_mean,
-            self.running_var,
-            self.eps,
-            self.momentum,
+            x_BC, weight_C, bias_C, self.running_mean, self.running_var, self.eps, self.momentum
         )
         return normalised
 
@@ -201,11 +195,7 @@ def _combine(
 
 
 def _reduce(
-    grad_BC: Tensor,
-    x_BC: Tensor,
-    mean_C: Tensor,
-    invstd_C: Tensor,
-    weight_C: Tensor,
+    grad_BC: Tensor, x_BC: Tensor, mean_C: Tensor, invstd_C: Tensor, weight_C: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return sums over this process of the gradient and of the gradient times x - mean.
 

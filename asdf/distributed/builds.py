@@ -111,10 +111,7 @@ def _runs_kernel(capability: tuple[int, int], kernel: str) -> bool:
 
 
 def check_kernels(
-    gpu: str,
-    capability: tuple[int, int],
-    kernels: Sequence[str],
-    build: Build,
+    gpu: str, capability: tuple[int, int], kernels: Sequence[str], build: Build
 ) -> None:
     """Refuse a GPU for which the installed torch has no kernels, since each use would fail.
 

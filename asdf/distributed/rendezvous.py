@@ -119,10 +119,7 @@ class _Claim:
 
 
 def agree_on_devices(
-    store: Any,
-    launch: Launch,
-    choose: Callable[[], TakenDevice],
-    names: str,
+    store: Any, launch: Launch, choose: Callable[[], TakenDevice], names: str
 ) -> str:
     """Return the device that `choose` returns, if the devices of all processes are compatible.
 

@@ -59,10 +59,7 @@ class FoldCounts:
 
 
 def fold_points(
-    recipe: Path,
-    folds: str,
-    planned: Sequence[PlannedPoint],
-    initial: Settings,
+    recipe: Path, folds: str, planned: Sequence[PlannedPoint], initial: Settings
 ) -> tuple[list[int], list[PlannedPoint]]:
     """Return the number of folds of each point, and a point per fold, grouped by seed.
 

@@ -18,11 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from asdf.errors import AsdfError, UsageError
-from asdf.launcher.slurm import (
-    NOTHING,
-    queued_tasks,
-    submit,
-)
+from asdf.launcher.slurm import NOTHING, queued_tasks, submit
 from asdf.runs.files import write_text
 
 PARTS_SCRIPT = "parts.sh"

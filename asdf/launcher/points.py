@@ -235,10 +235,7 @@ def _all_points(axes: dict[str, list[Choice]], size: int) -> tuple[Point, ...]:
 
 
 def _draw(
-    axes: dict[str, list[Choice]],
-    size: int,
-    options: PointOptions,
-    collector: Collector,
+    axes: dict[str, list[Choice]], size: int, options: PointOptions, collector: Collector
 ) -> tuple[Point, ...]:
     """Return points of the grid without repetition, in the order of the grid."""
     draws = options.draws or 0

@@ -36,11 +36,7 @@ class RunningJob:
     """A job that runs in its own processes."""
 
     def __init__(
-        self,
-        job: Job,
-        process: subprocess.Popen[bytes],
-        slots: tuple[str, ...],
-        log_start: int,
+        self, job: Job, process: subprocess.Popen[bytes], slots: tuple[str, ...], log_start: int
     ) -> None:
         self.job = job
         self.slots = slots
@@ -91,10 +87,7 @@ class RunningJob:
 
 
 def start(
-    job: Job,
-    command: list[str],
-    slots: tuple[str, ...],
-    visible_devices: str,
+    job: Job, command: list[str], slots: tuple[str, ...], visible_devices: str
 ) -> RunningJob | None:
     """Start `command` for a job, whose state is then 'running'.
 

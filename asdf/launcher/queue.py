@@ -88,10 +88,7 @@ def _start_what_fits(jobs: Sequence[Job], slots: Slots, recipe: Path) -> list[Ru
 
 
 def _start(
-    job: Job,
-    taken: tuple[str, ...],
-    visible_devices: str,
-    recipe: Path,
+    job: Job, taken: tuple[str, ...], visible_devices: str, recipe: Path
 ) -> RunningJob | None:
     """Start a job in the slots that were taken for it; None if it cannot be started."""
     command = [sys.executable, str(recipe), job.config, *job.overrides]

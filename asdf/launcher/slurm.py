@@ -92,11 +92,7 @@ def run_slurm(command: Sequence[str], folder: Path) -> str:
     program = command[0]
     try:
         done = subprocess.run(
-            command,
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            timeout=_TIMEOUT_S,
+            command, cwd=folder, capture_output=True, text=True, timeout=_TIMEOUT_S
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise AsdfError(f"{program} does not answer: {error}.{NOTHING}") from None

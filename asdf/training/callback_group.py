@@ -213,10 +213,7 @@ class CallbackGroup:
 
 
 def build_callbacks(
-    settings: CallbackSections,
-    folder: Path,
-    recipe_folder: Path,
-    world: World,
+    settings: CallbackSections, folder: Path, recipe_folder: Path, world: World
 ) -> CallbackGroup:
     """Return the callbacks of a run; all ranks call this together.
 

@@ -209,10 +209,7 @@ class GraphedPasses:
     def _capturing(self, graph: torch.cuda.CUDAGraph) -> torch.cuda.graph:
         # Capture only this thread's work, since the loader's threads use the device meanwhile.
         return torch.cuda.graph(
-            graph,
-            pool=self._pool,
-            stream=self._stream,
-            capture_error_mode="thread_local",
+            graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"
         )
 
 
@@ -230,10 +227,7 @@ def _empty_like(targets: Targets) -> Targets:
     partners = None if targets.partners is None else _empty_like(targets.partners)
     weights_B = None if targets.weights_B is None else torch.empty_like(targets.weights_B)
     return Targets(
-        torch.empty_like(targets.labels_B),
-        terms=terms,
-        partners=partners,
-        weights_B=weights_B,
+        torch.empty_like(targets.labels_B), terms=terms, partners=partners, weights_B=weights_B
     )
 
 

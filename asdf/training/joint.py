@@ -75,10 +75,7 @@ class JointPasses:
     """The second passes over the minibatches of a step, in order."""
 
     def __init__(
-        self,
-        passes: Passes,
-        gradients: Sequence[_Gradient],
-        parameters: list[_Slope],
+        self, passes: Passes, gradients: Sequence[_Gradient], parameters: list[_Slope]
     ) -> None:
         """Store the `gradients`, one per minibatch.
 
@@ -176,10 +173,7 @@ def _in_one_type(outputs: Outputs) -> tuple[Tensor, Tensor]:
 
 
 def _gather(
-    outputs: Sequence[Tensor],
-    rows: Sequence[Tensor],
-    utterances: int,
-    world: World,
+    outputs: Sequence[Tensor], rows: Sequence[Tensor], utterances: int, world: World
 ) -> Tensor:
     """Return the outputs of all ranks in the order of the window, the same on all of them."""
     first_BX = outputs[0]
@@ -192,9 +186,7 @@ def _gather(
 
 
 def differentiate(
-    objective: Objective,
-    outputs_NX: Tensor,
-    targets: Targets,
+    objective: Objective, outputs_NX: Tensor, targets: Targets
 ) -> tuple[Tensor, Tensor, list[_Slope]]:
     """Return detection losses, and their sum's gradients for outputs and loss parameters."""
     outputs_NX.requires_grad_()

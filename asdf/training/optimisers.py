@@ -220,9 +220,7 @@ def check_named_optimiser(settings: TrainingSections, folder: Path | None) -> No
 
 
 def build_optimiser(
-    network: nn.Module,
-    settings: TrainingSections,
-    folder: Path | None = None,
+    network: nn.Module, settings: TrainingSections, folder: Path | None = None
 ) -> torch.optim.Optimizer:
     """Return the optimiser of `settings.network` for the trained parameters.
 

@@ -15,9 +15,7 @@ from asdf.training.training_sections import TrainingSections
 
 
 def remove_networks(
-    layout: Layout,
-    settings: TrainingSections,
-    evaluations: list[Evaluation],
+    layout: Layout, settings: TrainingSections, evaluations: list[Evaluation]
 ) -> None:
     """Remove the networks that the settings do not retain.
 
@@ -42,10 +40,7 @@ def remove_networks(
 
 
 def average_networks(
-    layout: Layout,
-    evaluations: list[Evaluation],
-    count: int,
-    metric: str | None = None,
+    layout: Layout, evaluations: list[Evaluation], count: int, metric: str | None = None
 ) -> Path:
     """Write the mean of the weights of the best `count` networks to networks/average.pt.
 
@@ -77,9 +72,7 @@ def average_networks(
 
 
 def _mean_weights(
-    layout: Layout,
-    first: dict[str, Tensor],
-    names: list[NetworkName],
+    layout: Layout, first: dict[str, Tensor], names: list[NetworkName]
 ) -> dict[str, Tensor]:
     """Return the mean over the networks `names`, the first of which has the weights `first`."""
     sums = {name: tensor.double() for name, tensor in first.items() if tensor.is_floating_point()}

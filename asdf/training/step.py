@@ -42,11 +42,7 @@ from asdf.training.objective import Objective, TargetSource
 from asdf.training.optimiser_state import load_optimiser_state
 from asdf.training.optimisers import build_optimiser
 from asdf.training.schedules import find_schedule, set_learning_rate
-from asdf.training.step_checks import (
-    check_clip_size,
-    check_needs,
-    step_memory_errors_as_messages,
-)
+from asdf.training.step_checks import check_clip_size, check_needs, step_memory_errors_as_messages
 from asdf.training.steps.step_parts import StepParts
 from asdf.training.steps.step_window import StepWindow
 from asdf.training.steps.training_step import (
@@ -219,11 +215,7 @@ class Step:
         gc.collect()
 
     def take(
-        self,
-        window: Window,
-        clips: Iterator[Batch],
-        progress: Progress,
-        flags: list[float],
+        self, window: Window, clips: Iterator[Batch], progress: Progress, flags: list[float]
     ) -> TakenStep:
         """Take the step on `window`, whose minibatches are the next batches of `clips`.
 

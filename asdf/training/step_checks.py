@@ -21,10 +21,7 @@ from asdf.training.training_sections import TrainingSections
 
 
 def step_memory_errors_as_messages(
-    settings: TrainingSections,
-    step: int,
-    per_process: int,
-    device: torch.device,
+    settings: TrainingSections, step: int, per_process: int, device: torch.device
 ) -> AbstractContextManager[None]:
     """Raise one message for a training step that does not fit into the device's memory.
 

@@ -34,10 +34,7 @@ from asdf.training.terms import Term
 from asdf.trials.trial_list import TrialList
 
 SETTING = "network.tasks"
-OURS = (
-    "asdf.tasks.tracing.task.SourceTracing",
-    "asdf.tasks.localisation.task.Localisation",
-)
+OURS = ("asdf.tasks.tracing.task.SourceTracing", "asdf.tasks.localisation.task.Localisation")
 """Class paths of ASDF's tasks, in the order of their terms."""
 
 

@@ -103,9 +103,7 @@ class LossOnTrials:
 
 
 def loss_on_trials(
-    objective: Objective,
-    network: nn.Module,
-    settings: TrainingSections,
+    objective: Objective, network: nn.Module, settings: TrainingSections
 ) -> LossOnTrials | None:
     """Return the trained detection loss of a network in training, for lists of trials.
 

@@ -32,16 +32,7 @@ from asdf.commands.score_array import split_at_dashes
 from asdf.distributed.launchers import read_launch
 from asdf.distributed.stopping import StopRequest
 from asdf.errors import UsageError
-from asdf.launcher import (
-    Job,
-    PointOptions,
-    Slots,
-    Table,
-    list_runs,
-    plan_runs,
-    run_queue,
-    summary,
-)
+from asdf.launcher import Job, PointOptions, Slots, Table, list_runs, plan_runs, run_queue, summary
 from asdf.launcher.commands import launch_slurm
 from asdf.launcher.commands.launch_jobs import (
     launcher_overrides,

@@ -14,14 +14,7 @@ from asdf.distributed.devices import (
     visible_gpus,
 )
 from asdf.errors import UsageError
-from asdf.launcher import (
-    Job,
-    PlannedRun,
-    Slots,
-    choose_gpus,
-    outcome_settings,
-    settings_digest,
-)
+from asdf.launcher import Job, PlannedRun, Slots, choose_gpus, outcome_settings, settings_digest
 from asdf.settings.sections import Computing
 
 # Settings of `computing` that the launcher determines for each run, with the option for each.
@@ -83,10 +76,7 @@ def launcher_overrides(slots: Slots, processes: int | None, cpu_is_meant: bool) 
 
 
 def make_jobs(
-    runs: Sequence[PlannedRun],
-    recipe: Path,
-    slots: Slots,
-    processes: int | None,
+    runs: Sequence[PlannedRun], recipe: Path, slots: Slots, processes: int | None
 ) -> list[Job]:
     """Return a job per run.
 

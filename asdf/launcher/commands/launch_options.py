@@ -83,11 +83,7 @@ def check_options(args: LaunchOptions, sbatch_options: Sequence[str]) -> None:
             "--report and --latex need finished runs, but --slurm only submits runs. Write them "
             "with 'python -m asdf report' when the array has finished."
         )
-    here = {
-        "gpus": args.gpus,
-        "slots": args.slots,
-        "processes-per-run": args.processes_per_run,
-    }
+    here = {"gpus": args.gpus, "slots": args.slots, "processes-per-run": args.processes_per_run}
     for name, value in here.items():
         if value is not None:
             raise UsageError(

@@ -6,15 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from asdf.commands.outputs import show
-from asdf.launcher import (
-    Job,
-    Plan,
-    Submission,
-    list_runs,
-    queued_runs,
-    submit_array,
-    summary,
-)
+from asdf.launcher import Job, Plan, Submission, list_runs, queued_runs, submit_array, summary
 from asdf.launcher.commands.launch_jobs import plain_job
 from asdf.launcher.commands.launch_options import LaunchOptions
 from asdf.launcher.commands.launch_results import show_left_out

@@ -49,9 +49,7 @@ class _Change(NamedTuple):
 
 
 def length_alone(
-    what: Iterable[Interval],
-    without: Iterable[Interval],
-    inside: Iterable[Interval],
+    what: Iterable[Interval], without: Iterable[Interval], inside: Iterable[Interval]
 ) -> float:
     """Return the time covered by `what` and by `inside`, but not by `without`.
 
@@ -86,11 +84,7 @@ class StepProfile:
     """
 
     def __init__(
-        self,
-        steps: tuple[int, int] | None,
-        folder: Path,
-        clock: StepClock,
-        world: World,
+        self, steps: tuple[int, int] | None, folder: Path, clock: StepClock, world: World
     ) -> None:
         if steps is not None and steps[0] > steps[1]:
             raise UsageError(
@@ -204,9 +198,7 @@ def _write_trace(profile: torch.profiler.profile, path: Path) -> None:
 
 
 def _move_communication(
-    seconds: dict[str, float],
-    events: Sequence[FunctionEvent],
-    device: torch.device,
+    seconds: dict[str, float], events: Sequence[FunctionEvent], device: torch.device
 ) -> None:
     """Move the time of communication from the forward and backward pass to its own part.
 

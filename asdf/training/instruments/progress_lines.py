@@ -87,10 +87,7 @@ class TimeLeft:
     """
 
     def __init__(
-        self,
-        training: Network,
-        plan: TrainingPlan,
-        clock: Callable[[], float] = time.monotonic,
+        self, training: Network, plan: TrainingPlan, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._training = training
         self._plan = plan
@@ -149,11 +146,7 @@ class ProgressLines:
     """Logs the progress of training every `network.print_interval` steps."""
 
     def __init__(
-        self,
-        step: Step,
-        plan: TrainingPlan,
-        loader: BatchLoader,
-        callbacks: CallbackGroup,
+        self, step: Step, plan: TrainingPlan, loader: BatchLoader, callbacks: CallbackGroup
     ) -> None:
         self._step = step
         self._plan = plan

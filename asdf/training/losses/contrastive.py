@@ -24,11 +24,7 @@ class SupervisedContrastive(Loss):
     is_joint = True
 
     def per_utterance(
-        self,
-        embeddings_BE: Tensor,
-        logits_B2: Tensor,
-        labels_B: Tensor,
-        columns: Columns,
+        self, embeddings_BE: Tensor, logits_B2: Tensor, labels_B: Tensor, columns: Columns
     ) -> Tensor:
         """Return the sums of both losses."""
         entropies_N = F.cross_entropy(logits_B2.float(), labels_B, reduction="none")

@@ -62,11 +62,7 @@ class _Margin(_Cosine):
         self.margin.fill_(proportion * self._options.margin)
 
     def per_utterance(
-        self,
-        embeddings_BE: Tensor,
-        logits_B2: Tensor,
-        labels_B: Tensor,
-        columns: Columns,
+        self, embeddings_BE: Tensor, logits_B2: Tensor, labels_B: Tensor, columns: Columns
     ) -> Tensor:
         """Return the cross-entropies of the cosines with a margin."""
         is_true_B2 = F.one_hot(labels_B, 2).bool()
@@ -117,11 +113,7 @@ class P2SGrad(_Cosine):
     """
 
     def per_utterance(
-        self,
-        embeddings_BE: Tensor,
-        logits_B2: Tensor,
-        labels_B: Tensor,
-        columns: Columns,
+        self, embeddings_BE: Tensor, logits_B2: Tensor, labels_B: Tensor, columns: Columns
     ) -> Tensor:
         """Return the mean of the squared errors of both classes."""
         aims_B2 = F.one_hot(labels_B, 2).to(logits_B2.dtype)
@@ -149,11 +141,7 @@ class OCSoftmax(Loss):
         return torch.cat([-cosines_B1, cosines_B1], dim=1)
 
     def per_utterance(
-        self,
-        embeddings_BE: Tensor,
-        logits_B2: Tensor,
-        labels_B: Tensor,
-        columns: Columns,
+        self, embeddings_BE: Tensor, logits_B2: Tensor, labels_B: Tensor, columns: Columns
     ) -> Tensor:
         """Return the softplus of the distance of each cosine on the wrong side of its margin."""
         cosines_B = logits_B2[:, 1]

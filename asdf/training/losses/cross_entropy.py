@@ -22,11 +22,7 @@ class CrossEntropy(Loss):
     needs_embeddings = False
 
     def per_utterance(
-        self,
-        embeddings_BE: Tensor,
-        logits_B2: Tensor,
-        labels_B: Tensor,
-        columns: Columns,
+        self, embeddings_BE: Tensor, logits_B2: Tensor, labels_B: Tensor, columns: Columns
     ) -> Tensor:
         """Return the cross-entropies in float32; the embeddings are not used."""
         smoothing = self._options.label_smoothing
@@ -65,11 +61,7 @@ class LikelihoodRatio(CrossEntropy):
         return logits_B2.float() - self.log_priors_2
 
     def per_utterance(
-        self,
-        embeddings_BE: Tensor,
-        logits_B2: Tensor,
-        labels_B: Tensor,
-        columns: Columns,
+        self, embeddings_BE: Tensor, logits_B2: Tensor, labels_B: Tensor, columns: Columns
     ) -> Tensor:
         """Return the cross-entropies of the posteriors, which include the priors."""
         posterior_B2 = logits_B2 + self.log_priors_2
@@ -86,11 +78,7 @@ class Focal(Loss):
     needs_embeddings = False
 
     def per_utterance(
-        self,
-        embeddings_BE: Tensor,
-        logits_B2: Tensor,
-        labels_B: Tensor,
-        columns: Columns,
+        self, embeddings_BE: Tensor, logits_B2: Tensor, labels_B: Tensor, columns: Columns
     ) -> Tensor:
         """Return the losses in float32; the embeddings are not used."""
         logits_B2 = logits_B2.float()

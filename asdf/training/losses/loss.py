@@ -136,11 +136,7 @@ class Loss(ScoringLoss, ABC):
 
     @abstractmethod
     def per_utterance(
-        self,
-        embeddings_BE: Tensor,
-        logits_B2: Tensor,
-        labels_B: Tensor,
-        columns: Columns,
+        self, embeddings_BE: Tensor, logits_B2: Tensor, labels_B: Tensor, columns: Columns
     ) -> Tensor:
         """Return a value per utterance, (batch,), before class weights; the step takes their mean.
 

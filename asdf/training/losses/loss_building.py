@@ -218,11 +218,7 @@ def _dimension_of(embeddings: Any, training: Network) -> int:
 
 
 def _compute_values(
-    loss: Loss,
-    embeddings_BE: Tensor,
-    logits_B2: Tensor,
-    targets: Targets,
-    name: str,
+    loss: Loss, embeddings_BE: Tensor, logits_B2: Tensor, targets: Targets, name: str
 ) -> Tensor:
     """Return the values for two utterances of noise, a spoof and a bona fide one.
 
@@ -244,8 +240,7 @@ def _check_numbers(name: str, method: str, result: Any, shape: tuple[int, ...]) 
         raise _describe_mistake(name, f"gives a {type(result).__name__} as {method}")
     if tuple(result.shape) != shape:
         raise _describe_mistake(
-            name,
-            f"gives a tensor {tuple(result.shape)} as {method} of 2 utterances, not {shape}",
+            name, f"gives a tensor {tuple(result.shape)} as {method} of 2 utterances, not {shape}"
         )
     if not result.isfinite().all():
         numbers = ", ".join(f"{number:.4g}" for number in result.flatten().tolist())

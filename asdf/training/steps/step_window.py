@@ -306,12 +306,7 @@ class StepWindow:
         return Direction(parts.parameters, sums)
 
     def clip_gradient(
-        self,
-        minibatch: Minibatch,
-        clips: Tensor,
-        *,
-        loss: OwnLoss | None = None,
-        draw: int = 0,
+        self, minibatch: Minibatch, clips: Tensor, *, loss: OwnLoss | None = None, draw: int = 0
     ) -> Tensor:
         """Return the gradient of the loss with respect to the clips of a minibatch, (B, T).
 

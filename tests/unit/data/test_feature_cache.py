@@ -382,8 +382,7 @@ def test_features_beyond_the_format_are_an_error_that_names_the_recording(keep, 
     )
     scale = 65530 / np.abs(read_audio(utterances.path(peak))[:SAMPLES]).max()
     with pytest.raises(
-        AsdfError,
-        match=rf"features of {peak}\.wav exceed the range of float16: the largest is 6.5",
+        AsdfError, match=rf"features of {peak}\.wav exceed the range of float16: the largest is 6.5"
     ):
         keep(Counting(scale))
     assert len(keep(Counting(scale), dtype="float32")[0]) == SIZE

@@ -7,12 +7,7 @@ import pytest
 import torch
 from torch.backends import cudnn
 
-from asdf.distributed.determinism import (
-    WORKSPACE,
-    deterministic,
-    explain_refusal,
-    workspace,
-)
+from asdf.distributed.determinism import WORKSPACE, deterministic, explain_refusal, workspace
 from asdf.distributed.world import open_world
 from asdf.errors import AsdfError, UsageError
 from asdf.settings.sections import Computing

@@ -107,8 +107,7 @@ def test_only_missing_parts_are_submitted(array):
 
 
 @pytest.mark.parametrize(
-    ("numbers", "text"),
-    [([], ""), ([4], "4"), ([1, 2, 3], "1-3"), ([1, 3, 4, 9], "1,3-4,9")],
+    ("numbers", "text"), [([], ""), ([4], "4"), ([1, 2, 3], "1-3"), ([1, 3, 4, 9], "1,3-4,9")]
 )
 def test_numbers_are_ranges(numbers, text):
     assert task_ranges(numbers) == text

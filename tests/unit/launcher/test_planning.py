@@ -91,10 +91,7 @@ def test_a_folder_for_all_runs_is_where_each_begins(recipe):
         recipe.output / "group" / "net-seed0",
         recipe.output / "group" / "net-seed1",
     ]
-    assert made.runs[0].overrides == (
-        "recipe.seed=0",
-        "paths.system_folder='group/net-seed0'",
-    )
+    assert made.runs[0].overrides == ("recipe.seed=0", "paths.system_folder='group/net-seed0'")
     with pytest.raises(UsageError, match="debug-seed0 and normed-seed0 have the same system"):
         plan(recipe, ["debug", "normed"], "paths.system_folder=one", seeds="0-1")
 

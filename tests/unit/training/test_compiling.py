@@ -169,12 +169,7 @@ def ssl_step(compiles, **choices) -> Step:
 @pytest.mark.slow_but("plain")
 @pytest.mark.parametrize(
     "choices",
-    [
-        {},
-        {"gradient_checkpointing": True},
-        {"frozen": True},
-        {"layer_drop": 0.5},
-    ],
+    [{}, {"gradient_checkpointing": True}, {"frozen": True}, {"layer_drop": 0.5}],
     ids=lambda choices: " ".join(choices) or "plain",
 )
 def test_all_layers_of_an_encoder_share_one_compiled_graph(choices, traced_alone):

@@ -38,10 +38,7 @@ def test_only_what_would_help_is_named():
     settings.network.global_minibatch_size = 24
     settings.computing.use_gpu = False
     device = torch.device("cuda:0")
-    with (
-        pytest.raises(AsdfError) as caught,
-        step_memory_errors_as_messages(settings, 5, 6, device),
-    ):
+    with pytest.raises(AsdfError) as caught, step_memory_errors_as_messages(settings, 5, 6, device):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB.\nmore")
     text = str(caught.value)
     assert text.startswith(

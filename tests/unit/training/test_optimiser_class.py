@@ -59,10 +59,7 @@ def test_its_steps_are_those_of_a_plain_loop(path):
     assert type(optimiser) is CLASSES[path]
     without = list(theirs[1].parameters())
     decayed = [*theirs[0].parameters(), *theirs[2].parameters()]
-    groups = [
-        {"params": without, "weight_decay": 0.0},
-        {"params": decayed, "weight_decay": 0.01},
-    ]
+    groups = [{"params": without, "weight_decay": 0.0}, {"params": decayed, "weight_decay": 0.01}]
     train(ours, optimiser, 0, 4)
     # One kernel for all parameters, where torch has one for the CPU.
     options = {"fused": True} if path in ("torch.optim.AdamW", "torch.optim.SGD") else {}

@@ -84,11 +84,7 @@ def test_the_values_are_cross_entropies_of_utterances_of_a_class() -> None:
 @pytest.mark.parametrize(
     "bona_fide, classes",
     # Of spoofs: of a bona fide crop, of a spoofed crop, of a whole spoof; then of bona fide speech.
-    [
-        ("left_out", [-1, 1, 0, -1]),
-        ("class", [2, 1, 0, 2]),
-        ("by_column", [1, 1, 0, 2]),
-    ],
+    [("left_out", [-1, 1, 0, -1]), ("class", [2, 1, 0, 2]), ("by_column", [1, 1, 0, 2])],
 )
 def test_a_bona_fide_crop_of_a_spoof_is_of_no_attack(bona_fide: str, classes: list[int]) -> None:
     parts = ["0.5-1", "0-0.1", "", "-"]
