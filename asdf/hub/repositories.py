@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from glob import escape
@@ -95,6 +96,10 @@ class Contents:
         return Path(folder)
 
 
+# A commit never changes, so one request is sufficient for each.
+_LOOKED_UP: dict[tuple[str, str, str | None], Contents] = {}
+
+
 def look_up(name: HubName) -> Contents:
     """Return the content of a repository, from the hub or, without a network, the cache.
 
@@ -107,19 +112,16 @@ def look_up(name: HubName) -> Contents:
     known = _LOOKED_UP.get((name.kind, name.repository, name.revision))
     if known is not None:
         return known
+    api = hub_library().HfApi(endpoint=endpoint())
     revision = name.revision or _MAIN
     with explained(name):
         try:
-            information = (
-                hub_library()
-                .HfApi(endpoint=endpoint())
-                .repo_info(
-                    name.repository,
-                    repo_type=name.kind,
-                    revision=revision,
-                    files_metadata=True,
-                    timeout=_ANSWER_WITHIN_S,
-                )
+            information = api.repo_info(
+                name.repository,
+                repo_type=name.kind,
+                revision=revision,
+                files_metadata=True,
+                timeout=_ANSWER_WITHIN_S,
             )
         except Exception as error:
             known = _cached(name)
@@ -134,7 +136,10 @@ def look_up(name: HubName) -> Contents:
         LOG.info("%s: '%s' is commit %s", name, revision, pinned.revision)
         # For use without a network; the library notes it only if it downloads by this name.
         parts = [f"{name.kind}s", *name.repository.split("/")]
-        write_text(Path(cache_folder(), "--".join(parts), "refs", revision), str(pinned.revision))
+        ref = Path(cache_folder(), "--".join(parts), "refs", revision)
+        # The cache may be read-only.
+        with suppress(AsdfError):
+            write_text(ref, str(pinned.revision))
     sizes = {}
     for entry in information.siblings or []:
         # A path that leads out of the cache is not part of a repository.
@@ -144,10 +149,6 @@ def look_up(name: HubName) -> Contents:
     contents = Contents(pinned, sizes)
     _LOOKED_UP[name.kind, name.repository, pinned.revision] = contents
     return contents
-
-
-# A commit never changes, so one request is sufficient for each.
-_LOOKED_UP: dict[tuple[str, str, str | None], Contents] = {}
 
 
 def _cached(name: HubName) -> Contents | None:
