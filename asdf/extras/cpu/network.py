@@ -62,10 +62,7 @@ class PackedNetwork:
     """The packed layers of a network on the CPU with float32 weights."""
 
     def __init__(
-        self,
-        network: nn.Module,
-        replace: bool = False,
-        dtype: torch.dtype = torch.float32,
+        self, network: nn.Module, replace: bool = False, dtype: torch.dtype = torch.float32
     ) -> None:
         """Prepare packing of `network`, which happens at first use.
 

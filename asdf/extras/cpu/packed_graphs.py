@@ -62,10 +62,7 @@ class PackedHeterogeneousAttention(nn.Module):
         self._second = _copies_of(graph.proj_type2)
 
     def forward(
-        self,
-        first_BNC: Tensor,
-        second_BMC: Tensor,
-        master_B1C: Tensor,
+        self, first_BNC: Tensor, second_BMC: Tensor, master_B1C: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Map two graphs and their master node from dim_in to dim_out values per node."""
         nodes = first_BNC.shape[1]
@@ -114,10 +111,7 @@ class _Edges:
     """Scores of pairs of nodes: a projection, tanh, and a weight per kind, over temperature."""
 
     def __init__(
-        self,
-        projection: nn.Linear,
-        columns: Sequence[Tensor],
-        temperature: float,
+        self, projection: nn.Linear, columns: Sequence[Tensor], temperature: float
     ) -> None:
         # tanh(x) = 2 * sigmoid(2 * x) - 1.
         self._weight_DC = 2 * projection.weight.detach()

@@ -75,10 +75,7 @@ class LinearWeight:
     """The weight of a linear map in oneDNN's layout."""
 
     def __init__(
-        self,
-        weight_OI: Tensor,
-        bias_O: Tensor | None,
-        dtype: torch.dtype = torch.float32,
+        self, weight_OI: Tensor, bias_O: Tensor | None, dtype: torch.dtype = torch.float32
     ) -> None:
         """Pack a float32 weight; its products are computed in `dtype`."""
         self._dtype = dtype

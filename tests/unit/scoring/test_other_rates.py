@@ -190,7 +190,8 @@ def test_all_channels_reach_a_network_that_takes_them(
 def test_what_knows_16_khz_alone_refuses_by_name(tmp_path: Path) -> None:
     saved(tmp_path / "network.pt", sections(24_000))
     detector = asdf.Detector(tmp_path / "network.pt", "cpu")
-    from asdf.extras.forensic.why import Options, explain
+    from asdf.extras.forensic.why.explaining import explain
+    from asdf.extras.forensic.why.explanation import Options
 
     with pytest.raises(UsageError, match=r"An explanation of a score is made for .* 16 kHz"):
         explain(detector, speech(24_000), 24_000, options=Options())

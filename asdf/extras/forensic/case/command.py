@@ -37,10 +37,8 @@ from asdf.runs.log import track
 from asdf.text import PROGRAM
 
 if TYPE_CHECKING:
-    from asdf.extras.forensic.case import Case, Validation
+    from asdf.extras.forensic.case.examining import Validation
     from asdf.scoring.detector import Detector
-
-_EPOCH = "SOURCE_DATE_EPOCH"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,48 +82,26 @@ def main(arguments: list[str]) -> int:
     stream = text_stream(outputs)
     from asdf.commands.score_recordings import find_recordings
 
-    recordings = find_recordings(args.recordings)
-    inputs = [*map(Path, recordings.paths), *filter(None, [args.validation])]
-    check_overwriting(inputs, outputs)
+    paths = find_recordings(args.recordings).paths
+    check_overwriting([*map(Path, paths), *filter(None, [args.validation])], outputs)
     from asdf.commands.score import open_detector
-    from asdf.extras.forensic.case import find_browser
+    from asdf.extras.forensic.case.examining import Headings, make_case
+    from asdf.extras.forensic.case.pages import case_page, find_browser, print_page
+    from asdf.extras.forensic.case.wording import case_json
 
     if args.pdf:
         # Checked before recordings are scored, because the PDF needs a browser.
         find_browser()
     date = args.date or _stated_date()
     detector = open_detector(args)
-    command = f"{PROGRAM} case {shlex.join(arguments)}"
-    case = _make(args, detector, recordings.paths, date, command)
-    _write(args, case, date)
-    for one in case.recordings:
-        result = one.result
-        said = result.verdict or ("" if result.judged else result.remark)
-        words = result.error or f"{result.score:.4f} {said}".strip()
-        show(f"{one.name}: {words}", stream)
-    for path in filter(None, outputs):
-        show(f"written to {path}", sys.stderr)
-    return int(case.failed > 0)
-
-
-def _make(args: CaseOptions, detector: Detector, names: list[str], date: str, command: str) -> Case:
-    """Return the case, with progress on the screen."""
-    from asdf.extras.forensic.case import Headings, make_case
-
-    return make_case(
+    case = make_case(
         detector,
-        names,
+        paths,
         Headings(args.title, args.reference, args.examiner, date),
-        command,
-        _validate(args, detector),
-        lambda examined: track(examined, len(names), "examining", unit="recordings"),
+        f"{PROGRAM} case {shlex.join(arguments)}",
+        _validate(args.validation, detector),
+        lambda examined: track(examined, len(paths), "examining", unit="recordings"),
     )
-
-
-def _write(args: CaseOptions, case: Case, date: str) -> None:
-    """Write the requested outputs."""
-    from asdf.extras.forensic.case import case_json, case_page, print_page
-
     page = case_page(case)
     write_outputs(
         [
@@ -134,20 +110,28 @@ def _write(args: CaseOptions, case: Case, date: str) -> None:
             (args.pdf, lambda path: print_page(page, path, date)),
         ]
     )
+    for one in case.recordings:
+        result = one.result
+        said = result.verdict or ("" if result.judged else result.remark)
+        words = result.error or f"{result.score:.4f} {said}".strip()
+        show(f"{one.name}: {words}", stream)
+    for path in filter(None, outputs):
+        show(f"written to {path}", sys.stderr)
+    return int(any(one.result.error for one in case.recordings))
 
 
-def _validate(args: CaseOptions, detector: Detector) -> Validation | None:
+def _validate(path: Path | None, detector: Detector) -> Validation | None:
     """Return the results on the validation set; None without one."""
-    if args.validation is None:
+    if path is None:
         return None
-    from asdf.extras.forensic.case import validate
+    from asdf.extras.forensic.case.examining import validate
     from asdf.interchange import network_digest
     from asdf.trials.scored_files import read_how_scored
 
-    scores = read_system_scores(args.validation, Protocol(), False)
-    stated = read_how_scored(args.validation)
+    scores = read_system_scores(path, Protocol(), False)
+    stated = read_how_scored(path)
     return validate(
-        args.validation.stem,
+        path.stem,
         scores,
         detector.calibration,
         detector.threshold,
@@ -162,7 +146,7 @@ def _stated_date() -> str:
     Raises:
         UsageError: it is not a number of seconds.
     """
-    seconds = os.environ.get(_EPOCH, "")
+    seconds = os.environ.get("SOURCE_DATE_EPOCH", "")
     if not seconds:
         return ""
     try:
@@ -171,6 +155,6 @@ def _stated_date() -> str:
     # What a year beyond the range raises differs by platform.
     except (ValueError, OverflowError, OSError):
         raise UsageError(
-            f"the environment variable {_EPOCH}={seconds} must be a number of seconds since 1970. "
-            "Correct it, or give --date."
+            f"the environment variable SOURCE_DATE_EPOCH={seconds} must be a number of seconds "
+            "since 1970. Correct it, or give --date."
         ) from None

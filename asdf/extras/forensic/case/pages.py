@@ -1,19 +1,25 @@
-"""A case as a page: one file for screens, phones and paper.
+"""A case as a page, and the page as PDF: for screens, phones and paper.
 
 Invariant: the same case gives the same bytes; everything that readers of a printout need is on the
-page itself, without collapsed parts.
+page itself, without collapsed parts. A PDF has the same bytes on the same browser: its dates in the
+file are those of the case, or the first day of 1970, and elements are numbered from 1.
 """
 
 from __future__ import annotations
 
+import re
+import shutil
+import subprocess
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from asdf.extras.forensic.case.examining import Examined
-from asdf.extras.forensic.case.making import Case
+from asdf.errors import AsdfError, UsageError
+from asdf.extras.forensic.case.examining import Case, Examined
 from asdf.extras.forensic.case.wording import limits, propositions, statements
 from asdf.metrics.verbal_scale import log10_llr
 from asdf.report import Document, Figure, Items, Section, document_page, llr_figures
+from asdf.runs.files import atomic_write
 from asdf.scoring.scored import WindowScore
 from asdf.tables.page_cells import ABSENT, Cell, PageTable
 from asdf.tables.panels import Axis, Line, Panel, nice_ticks
@@ -36,6 +42,26 @@ _ENTRIES = {
     "lowest_llr": "lowest LLR",
     "highest_llr": "highest LLR",
 }
+
+_BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+_TIMEOUT_S = 120
+_OPTIONS = (
+    "--headless",
+    # Chromium does not start as root with its sandbox; the page that it opens is our own.
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    # A header would show the date of printing, and the footer a temporary path.
+    "--no-pdf-header-footer",
+)
+# As in (D:20261126010101+00'00'); replacements of equal length leave all offsets unchanged.
+_DATE = re.compile(rb"\(D:\d{14}\+00'00'\)")
+_NO_DATE = "19700101000000"
+# Names of the page's elements: a busy browser starts to count at another number.
+_NODE = re.compile(rb"node(\d{8})")
 
 
 def case_page(case: Case) -> str:
@@ -327,3 +353,62 @@ def _software_section(case: Case) -> Section:
         [_pairs("What made this page", rows)],
         code=case.command,
     )
+
+
+def find_browser() -> str:
+    """Return the path of Chromium or Chrome.
+
+    Raises:
+        UsageError: none is installed.
+    """
+    for name in _BROWSERS:
+        path = shutil.which(name)
+        if path is not None:
+            return path
+    raise UsageError(
+        "a PDF is printed by Chromium or Chrome, but neither is on PATH: install one, or print "
+        "the page of --output from any browser."
+    )
+
+
+def print_page(page: str, path: Path, date: str = "") -> None:
+    """Print a page, as HTML, to a PDF.
+
+    Args:
+        date: Date of the file, as digits of year, month and day with separators; '': none.
+
+    Raises:
+        UsageError: no browser is installed.
+        AsdfError: the browser fails, or the file cannot be written.
+    """
+    browser = find_browser()
+    # By default, a browser writes a profile to the user's home, which may be read-only.
+    with tempfile.TemporaryDirectory(prefix="asdf-case-", ignore_cleanup_errors=True) as folder:
+        source = Path(folder) / "case.html"
+        printed = Path(folder) / "case.pdf"
+        source.write_text(page, encoding="utf-8")
+        profile = f"--user-data-dir={folder}/profile"
+        command = [browser, *_OPTIONS, profile, f"--print-to-pdf={printed}", source.as_uri()]
+        try:
+            ended = subprocess.run(
+                command, capture_output=True, timeout=_TIMEOUT_S, check=False, text=True
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise AsdfError(f"{browser} cannot print the page: {error}.") from None
+        if not printed.is_file():
+            last = (ended.stderr.strip().splitlines() or ["it gave no reason"])[-1]
+            raise AsdfError(f"{browser} did not print the page: {last}.")
+        content = printed.read_bytes()
+    # Replaces the dates that the browser wrote.
+    digits = re.sub(r"\D", "", date)[:8]
+    stamp = f"{digits}000000" if len(digits) == 8 else _NO_DATE
+    dated = _DATE.sub(f"(D:{stamp}+00'00')".encode(), content)
+    with atomic_write(path, "wb") as file:
+        file.write(count_nodes_from_one(dated))
+
+
+def count_nodes_from_one(content: bytes) -> bytes:
+    """Return a PDF with elements numbered from 1, in the same order and with equal length."""
+    numbers = [int(number) for number in _NODE.findall(content)]
+    before = min(numbers, default=1) - 1
+    return _NODE.sub(lambda match: b"node%08d" % (int(match[1]) - before), content)

@@ -1,18 +1,20 @@
-"""The sentences of a case: propositions, meaning of a ratio, and limitations.
+"""The sentences of a case: propositions, meaning of a ratio, limitations; and the case as JSON.
 
 Invariant: page, JSON and every recording have the same sentences; none claims more than its number,
-and a network without a calibration gets no statement on likelihoods.
+and a network without a calibration gets no statement on likelihoods. JSON has every number of the
+page, with all digits.
 """
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
-from asdf.extras.forensic.case.examining import Examined
-from asdf.extras.forensic.case.making import Case
+from asdf.extras.forensic.case.examining import Case, Examined
 from asdf.metrics.calibration import Calibration
 from asdf.metrics.verbal_scale import log10_llr
 from asdf.scoring.scored import MIXED, Scored
+from asdf.tables.plain_json import as_json
 
 _FEW = 100
 # Larger ratios are integers with thousands separators.
@@ -196,3 +198,37 @@ def _sentence(text: str) -> str:
     """Return a remark as a sentence."""
     start = text[:1].upper() + text[1:]
     return start if start.endswith(".") else f"{start}."
+
+
+def case_json(case: Case) -> str:
+    """Return a case as JSON."""
+    calibration = case.calibration
+    headings = case.headings
+    made_by = {**case.provenance.entry(), "software": case.software, "command": case.command}
+    # Null if not given: a clock would give other bytes each time.
+    made_by["date"] = headings.date or None
+    recordings = []
+    for one in case.recordings:
+        entry = {**one.result.entry(), "raw": one.result.raw}
+        if one.facts is not None:
+            entry |= {"sha256": one.facts.sha256, "file": asdict(one.facts)}
+        entry["windows"] = [window.entry() for window in one.windows]
+        entry["statements"] = statements(one, case)
+        recordings.append(entry)
+    record: dict[str, Any] = {
+        "case": {
+            "title": headings.title,
+            "reference": headings.reference,
+            "examiner": headings.examiner,
+        },
+        **case.heading.entries(),
+        "propositions": propositions(calibration),
+        "calibration": None if calibration is None else calibration.public(),
+        "validation": None if case.validation is None else case.validation.entry(),
+        "recordings": recordings,
+        "limits": limits(case),
+        # In files of `score --json`, which have the same form, a list may not be finished.
+        "complete": True,
+        "made_by": made_by,
+    }
+    return as_json(record)

@@ -29,8 +29,8 @@ from asdf.runs.streams import show_error
 from asdf.text import printable
 
 if TYPE_CHECKING:
-    from asdf.extras.forensic.why import Method
-    from asdf.scoring.detector import Detector
+    from asdf.extras.forensic.why.explaining import Explainer
+    from asdf.extras.forensic.why.explanation import Method
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,27 +76,35 @@ def main(arguments: list[str]) -> int:
     # torch is needed from here on, and takes seconds to import.
     from asdf.commands.score import open_detector
     from asdf.commands.score_recordings import find_recordings
-    from asdf.extras.forensic.why import Explainer, Options
+    from asdf.extras.forensic.why.explaining import Explainer
+    from asdf.extras.forensic.why.explanation import Options
 
-    recordings = find_recordings(args.recordings)
+    paths = find_recordings(args.recordings).paths
     detector = open_detector(args)
     methods: list[Method] = ["occlusion", "gradients"]
     options = Options(
         methods=methods if args.by == "both" else [args.by], filler=args.filler, start_s=args.start
     )
     explainer = Explainer(detector, options, progress=True)
+    source = Path(detector.source)
     # Everything that a map depends on.
     work: dict[str, Any] = {
         "command": "why",
         "options": options.entry(),
-        "network": _digest(detector),
+        # A commit on the hub never changes.
+        "network": digest_of(source) if source.exists() else detector.source,
         "threshold": detector.threshold,
-        "paths": recordings.paths,
+        "paths": paths,
     }
     # with_suffix would not do: a name may contain a dot, as in 'call.2'.
     output = base.with_name(f"{base.name}.json")
+
+    def still_holds(entry: dict[str, Any]) -> bool:
+        return bool(entry["stamp"] == stamp_of(paths[entry["index"]]))
+
     try:
-        failed = _explain_all(explainer, recordings.paths, output, base.name, work)
+        with closing(Journal(output, work, len(paths), still_holds)) as journal:
+            failed = _explain_all(explainer, paths, output, base.name, journal)
     except KeyboardInterrupt:
         show_error(f"stopped by Ctrl-C: finished explanations are saved next to {output}")
         return 130
@@ -104,48 +112,37 @@ def main(arguments: list[str]) -> int:
 
 
 def _explain_all(
-    explainer: Any, paths: list[str], output: Path, base: str, work: dict[str, Any]
+    explainer: Explainer, paths: list[str], output: Path, base: str, journal: Journal
 ) -> int:
     """Write the explanations; return how many recordings could not be explained."""
-    from asdf.extras.forensic.why import explanation_svg, explanation_text
+    from asdf.extras.forensic.why.pictures import explanation_svg, explanation_text
 
     names = [printable(path, one_line=True) for path in paths]
     pictures = _picture_names(base, names)
     failed = 0
-
-    def still_holds(entry: dict[str, Any]) -> bool:
-        return bool(entry["stamp"] == stamp_of(paths[entry["index"]]))
-
-    with closing(Journal(output, work, len(paths), still_holds)) as journal:
-        for index, path in enumerate(paths):
-            if index in journal:
-                continue
-            try:
-                explanation = replace(explainer.explain(path), name=names[index])
-            except (AsdfError, OSError) as error:
-                failed += 1
-                show_error(f"{names[index]}: not explained: {error}")
-                continue
-            show(explanation_text(explanation), sys.stderr)
-            svg = output.with_name(f"{pictures[index]}.svg")
-            svg.parent.mkdir(parents=True, exist_ok=True)
-            # The plot first: an entry in the journal means that its plot is written.
-            write_text(svg, explanation_svg(explanation))
-            entry = {**explanation.entry(), "picture": svg.name}
-            journal.add(index, {"why": entry, "stamp": stamp_of(path)})
-        entries = [journal[index]["why"] for index in range(len(paths)) if index in journal]
-        content = {"network": explainer.network, "recordings": entries}
-        write_text(output, json.dumps(content, indent=1) + "\n")
-        # Removed last: until then it is the only copy.
-        journal.remove()
+    for index, path in enumerate(paths):
+        if index in journal:
+            continue
+        try:
+            explanation = replace(explainer.explain(path), name=names[index])
+        except (AsdfError, OSError) as error:
+            failed += 1
+            show_error(f"{names[index]}: not explained: {error}")
+            continue
+        show(explanation_text(explanation), sys.stderr)
+        svg = output.with_name(f"{pictures[index]}.svg")
+        svg.parent.mkdir(parents=True, exist_ok=True)
+        # The plot first: an entry in the journal means that its plot is written.
+        write_text(svg, explanation_svg(explanation))
+        entry = {**explanation.entry(), "picture": svg.name}
+        journal.add(index, {"why": entry, "stamp": stamp_of(path)})
+    entries = [journal[index]["why"] for index in range(len(paths)) if index in journal]
+    content = {"network": explainer.network, "recordings": entries}
+    write_text(output, json.dumps(content, indent=1) + "\n")
+    # Removed last: until then it is the only copy.
+    journal.remove()
     show(f"written to {output}, with {len(entries)} plots", sys.stderr)
     return failed
-
-
-def _digest(detector: Detector) -> str:
-    path = Path(detector.source)
-    # A commit on the hub never changes.
-    return digest_of(path) if path.exists() else detector.source
 
 
 def _picture_names(output: str, names: list[str]) -> list[str]:

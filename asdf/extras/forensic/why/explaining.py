@@ -19,16 +19,21 @@ from asdf.audio import cut_to_speech
 from asdf.audio.speech import needs_whole_recording
 from asdf.errors import AsdfError, UsageError
 from asdf.extras.forensic.why.cells import Cells, make_cells, make_grid
-from asdf.extras.forensic.why.checks import (
-    WeightsCheck,
+from asdf.extras.forensic.why.contributions import (
     compare_maps,
     compare_removals,
     draw_cells,
+    integrate,
     mark,
     shuffle_weights,
 )
-from asdf.extras.forensic.why.explanation import Explanation, Map, Options, check_options
-from asdf.extras.forensic.why.gradients import integrate
+from asdf.extras.forensic.why.explanation import (
+    Explanation,
+    Map,
+    Options,
+    WeightsCheck,
+    check_options,
+)
 from asdf.facts import SAMPLE_RATE
 from asdf.runs.log import track
 from asdf.scoring.detector import Detector
@@ -124,7 +129,7 @@ class Explainer:
     @cached_property
     def _plain(self) -> Detector:
         """A copy of the detector with the network's own weights, in float32."""
-        # # Gradients need float32, and the network's own weights instead of packed ones.
+        # Gradients need float32, and the network's own weights instead of packed ones.
         copy: Detector = copy_with(self._detector, engine="plain", precision="fp32")
         for network in copy.hearing.scorer.networks:
             # Only for the samples: a network that detaches their gradients is detected.
@@ -238,10 +243,7 @@ class _Passes:
         self._progress = progress
 
     def occlude(
-        self,
-        chosen: Iterable[Flags],
-        score: float,
-        what: str = "replacing cells",
+        self, chosen: Iterable[Flags], score: float, what: str = "replacing cells"
     ) -> Floats:
         """Return the decrease of the score for each choice of replaced cells."""
         all_chosen = list(chosen)

@@ -1,17 +1,18 @@
-"""Results of an explanation as values, and its options."""
+"""Options and results of an explanation, as values."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from typing import Any, Literal
+
+import numpy as np
 
 from asdf.arrays import Flags, Floats
 from asdf.errors import UsageError
 from asdf.extras.forensic.why.cells import BANDS_HZ, FILLERS, Grid, check_cells
-from asdf.extras.forensic.why.checks import Removal, WeightsCheck
-from asdf.extras.forensic.why.gradients import check_installed
 from asdf.facts import SAMPLE_RATE
 
 Method = Literal["occlusion", "gradients"]
@@ -71,7 +72,72 @@ def check_options(options: Options) -> None:
     if start_s is not None and not 0 <= start_s < math.inf:
         raise UsageError(f"a window that starts at {start_s:g} s: give seconds from 0 on.")
     if "gradients" in options.methods:
-        check_installed()
+        check_captum()
+
+
+def check_captum() -> None:
+    """Raise a UsageError if captum is missing."""
+    if find_spec("captum") is None:
+        raise UsageError(
+            "integrated gradients need captum: pip install 'asdf-antispoofing[why]'. Occlusion "
+            "needs no other package: --by occlusion."
+        )
+
+
+HARDLY_CHANGES = 0.5
+"""Mean rank correlation from which a map hardly depends on the weights."""
+
+
+@dataclass(frozen=True)
+class WeightsCheck:
+    """Similarity of the network's map to those of networks with shuffled weights.
+
+    The weights of each tensor are shuffled within it (Adebayo et al., 2018). Correlations are
+    Spearman's, of the cells' absolute contributions; that of a constant map is 0.
+
+    Attributes:
+        correlations: Rank correlation for each seed.
+    """
+
+    correlations: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        """Mean of the correlations; 0 without any."""
+        return float(np.mean(self.correlations)) if self.correlations else 0.0
+
+    @property
+    def hardly_changes(self) -> bool:
+        """Whether the map is close to that of an untrained network."""
+        return self.mean >= HARDLY_CHANGES
+
+    def entry(self) -> dict[str, Any]:
+        """Return the check as plain values."""
+        known = {"mean": self.mean, "hardly_changes": self.hardly_changes}
+        return {"correlations": list(self.correlations), **known}
+
+
+@dataclass(frozen=True)
+class Removal:
+    """Change of the score against its side when cells are replaced by the filler.
+
+    Attributes:
+        cells: Number of replaced cells.
+        marked: Change without the marked cells.
+        random: Mean change without as many random cells.
+        low, high: Limits that contain 95 % of the random draws.
+        draws: Number of random draws.
+        p_value: Proportion of draws, including the marked one, with at least the change of the
+            marked cells.
+    """
+
+    cells: int
+    marked: float
+    random: float
+    low: float
+    high: float
+    draws: int
+    p_value: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +174,7 @@ class Map:
             "stretches": self.stretches_S.tolist(),
             "bands": self.bands_B.tolist(),
             "marked": self.marked_SB.tolist(),
-            "removal": self.removal.entry(),
+            "removal": asdict(self.removal),
             "shuffled_weights": None if self.weights is None else self.weights.entry(),
             "gap": self.gap,
         }

@@ -18,7 +18,7 @@ import pytest
 import soundfile
 
 from asdf.__main__ import main
-from asdf.extras.forensic.case.printing import count_nodes_from_one
+from asdf.extras.forensic.case.pages import count_nodes_from_one
 from asdf.interchange import network_digest
 from asdf.metrics.calibration import Calibration
 from asdf.metrics.detection import DetCurve

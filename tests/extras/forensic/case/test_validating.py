@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from asdf.extras.forensic.case.validating import validate
+from asdf.extras.forensic.case.examining import validate
 from asdf.metrics.calibration import calibrate
 from asdf.trials.score_file import Scores
 

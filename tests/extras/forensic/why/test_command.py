@@ -10,7 +10,8 @@ import soundfile
 
 import asdf
 from asdf.__main__ import main
-from asdf.extras.forensic.why import Explainer, Options, explain
+from asdf.extras.forensic.why.explaining import Explainer, explain
+from asdf.extras.forensic.why.explanation import Options
 from asdf.extras.forensic.why.pictures import explanation_text
 from tests.unit.conftest import small_settings, sound, write_small_network
 

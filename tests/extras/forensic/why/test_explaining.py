@@ -8,8 +8,9 @@ import torch
 
 import asdf
 from asdf.errors import AsdfError, UsageError
-from asdf.extras.forensic.why import Explainer, Options, explain
 from asdf.extras.forensic.why.cells import make_cells, make_grid
+from asdf.extras.forensic.why.explaining import Explainer, explain
+from asdf.extras.forensic.why.explanation import Options
 from asdf.metrics.calibration import Calibration
 from tests.unit.conftest import small_settings, write_small_network
 
@@ -198,7 +199,7 @@ def test_what_cannot_be_is_refused(listener):
 
 
 def test_gradients_without_captum_name_the_extra(listener, monkeypatch):
-    monkeypatch.setattr("asdf.extras.forensic.why.gradients.find_spec", lambda name: None)
+    monkeypatch.setattr("asdf.extras.forensic.why.explanation.find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"asdf-antispoofing\[why\]"):
         Explainer(listener("OneBand"), options())
     Explainer(listener("OneBand"), options(methods=["occlusion"]))

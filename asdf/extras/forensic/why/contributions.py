@@ -1,85 +1,62 @@
-"""Validity checks of a map: dependence on the network's weights, and on the score.
+"""Contributions of cells by gradients, and what checks a map: random cells, shuffled weights.
 
 Invariant: every random draw depends only on the seed, so that a recording always gets the same
-checks.
+checks. Integrated gradients (Sundararajan et al., 2017) sum to the score minus that of the filler,
+up to the error of the integral, which is stated.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
 from asdf.arrays import Flags, Floats
+from asdf.errors import AsdfError
+from asdf.extras.forensic.why.cells import Cells
+from asdf.extras.forensic.why.explanation import Removal
 from asdf.metrics.rank_correlation import rank_correlation
 from asdf.runs.seeds import derived_seed, generator
+from asdf.scoring.waveform_scorer import WaveformScorer
 
-HARDLY_CHANGES = 0.5
-"""Mean rank correlation from which a map hardly depends on the weights."""
+# Samples of passes that are computed together: gradients hold all layers of a network.
+_HELD_SAMPLES = 2**18
 
 
-@dataclass(frozen=True)
-class WeightsCheck:
-    """Similarity of the network's map to those of networks with shuffled weights.
+def integrate(scorer: WaveformScorer, cells: Cells, steps: int) -> Floats:
+    """Return the contribution of each cell to the score, from filler to recording: (S, B).
 
-    The weights of each tensor are shuffled within it (Adebayo et al., 2018). Correlations are
-    Spearman's, of the cells' absolute contributions; that of a constant map is 0.
+    Args:
+        scorer: Scorer with the engine 'plain'.
+        steps: Number of points of the Gauss-Legendre rule at which gradients are computed.
 
-    Attributes:
-        correlations: Rank correlation for each seed.
+    Raises:
+        UsageError, AsdfError: as `WaveformScorer.score_with_gradients`; or a gradient is not a
+            finite number.
     """
+    from captum.attr import IntegratedGradients
 
-    correlations: tuple[float, ...]
-
-    @property
-    def mean(self) -> float:
-        """Mean of the correlations; 0 without any."""
-        return float(np.mean(self.correlations)) if self.correlations else 0.0
-
-    @property
-    def hardly_changes(self) -> bool:
-        """Whether the map is close to that of an untrained network."""
-        return self.mean >= HARDLY_CHANGES
-
-    def entry(self) -> dict[str, Any]:
-        """Return the check as plain values."""
-        correlations = list(self.correlations)
-        return {
-            "correlations": correlations,
-            "mean": self.mean,
-            "hardly_changes": self.hardly_changes,
-        }
-
-
-@dataclass(frozen=True)
-class Removal:
-    """Change of the score against its side when cells are replaced by the filler.
-
-    Attributes:
-        cells: Number of replaced cells.
-        marked: Change without the marked cells.
-        random: Mean change without as many random cells.
-        low, high: Limits that contain 95 % of the random draws.
-        draws: Number of random draws.
-        p_value: Proportion of draws, including the marked one, with at least the change of the
-            marked cells.
-    """
-
-    cells: int
-    marked: float
-    random: float
-    low: float
-    high: float
-    draws: int
-    p_value: float
-
-    def entry(self) -> dict[str, Any]:
-        """Return the fields as plain values."""
-        return asdict(self)
+    waveform_1T = torch.from_numpy(cells.waveform_T).to(scorer.device)[None]
+    filler_1T = torch.from_numpy(cells.filler_T).to(scorer.device)[None]
+    # Without multiplication by the difference of the ends, whose cells are multiplied here.
+    integrated = IntegratedGradients(scorer.score_with_gradients, multiply_by_inputs=False)
+    gradient_1T = integrated.attribute(
+        waveform_1T,
+        baselines=filler_1T,
+        n_steps=steps,
+        method="gausslegendre",
+        internal_batch_size=max(1, _HELD_SAMPLES // waveform_1T.shape[1]),
+    )
+    # float64, since a cell sums over all samples of the window.
+    gradient_T = gradient_1T[0].detach().double().cpu().numpy()
+    if not np.isfinite(gradient_T).all():
+        raise AsdfError(
+            "the gradient of the score is not a finite number somewhere between the filler and "
+            "the recording. Use the filler 'noise', or occlusion."
+        )
+    return cells.project(gradient_T)
 
 
 def compare_removals(cells: int, marked: float, random_R: Floats) -> Removal:
