@@ -22,9 +22,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from asdf.archives import index as archive_index
-from asdf.archives.open_files import BLOCK
-from asdf.archives.store import OpenFile, read_state
 from asdf.corpora.protocols import read_protocol
 from asdf.data.lengths import lengths_file, measure_lengths
 from asdf.data.saved_lengths import NOT_DECODED, write_table
@@ -32,6 +29,9 @@ from asdf.data.scoring_plan import ScoringPlan, batch_samples
 from asdf.data.training_plan import TrainingPlan
 from asdf.distributed.world import World, open_world
 from asdf.evaluation import Scores, confidence_intervals, eer, min_dcf, read_scores, write_scores
+from asdf.extras.stores import index as archive_index
+from asdf.extras.stores.open_files import BLOCK
+from asdf.extras.stores.store import OpenFile, read_state
 from asdf.settings.sections import Computing, Network, SpeechActivity
 from asdf.trials.how_scored import ScoredLength
 from asdf.trials.lists import check_files, read_list

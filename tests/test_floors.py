@@ -29,7 +29,7 @@ ROOMS = [
     "runs",
     "settings",
     "distributed",
-    "archives",
+    "places",
     "audio",
     "trials",
     "segments",
@@ -61,7 +61,6 @@ FLOOR = {room: number for number, room in enumerate(ROOMS)}
 OFFERED = {f"asdf.{name}" for name in asdf.__all__} - {"asdf.__version__"}
 # Services that may stay shut: the others know their doors (`__init__`) alone.
 ANNEXES = {
-    "archives",
     "corpora",
     "demo",
     "doctor",

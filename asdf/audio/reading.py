@@ -3,9 +3,9 @@
 Invariant: `read_audio` returns exactly the requested samples, all finite, or raises. Otherwise a
 truncated recording would be scored as a shorter one, and a NaN would affect its batch.
 
-A path may continue into a tar (`asdf.archives`); content in memory is a `Source`. With
-`audio.channels = 'all'`, a waveform is (samples, channels), time first, and is cut, measured and
-joined like a single channel.
+A path may lead into another place than a folder (`asdf.places`); content in memory is a `Source`.
+With `audio.channels = 'all'`, a waveform is (samples, channels), time first, and is cut, measured
+and joined like a single channel.
 """
 
 from __future__ import annotations

@@ -17,7 +17,6 @@ from typing import TypeAlias
 import numpy as np
 import soundfile
 
-from asdf.archives import Part, find_folder, not_ordinary, split_part
 from asdf.audio import pyav
 from asdf.audio.ends import PLACEHOLDER_BYTES, end_of_samples, missing_end, sound_after
 from asdf.audio.pyav import LongTrack
@@ -31,6 +30,7 @@ from asdf.audio.recording_sources import (
     size_of,
 )
 from asdf.errors import AsdfError
+from asdf.places import Part, find_place, not_ordinary, split_part
 
 # libsndfile's number of frames for a FLAC header that states none.
 _UNKNOWN_FRAMES = 2**63 - 1
@@ -369,8 +369,8 @@ def _why_not_opened(path: Path, error: OSError | ValueError) -> str:
     is_missing = isinstance(error, FileNotFoundError | NotADirectoryError)
     is_folder = isinstance(error, IsADirectoryError)
     if is_missing:
-        inside = find_folder(path)
-        is_folder = inside is not None and inside.archive.is_folder(inside.name)
+        place = find_place(path)
+        is_folder = place is not None and place.is_folder()
     if is_folder:
         return (
             f"{path} is a folder, not a recording. A line of the list is likely cut off: "

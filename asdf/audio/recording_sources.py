@@ -13,7 +13,7 @@ import os
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from asdf import archives
+from asdf import places
 from asdf.errors import AsdfError
 from asdf.facts import SAMPLE_RATE
 from asdf.runs.systems import read_at
@@ -89,12 +89,12 @@ def open_source(source: AnySource) -> int | BinaryIO:
     """Open a source as a descriptor, which the caller closes, or as a file in memory or a tar.
 
     Raises:
-        OSError, AsdfError: as in `asdf.archives.open_source`.
+        OSError, AsdfError: as in `asdf.places.open_source`.
     """
     if not isinstance(source, Source):
-        return archives.open_source(source)
+        return places.open_source(source)
     if source.content is None:
-        return archives.open_source(source.name)
+        return places.open_source(source.name)
     return io.BytesIO(source.content)
 
 
@@ -107,9 +107,9 @@ def open_file(source: AnySource) -> BinaryIO:
 def size_of(source: AnySource) -> int | None:
     """Return the size of a source in bytes; None if the file does not exist."""
     if not isinstance(source, Source):
-        return archives.file_size(source)
+        return places.file_size(source)
     if source.content is None:
-        return archives.file_size(source.name)
+        return places.file_size(source.name)
     return len(source.content)
 
 

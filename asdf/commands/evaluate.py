@@ -49,7 +49,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from asdf.archives import open_file
 from asdf.commands.evaluate_options import (
     EvaluateOptions,
     FrameOptions,
@@ -65,6 +64,7 @@ from asdf.commands.judged_files import System, named_systems
 from asdf.commands.options import Command
 from asdf.commands.outputs import check_inputs, check_overwriting
 from asdf.errors import UsageError
+from asdf.places import open_file
 from asdf.tasks.sasv.sasv_files import KEYS
 from asdf.trials.submission_formats import formats_table
 from asdf.trials.text_lines import numbered_lines, peek

@@ -11,7 +11,15 @@ from asdf.corpora.downloading import (
     records_of,
     unpack_archive,
 )
-from asdf.corpora.known_corpus import KnownCorpus, Reading, is_there
+from asdf.corpora.known_corpus import (
+    KnownCorpus,
+    Reading,
+    first_there,
+    is_recording,
+    is_there,
+    join_name,
+    with_files,
+)
 from asdf.corpora.located import Located, parse_located
 from asdf.corpora.protocols import choose_subset, columns_by_path, read_from, read_protocol
 from asdf.corpora.registry import (
@@ -27,14 +35,6 @@ from asdf.corpora.registry import (
     read_known,
 )
 from asdf.corpora.sets.class_folders import SPLITS, has_class_folders, read_class_folders
-from asdf.corpora.sets.lhotse_sets import read_lhotse, read_shar
-from asdf.corpora.sets.parquet_sets import (
-    read_datasets,
-    read_parquet,
-    read_parquet_list,
-    read_shards,
-)
-from asdf.corpora.sets.webdatasets import read_webdataset
 from asdf.corpora.shared_speech import describe_origin, describe_overlaps, sharing
 from asdf.corpora.splitting import columns_from_names, split_trials
 from asdf.corpora.stated_parts import StatedPart, parse_part

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-from asdf.archives import split_part
 from asdf.audio.reading import audio_length
 from asdf.corpora.known_corpus import Reading, files_in, is_recording
 from asdf.data.threads import threads
 from asdf.errors import AsdfError
 from asdf.facts import SAMPLE_RATE
+from asdf.places import split_part
 from asdf.runs.log import track
 from asdf.trials.trees import Tree
 from asdf.trials.trial_list import TrialList

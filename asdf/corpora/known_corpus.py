@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from asdf.errors import AsdfError
 from asdf.facts import AUDIO_SUFFIXES, Published
+from asdf.trials.label_words import Columns
 from asdf.trials.trees import Tree, open_tree
 from asdf.trials.trial_list import TrialList
 
@@ -64,6 +65,7 @@ class KnownCorpus:
         marks: Files or folders that identify the corpus.
         read: Reader; its argument is one of `subsets`, any value of `subset_of`, or '' for
             everything.
+        read_columns: Reader of a table whose columns may have any name, instead of `read`.
         subsets: Names of its subsets, if they are fixed.
         usual: Subset for which results are published.
         subset_of: Column whose values are subsets too: 'language', 'system'; a name without a
@@ -83,6 +85,7 @@ class KnownCorpus:
     folders: tuple[str, ...]
     marks: tuple[str, ...]
     read: Callable[[Tree, str], Reading]
+    read_columns: Callable[[Tree, str, Columns], Reading] | None = None
     subsets: tuple[str, ...] = ()
     usual: str = ""
     subset_of: str = ""

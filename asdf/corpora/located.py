@@ -1,7 +1,6 @@
-"""Corpora named by their location: `folder:PATH`, `hub:ORG/NAME`, each optionally `:SPLIT`.
+"""Corpora named by their location: `folder:PATH` or `folder:PATH:SPLIT`.
 
-Third-party shards and manifests are named the same way: `webdataset:PATH`, `shar:FOLDER`,
-`lhotse:CUTS`, `datasets:FOLDER:SPLIT`.
+Data that extras read are named the same way, as `LOCATED` of the extras says.
 
 Invariant: the name contains everything that is needed to read the data, so that a config and a
 command line can use data not declared in run.py.
@@ -10,15 +9,12 @@ command line can use data not declared in run.py.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, cast, get_args
 
 from asdf.errors import UsageError
+from asdf.ports import provided
 from asdf.trials.label_words import Columns
 
-Kind = Literal["folder", "hub", "webdataset", "shar", "lhotse", "datasets"]
-_KINDS = get_args(Kind)
-# The whole name of these is a path, which may contain a ':'.
-_WHOLE = ("webdataset", "shar", "lhotse")
+FOLDER = "folder"
 
 
 @dataclass(frozen=True)
@@ -33,7 +29,7 @@ class Located:
         columns: Names of columns and values, given after a '?'.
     """
 
-    kind: Kind
+    kind: str
     where: str
     split: str = ""
     columns: Columns = field(default_factory=Columns)
@@ -46,18 +42,21 @@ def parse_located(name: str) -> Located | None:
         UsageError: it has such a prefix, but no folder or data set.
     """
     kind, sign, rest = name.partition(":")
-    if not sign or kind not in _KINDS:
+    located = provided("LOCATED")
+    if not sign or (kind != FOLDER and kind not in located):
         return None
+    # The whole of other names is a path, which may contain a ':'.
+    has_split = kind == FOLDER or located[kind][1]
     # First, since a value after the '?' may contain a ':'.
     rest, _, query = rest.partition("?")
-    where, _, split = (rest, "", "") if kind in _WHOLE else rest.partition(":")
+    where, _, split = rest.partition(":") if has_split else (rest, "", "")
     if not where or ":" in split:
-        shape = f"{kind}:PATH" if kind in _WHOLE else f"{kind}:PATH or {kind}:PATH:SPLIT"
+        shape = f"{kind}:PATH or {kind}:PATH:SPLIT" if has_split else f"{kind}:PATH"
         if kind == "hub":
             shape = "hub:ORG/NAME or hub:ORG/NAME:SPLIT, with @REVISION after NAME"
         raise UsageError(f"{name!r}: write {shape}, followed, if needed, by ?label=COLUMN.")
     columns = _read_query(name, query)
-    return Located(cast(Kind, kind), where.rstrip("/") or "/", split, columns)
+    return Located(kind, where.rstrip("/") or "/", split, columns)
 
 
 def _read_query(

@@ -18,16 +18,17 @@ from asdf.corpora import sets
 from asdf.corpora.known_corpus import KnownCorpus, Reading, first_there, is_there
 from asdf.corpora.located import parse_located
 from asdf.errors import AsdfError, UsageError
+from asdf.ports import provided
 from asdf.trials.trees import Tree, open_tree
 from asdf.trials.trial_list import TrialList
 
 
 def _find_corpora() -> dict[str, KnownCorpus]:
-    """Return the corpora of all files in the folder `sets`, sorted by name."""
+    """Return the corpora of all files in the folder `sets` and of the extras, sorted by name."""
     corpora = {}
-    for file in iter_modules(sets.__path__):
-        module = import_module(f"{sets.__name__}.{file.name}")
-        for value in vars(module).values():
+    own = [f"{sets.__name__}.{file.name}" for file in iter_modules(sets.__path__)]
+    for name in (*own, *provided("CORPORA")):
+        for value in vars(import_module(name)).values():
             if isinstance(value, KnownCorpus):
                 corpora[value.name] = value
     return dict(sorted(corpora.items()))

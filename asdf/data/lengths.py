@@ -26,7 +26,6 @@ from typing import Literal
 
 import numpy as np
 
-from asdf.archives import file_size, file_state
 from asdf.audio.speech import identity, measure_speech, needs_whole_recording
 from asdf.data.saved_lengths import (
     NOT_DECODED,
@@ -42,6 +41,7 @@ from asdf.distributed.shared_files import SharedFiles
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
+from asdf.places import file_size, file_state
 from asdf.runs.layout import file_stem
 from asdf.runs.log import LOG, track
 from asdf.runs.parts import Columns, Parts

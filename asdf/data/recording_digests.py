@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from asdf.archives import ParquetArchive, find_member, open_file
 from asdf.data.threads import threads
 from asdf.errors import AsdfError
+from asdf.places import find_member, open_file
 from asdf.trials.trial_list import TrialList
 
 MAX_RECORDINGS = 20_000
@@ -63,8 +63,8 @@ def _look_at(path: Path) -> bytes:
         OSError, AsdfError: it cannot be read.
     """
     member = None if path.exists() else find_member(path)
-    if member is not None and isinstance(getattr(member, "archive", None), ParquetArchive):
-        # Reading a row would read its whole group, so the size of the file must suffice.
+    if member is not None and member.reads_others:
+        # Its size must suffice.
         return b"%d" % member.state.size
     with open_file(path) as file:
         size = file.seek(0, os.SEEK_END)

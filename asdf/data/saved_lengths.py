@@ -20,9 +20,9 @@ from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
-from asdf.archives import file_size
 from asdf.audio import audio_length
 from asdf.errors import AsdfError
+from asdf.places import file_size
 from asdf.runs.files import atomic_write, write_text
 from asdf.runs.log import LOG
 from asdf.settings.sections import USUAL_AUDIO, Audio

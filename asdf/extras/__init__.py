@@ -165,3 +165,29 @@ ENCODERS: dict[str, str] = {
     "dasheng": f"{_ZOO}.networks.dasheng_weights.is_dasheng",
 }
 """Function that recognises the layers of a front end's files, by its short name."""
+
+_STORES = "asdf.extras.stores"
+
+READERS: dict[str, str] = {"archives": f"{_STORES}.archives.Archives"}
+"""Class of each kind of place, other than a folder, that recordings lie in, by name."""
+
+CORPORA: tuple[str, ...] = (
+    f"{_STORES}.sets.lhotse_sets",
+    f"{_STORES}.sets.parquet_sets",
+    f"{_STORES}.sets.webdatasets",
+)
+"""Modules with corpora by name (`asdf.corpora.KnownCorpus`)."""
+
+LOCATED: dict[str, tuple[str, bool]] = {
+    "webdataset": (f"{_STORES}.sets.webdatasets.read_webdataset", False),
+    "shar": (f"{_STORES}.sets.lhotse_sets.read_shar", False),
+    "lhotse": (f"{_STORES}.sets.lhotse_sets.read_lhotse", False),
+    "datasets": (f"{_STORES}.sets.parquet_sets.read_datasets", True),
+    "hub": (f"{_STORES}.sets.parquet_sets.read_hub", True),
+}
+"""Function that reads the data of a name such as 'lhotse:PATH', by kind; and whether ':SPLIT' may
+follow. It takes the path, the split, the folder of corpora and `Columns`, and returns a `Reading`
+and its `Tree`."""
+
+LISTS: dict[str, str] = {".parquet": f"{_STORES}.sets.parquet_sets.read_parquet_list"}
+"""Function that reads a list of a kind, by its suffix; it takes the path and `Columns`."""

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from asdf.archives import locate_shard
 from asdf.errors import AsdfError, UsageError
 from asdf.hub.hub_names import HubName, parse_name
 from asdf.hub.library import explained
 from asdf.hub.repositories import look_up
+from asdf.places.shard_names import locate_shard
 from asdf.text import did_you_mean, quoted_and_more
 
 SHARD = ".parquet"

@@ -23,11 +23,11 @@ from asdf.corpora import (
     known_names,
     parse_part,
     read_from,
-    read_parquet_list,
     read_protocol,
 )
 from asdf.data.vocoded_copies import join_with_copies
 from asdf.errors import AsdfError, UsageError
+from asdf.ports import load, provided
 from asdf.recipe.leaving_out import training_lists
 from asdf.recipe.left_out_sets import evaluation_lists, needs_training_lists, validation_lists
 from asdf.recipe.located_corpora import read_chosen
@@ -49,8 +49,8 @@ from asdf.trials.trial_list import (
 )
 
 _SHOWN = 5
-# Readers of data whose columns or folders may have any name.
-_WITH_COLUMNS = ("parquet", "folder", "hub")
+# Kinds of located data whose columns or folders may have any name.
+_WITH_COLUMNS = ("folder", "hub")
 # Advice for a training list of only bona fide speech.
 WITHOUT_SPOOFS = " Spoofs can be made from bona fide speech: see vocoding.vocoders."
 # Advice for a scored set of one class.
@@ -119,7 +119,9 @@ class Corpus:
             raise UsageError(
                 f"{self}: a Corpus has either a list or a reader. Fix it at the top of run.py."
             )
-        has_columns = self.reader.split(":")[0] in _WITH_COLUMNS or self.list
+        kind = self.reader.split(":")[0]
+        is_table = kind in KNOWN and KNOWN[kind].read_columns is not None
+        has_columns = self.list or kind in _WITH_COLUMNS or is_table
         if (self.columns or self.bona_fide != "") and not has_columns:
             raise UsageError(
                 f"{self}: columns and bona_fide are for lists, parquet, folders and data sets of "
@@ -162,8 +164,8 @@ class Corpus:
         if self.audio is not None:
             protocol = folder / self.list
             return CorpusReading(read_asvspoof2019_protocol(protocol, folder, self.audio, name))
-        if self.list.endswith(".parquet"):
-            utterances = read_parquet_list(folder / self.list, self._named_columns())
+        if (path := provided("LISTS").get(Path(self.list).suffix)) is not None:
+            utterances = load(path)(folder / self.list, self._named_columns())
             return CorpusReading(replace(utterances, name=name, folder=folder))
         # The list determines the utterances; the protocol only adds columns.
         columns = self._named_columns() if self.columns or self.bona_fide != "" else None

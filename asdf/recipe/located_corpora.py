@@ -18,21 +18,13 @@ from asdf.corpora import (
     parse_located,
     parse_part,
     read_class_folders,
-    read_datasets,
     read_known,
-    read_lhotse,
-    read_parquet,
-    read_shar,
-    read_shards,
-    read_webdataset,
 )
-from asdf.hub import download_dataset
+from asdf.corpora.located import FOLDER
+from asdf.ports import load, provided
 from asdf.trials.label_words import Columns
 from asdf.trials.trees import Tree, open_tree
 from asdf.trials.trial_list import TrialList
-
-# Readers of shards and manifests in third-party formats, by the kind of their names.
-READERS = {"webdataset": read_webdataset, "shar": read_shar, "lhotse": read_lhotse}
 
 
 class ReadCorpus(NamedTuple):
@@ -71,22 +63,16 @@ def read_chosen(
         columns = Columns(names, located.columns.bona_fide or columns.bona_fide)
     if located is None:
         tree = find_tree(chosen.corpus, folder, itself)
-        if chosen.key != "parquet":
+        if chosen.corpus.read_columns is None:
             trials, reading = read_known(chosen, tree, name)
             return ReadCorpus(trials, reading, tree)
-        reading = read_parquet(tree, chosen.subset, columns)
-    elif located.kind in READERS:
-        reading, tree = READERS[located.kind](located.where, folder, columns)
-    elif located.kind == "datasets":
-        tree = open_tree(folder / Path(located.where).expanduser())
-        reading = read_datasets(tree, located.split, columns)
-    elif located.kind == "folder":
+        reading = chosen.corpus.read_columns(tree, chosen.subset, columns)
+    elif located.kind == FOLDER:
         tree = open_tree(folder / Path(located.where).expanduser())
         reading = read_class_folders(tree, located.split, columns.bona_fide_values)
     else:
-        downloaded = download_dataset(located.where, located.split)
-        tree = open_tree(downloaded.folder)
-        reading = read_shards(tree, downloaded.shards, columns)
+        read = load(provided("LOCATED")[located.kind][0])
+        reading, tree = read(located.where, located.split, folder, columns)
     return ReadCorpus(as_list(reading.trials, tree, name or chosen.name), reading, tree)
 
 

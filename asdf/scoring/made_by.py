@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from asdf.archives import open_file
 from asdf.errors import AsdfError
 from asdf.interchange import find_network
+from asdf.places import open_file
 from asdf.runs.files import digest_of, sha256_of
 from asdf.text import AnyPath
 from asdf.version import VERSION

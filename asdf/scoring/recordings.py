@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from asdf.archives import file_size
 from asdf.audio import read_audio
 from asdf.audio.recording_sources import Limits, Source
 from asdf.audio.speech import (
@@ -30,6 +29,7 @@ from asdf.audio.speech import (
 )
 from asdf.audio.streaming import read_blocks
 from asdf.errors import AsdfError, UsageError
+from asdf.places import file_size
 from asdf.scoring.waveforms import as_waveform, check_rate
 from asdf.settings.sections import USUAL_AUDIO, Audio, SpeechActivity
 from asdf.text import from_here, is_address

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from asdf.archives import open_file
 from asdf.arrays import Labels
 from asdf.errors import AsdfError, UsageError
+from asdf.places import open_file
 from asdf.segments.labels_per_frame import segments_from_scores
 from asdf.segments.part_files import Timed
 from asdf.text import AnyPath, printable, shorten

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from asdf.archives import list_names, split_part
 from asdf.errors import AsdfError
+from asdf.places import list_names, split_part
 from asdf.text import lines_and_more
 from asdf.trials.any_table import delimiter_of, parse_any_table
 from asdf.trials.collecting import TrialCollector

@@ -17,8 +17,8 @@ from math import inf
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from asdf.archives import open_file
 from asdf.errors import AsdfError
+from asdf.places import open_file
 from asdf.runs.streams import STDIN, STREAM, stream_name
 from asdf.text import AnyPath
 

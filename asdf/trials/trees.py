@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from asdf.archives import Archive, find_folder
 from asdf.errors import AsdfError
+from asdf.places import Place, find_place
 from asdf.trials.text_lines import NumberedLines, file_lines
 
 
@@ -60,28 +60,21 @@ class Tree:
         return file_lines(self.path(name), kind="file", advice=advice)
 
 
-class TarTree(Tree):
-    """The files of a tar below a folder in it, read in place through paths into the archive."""
+class PlaceTree(Tree):
+    """The files of a place other than a folder, read through paths into it."""
 
-    def __init__(self, root: Path, archive: Archive, inner: str) -> None:
-        super().__init__(root)
-        self._archive = archive
-        self._inner = inner
+    def __init__(self, place: Place) -> None:
+        super().__init__(place.path)
+        self._place = place
 
     def exists(self, name: str) -> bool:
-        inner = self._name_in_archive(name)
-        return self._archive.find(inner) is not None or self._archive.is_folder(inner)
+        return self._place.find(name) is not None or self._place.is_folder(name)
 
     def files(self, under: str = "") -> list[str]:
         start = f"{under}/" if under else ""
-        names = self._archive.names(self._name_in_archive(under))
+        names = self._place.names(under)
         # Without hidden files, and those in hidden folders.
         return sorted(start + name for name in names if "/." not in f"/{name}")
-
-    def _name_in_archive(self, name: str) -> str:
-        if not self._inner or not name:
-            return self._inner or name
-        return f"{self._inner}/{name}"
 
 
 def open_tree(folder: Path) -> Tree:
@@ -93,10 +86,9 @@ def open_tree(folder: Path) -> Tree:
     with suppress(PermissionError):
         if folder.is_dir():
             return Tree(folder)
-    location = find_folder(folder)
-    if location is not None and location.archive.is_folder(location.name):
-        root = location.archive.path / location.name
-        return TarTree(root, location.archive, location.name)
+    place = find_place(folder)
+    if place is not None and place.is_folder():
+        return PlaceTree(place)
     tar = "" if folder.suffix == ".tar" else f", nor {folder.name}.tar"
     raise AsdfError(
         f"there is no folder {folder}{tar}. Check paths.database_folder, and that the corpus is "

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import soundfile
 
-from asdf.archives import Part, file_size, file_state, part_path, split_part
 from asdf.audio import audio_length, read_audio
 from asdf.audio.reading import decoded_length
 from asdf.audio.recording_files import open_recording
 from asdf.audio.streaming import read_blocks
 from asdf.errors import AsdfError
+from asdf.places import Part, file_size, file_state, part_path, split_part
 from asdf.settings.sections import Audio
 from asdf.trials.lists import check_files
 from asdf.trials.trial_list import TrialList

@@ -73,6 +73,7 @@ def mistake(name: str) -> UsageError | None:
 def tests() -> str:
     """All other tests of corpora, as text."""
     files = sorted(set(Path(__file__).parent.glob("test_*.py")) - {Path(__file__)})
+    files += sorted((ROOT / "tests" / "extras" / "stores").glob("test_*.py"))
     reading = [file for file in files if file.name not in ("test_registry.py",)]
     return "\n".join(file.read_text(encoding="utf-8") for file in reading)
 

@@ -19,7 +19,7 @@ from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.settings.sections import SpeechActivity
 from asdf.trials.lists import check_files, read_list
-from asdf.trials.trees import TarTree, Tree, open_tree
+from asdf.trials.trees import PlaceTree, Tree, open_tree
 
 OFF = SpeechActivity()
 AUDIO = [f"train/flac/{name}.flac" for name in ("b", "a", "two words")]
@@ -53,7 +53,7 @@ def test_a_tar_and_a_folder_are_the_same_tree(base: Path, inner: str) -> None:
     folder, *tars = trees(base, inner)
     assert type(folder) is Tree
     for tar in tars:
-        assert type(tar) is TarTree and tar.root == base / "tar" / "LA.tar" / inner
+        assert type(tar) is PlaceTree and tar.root == base / "tar" / "LA.tar" / inner
         for under in ("", "train", "train/flac", "flac", "nothing", "tra"):
             assert tar.files(under) == folder.files(under)
         for name in (

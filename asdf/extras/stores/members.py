@@ -17,12 +17,13 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from asdf.archives.archive import Archive, FileState, FolderInArchive, Member
-from asdf.archives.index import Index, read_index
-from asdf.archives.open_files import OpenFiles, Window
-from asdf.archives.parquet import PARQUET, ParquetArchive
-from asdf.archives.store import OpenFile, absolute, read_state
 from asdf.errors import AsdfError
+from asdf.extras.stores.archive import Archive, FolderInArchive
+from asdf.extras.stores.index import Index, read_index
+from asdf.extras.stores.open_files import OpenFiles, Window
+from asdf.extras.stores.parquet import PARQUET, ParquetArchive
+from asdf.extras.stores.store import OpenFile, absolute, read_state
+from asdf.places import FileState, Member
 from asdf.runs.systems import call_in_forked_processes
 
 

@@ -12,10 +12,11 @@ import pytest
 import soundfile
 
 from asdf.audio import read_audio
-from asdf.corpora import Columns, choose, find_tree, read_known, read_parquet
+from asdf.corpora import Columns, choose, find_tree, read_known
 from asdf.corpora.checking import OnDisk, compare_with_disk
 from asdf.corpora.commands.corpora import main
 from asdf.errors import AsdfError, UsageError
+from asdf.extras.stores.sets.parquet_sets import read_parquet
 from asdf.recipe.declared_corpora import Corpus
 from asdf.trials.lists import check_files
 from asdf.trials.trees import open_tree

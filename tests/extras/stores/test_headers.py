@@ -9,7 +9,7 @@ import pytest
 
 from asdf.audio import read_audio
 from asdf.errors import AsdfError
-from tests.unit.archives.conftest import index_of, pack, system_tar
+from tests.extras.stores.conftest import index_of, pack, system_tar
 
 
 @pytest.mark.parametrize("cut", ["in a member", "before the end mark", "in a header", "to nothing"])

@@ -12,11 +12,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from asdf.archives import Archive, find_folder
-from asdf.corpora.known_corpus import KnownCorpus, Reading, is_recording
-from asdf.corpora.shard_files import find_shards
-from asdf.corpora.shard_rows import ShardRows, plain_fields
+from asdf.corpora import KnownCorpus, Reading, is_recording
 from asdf.errors import AsdfError
+from asdf.extras.stores.archive import Archive
+from asdf.extras.stores.archives import find_folder
+from asdf.extras.stores.sets.shard_files import find_shards
+from asdf.extras.stores.sets.shard_rows import ShardRows, plain_fields
 from asdf.runs.log import track
 from asdf.trials.label_words import Columns
 from asdf.trials.trees import Tree
@@ -44,12 +45,14 @@ class _Sample:
     members: dict[str, int] = field(default_factory=dict)
 
 
-def read_webdataset(pattern: str, folder: Path, columns: Columns) -> tuple[Reading, Tree]:
+def read_webdataset(
+    pattern: str, split: str, folder: Path, columns: Columns
+) -> tuple[Reading, Tree]:
     """Read shards.
 
     Args:
         pattern: Path of the shards, or of a folder of them, relative to `folder`; see
-            `asdf.corpora.shard_files`.
+            `asdf.extras.stores.sets.shard_files`.
         columns: Names of fields; 'audio' is the suffix of the recordings.
 
     Raises:
@@ -162,7 +165,7 @@ def _fields_of(archive: Archive, end: str, position: int, columns: Columns) -> d
 
 
 def _read_below(tree: Tree, pattern: str) -> Reading:
-    return read_webdataset(pattern, tree.root, Columns())[0]
+    return read_webdataset(pattern, "", tree.root, Columns())[0]
 
 
 WEBDATASET = KnownCorpus(

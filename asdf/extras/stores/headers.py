@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from asdf.archives.open_files import BLOCK
-from asdf.archives.store import OpenFile
 from asdf.errors import AsdfError
+from asdf.extras.stores.open_files import BLOCK
+from asdf.extras.stores.store import OpenFile
 from asdf.runs.log import LOG, track
 from asdf.text import and_more
 

@@ -18,8 +18,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from asdf.archives import ParquetArchive, ParquetTable, find_folder, locate_shard, open_table
-from asdf.corpora.known_corpus import (
+from asdf.corpora import (
     KnownCorpus,
     Reading,
     first_there,
@@ -28,12 +27,16 @@ from asdf.corpora.known_corpus import (
     with_files,
 )
 from asdf.errors import AsdfError, UsageError
+from asdf.extras.stores.archives import find_folder
+from asdf.extras.stores.parquet import ParquetArchive, ParquetTable, open_table
 from asdf.facts import Published
+from asdf.hub import download_dataset
+from asdf.places.shard_names import locate_shard
 from asdf.text import shorten
 from asdf.trials.any_table import LABELS
 from asdf.trials.collecting import TrialCollector
 from asdf.trials.label_words import Columns, are_labels, meaning_of, plain_word
-from asdf.trials.trees import Tree
+from asdf.trials.trees import Tree, open_tree
 from asdf.trials.trial_list import TrialList
 
 _SUFFIX = ".parquet"
@@ -89,12 +92,13 @@ def read_shards(tree: Tree, shards: Sequence[str], columns: Columns | None = Non
     return Reading(trials, audio=tuple(dict.fromkeys(audio)), notes=notes)
 
 
-def read_datasets(tree: Tree, split: str, columns: Columns) -> Reading:
+def read_datasets(where: str, split: str, folder: Path, columns: Columns) -> tuple[Reading, Tree]:
     """Read a folder that the library datasets wrote: parquet files with a description.
 
     Raises:
         AsdfError, UsageError: as `read_parquet`; or the folder was written by `save_to_disk`.
     """
+    tree = open_tree(folder / Path(where).expanduser())
     arrow = [name for name in tree.files() if name.endswith(".arrow")]
     if arrow and not any(name.endswith(_SUFFIX) for name in tree.files()):
         raise AsdfError(
@@ -102,7 +106,18 @@ def read_datasets(tree: Tree, split: str, columns: Columns) -> Reading:
             "library reads. Write parquet: datasets.load_from_disk(FOLDER).to_parquet("
             f"'FOLDER/{split or 'train'}-00000-of-00001.parquet')."
         )
-    return read_parquet(tree, split, columns)
+    return read_parquet(tree, split, columns), tree
+
+
+def read_hub(where: str, split: str, folder: Path, columns: Columns) -> tuple[Reading, Tree]:
+    """Read a data set of the hub in parquet, after downloading it.
+
+    Raises:
+        AsdfError, UsageError: as `read_parquet`; or it cannot be downloaded.
+    """
+    downloaded = download_dataset(where, split)
+    tree = open_tree(downloaded.folder)
+    return read_shards(tree, downloaded.shards, columns), tree
 
 
 def read_parquet_list(path: Path, columns: Columns | None = None) -> TrialList:
@@ -429,7 +444,7 @@ DATASETS = KnownCorpus(
     "'asdf-antispoofing[parquet]'",
     folders=(),
     marks=(),
-    read=lambda tree, split: read_datasets(tree, split, Columns()),
+    read=read_parquet,
     subset_of="split",
 )
 PARQUET = KnownCorpus(
@@ -442,5 +457,6 @@ PARQUET = KnownCorpus(
     folders=(),
     marks=(),
     read=read_parquet,
+    read_columns=read_parquet,
     subset_of="split",
 )

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from asdf.archives import open_file, open_files
-from asdf.archives.members import open_archive
-from asdf.archives.store import OpenFile
 from asdf.errors import AsdfError
+from asdf.extras.stores import open_files
+from asdf.extras.stores.members import open_archive
+from asdf.extras.stores.store import OpenFile
+from asdf.places import open_file
 
 # In a process of its own: limits hold for a whole process.
 UNDER_A_LIMIT = """
@@ -22,7 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 resource.setrlimit(resource.RLIMIT_NOFILE, (48, 64))
-from asdf.archives import open_file
+from asdf.places import open_file
 
 folder = Path(sys.argv[1])
 names = [folder / f"s{number}" / f"{number}.txt" for number in range(200)]
@@ -76,7 +77,7 @@ def test_200_tars_are_read_where_64_files_may_be_open(tmp_path):
 def one_file(monkeypatch):
     """One tar's descriptor at a time."""
     monkeypatch.setattr(open_files, "raise_open_files_limit", lambda limit: 1)
-    from asdf.archives import members
+    from asdf.extras.stores import members
 
     monkeypatch.setattr(members, "_files", open_files.OpenFiles())
 

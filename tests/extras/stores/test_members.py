@@ -14,12 +14,12 @@ import pytest
 import soundfile
 from numpy.testing import assert_array_equal
 
-from asdf.archives import FolderInArchive
-from asdf.archives.members import known_folder, open_archive, remember_folder
 from asdf.audio import read_audio
 from asdf.errors import AsdfError
+from asdf.extras.stores.archive import FolderInArchive
+from asdf.extras.stores.members import known_folder, open_archive, remember_folder
 from tests.conftest import PATIENCE_S
-from tests.unit.archives.conftest import NAMES, noise, pack
+from tests.extras.stores.conftest import NAMES, noise, pack
 
 
 def test_a_folder_of_the_archives_own_name_does_not_eat_the_names_that_begin_like_it(

@@ -3,7 +3,7 @@
 Invariant: an index is used only for the archive that it was made from, and only unmodified. It
 holds a checksum of itself, the archive's size and modification time and a checksum of every
 member's header. These are compared with the archive when it is opened, as is a sample of the
-headers; a member's own header is compared at each read (`asdf.archives.members`). An index that
+headers; a member's own header is compared at each read (`members.py`). An index that
 does not match, or is damaged, is ignored and rebuilt.
 
 Building reads only headers and is done once: the index is saved next to the archive as
@@ -24,10 +24,10 @@ from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
-from asdf.archives.headers import Location, scan
-from asdf.archives.open_files import BLOCK
-from asdf.archives.store import ArchiveState, OpenFile, absolute
 from asdf.errors import AsdfError
+from asdf.extras.stores.headers import Location, scan
+from asdf.extras.stores.open_files import BLOCK
+from asdf.extras.stores.store import ArchiveState, OpenFile, absolute
 from asdf.runs.files import atomic_write
 from asdf.runs.log import LOG
 from asdf.runs.systems import lock, unlock

@@ -8,43 +8,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
 
-from asdf.archives.index import NameIndex
-from asdf.archives.store import ArchiveState
-
-
-class FileState(NamedTuple):
-    """The size of a file in bytes and its modification time in ns.
-
-    A member has the time of its archive; a row of a parquet file has its size as well.
-    """
-
-    size: int
-    changed_ns: int
-
-
-class Member(ABC):
-    """A file in an archive."""
-
-    @property
-    @abstractmethod
-    def size(self) -> int:
-        """The number of bytes."""
-
-    @property
-    @abstractmethod
-    def state(self) -> FileState:
-        """The state of the file, which shows changes without reading it."""
-
-    @abstractmethod
-    def open(self) -> BinaryIO:
-        """Open the member's bytes, which are read on demand.
-
-        Raises:
-            AsdfError: the archive has changed since it was opened, or is damaged.
-        """
+from asdf.extras.stores.index import NameIndex
+from asdf.extras.stores.store import ArchiveState
+from asdf.places import Member, Place
 
 
 class Archive(ABC):
@@ -95,14 +64,25 @@ class Archive(ABC):
         return self.index.below(folder)
 
 
-class FolderInArchive(NamedTuple):
+@dataclass(frozen=True)
+class FolderInArchive(Place):
     """A folder `name` in an archive; '' is the archive itself."""
 
     archive: Archive
     name: str
 
-    def find(self, file_name: str) -> Member | None:
-        """Return the file `file_name` in this folder."""
-        if self.name:
-            file_name = f"{self.name}/{file_name}"
-        return self.archive.find(file_name)
+    @property
+    def path(self) -> Path:
+        return self.archive.path / self.name
+
+    def find(self, name: str) -> Member | None:
+        return self.archive.find(self._inner(name))
+
+    def names(self, folder: str = "") -> Iterator[str]:
+        return self.archive.names(self._inner(folder))
+
+    def is_folder(self, name: str = "") -> bool:
+        return self.archive.is_folder(self._inner(name))
+
+    def _inner(self, name: str) -> str:
+        return f"{self.name}/{name}" if self.name and name else self.name or name

@@ -12,13 +12,15 @@ from pathlib import Path
 import pytest
 from numpy.testing import assert_array_equal
 
-from asdf.archives import file_size, file_state, find_member, open_file, open_table
-from asdf.archives import parquet as archives_parquet
-from asdf.archives.members import open_archive
 from asdf.audio import audio_length, read_audio
 from asdf.errors import AsdfError
+from asdf.extras.stores import parquet as archives_parquet
+from asdf.extras.stores.archives import find_member
+from asdf.extras.stores.members import open_archive
+from asdf.extras.stores.parquet import open_table
+from asdf.places import file_size, file_state, open_file
 from tests.conftest import PATIENCE_S
-from tests.unit.archives.conftest import NAMES
+from tests.extras.stores.conftest import NAMES
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")

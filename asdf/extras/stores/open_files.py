@@ -15,7 +15,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 
-from asdf.archives.store import OpenFile
+from asdf.extras.stores.store import OpenFile
 from asdf.runs.systems import raise_open_files_limit
 
 BLOCK = 512

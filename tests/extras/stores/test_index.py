@@ -11,11 +11,11 @@ import pytest
 import soundfile
 from numpy.testing import assert_array_equal
 
-from asdf.archives import index as archive_index
-from asdf.archives.members import open_archive
 from asdf.audio import read_audio
 from asdf.errors import AsdfError
-from tests.unit.archives.conftest import index_of, noise, pack
+from asdf.extras.stores import index as archive_index
+from asdf.extras.stores.members import open_archive
+from tests.extras.stores.conftest import index_of, noise, pack
 
 
 def test_an_index_is_made_once(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,10 +27,11 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from asdf.archives.archive import Archive, FileState, Member
-from asdf.archives.index import NameIndex, encode_name
-from asdf.archives.store import ArchiveState, read_state
 from asdf.errors import AsdfError, UsageError
+from asdf.extras.stores.archive import Archive
+from asdf.extras.stores.index import NameIndex, encode_name
+from asdf.extras.stores.store import ArchiveState, read_state
+from asdf.places import FileState, Member
 from asdf.runs.systems import call_in_forked_processes
 
 PARQUET = ".parquet"
@@ -294,6 +295,9 @@ def _find_audio(schema: Any) -> AudioColumn | None:
 @dataclass(frozen=True)
 class ParquetMember(Member):
     """The recording in a row of a parquet file."""
+
+    # Its whole group of rows is read with it.
+    reads_others = True
 
     archive: ParquetArchive
     row: int

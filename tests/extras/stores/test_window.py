@@ -11,10 +11,12 @@ import pytest
 import soundfile
 from numpy.testing import assert_array_equal
 
-from asdf.archives import find_member, open_file, store
-from asdf.archives.open_files import BLOCK
 from asdf.audio import read_audio
-from tests.unit.archives.conftest import noise, pack
+from asdf.extras.stores import store
+from asdf.extras.stores.archives import find_member
+from asdf.extras.stores.open_files import BLOCK
+from asdf.places import open_file
+from tests.extras.stores.conftest import noise, pack
 
 
 def test_a_window_is_a_file(corpus: Path) -> None:

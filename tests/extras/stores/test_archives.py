@@ -12,11 +12,12 @@ import pytest
 import soundfile
 from numpy.testing import assert_array_equal
 
-from asdf.archives import file_size, find_folder, find_member, open_file
-from asdf.archives.members import open_archive
 from asdf.audio import audio_length, read_audio
 from asdf.errors import AsdfError
-from tests.unit.archives.conftest import NAMES, WRITERS, pack, system_tar
+from asdf.extras.stores.archives import find_folder, find_member
+from asdf.extras.stores.members import open_archive
+from asdf.places import file_size, open_file
+from tests.extras.stores.conftest import NAMES, WRITERS, pack, system_tar
 from tests.unit.audio.test_flac import damage, flac
 
 
@@ -136,10 +137,11 @@ def test_ordinary_files_are_never_looked_for_in_archives(
 ) -> None:
     read_audio(pack(corpus) / "b.wav")  # an archive is in use
     monkeypatch.setattr(
-        "asdf.archives.paths.find_folder", lambda folder: pytest.fail("looked for an archive")
+        "asdf.extras.stores.archives.find_folder",
+        lambda folder: pytest.fail("looked for an archive"),
     )
     monkeypatch.setattr(
-        "asdf.archives.paths.find_member", lambda path: pytest.fail("looked for an archive")
+        "asdf.extras.stores.archives.find_member", lambda path: pytest.fail("looked for an archive")
     )
     assert len(read_audio(corpus / "b.wav")) == 3040
 

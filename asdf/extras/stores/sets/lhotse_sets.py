@@ -18,11 +18,12 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from asdf.archives import Part, find_folder, part_path
-from asdf.corpora.known_corpus import KnownCorpus, Reading, is_recording
-from asdf.corpora.shard_files import find_shards
-from asdf.corpora.shard_rows import ShardRows, plain_fields
+from asdf.corpora import KnownCorpus, Reading, is_recording
 from asdf.errors import AsdfError
+from asdf.extras.stores.archives import find_folder
+from asdf.extras.stores.sets.shard_files import find_shards
+from asdf.extras.stores.sets.shard_rows import ShardRows, plain_fields
+from asdf.places import Part, part_path
 from asdf.runs.log import track
 from asdf.text import is_address
 from asdf.trials.label_words import Columns
@@ -60,7 +61,7 @@ class _Cut:
     fields: Mapping[str, str]
 
 
-def read_lhotse(pattern: str, folder: Path, columns: Columns) -> tuple[Reading, Tree]:
+def read_lhotse(pattern: str, split: str, folder: Path, columns: Columns) -> tuple[Reading, Tree]:
     """Read manifests of cuts.
 
     Args:
@@ -243,7 +244,7 @@ def _fields_of(entry: Mapping[str, Any]) -> dict[str, str]:
     return {"cut": str(entry.get("id", "")), **joined, **plain_fields(entry.get("custom"))}
 
 
-def read_shar(pattern: str, folder: Path, columns: Columns) -> tuple[Reading, Tree]:
+def read_shar(pattern: str, split: str, folder: Path, columns: Columns) -> tuple[Reading, Tree]:
     """Read a folder that lhotse's SharWriter wrote, or several.
 
     Raises:
@@ -316,7 +317,7 @@ LHOTSE = KnownCorpus(
     "of cuts or supervisions",
     folders=(),
     marks=(),
-    read=lambda tree, pattern: read_lhotse(pattern, tree.root, Columns())[0],
+    read=lambda tree, pattern: read_lhotse(pattern, "", tree.root, Columns())[0],
     subset_of="path",
 )
 SHAR = KnownCorpus(
@@ -328,6 +329,6 @@ SHAR = KnownCorpus(
     "a custom field, or beside as label.000000.jsonl.gz",
     folders=(),
     marks=(),
-    read=lambda tree, pattern: read_shar(pattern, tree.root, Columns())[0],
+    read=lambda tree, pattern: read_shar(pattern, "", tree.root, Columns())[0],
     subset_of="path",
 )

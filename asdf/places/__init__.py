@@ -1,0 +1,35 @@
+"""Where recordings lie: files in folders, parts of them, and places that extras read."""
+
+from asdf.places.files import (
+    FileState,
+    Member,
+    Place,
+    Reader,
+    file_size,
+    file_state,
+    find_member,
+    find_place,
+    list_names,
+    not_ordinary,
+    open_file,
+    open_source,
+)
+from asdf.places.parts import Part, part_path, split_part
+
+__all__ = [
+    "FileState",
+    "Member",
+    "Part",
+    "Place",
+    "Reader",
+    "file_size",
+    "file_state",
+    "find_member",
+    "find_place",
+    "list_names",
+    "not_ordinary",
+    "open_file",
+    "open_source",
+    "part_path",
+    "split_part",
+]

@@ -1,0 +1,238 @@
+"""Files by their paths: ordinary ones, and those in places that extras read.
+
+Invariant: a path means the same bytes to everyone who reads it. Ordinary files are tried first, at
+no extra cost; readers of other places (`READERS` of the extras) are asked for what is none.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from asdf.errors import AsdfError
+from asdf.places.parts import split_part
+from asdf.ports import load, provided
+from asdf.runs.systems import open_flags
+from asdf.text import AnyPath
+
+_MISSING = (FileNotFoundError, NotADirectoryError)
+# Without O_NONBLOCK, opening a pipe waits for a writer, possibly for ever.
+_READ = os.O_RDONLY | open_flags("O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY")
+
+
+class FileState(NamedTuple):
+    """The size of a file in bytes and its modification time in ns.
+
+    A file in a place of an extra has the time of the place.
+    """
+
+    size: int
+    changed_ns: int
+
+
+class Member(ABC):
+    """A file in a place that is no folder.
+
+    Attributes:
+        reads_others: Whether opening it reads much more than its own bytes.
+    """
+
+    reads_others = False
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """The number of bytes."""
+
+    @property
+    @abstractmethod
+    def state(self) -> FileState:
+        """The state of the file, which shows changes without reading it."""
+
+    @abstractmethod
+    def open(self) -> BinaryIO:
+        """Open the member's bytes, which are read on demand.
+
+        Raises:
+            AsdfError: its place has changed since it was opened, or is damaged.
+        """
+
+
+class Place(ABC):
+    """Files that lie together, but not in a folder of the file system; names have slashes."""
+
+    @property
+    @abstractmethod
+    def path(self) -> Path:
+        """The path that leads to the place."""
+
+    @abstractmethod
+    def find(self, name: str) -> Member | None:
+        """Return the file `name`."""
+
+    @abstractmethod
+    def names(self, folder: str = "") -> Iterator[str]:
+        """Yield the names of the files below `folder`, relative to it, in order."""
+
+    @abstractmethod
+    def is_folder(self, name: str = "") -> bool:
+        """Whether there are files below `name`; '' is the place itself."""
+
+
+class Reader(ABC):
+    """A kind of place, found by paths that lead into it; named in `READERS` of the extras."""
+
+    @abstractmethod
+    def place(self, folder: AnyPath) -> Place | None:
+        """Return the place that a path of a folder leads to; None if it leads to none.
+
+        Raises:
+            AsdfError: the place cannot be read.
+        """
+
+    @abstractmethod
+    def member(self, path: AnyPath) -> Member | None:
+        """Return `path`, which is not an ordinary file, as a file in a place.
+
+        Raises:
+            AsdfError: as in `place`.
+        """
+
+    @abstractmethod
+    def known_member(self, path: AnyPath) -> Member | None:
+        """Return `path` as a file in a place that was read before, without any reading."""
+
+
+@cache
+def _readers() -> tuple[Reader, ...]:
+    return tuple(load(path)() for path in provided("READERS").values())
+
+
+def find_place(folder: AnyPath) -> Place | None:
+    """Return the place other than a folder that a path leads to; None if it leads to none.
+
+    Raises:
+        AsdfError: the place cannot be read.
+    """
+    found = (reader.place(folder) for reader in _readers())
+    return next((place for place in found if place is not None), None)
+
+
+def find_member(path: AnyPath) -> Member | None:
+    """Return `path`, which is not an ordinary file, as a file in another place.
+
+    Raises:
+        AsdfError: as in `find_place`.
+    """
+    found = (reader.member(path) for reader in _readers())
+    return next((member for member in found if member is not None), None)
+
+
+def _known_member(path: AnyPath) -> Member | None:
+    # Readers are imported when a file is first missing; before, they know none.
+    for reader in _readers() if _readers.cache_info().currsize else ():
+        if (member := reader.known_member(path)) is not None:
+            return member
+    return None
+
+
+def open_source(path: AnyPath) -> int | BinaryIO:
+    """Open `path` as a descriptor, which the caller closes, or as a file in another place.
+
+    For a part of a recording, the whole file is opened.
+
+    Raises:
+        OSError: as in the built-in `open`.
+        AsdfError: as in `find_place`; or `path` is a pipe, a device or a socket.
+    """
+    if "#" in os.fspath(path):
+        path, _ = split_part(path)
+    member = _known_member(path)
+    if member is None:
+        # Try an ordinary file before looking for other places.
+        try:
+            return _open_ordinary(path)
+        except _MISSING:
+            member = find_member(path)
+            if member is None:
+                raise
+    return member.open()
+
+
+def open_file(path: AnyPath) -> BinaryIO:
+    """Open `path`, an ordinary file or one in another place.
+
+    Raises:
+        OSError, AsdfError: as in `open_source`.
+    """
+    source = open_source(path)
+    return os.fdopen(source, "rb") if isinstance(source, int) else source
+
+
+def _open_ordinary(path: AnyPath) -> int:
+    descriptor = os.open(path, _READ)
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        return descriptor
+    os.close(descriptor)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+    raise AsdfError(not_ordinary(path))
+
+
+def list_names(folder: Path) -> set[str]:
+    """Return the names directly in a folder, or of the files directly in another place.
+
+    Returns:
+        Names; empty if the folder does not exist.
+
+    Raises:
+        OSError: as in `os.scandir`, except for a missing folder.
+        AsdfError: as in `find_place`.
+    """
+    with suppress(*_MISSING):
+        return {entry.name for entry in os.scandir(folder)}
+    place = find_place(folder)
+    return set() if place is None else {name for name in place.names() if "/" not in name}
+
+
+def not_ordinary(path: AnyPath) -> str:
+    """Return the message about a path that is a pipe, a device or a socket."""
+    return (
+        f"{path} is not an ordinary file, but a pipe, a device or a socket, which is not read. "
+        "Put a file in its place, or leave it out."
+    )
+
+
+def file_state(path: AnyPath) -> FileState | None:
+    """Return the size and modification time of `path`; None if it does not exist."""
+    existing = _state_or_member(path)
+    return existing.state if isinstance(existing, Member) else existing
+
+
+def file_size(path: AnyPath) -> int | None:
+    """Return the size of `path` in bytes; None if it does not exist."""
+    existing = _state_or_member(path)
+    return None if existing is None else existing.size
+
+
+def _state_or_member(path: AnyPath) -> FileState | Member | None:
+    if "#" in os.fspath(path):
+        path, _ = split_part(path)
+    member = _known_member(path)
+    if member is not None:
+        return member
+    try:
+        status = Path(path).stat()
+    except _MISSING:
+        return find_member(path)
+    except OSError:
+        return None
+    return FileState(status.st_size, status.st_mtime_ns)
