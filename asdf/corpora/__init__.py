@@ -20,7 +20,7 @@ from asdf.corpora.known_corpus import (
     join_name,
     with_files,
 )
-from asdf.corpora.located import Located, parse_located
+from asdf.corpora.located import FOLDER, Located, parse_located
 from asdf.corpora.protocols import choose_subset, columns_by_path, read_from, read_protocol
 from asdf.corpora.registry import (
     ALIASES,

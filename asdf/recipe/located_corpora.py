@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from asdf.corpora import (
+    FOLDER,
     Chosen,
     Reading,
     as_list,
@@ -20,7 +21,6 @@ from asdf.corpora import (
     read_class_folders,
     read_known,
 )
-from asdf.corpora.located import FOLDER
 from asdf.ports import load, provided
 from asdf.trials.label_words import Columns
 from asdf.trials.trees import Tree, open_tree
