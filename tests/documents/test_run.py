@@ -90,7 +90,6 @@ ELSEWHERE = {
     "python -m asdf score s3:": "no network; tests/recipes/test_stores.py has a local store",
     "python -m asdf embed s3:": "no network; tests/unit/commands/test_embed.py has a local store",
     "python -m asdf robustness s3:": "no network; tests/extras/robustness has local lists",
-    "python -m asdf score https:": "no network; tests/unit/archives/test_stores.py has a server",
     "python -m asdf score hub:": "no network; tests/unit/hub has a local hub",
     "python -m asdf export net.pt --push": "no network; tests/unit/hub has a local hub",
     "python -m asdf serve": "tests/extras/service has the page's own test",
@@ -124,7 +123,7 @@ ELSEWHERE = {
     "python -m asdf import mms_300m": "1.3 GB; tests/extras/zoo/test_antideepfake.py",
     "python -m asdf robustness network.pt": "minutes; tests/extras/robustness/test_command.py",
     "python -m asdf robustness a.pt": "the same",
-    "bsdtar": "libarchive's; tests/unit/archives reads what it writes",
+    "bsdtar": "libarchive's; tests/extras/stores reads what it writes",
 }
 # Pages whose blocks of Python have tests of their own.
 PYTHON_ELSEWHERE = {
