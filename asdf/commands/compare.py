@@ -11,6 +11,8 @@ is a paired bootstrap over the speakers, or over the trials if speakers are unkn
 that both runs scored. More than two runs are grouped by their recorded settings: runs that differ
 only in recipe.seed form one configuration, and the means of the two configurations are compared by
 a bootstrap over seeds and trials.
+
+Text and record of two configurations that are compared over their seeds.
 """
 
 from __future__ import annotations
@@ -37,8 +39,9 @@ from asdf.report import (
 from asdf.runs.files import write_text
 from asdf.runs.streams import show_error
 from asdf.tables.plain_json import as_json
-from asdf.tasks.studies.command import seeds_blocks, seeds_record
-from asdf.text import aligned
+from asdf.tables.table import Column
+from asdf.tasks.studies.over_seeds import Spread
+from asdf.text import aligned, p_value_text
 from asdf.trials.how_scored import different_precisions, role_notes, role_record
 from asdf.trials.run_folder import RunFolder, open_run_folder
 
@@ -226,3 +229,76 @@ def _notes(results: Sequence[ResultDifference]) -> list[str]:
             for note in role_notes([(f"{result.set}, {letter}", scored.role)]):
                 notes.append(f"  {note}")
     return notes
+
+
+def seeds_record(comparison: SeedComparison) -> dict[str, Any]:
+    """Return the comparison as JSON values."""
+    configurations = []
+    for side in comparison.sides:
+        runs = []
+        for run, seed, network in zip(side.runs, side.seeds, side.networks, strict=True):
+            runs.append({"folder": str(run.path), "seed": seed, "network": network})
+        configurations.append({"name": side.name, "runs": runs})
+    return {
+        "configurations": configurations,
+        "settings": [asdict(difference) for difference in comparison.settings],
+        "results": [asdict(result) for result in comparison.results],
+        "not_tested": comparison.refused,
+    }
+
+
+def seeds_blocks(comparison: SeedComparison, settings: str) -> Iterator[str]:
+    """Yield the parts of the text, in the order in which they are shown.
+
+    Args:
+        settings: Settings that differ, as text.
+    """
+    for letter, side in zip("AB", comparison.sides, strict=True):
+        words = f"{len(side.runs)} runs, seeds {', '.join(side.seeds)}"
+        if len(side.runs) == 1:
+            words = f"1 run, seed {side.seeds[0]}" if side.seeds[0] else "1 run"
+        yield f"{letter}  {side.name}: {words}"
+    yield f"\nSettings that differ\n{settings}"
+    if comparison.results:
+        yield "\nResults over seeds (B - A: below zero, B is better)\n" + _seed_results_text(
+            comparison
+        )
+        for result in comparison.results:
+            yield f"\nOn {result.set}, {result.sentence}"
+            yield from result.remarks
+    elif not comparison.refused:
+        first, second = (", ".join(side.sets()) or "none" for side in comparison.sides)
+        yield f"\nno set was scored by all runs: A has {first}; B has {second}"
+
+
+def _seed_results_text(comparison: SeedComparison) -> str:
+    rows: list[Sequence[str]] = [
+        ("set", "metric", "A", "B", "B - A", "95 % interval", "p", "p, Welch")
+    ]
+    for result in comparison.results:
+        tested = result.tested
+        welch = "-"
+        if tested.eer_welch_p is not None:
+            # Sentences have 'p = 0.012', a column only the number.
+            welch = p_value_text(tested.eer_welch_p).removeprefix("= ")
+        eers = [_mean_text(EER, spread) for spread in (result.first, result.second)]
+        eers += EER.format_difference(tested.difference.eer, paper=True)
+        rows.append((result.set, EER.heading, *eers, welch))
+        spreads = (result.first_min_dcf, result.second_min_dcf)
+        costs = [_mean_text(MIN_DCF, spread) for spread in spreads]
+        costs += MIN_DCF.format_difference(tested.difference.min_dcf, paper=True)
+        rows.append(("", MIN_DCF.heading, *costs, ""))
+    lines = [f"  {line}" for line in aligned(rows)]
+    first = comparison.results[0]
+    drawn = "speakers" if first.by_speakers else "trials"
+    pairing = "paired by seed" if first.tested.is_paired else "seeds not paired"
+    words = f"bootstrap over seeds and {drawn}, {pairing}, two-sided"
+    lines.append(f"  {words}; Welch's test over seeds alone")
+    return "\n".join(lines)
+
+
+def _mean_text(metric: Column, spread: Spread) -> str:
+    text = metric.format(spread.mean, paper=True)
+    if spread.deviation is None:
+        return text
+    return f"{text} +- {metric.format(spread.deviation, paper=True)}"

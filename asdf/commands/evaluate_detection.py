@@ -39,8 +39,7 @@ from asdf.report import (
 from asdf.runs.files import write_text
 from asdf.runs.streams import show_error
 from asdf.tables.table import each
-from asdf.tasks.studies.seed_results import OverSeeds
-from asdf.tasks.studies.seed_tables import over_seeds_text
+from asdf.tasks.studies.seed_results import OverSeeds, over_seeds_text
 from asdf.trials.asv_scores import AsvScores, read_asv_scores
 from asdf.trials.how_scored import parse_scored_length
 from asdf.trials.score_file import Scores, missing_class

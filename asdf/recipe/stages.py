@@ -297,7 +297,7 @@ def _result_row(
 def _write_generalisation(run: Run, gathered: Gathered) -> None:
     """Log and write the results over several corpora, if there are any."""
     from asdf.runs.files import write_text
-    from asdf.tasks.studies.generalisation_tables import generalisation_json, generalisation_text
+    from asdf.tasks.studies.generalisation import generalisation_json, generalisation_text
 
     known = gathered.generalisation
     if known is None:

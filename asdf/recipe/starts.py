@@ -23,7 +23,7 @@ from asdf.runs.layout import Layout
 from asdf.runs.log import LOG
 from asdf.runs.start_records import read_starts, update_record
 from asdf.settings.config_files import parse_assignments
-from asdf.tasks.studies.grouping import NO_EFFECT
+from asdf.tasks.studies.configurations import NO_EFFECT
 
 _MEANT_TO_CHANGE = frozenset(
     {

@@ -25,7 +25,7 @@ from asdf.errors import UsageError
 from asdf.report import Gathered, fold_findings, gather, report_page, runs_in, runs_to_latex
 from asdf.runs.files import write_text
 from asdf.runs.streams import show_error
-from asdf.tasks.studies.left_out_tables import left_out_text
+from asdf.tasks.studies.left_out import left_out_text
 
 PLOT_FORMATS = ("pdf", "png")
 

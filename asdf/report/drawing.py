@@ -13,9 +13,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from asdf.arrays import Floats
-from asdf.report.courses import TrainingCourse
+from asdf.report.courses import TrainingCourse, hidden_names, training_courses
 from asdf.report.curves import Histogram, ThinnedCurve, det_range, probit
-from asdf.report.data import hidden_names, training_courses
 from asdf.report.gathering import Gathered, Measurement
 from asdf.tables.panels import Axis, Line, Panel, Upright, nice_ticks
 

@@ -1,23 +1,43 @@
-"""Summaries in JSON and CSV, for programs.
+"""Summaries in JSON and CSV for programs, and all formats with rows of configurations over seeds.
 
-Invariant: both have all digits, with EERs as fractions, and no text in a CSV is read as a formula
-by a spreadsheet.
+Invariant: JSON and CSV have all digits, with EERs as fractions, and no text in a CSV is read as a
+formula by a spreadsheet. Files in the folders of runs are grouped by the recorded settings; other
+files only as the command line specifies. Without groups, every output is the same as without seeds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from asdf.metrics.decisions import DECISION_METRICS, Decisions
-from asdf.metrics.metric_columns import METRICS
+from asdf.metrics.metric_columns import METRICS, defined
 from asdf.metrics.results import Condition
 from asdf.metrics.summary import Summary, Tandem
+from asdf.report.paper_tables import to_latex
+from asdf.runs.layout import layout_of_score_file, network_of_score_file
+from asdf.tables.booktabs import as_latex
 from asdf.tables.comma_separated import as_csv
-from asdf.tables.plain_json import bounds_records
+from asdf.tables.labels import labels_of
+from asdf.tables.plain_json import as_json, bounds_records
+from asdf.tables.table import Columns, Table, Value, counts, each
+from asdf.tasks.studies.configurations import Configuration, group_runs, recorded_seed
+from asdf.tasks.studies.over_seeds import spread_of
+from asdf.tasks.studies.seed_results import (
+    SEEDS_LEAD,
+    Member,
+    OverSeeds,
+    SeedResult,
+    measure_set,
+    validation_cost,
+)
 from asdf.trials.how_scored import UNKNOWN, described, role_record
+from asdf.trials.run_folder import RunFolder
+from asdf.trials.score_file import Scores
+from asdf.trials.trial_list import TrialList
 
 _SYSTEM = ("system", "set", "kind", "column", "value", "against", "bona_fide", "spoof")
 _RESULT = ("eer", "eer_threshold", "min_dcf", "act_dcf", "cllr")
@@ -133,3 +153,172 @@ def _decisions_record(decisions: Decisions | None) -> dict[str, Any] | None:
             "speakers": bounds_records(decisions.speaker_intervals),
         },
     }
+
+
+_LABEL = 20
+
+
+def _configurations(
+    names: Sequence[str], paths: Sequence[Path], groups: Sequence[str]
+) -> list[Configuration]:
+    """Return the configurations of score files, those of several seeds first."""
+    runs = [_run_of(path) for path in paths]
+    members: dict[str, list[int]] = {}
+    for index, group in enumerate(groups):
+        if group:
+            members.setdefault(group, []).append(index)
+    free = [index for index, run in enumerate(runs) if run is not None and not groups[index]]
+    for set_name in dict.fromkeys(paths[index].name for index in free):
+        of_set = [index for index in free if paths[index].name == set_name]
+        known = [run for index in of_set if (run := runs[index]) is not None]
+        for alike in group_runs(known, [names[index] for index in of_set]):
+            # Files of another set may be of a configuration with the same name.
+            name = alike.name if alike.name not in members else f"{alike.name} {set_name}"
+            members[name] = [of_set[number] for number in alike.runs]
+    grouped = {index for indices in members.values() for index in indices}
+    for index, name in enumerate(names):
+        if index not in grouped:
+            members[name] = [index]
+    configurations = []
+    for name, indices in members.items():
+        seeds = []
+        for index in indices:
+            run = runs[index]
+            # A file with an unknown seed gets a unique one, so that no other is paired with it.
+            seeds.append((run and recorded_seed(run)) or names[index])
+        systems = tuple(names[index] for index in indices)
+        configurations.append(Configuration(name, systems, tuple(seeds), indices[0]))
+    return configurations
+
+
+def _run_of(path: Path) -> RunFolder | None:
+    layout = layout_of_score_file(path.absolute())
+    if layout is None or not layout.settings.exists():
+        return None
+    return RunFolder(layout.system)
+
+
+def over_seeds_of(
+    summaries: Sequence[Summary],
+    paths: Sequence[Path],
+    groups: Sequence[str],
+    trials: TrialList | None,
+    replicates: int,
+) -> OverSeeds:
+    """Return the results over seeds on one set, for systems that differ only in their seed.
+
+    The result is empty if no configuration has several seeds.
+
+    Args:
+        summaries: Results of the systems, with distinct names.
+        paths: Score file of each system.
+        groups: Configuration of each file on the command line; '' for none.
+    """
+    names = each(summaries, "name")
+    over = OverSeeds(_configurations(names, paths, groups))
+    if not over.has_groups:
+        return OverSeeds()
+    systems = dict(zip(names, zip(summaries, paths, strict=True), strict=True))
+    members: dict[str, list[Member]] = {}
+    for known in over.configurations:
+        for system, seed in zip(known.systems, known.seeds, strict=True):
+            summary, path = systems[system]
+            member = _member_of(summary, seed, path, trials)
+            members.setdefault(known.name, []).append(member)
+    measure_set(over, summaries[0].set, members, replicates)
+    return over
+
+
+def _member_of(summary: Summary, seed: str, path: Path, trials: TrialList | None) -> Member:
+    run = _run_of(path)
+    network = network_of_score_file(path.absolute())
+    validated = None
+    if run is not None and network is not None:
+        validated = validation_cost(run, str(network))
+
+    def read() -> tuple[Scores, TrialList | None]:
+        return summary.scores, trials
+
+    return Member(summary.name, seed, summary.result, read, validated)
+
+
+def json_with_seeds(summaries: Sequence[Summary], over: OverSeeds) -> str:
+    """Return the JSON of score files, with a record for each configuration of several seeds."""
+    grouped = [_record(result) for result in over.results() if len(result.seeds) > 1]
+    return as_json([*map(record, summaries), *grouped])
+
+
+def _record(result: SeedResult) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "configuration": result.name,
+        "set": result.set,
+        "systems": list(result.configuration.systems),
+        "seeds": list(result.seeds),
+    }
+    for name, spread in (("eer", result.eer), ("min_dcf", result.min_dcf)):
+        fields[f"mean_{name}"] = spread.mean
+        fields[f"deviation_{name}"] = spread.deviation
+        bounds = spread.interval
+        shown = None if bounds is None else {"low": bounds.low, "high": bounds.high}
+        fields[f"interval_95_{name}"] = shown
+    if result.best is not None:
+        fields["best"] = {
+            "system": result.best.system,
+            "eer": result.best.eer,
+            "chosen_by": result.best.chosen_words,
+        }
+    return fields
+
+
+def csv_with_seeds(summaries: Sequence[Summary], over: OverSeeds) -> str:
+    """Return the CSV of score files, with two rows for each configuration of several seeds.
+
+    Their `kind` is 'seed mean', with the interval of the mean, and 'seed deviation'.
+    """
+    rows = to_csv(summaries)
+    records = []
+    for result in over.results():
+        if len(result.seeds) < 2:
+            continue
+        common = {"system": result.name, "set": result.set}
+        mean: dict[str, Any] = {**common, "kind": "seed mean"}
+        deviation: dict[str, Any] = {**common, "kind": "seed deviation"}
+        for name, spread in (("eer", result.eer), ("min_dcf", result.min_dcf)):
+            mean[name] = spread.mean
+            deviation[name] = spread.deviation
+            if spread.interval is not None:
+                mean[f"{name}_low"] = spread.interval.low
+                mean[f"{name}_high"] = spread.interval.high
+        records += [mean, deviation]
+    return rows + as_csv(CSV_COLUMNS, records, has_head=False)
+
+
+def latex_with_seeds(
+    summaries: Sequence[Summary], leading: Mapping[str, int], over: OverSeeds
+) -> str:
+    """Return the tables of `to_latex`, and one of the configurations with several seeds."""
+    latex = to_latex(summaries, leading)
+    return f"{latex}\n{_seeds_table(summaries, over)}" if over.by_set else latex
+
+
+def _seeds_table(summaries: Sequence[Summary], over: OverSeeds) -> str:
+    """Return configurations by metric, as mean and standard deviation over seeds."""
+    results = over.results()
+    by_name = dict(zip(each(summaries, "name"), summaries, strict=True))
+    columns: Columns = [counts("Seeds", [len(result.seeds) for result in results])]
+    for metric in defined(summaries):
+        values = []
+        for result in results:
+            of_systems = [metric.of(by_name[name]) for name in result.configuration.systems]
+            known = [value for value in of_systems if value is not None]
+            spread = spread_of(known) if len(known) == len(of_systems) else None
+            # Differences over seeds are tested for the EER only.
+            is_best = metric.key == "eer" and over.is_leading(result)
+            values.append(Value.of_spread(spread, is_best=is_best))
+        columns.append((metric, values))
+    notes = ["mean and standard deviation over seeds"]
+    if any(map(over.is_leading, results)):
+        notes.append(f"bold: {SEEDS_LEAD}")
+    names = each(results, "name")
+    table = Table(names, columns, "System", notes, labels_of(names, _LABEL))
+    return "% over seeds\n" + as_latex(table)

@@ -1,15 +1,19 @@
 """Data of a report: runs, chosen networks of each, and their summaries on every set.
 
-Invariant: every number comes from `summarise` or directly from the run's files. The order is by
-EER, then by the order in which the runs were given, so the same folders give the same report. A
-measurement that fails is a finding.
+Invariant: every number comes from `summarise` or directly from the run's files. A network is chosen
+on its validation set, never on an evaluation set. The order is by EER, then by the order in which
+the runs were given, so the same folders give the same report. A measurement that fails is a
+finding; findings that differ only in numbers are folded, and can be expanded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
+from typing import Literal
 
 from asdf.errors import AsdfError
 from asdf.metrics.detection import DetCurve
@@ -21,20 +25,131 @@ from asdf.metrics.several_systems import (
     speakers_of,
 )
 from asdf.metrics.summary import Summary, summarise
-from asdf.report.choosing import Choice, chosen, distinct_names, picks_best
 from asdf.report.curves import DET_TICKS, Histogram, ThinnedCurve, histogram, thinned_det
 from asdf.report.task_results import TaskResults, has_sources_alone
-from asdf.runs.evaluations import describe_stale
+from asdf.runs.evaluations import best_network, describe_stale
+from asdf.runs.layout import Layout, runs_inside
 from asdf.tables.labels import labels_of
+from asdf.tasks.studies.configurations import Measured, ReportFinding
 from asdf.tasks.studies.generalisation import Generalisation, measure_generalisation
 from asdf.tasks.studies.left_out import LeftOutSystem, evaluates_left_out, measure_left_out
-from asdf.tasks.studies.measured import Measured, ReportFinding
 from asdf.tasks.studies.seed_results import OverSeeds, measure_over_seeds
+from asdf.text import and_more
 from asdf.trials.how_scored import HowScored
-from asdf.trials.run_folder import RunFolder
+from asdf.trials.run_folder import RunFolder, open_run_folder
 from asdf.trials.score_file import Scores
 from asdf.trials.scored_files import how_scored
 from asdf.trials.trial_list import TrialList
+
+Choice = Literal["best", "reported", "all"]
+_MAX_PARTS = 32
+
+
+def runs_in(paths: Iterable[Path]) -> list[RunFolder]:
+    """Return the runs in these folders, which are folders of a run or folders of runs.
+
+    Raises:
+        AsdfError: a folder does not exist, or is not such a folder.
+    """
+    # A run that is given twice, directly and by its parent folder, counts once.
+    runs: dict[RunFolder, None] = {}
+    for path in paths:
+        folders = [path]
+        if not Layout(path).settings.exists():
+            # A folder without any run is opened too, which explains what it lacks.
+            folders = runs_inside(path) or folders
+        for folder in folders:
+            runs[open_run_folder(folder)] = None
+    return list(runs)
+
+
+def chosen(run: RunFolder, choice: Choice) -> list[tuple[str, str]]:
+    """Return (network, set) of the results to show.
+
+    'reported' means 'best' for a run without a report.
+    """
+    files = run.score_files()
+    scored = []
+    for network, sets in files.items():
+        scored += [(network, set_name) for set_name in sets]
+    if choice == "all":
+        return scored
+    if choice == "reported":
+        # Reported score files may have been removed since.
+        reported = [pair for pair in run.reported() if pair in scored]
+        if reported:
+            return reported
+    best = best_network(run.training(), list(files))
+    return [(network, set_name) for network, set_name in scored if network == best]
+
+
+def picks_best(run: RunFolder, choice: Choice) -> bool:
+    """Return whether `chosen` returns the best network by the run's validation."""
+    return choice == "best" or (choice == "reported" and not run.reported())
+
+
+def distinct_names(runs: Sequence[RunFolder]) -> list[str]:
+    """Return distinct names of the runs: their folder names, with parent folders if needed."""
+    parts = 1
+    names = [run.name for run in runs]
+    # A run that is given twice has equal names with any number of parent folders.
+    while len(set(names)) < len(names) and parts < _MAX_PARTS:
+        parts += 1
+        longer = []
+        for run, name in zip(runs, names, strict=True):
+            is_shared = names.count(name) > 1
+            longer.append("/".join(run.path.parts[-parts:]) if is_shared else name)
+        names = longer
+    return names
+
+
+_NUMBER = re.compile(r"\d[\d.,e+-]*")  # 1,234 and 1e-05 are one number each
+
+
+@dataclass(frozen=True)
+class FoldedFindings:
+    """Findings of one level whose messages differ only in their numbers."""
+
+    findings: list[ReportFinding]
+
+    @property
+    def level(self) -> str:
+        """The common level of the findings."""
+        return self.findings[0].level
+
+    @property
+    def words(self) -> str:
+        """The message of a single finding; the text before the numbers of several, or the first."""
+        message = self.findings[0].message
+        if len(self.findings) == 1:
+            return message
+        # A number in the start would suggest that all findings have it.
+        start = message.partition(":")[0]
+        if ":" in message and not _NUMBER.search(start):
+            return start
+        return f"such as: {message}"
+
+    @property
+    def where(self) -> str:
+        """The system and set of a single finding, or the number of results."""
+        if len(self.findings) == 1:
+            return self.findings[0].where
+        return f"{len(self.findings)} results"
+
+    def as_line(self) -> str:
+        """Return level, first places and first message in one line, for a terminal."""
+        where = and_more([finding.where for finding in self.findings], 3)
+        return f"{self.level}: {where}: {self.findings[0].message}"
+
+
+def fold_findings(findings: Iterable[ReportFinding]) -> list[FoldedFindings]:
+    """Group the findings that differ only in numbers, in the order of the first of each group."""
+    groups: dict[tuple[str, str], list[ReportFinding]] = {}
+    for finding in findings:
+        kind = (finding.level, _NUMBER.sub("#", finding.message))
+        groups.setdefault(kind, []).append(finding)
+    return list(map(FoldedFindings, groups.values()))
+
 
 _MAX_VALUES = 64
 _MAX_CURVES = 800

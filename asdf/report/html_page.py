@@ -2,7 +2,8 @@
 
 Invariant: the same folders give the same bytes, and the page may run only its own script and style:
 its policy lists their hashes and forbids everything else. The templates (page/*.html) escape all
-text except the page's own style, script and JSON.
+text except the page's own style, script and JSON. A `Document` is a page about another subject with
+the same style, tables and plots.
 """
 
 from __future__ import annotations
@@ -12,33 +13,39 @@ import functools
 import hashlib
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from asdf.metrics.costs import ASVSPOOF5
-from asdf.report import environments, result_tables
-from asdf.report.calibrations import LlrSection, llr_section
+from asdf.report import result_tables
 from asdf.report.conditions import HeatMaps, heat_maps
-from asdf.report.data import as_json, page_data
+from asdf.report.courses import as_json, page_data
 from asdf.report.drawing import Figure, det_figure, histogram_figure
 from asdf.report.effect_pictures import effect_section
-from asdf.report.folding import fold_findings
-from asdf.report.gathering import Gathered
-from asdf.report.literature import Literature, published_results
-from asdf.report.run_settings import setting_differences, settings_of_runs
-from asdf.report.task_sections import localisation_tables, source_sections
-from asdf.report.trainings import training_section
+from asdf.report.gathering import Gathered, fold_findings
+from asdf.report.llr_pictures import LlrSection, llr_section
+from asdf.report.result_tables import Literature, published_results
+from asdf.report.run_records import (
+    counts_of,
+    run_environments,
+    setting_differences,
+    settings_of_runs,
+    training_section,
+    when_and_how,
+)
+from asdf.report.task_results import localisation_tables, source_sections
 from asdf.tables.labels import labels_of
 from asdf.tables.page_cells import PageTable
 from asdf.tables.panels import Line, Panel
-from asdf.tasks.studies.generalisation_tables import generalisation_table
-from asdf.tasks.studies.left_out_tables import left_out_sections
-from asdf.tasks.studies.seed_tables import seed_results_table, seed_sentences, seeds_table
+from asdf.tasks.studies.generalisation import generalisation_table
+from asdf.tasks.studies.left_out import left_out_sections
+from asdf.tasks.studies.seed_results import seed_results_table, seed_sentences, seeds_table
 from asdf.text import and_more
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+
 
 # Ordered by dependency.
 SCRIPTS = ("dom", "download", "figures", "tables", "settings", "theme", "start")
@@ -101,8 +108,8 @@ def report_page(gathered: Gathered, title: str = "", command: str = "") -> str:
         "page.html",
         policy=security_policy(style, script),
         title=title or f"Results of {and_more(labels_of(gathered.names, _LABEL), 3)}",
-        when=environments.when_and_how(gathered.runs),
-        counts=environments.counts_of(gathered),
+        when=when_and_how(gathered.runs),
+        counts=counts_of(gathered),
         command=command,
         sentences=result_tables.main_sentences(gathered),
         findings=fold_findings(gathered.findings),
@@ -113,7 +120,7 @@ def report_page(gathered: Gathered, title: str = "", command: str = "") -> str:
         training=training_section(gathered),
         differences=setting_differences(gathered),
         settings=settings_of_runs(gathered),
-        environments=environments.run_environments(gathered),
+        environments=run_environments(gathered),
         data=as_json(page_data(gathered)),
         style=style,
         script=script,
@@ -249,3 +256,74 @@ def _hash(text: str) -> str:
 def read_page_text(name: str) -> str:
     """Return a file of page/."""
     return (files("asdf.report") / "page" / name).read_text(encoding="utf-8")
+
+
+_SCRIPTS = ("dom", "download", "figures", "tables", "theme", "document")
+
+
+@dataclass(frozen=True)
+class Items:
+    """A list of short texts with a title and advice; only the first of many are shown.
+
+    Attributes:
+        more: Sentence on the texts that are left out; '' if all are shown.
+    """
+
+    title: str
+    advice: str
+    texts: Sequence[str]
+    more: str = ""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section of the page.
+
+    Attributes:
+        anchor: Name of the section in the page's address.
+        code: Lines to copy, such as those of a config.
+    """
+
+    anchor: str
+    title: str
+    sentences: Sequence[str] = ()
+    tables: Sequence[PageTable] = ()
+    figures: Sequence[Figure] = ()
+    lists: Sequence[Items] = ()
+    code: str = ""
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Document:
+    """A page.
+
+    Attributes:
+        lead: Sentences at the top.
+        alarms: Sentences that readers must not miss.
+        facts: Facts in small print below the title, such as versions and the command.
+        styles: Files in page/ with the styles of elements that the report does not have.
+    """
+
+    title: str
+    lead: Sequence[str]
+    sections: Sequence[Section]
+    alarms: Sequence[str] = ()
+    facts: Sequence[str] = ()
+    alarm_title: str = field(default="What to look at first")
+    styles: Sequence[str] = ()
+
+
+def document_page(document: Document) -> str:
+    """Return the page as HTML."""
+    style = "".join(map(read_page_text, ("style.css", *document.styles)))
+    script = script_of(_SCRIPTS)
+    page = render(
+        "document.html",
+        policy=security_policy(style, script),
+        document=document,
+        style=style,
+        script=script,
+    )
+    # The name of a file may contain bytes that are not text.
+    return page.encode("utf-8", "backslashreplace").decode("utf-8")

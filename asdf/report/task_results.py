@@ -1,7 +1,9 @@
-"""Results of runs beyond detection: source tracing and localisation.
+"""Source tracing and localisation: the results that runs recorded, and their part of the page.
 
-Invariant: the numbers are those that stage 3 wrote to the results of the run; a network whose
-scores were removed has no result. A damaged file becomes a finding, and the rest is read.
+Invariant: the numbers are those that stage 3 wrote to the results of the run, rounded only for
+display; a network whose scores were removed has no result. A damaged file becomes a finding, and
+the rest is read. No value is marked as the best, because there is no test; systems are sorted by
+accuracy, or by range EER.
 """
 
 from __future__ import annotations
@@ -12,19 +14,34 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from asdf.runs.layout import NetworkName
-from asdf.tasks.localisation.located_record import LocatedResult, located_result
-from asdf.tasks.studies.measured import ReportFinding
+from asdf.tables.labels import labels_of
+from asdf.tables.page_cells import ABSENT, PageTable, as_page
+from asdf.tables.table import Column, Columns, Table, Value, counts, each, texts
+from asdf.tasks.localisation.located_record import (
+    POINT_EER,
+    LocatedResult,
+    located_columns,
+    located_result,
+)
+from asdf.tasks.studies.configurations import ReportFinding
 from asdf.tasks.tracing.source_measures import SourceResult
 from asdf.tasks.tracing.source_scores import sources_file
-from asdf.tasks.tracing.source_tables import source_result
+from asdf.tasks.tracing.source_tables import (
+    class_table,
+    confusion_svg,
+    has_matrix_table,
+    matrix_table,
+    source_columns,
+    source_result,
+)
 from asdf.trials.run_folder import RunFolder, read_records
 from asdf.trials.score_file import missing_class
 
-Value = TypeVar("Value", SourceResult, LocatedResult)
+Result = TypeVar("Result", SourceResult, LocatedResult)
 
 
 @dataclass(frozen=True)
-class TaskResult(Generic[Value]):
+class TaskResult(Generic[Result]):
     """A network of a run on a set.
 
     Attributes:
@@ -35,7 +52,7 @@ class TaskResult(Generic[Value]):
     system: str
     network: str
     set: str
-    result: Value
+    result: Result
 
 
 @dataclass
@@ -71,8 +88,8 @@ class TaskResults:
         self.located += [_named(entry, name, is_system) for entry in located]
 
     def _read(
-        self, name: str, path: Path, key: str, reader: Callable[[Mapping[str, Any]], Value]
-    ) -> list[TaskResult[Value]]:
+        self, name: str, path: Path, key: str, reader: Callable[[Mapping[str, Any]], Result]
+    ) -> list[TaskResult[Result]]:
         results = []
         try:
             for record in read_records(path):
@@ -86,7 +103,7 @@ class TaskResults:
             return []
 
 
-def sets_of(results: Sequence[TaskResult[Value]]) -> list[str]:
+def sets_of(results: Sequence[TaskResult[Result]]) -> list[str]:
     """Return the sets that have results, in the order of the first run."""
     return list(dict.fromkeys(entry.set for entry in results))
 
@@ -102,6 +119,129 @@ def has_sources_alone(run: RunFolder, network: str, set_name: str) -> bool:
     return bool(missing_class(run.scores(network, set_name).labels))
 
 
-def _named(entry: TaskResult[Value], name: str, is_system: bool) -> TaskResult[Value]:
+def _named(entry: TaskResult[Result], name: str, is_system: bool) -> TaskResult[Result]:
     system = name if is_system else f"{name} {entry.network}"
     return TaskResult(system, entry.network, entry.set, entry.result)
+
+
+_LABEL = 28
+# Maximum number of plots; a page with more or larger ones loads slowly.
+_MAX_PICTURES = 8
+_MAX_PICTURE_CLASSES = 40
+
+
+@dataclass(frozen=True)
+class ConfusionSection:
+    """The confusion matrix of a system on a set.
+
+    Attributes:
+        svg: Plot of the matrix; '' if it has too many classes.
+        matrix: Table of the matrix; None if it has too many columns.
+    """
+
+    name: str
+    svg: str
+    matrix: PageTable | None
+    classes: PageTable
+
+
+@dataclass(frozen=True)
+class SourceSection:
+    """A set on which sources were traced.
+
+    Attributes:
+        left_out: Number of systems without a matrix.
+    """
+
+    name: str
+    results: PageTable
+    confusions: list[ConfusionSection]
+    left_out: int
+
+
+def source_sections(traced: Sequence[TaskResult[SourceResult]]) -> list[SourceSection]:
+    """Return a section per set, with its systems sorted by accuracy."""
+    labels = _labels(traced)
+    sections = []
+    for number, set_name in enumerate(sets_of(traced)):
+        on_set = [entry for entry in traced if entry.set == set_name]
+        on_set.sort(key=lambda entry: -entry.result.closed["accuracy"])
+        confusions = []
+        for index, entry in enumerate(on_set[:_MAX_PICTURES]):
+            # The ids of several matrices on one page must differ.
+            confusions.append(_confusion(entry, f"confusion-{number}-{index}-"))
+        left_out = len(on_set) - len(confusions)
+        table = _sources_table(set_name, on_set, labels)
+        sections.append(SourceSection(set_name, table, confusions, left_out))
+    return sections
+
+
+def localisation_tables(located: Sequence[TaskResult[LocatedResult]]) -> list[PageTable]:
+    """Return a table per set, with its systems sorted by range EER."""
+    labels = _labels(located)
+    tables = []
+    for set_name in sets_of(located):
+        on_set = [entry for entry in located if entry.set == set_name]
+        on_set.sort(key=lambda entry: entry.result.range_eer)
+        columns: Columns = []
+        for column, values in located_columns(each(on_set, "result")):
+            columns.append((column, values))
+            # The frame length follows the point EER, to which it applies.
+            if column is POINT_EER:
+                hops = [Value(e.result.hop_s, text=f"{1000 * e.result.hop_s:g} ms") for e in on_set]
+                columns.append((Column("hop_s", "Frames of"), hops))
+        chosen = each(on_set, "result.threshold_of")
+        words = ["this set itself" if name == set_name else name for name in chosen]
+        columns.append(texts("Chosen on", words))
+        drawn = dict.fromkeys(entry.result.drawn for entry in on_set if entry.result.drawn)
+        caption = f"Localisation on {set_name}"
+        if drawn:
+            caption += f", with 95 % intervals over {' or '.join(drawn)}"
+        tables.append(as_page(_table(on_set, labels, columns), caption, "metrics"))
+    return tables
+
+
+def _labels(entries: Sequence[TaskResult[Result]]) -> dict[str, str]:
+    systems = list(dict.fromkeys(entry.system for entry in entries))
+    return dict(zip(systems, labels_of(systems, _LABEL), strict=True)) if systems else {}
+
+
+def _table(
+    on_set: Sequence[TaskResult[Result]], labels: Mapping[str, str], columns: Columns
+) -> Table:
+    systems = each(on_set, "system")
+    networks = texts("Network", each(on_set, "network"))
+    return Table(systems, [networks, *columns], "System", labels=[labels[name] for name in systems])
+
+
+def _sources_table(
+    set_name: str, on_set: Sequence[TaskResult[SourceResult]], labels: Mapping[str, str]
+) -> PageTable:
+    results = each(on_set, "result")
+    columns: Columns = [
+        texts("Column", each(results, "column")),
+        counts("Classes", [len(result.classes) for result in results]),
+        counts("Known", each(results, "known")),
+        counts("Unknown", each(results, "unknown")),
+        *source_columns(results),
+    ]
+    if any(result.open for result in results):
+        rejected = [result.open.rejection if result.open else ABSENT for result in results]
+        columns.append(texts("Rejected by", rejected))
+    caption = f"Sources on {set_name}"
+    if any(result.intervals for result in results):
+        caption += ", with 95 % intervals over trials"
+    return as_page(_table(on_set, labels, columns), caption, "metrics")
+
+
+def _confusion(entry: TaskResult[SourceResult], prefix: str) -> ConfusionSection:
+    result = entry.result
+    title = f"{entry.system} on {entry.set}"
+    svg = ""
+    if len(result.classes) <= _MAX_PICTURE_CLASSES:
+        svg = confusion_svg(title, result, prefix)
+    matrix = None
+    if has_matrix_table(result):
+        matrix = as_page(matrix_table(result, "Trials of, called"), f"Confusion matrix of {title}")
+    classes = class_table(result, ("Class", "Trials", "Precision", "Recall", "F1"))
+    return ConfusionSection(title, svg, matrix, as_page(classes, f"Classes of {title}"))

@@ -14,7 +14,7 @@ from asdf.errors import UsageError
 from asdf.launcher import Job
 from asdf.report import command as report
 from asdf.report import gather, runs_in
-from asdf.tasks.studies.left_out_tables import left_out_text
+from asdf.tasks.studies.left_out import left_out_text
 
 
 def check_outputs(page: Path | None, table: Path | None) -> None:

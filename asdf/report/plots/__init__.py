@@ -6,18 +6,20 @@ They draw the panels of pages, and are written as PDF, PNG or SVG.
 from __future__ import annotations
 
 from asdf.report.curves import ThinnedCurve, thinned_det
-from asdf.report.plots.every import write_plots
 from asdf.report.plots.figures import FORMATS, save_figure
-from asdf.report.plots.matrix_plots import confusion_plot, effect_map, heat_map
-from asdf.report.plots.panel_plots import (
+from asdf.report.plots.paper_plots import (
+    confusion_plot,
     det_plot,
     ece_plot,
+    effect_map,
     effect_plot,
+    heat_map,
     oscr_plot,
     reliability_plot,
     score_histograms,
     tippett_plot,
     training_curves,
+    write_plots,
 )
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Generalisation to other corpora: error rates per set, averaged and pooled.
+"""Generalisation to other corpora: error rates per set, averaged and pooled, and their table.
 
 Invariant: a configuration has an average and a pooled result only over sets on which all of its
 networks were scored. Sets of the training corpus are marked and never included in an average over
@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -21,12 +22,23 @@ from asdf.errors import AsdfError
 from asdf.metrics.results import Result
 from asdf.settings.literals import parse_literal
 from asdf.settings.mistakes import Complaint
-from asdf.tasks.studies.configurations import Configuration, find_configurations
-from asdf.tasks.studies.measured import Measured
-from asdf.tasks.studies.over_seeds import Spread, compare_seeds, spreads
+from asdf.tables.booktabs import as_latex
+from asdf.tables.labels import labels_of
+from asdf.tables.page_cells import PageTable, as_page
+from asdf.tables.plain_json import as_json
+from asdf.tables.plain_text import as_lines
+from asdf.tables.table import Column, Columns, Table, Value, counts, each, rate, texts
+from asdf.tasks.studies.configurations import Configuration, Measured, find_configurations
+from asdf.tasks.studies.over_seeds import (
+    SeedDraws,
+    Spread,
+    average_of_sets,
+    compare_seeds,
+    draw_seeds,
+    spreads,
+)
 from asdf.tasks.studies.references import KNOWN_SETS, Reference, comparable, of_the_same_length
-from asdf.tasks.studies.seed_draws import SeedDraws, average_of_sets, draw_seeds
-from asdf.tasks.studies.seed_results import OverSeeds, is_worse
+from asdf.tasks.studies.seed_results import SEEDS_LEAD, OverSeeds, is_worse
 from asdf.trials.how_scored import described, role_words
 from asdf.trials.run_folder import RunFolder
 from asdf.trials.score_file import Scores
@@ -300,3 +312,113 @@ def _published_words(set_name: str, measured: Sequence[Measured]) -> str:
     words = [f"{reference.system} {reference.eer:.2f}" for reference in lowest]
     lengths = dict.fromkeys(described(reference.scored) for reference in lowest)
     return f"{'; '.join(words)} ({known.title}; {', '.join(lengths)})"
+
+
+_LABEL = 24
+_DAGGER = r"$^\dagger$"
+
+
+def generalisation_table(known: Generalisation) -> PageTable:
+    """Return a row per set, then averages and pooled results; a column per configuration."""
+    columns = _trial_columns(known, ("Corpus", "Bona fide", "Spoof"))
+    labels = labels_of(known.configurations, _LABEL)
+    for name, label in zip(known.configurations, labels, strict=True):
+        columns.append((rate(name, label, whole_name=name), _values(known, name)))
+    if any(row.published for row in known.sets):
+        published = [row.published or None for row in known.sets] + [None] * len(known.totals)
+        columns.append(Column("published", "Published EER %").with_texts(published))
+    table = Table(each(known.rows, "name"), columns, "Set")
+    return as_page(table, f"EER in %, trained on {', '.join(known.trained_on)}", "generalisation")
+
+
+def generalisation_text(known: Generalisation) -> str:
+    """Return the table as aligned text; it ends with a line break."""
+    columns = _trial_columns(known, ("corpus", "bona fide", "spoof"))
+    for name in known.configurations:
+        values = _values(known, name)
+        columns.append((rate(name, digits=4, states_unit=True, plus_minus="+-"), values))
+        finer = rate("95 %", digits=3)
+        bounds = [value.intervals.get("trials") for value in values]
+        shown = ["-" if known is None else finer.format_bounds(known, " .. ") for known in bounds]
+        columns.append(texts("95 %", shown))
+    lines = as_lines(Table(each(known.rows, "name"), columns, "set"))
+    for row in known.sets:
+        if row.published:
+            lines.append(f"published on {row.name}: {row.published}")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _trial_columns(known: Generalisation, headings: tuple[str, str, str]) -> Columns:
+    """Return the corpus of each set, and its numbers of trials."""
+    corpus, bona_fide, spoof = headings
+    words = [*(row.corpus_words() for row in known.sets), *("" for _ in known.totals)]
+    return [
+        texts(corpus, words, is_left=True),
+        counts(bona_fide, each(known.rows, "bona_fide")),
+        counts(spoof, each(known.rows, "spoof")),
+    ]
+
+
+def _values(known: Generalisation, name: str) -> list[Value]:
+    """Return the EERs of a configuration by row; averages and pooled EERs are tested."""
+    values = [Value.of_spread(row.eers.get(name)) for row in known.sets]
+    for total in known.totals:
+        values.append(Value.of_spread(total.eers.get(name), is_best=total.leader == name))
+    return values
+
+
+def generalisation_json(known: Generalisation) -> str:
+    """Return the table with all digits, EERs as fractions."""
+    sets = []
+    for row in known.sets:
+        remark = row.remark.removeprefix(", ")
+        sets.append({**_record(row), "is_own": row.is_own, "remark": remark})
+    totals = [{**_record(row), "sets": list(row.sets)} for row in known.totals]
+    return as_json({"trained_on": list(known.trained_on), "sets": sets, "totals": totals})
+
+
+def _record(row: SetRow | TotalRow) -> dict[str, Any]:
+    eers = {}
+    for name, spread in row.eers.items():
+        interval = spread.interval
+        eers[name] = {
+            "mean": spread.mean,
+            "deviation": spread.deviation,
+            "values": list(spread.values),
+            "interval_95": None if interval is None else [interval.low, interval.high],
+        }
+    return {"name": row.name, "bona_fide": row.bona_fide, "spoof": row.spoof, "eer": eers}
+
+
+def generalisation_to_latex(
+    known: Generalisation, over: OverSeeds, leading: Mapping[str, Mapping[str, str]]
+) -> str:
+    """Return a table of configurations by set, with averages and pooled results."""
+    columns: Columns = []
+    for row in known.rows:
+        is_own = False
+        if isinstance(row, TotalRow):
+            leader = row.leader
+        else:
+            is_own = row.is_own
+            results = over.by_set.get(row.name, [])
+            leader = leading.get(row.name, {}).get("eer", "")
+            if results:
+                # Where seeds were compared, the test over seeds counts, not that of one network.
+                leader = results[0].name if over.is_leading(results[0]) else ""
+        values = []
+        for name in known.configurations:
+            values.append(Value.of_spread(row.eers.get(name), is_best=name == leader))
+        columns.append((rate(row.name, paper_mark=_DAGGER if is_own else ""), values))
+    notes = [f"trained on {', '.join(known.trained_on)}; EER in per cent"]
+    if any(row.is_own for row in known.sets):
+        notes.append("sets with a dagger are of the corpus that was trained on")
+    for row in known.sets:
+        if row.remark:
+            notes.append(f"{row.name}: {row.remark.removeprefix(', ')}")
+    if any(value.is_best for _, values in columns for value in values):
+        notes.append(f"bold: {SEEDS_LEAD}")
+    labels = labels_of(known.configurations, _LABEL)
+    return "% generalisation\n" + as_latex(
+        Table(known.configurations, columns, "System", notes, labels)
+    )

@@ -13,7 +13,7 @@ from asdf.evaluation import Scores, confidence_intervals, eer, min_dcf, paired_t
 from asdf.metrics.detection import DetCurve, into_blocks
 from asdf.metrics.intervals import Rates, lowest_interval, proportion_bounds
 from asdf.metrics.replicates import block_draws, speaker_draws, trial_draws, weighted_metrics
-from asdf.tasks.studies.seed_draws import draw_seeds
+from asdf.tasks.studies.over_seeds import draw_seeds
 
 
 def _scores(bona_fide: np.ndarray, spoof: np.ndarray) -> Scores:

@@ -25,8 +25,7 @@ from asdf.tasks.localisation.located_measures import (
 )
 from asdf.tasks.sasv.sasv_files import SasvScores, SasvTrials
 from asdf.tasks.sasv.sasv_measures import DRAWN, summarise_sasv
-from asdf.tasks.studies.over_seeds import compare_seeds, spreads
-from asdf.tasks.studies.seed_draws import draw_seeds
+from asdf.tasks.studies.over_seeds import compare_seeds, draw_seeds, spreads
 from asdf.tasks.tracing.source_measures import evaluate_sources
 from asdf.tasks.tracing.source_scores import SourceScores
 from benchmarks.interval_coverage import GRID, SHAPES, Population

@@ -13,7 +13,7 @@ import pytest
 from asdf.evaluation import cllr, read_scores
 from asdf.metrics.calibration import Calibration
 from asdf.report import gather, report_page, runs_in
-from asdf.report.calibrations import llr_section, read_run_calibration
+from asdf.report.llr_pictures import llr_section, read_run_calibration
 from tests.unit.conftest import write_small_network
 from tests.unit.report.folders import make_run
 

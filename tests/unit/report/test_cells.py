@@ -6,7 +6,7 @@ import pytest
 from jinja2 import UndefinedError
 
 from asdf.report.html_page import render
-from asdf.report.literature import Literature
+from asdf.report.result_tables import Literature
 from asdf.tables.page_cells import Cell, PageTable, count_cell, name_cell
 
 

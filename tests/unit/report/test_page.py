@@ -17,12 +17,11 @@ from asdf.evaluation import Result, Scores, evaluate, read_scores
 from asdf.metrics.detection import DetCurve
 from asdf.metrics.summary import Summary
 from asdf.report import gather, report_page, runs_in
+from asdf.report.courses import as_json
 from asdf.report.curves import Histogram
-from asdf.report.data import as_json
-from asdf.report.folding import ReportFinding, fold_findings
-from asdf.report.gathering import Measurement
+from asdf.report.gathering import Measurement, ReportFinding, fold_findings
 from asdf.report.html_page import render
-from asdf.report.literature import published_results
+from asdf.report.result_tables import published_results
 from asdf.tables.page_cells import heat_step
 from asdf.tasks.studies.references import KNOWN_SETS, comparable
 from asdf.trials.how_scored import PUBLISHED, HowScored, ScoredLength

@@ -9,7 +9,7 @@ from asdf.__main__ import main
 from asdf.evaluation import evaluate, read_scores
 from asdf.report import gather, runs_in, runs_to_latex
 from asdf.tables.booktabs import latex_text
-from asdf.tasks.studies.seed_tables import seed_sentences
+from asdf.tasks.studies.seed_results import seed_sentences
 from tests.unit.report.seeded import make_seeded_run
 
 

@@ -11,9 +11,8 @@ import numpy as np
 
 from asdf.evaluation import AsvScores, Scores
 from asdf.metrics.summary import summarise
-from asdf.report.detection_text import summary_text, systems_text
-from asdf.report.exports import to_csv
-from asdf.report.seed_files import json_with_seeds
+from asdf.report.exports import json_with_seeds, to_csv
+from asdf.report.paper_tables import summary_text, systems_text
 from asdf.tasks.studies.seed_results import OverSeeds
 from asdf.trials.how_scored import PUBLISHED, HowScored
 

@@ -9,8 +9,8 @@ import pytest
 
 from asdf.evaluation import eer, evaluate, read_scores
 from asdf.report import gather, report_page, runs_in, runs_to_latex
-from asdf.tasks.studies.generalisation import corpus_of
-from asdf.tasks.studies.generalisation_tables import (
+from asdf.tasks.studies.generalisation import (
+    corpus_of,
     generalisation_json,
     generalisation_table,
     generalisation_text,

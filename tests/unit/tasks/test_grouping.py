@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from asdf.settings import Sections
-from asdf.tasks.studies.grouping import NO_EFFECT, RunGroup, group_name, group_runs
+from asdf.tasks.studies.configurations import NO_EFFECT, RunGroup, group_name, group_runs
 from asdf.trials.run_folder import RunFolder
 from tests.unit.report.folders import make_run
 from tests.unit.report.seeded import make_seeded_run

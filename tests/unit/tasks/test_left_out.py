@@ -5,7 +5,7 @@ import pytest
 
 from asdf.evaluation import evaluate, read_scores, write_results, write_scores
 from asdf.report import gather, runs_in
-from asdf.tasks.studies.left_out_tables import left_out_latex, left_out_sections, left_out_text
+from asdf.tasks.studies.left_out import left_out_latex, left_out_sections, left_out_text
 from asdf.trials.table import write_trials
 from asdf.trials.trial_list import TrialList
 from tests.unit.report.folders import make_run

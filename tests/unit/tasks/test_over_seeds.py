@@ -8,8 +8,15 @@ from scipy import stats
 
 from asdf.errors import AsdfError
 from asdf.runs.seeds import generator
-from asdf.tasks.studies.over_seeds import compare_seeds, spread_of, spreads, welch_test
-from asdf.tasks.studies.seed_draws import SeedDraws, average_of_sets, draw_seeds
+from asdf.tasks.studies.over_seeds import (
+    SeedDraws,
+    average_of_sets,
+    compare_seeds,
+    draw_seeds,
+    spread_of,
+    spreads,
+    welch_test,
+)
 from asdf.trials.score_file import Scores
 from asdf.trials.trial_list import TrialList
 

@@ -9,7 +9,7 @@ import pytest
 
 from asdf.evaluation import evaluate, read_scores
 from asdf.report import gather, report_page, runs_in
-from asdf.tasks.studies.seed_tables import seed_results_table, seed_sentences, seeds_table
+from asdf.tasks.studies.seed_results import seed_results_table, seed_sentences, seeds_table
 from tests.unit.report.seeded import make_seeded_run
 
 

@@ -1,7 +1,7 @@
 """Heat maps show their numbers."""
 
 from asdf.metrics.results import Condition, Result
-from asdf.report.by_condition import ConditionTable
+from asdf.report.conditions import ConditionTable
 from asdf.report.plots import heat_map
 
 

@@ -10,8 +10,7 @@ import pytest
 from asdf.evaluation import evaluate, read_scores
 from asdf.metrics.rank_correlation import rank_correlation
 from asdf.report import gather, report_page, runs_in
-from asdf.report.effect_pictures import effect_section
-from asdf.tasks.studies.effects import find_effects, scale_of
+from asdf.report.effect_pictures import effect_section, find_effects, scale_of
 from tests.unit.report.seeded import make_seeded_run
 
 

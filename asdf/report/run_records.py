@@ -1,0 +1,354 @@
+"""What each run recorded: its starts and machines, its settings, and its training.
+
+Invariant: everything that a run recorded is shown. A record may be of any version, or malformed:
+missing entries are empty, and entries of an unexpected type are left out. Settings at their default
+are collapsed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import starmap
+from typing import Any
+
+from asdf.report.courses import Record, is_finite_number
+from asdf.report.drawing import Figure, training_figure
+from asdf.report.gathering import Gathered
+from asdf.runs.evaluations import Evaluation, metrics_evaluations
+from asdf.tables.page_cells import PageTable, as_page
+from asdf.tables.table import Column, Columns, Table, Value, counts, each, rate, texts
+from asdf.text import count_of
+from asdf.trials.how_scored import in_precision
+from asdf.trials.run_folder import KeptSetting, RunFolder
+
+# More runs are counted and folded: those that ended alike, and their last starts.
+_FEW_RUNS = 3
+_COMMIT_DIGITS = 9
+_DAY_CHARACTERS = len("2026-01-02")
+
+
+@dataclass(frozen=True)
+class Start:
+    """The environment of one start of a run; '' for entries that were not recorded."""
+
+    started: str
+    command: str
+    folder: str
+    commit: str
+    changed_files: str
+    versions: str
+    host: str
+    devices: list[str]
+    variables: str
+    is_open: bool
+
+
+@dataclass(frozen=True)
+class RunEnvironment:
+    """The starts of a run, oldest first."""
+
+    name: str
+    starts: list[Start]
+
+
+def when_and_how(runs: Sequence[RunFolder]) -> str:
+    """Return the date, ASDF version and machine of the runs' last starts."""
+    records = []
+    for run in runs:
+        starts = run.environments()
+        if starts:
+            records.append(starts[-1])
+    if not records:
+        return "The runs saved no record of when and where they were measured."
+    days = []
+    versions = []
+    hosts = []
+    for record in records:
+        # The day is enough here: the time of each start is shown further down.
+        days.append(_text(record.get("started"))[:_DAY_CHARACTERS])
+        versions.append(_mapping(record.get("versions")).get("asdf-antispoofing"))
+        hosts.append(record.get("host"))
+    # Days in ISO 8601 sort as text.
+    ordered = sorted(filter(None, days))
+    parts = [
+        " to ".join(dict.fromkeys(ordered[:1] + ordered[-1:])),  # a single day is shown once
+        _prefixed("ASDF", versions),
+        _prefixed("commit", [_commit(record, is_short=True) for record in records]),
+        _prefixed("host", hosts),
+    ]
+    return " · ".join(filter(None, parts))
+
+
+def counts_of(gathered: Gathered) -> str:
+    """Return the number of trials of each set: 'dev 40 + 60 trials (bona fide + spoof)'."""
+    parts = []
+    for set_name in gathered.sets:
+        sizes = set()
+        for measured in gathered.on(set_name):
+            result = measured.summary.result
+            sizes.add((result.bona_fide, result.spoof))
+        # A finding also states that systems were scored on different trials.
+        texts = " or ".join(f"{bona_fide:,} + {spoof:,}" for bona_fide, spoof in sorted(sizes))
+        parts.append(f"{set_name} {texts}")
+    if not parts:
+        return ""
+    systems = count_of(len(gathered.systems), "system")
+    return f"{systems} · trials, bona fide + spoof: {'; '.join(parts)}"
+
+
+def run_environments(gathered: Gathered) -> list[RunEnvironment]:
+    """Return the environment of each start of each run."""
+    is_open = len(gathered.runs) <= _FEW_RUNS
+    environments = []
+    for name, run in zip(gathered.names, gathered.runs, strict=True):
+        records = run.environments()
+        last = len(records) - 1
+        starts = []
+        for index, record in enumerate(records):
+            starts.append(_read_start(record, is_open=is_open and index == last))
+        environments.append(RunEnvironment(name, starts))
+    return environments
+
+
+def _read_start(record: Mapping[str, Any], *, is_open: bool) -> Start:
+    # A package whose version is null was not installed.
+    versions = [f"Python {_text(record.get('python'))}"]
+    for package, version in _mapping(record.get("versions")).items():
+        if version:
+            versions.append(f"{package} {version}")
+    variables = _mapping(record.get("environment"))
+    hosts = [_text(record.get("host")), _text(record.get("platform"))]
+    return Start(
+        started=_text(record.get("started")).replace("T", " "),
+        command=_text(record.get("command")),
+        folder=_text(record.get("working_directory")),
+        commit=_commit(record),
+        changed_files=", ".join(map(str.strip, _changed_files(record))),
+        versions=", ".join(versions),
+        host=" · ".join(filter(None, hosts)),
+        devices=_texts(record.get("devices")),
+        variables=" ".join(f"{name}={value}" for name, value in variables.items()),
+        is_open=is_open,
+    )
+
+
+def _commit(record: Mapping[str, Any], *, is_short: bool = False) -> str:
+    """Return the commit, the number of changed files, and the branch unless it is to be short."""
+    git = _mapping(record.get("git"))
+    commit = _text(git.get("commit"))
+    changed = len(_changed_files(record))
+    if not commit:
+        return ""
+    if is_short:
+        commit = commit[:_COMMIT_DIGITS]
+    elif git.get("branch"):
+        commit += f" on {git['branch']}"
+    return f"{commit} with {count_of(changed, 'changed file')}" if changed else commit
+
+
+def _changed_files(record: Mapping[str, Any]) -> list[str]:
+    return _texts(_mapping(record.get("git")).get("changed"))
+
+
+def _prefixed(word: str, values: Iterable[Any]) -> str:
+    """Return the word followed by the distinct values; '' if all are empty."""
+    texts = dict.fromkeys(map(str, filter(None, values)))
+    if not texts:
+        return ""
+    return f"{word} {', '.join(texts)}"
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    if isinstance(value, dict):
+        return value
+    return {}
+
+
+def _texts(value: Any) -> list[str]:
+    if isinstance(value, list):
+        return list(map(str, value))
+    return []
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else str(value)
+
+
+@dataclass(frozen=True)
+class ShownSetting:
+    """A setting of a run.
+
+    Attributes:
+        name_parts: Parts of its name, between which a line may break.
+        source_parts: Parts of the source of its value, which are not broken.
+    """
+
+    name_parts: list[str]
+    text: str
+    source_parts: list[str]
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """The settings of a run: the changed ones, and those at their default."""
+
+    name: str
+    changed: list[ShownSetting]
+    defaults: list[ShownSetting]
+
+
+@dataclass(frozen=True)
+class DifferentSetting:
+    """A setting in which runs differ; None for a run that does not have it."""
+
+    name_parts: list[str]
+    settings: list[KeptSetting | None]
+
+
+@dataclass(frozen=True)
+class SettingDifferences:
+    """The settings in which the runs differ."""
+
+    runs: list[str]
+    rows: list[DifferentSetting]
+
+
+def settings_of_runs(gathered: Gathered) -> list[RunSettings]:
+    """Return the settings of each run."""
+    runs = []
+    for name, run in zip(gathered.names, gathered.runs, strict=True):
+        shown = RunSettings(name, [], [])
+        for key, setting in run.settings().items():
+            is_default = setting.source.partition(",")[0] == "default"
+            group = shown.defaults if is_default else shown.changed
+            group.append(ShownSetting(_name_parts(key), setting.text, setting.source.split(" ")))
+        runs.append(shown)
+    return runs
+
+
+def setting_differences(gathered: Gathered) -> SettingDifferences | None:
+    """Return the settings in which the runs differ; None for a single run."""
+    if len(gathered.runs) < 2:
+        return None
+    by_run = list(map(RunFolder.settings, gathered.runs))
+    names: dict[str, None] = {}
+    for settings in by_run:
+        names.update(dict.fromkeys(settings))
+    rows = []
+    for name in names:
+        # None stands for a run of a version that does not have the setting.
+        row = [settings.get(name) for settings in by_run]
+        # A missing setting differs from every value, including None.
+        texts = [setting.text for setting in row if setting]
+        if len(set(texts)) > 1 or 0 < len(texts) < len(row):
+            rows.append(DifferentSetting(_name_parts(name), row))
+    return SettingDifferences(gathered.names, rows)
+
+
+def _name_parts(name: str) -> list[str]:
+    """Split a name after its dots and underscores."""
+    return re.split(r"(?<=[._])", name)
+
+
+@dataclass(frozen=True)
+class EndedAlike:
+    """Runs whose training ended for the same reason."""
+
+    reason: str
+    names: list[str]
+
+    @property
+    def is_folded(self) -> bool:
+        """Whether there are too many runs to list at once."""
+        return len(self.names) > _FEW_RUNS
+
+
+@dataclass(frozen=True)
+class TrainingSection:
+    """The content of the page about the trainings."""
+
+    ends: list[EndedAlike]
+    plot: Figure
+    evaluations: PageTable
+
+
+def training_section(gathered: Gathered) -> TrainingSection | None:
+    """Return the courses and ends of the trainings; None if no run recorded one."""
+    records = list(map(RunFolder.training, gathered.runs))
+    if not any(records):
+        return None
+    groups: dict[str, list[str]] = {}
+    for name, training in zip(gathered.names, records, strict=True):
+        groups.setdefault(_describe_end(training), []).append(name)
+    return TrainingSection(
+        ends=list(starmap(EndedAlike, groups.items())),
+        plot=training_figure(gathered),
+        evaluations=_evaluations_table(gathered, records),
+    )
+
+
+def _describe_end(training: Sequence[Record]) -> str:
+    """Return 'ended after 4 epochs (network.max_epochs)' for 'network.max_epochs = 4'."""
+    ends = [record for record in training if record.get("kind") == "end"]
+    if not ends:
+        return "still running, or killed"
+    # A run that was started again has an end for each start.
+    reason = str(ends[-1].get("reason") or "")
+    limit = re.fullmatch(r"(network\.max_(epoch|step)s) = (\d+)", reason)
+    if limit is None:
+        return f"ended: {reason}"
+    setting, unit, digits = limit.groups()
+    return f"ended after {count_of(int(digits), unit)} ({setting})"
+
+
+def _evaluations_table(gathered: Gathered, records: Sequence[Sequence[Record]]) -> PageTable:
+    """Return the evaluations during training, run by run."""
+    names = []
+    evaluations = []
+    for name, run, training in zip(gathered.names, gathered.runs, records, strict=True):
+        stale = {known.step: known.stale for known in run.evaluations()}
+        for evaluation in metrics_evaluations(training):
+            names.append(name)
+            # Evaluations are marked if they have become stale since.
+            marked = replace(evaluation, stale=stale.get(evaluation.step, ()))
+            evaluations.append(marked)
+    columns: Columns = [
+        texts("Network", [str(evaluation.network) for evaluation in evaluations]),
+        Column("epoch", "Epoch", is_count=True).with_values(each(evaluations, "epoch")),
+        counts("Step", each(evaluations, "step")),
+        *_result_columns(evaluations),
+    ]
+    return as_page(Table(names, columns, "Run"), "Evaluations during training")
+
+
+def _result_columns(evaluations: Sequence[Evaluation]) -> Columns:
+    """Return EERs, values of other selection metrics, and losses, by set."""
+    columns: Columns = []
+    for set_name in dict.fromkeys(name for known in evaluations for name in known.eers):
+        values = []
+        for known in evaluations:
+            is_stale = set_name in known.stale
+            remark = ", of recordings that were replaced since" if is_stale else ""
+            values.append(_value(known.eers.get(set_name), remark))
+        columns.append((rate("eer", f"{set_name} EER", states_unit=True), values))
+    others: dict[tuple[str, str], None] = {}
+    for known in evaluations:
+        if known.chosen_by is not None:
+            others |= {(known.metric, set_name): None for set_name in known.chosen_by.values}
+    for metric, set_name in others:
+        values = [_value(known.values(metric).get(set_name)) for known in evaluations]
+        columns.append((Column(metric, f"{set_name} {metric}"), values))
+    for set_name in dict.fromkeys(name for known in evaluations for name in known.losses):
+        values = [_value(known.losses.get(set_name)) for known in evaluations]
+        columns.append((Column("loss", f"{set_name} loss"), values))
+    precisions = each(evaluations, "scoring_precision")
+    if any(map(in_precision, precisions)):
+        columns.append(Column("precision", "Scored in").with_texts(precisions))
+    return columns
+
+
+def _value(number: float | None, remark: str = "") -> Value:
+    """Return a number of a record as a value; not every network has one on every set."""
+    return Value(number if is_finite_number(number) else None, remark=remark)
