@@ -165,6 +165,7 @@ OPTIONS: dict[str, str] = {
     "export --int8": "ONNX Runtime quantises graphs: onnxruntime.quantization.",
     "export --runtime": "Networks score in Python, or as ONNX graphs.",
     "score --watermarks": "The packages audioseal, resemble-perth and silentcipher find their own.",
+    "case --pdf": "Print the page from a browser: docs/case.md has a line for Chromium.",
     "case --watermarks": "The packages audioseal, resemble-perth and silentcipher find their own.",
     "serve --audio-rate": "Limit requests in the proxy: docs/service.md.",
     "serve --audit": "Store the answers: each has the digests, the verdict and the date.",

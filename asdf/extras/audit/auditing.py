@@ -168,9 +168,7 @@ def check_classes(bona_fide: int, spoof: int, where: str = "are in the lists") -
 
 
 def audit_recordings(
-    lists: Sequence[TrialList],
-    measured: Sequence[Sequence[Measured]],
-    options: Options = Options(),
+    lists: Sequence[TrialList], measured: Sequence[Sequence[Measured]], options: Options = Options()
 ) -> Audit:
     """Audit lists whose recordings were measured.
 

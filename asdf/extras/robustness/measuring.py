@@ -21,12 +21,7 @@ import numpy as np
 from asdf.arrays import Floats
 from asdf.errors import AsdfError
 from asdf.extras.robustness.conditions import CLEAN
-from asdf.metrics.bootstrap import (
-    Interval,
-    confidence_intervals,
-    difference_interval,
-    paired_test,
-)
+from asdf.metrics.bootstrap import Interval, confidence_intervals, difference_interval, paired_test
 from asdf.metrics.calibration import Calibration, calibrate, eer_threshold
 from asdf.metrics.decisions import Threshold, decide
 from asdf.metrics.intervals import holm

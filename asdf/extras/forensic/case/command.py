@@ -1,7 +1,7 @@
 """Write a page for a case: scores of recordings, likelihood ratios, validation and limits.
 
     python -m asdf case net.pt call.wav --output case.html
-    python -m asdf case net.pt call.wav --validation eval.txt --json case.json --pdf case.pdf
+    python -m asdf case net.pt call.wav --validation eval.txt --json case.json
     python -m asdf case net.pt a.wav b.wav -o case.html --title "Call of 3 May" --reference K-17/26
 
 For each recording, the page has the facts in its file, its SHA-256, its waveform with window
@@ -11,25 +11,22 @@ plots on a validation set, limits, versions, digests, and the command that repro
 
 The validation set is a score file of this network with labels, as written by `score --scores`. Use
 a set on which the network was neither trained nor calibrated. The page does not depend on the
-clock, so the same input gives the same bytes: its date is given by --date, or by the environment
-variable SOURCE_DATE_EPOCH.
+clock, so the same input gives the same bytes: its date is that of --date.
 
 Exit status: 0 all recordings scored, 1 some could not be scored, 2 error in the command line.
 """
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asdf.commands.judged_files import Protocol, read_system_scores
 from asdf.commands.options import Command, argument, option
-from asdf.commands.outputs import check_file, check_overwriting, show, text_stream, write_outputs
+from asdf.commands.outputs import check_overwriting, show, text_stream, write_outputs
 from asdf.commands.score_options import DetectorOptions
 from asdf.errors import UsageError
 from asdf.runs.files import write_text
@@ -52,9 +49,6 @@ class CaseOptions(DetectorOptions):
     json: Path | None = option(
         "write all numbers and sentences as JSON; - is standard output", metavar="OUT"
     )
-    pdf: Path | None = option(
-        "write the page as PDF; needs Chromium or Chrome on PATH", metavar="OUT", check=check_file
-    )
     validation: Path | None = option(
         "score file of this network on a set with known labels, written by `score --scores`",
         metavar="SCORES",
@@ -65,49 +59,46 @@ class CaseOptions(DetectorOptions):
     date: str = option("date on the page, in any format", metavar="TEXT", default="")
 
 
-COMMAND = Command("case", __doc__, CaseOptions, {".html": "html", ".json": "json", ".pdf": "pdf"})
+COMMAND = Command("case", __doc__, CaseOptions, {".html": "html", ".json": "json"})
 
 
 def main(arguments: list[str]) -> int:
     """Write a case; return 1 if a recording could not be scored, else 0.
 
     Raises:
-        UsageError: a mistake in the options, or no browser prints the PDF.
+        UsageError: a mistake in the options.
         AsdfError: network or scores cannot be read, or an output cannot be written.
     """
     args = COMMAND.read(arguments)
-    outputs = [args.html, args.json, args.pdf]
+    outputs = [args.html, args.json]
     if not any(outputs):
-        raise UsageError("no output is given. Use --output case.html, --json or --pdf.")
+        raise UsageError("no output is given. Use --output case.html or --json.")
     stream = text_stream(outputs)
     from asdf.commands.score_recordings import find_recordings
 
     paths = find_recordings(args.recordings).paths
     check_overwriting([*map(Path, paths), *filter(None, [args.validation])], outputs)
     from asdf.commands.score import open_detector
-    from asdf.extras.forensic.case.examining import Headings, make_case
-    from asdf.extras.forensic.case.pages import case_page, find_browser, print_page
+    from asdf.extras.forensic.case.examining import make_case
+    from asdf.extras.forensic.case.pages import case_page
     from asdf.extras.forensic.case.wording import case_json
 
-    if args.pdf:
-        # Checked before recordings are scored, because the PDF needs a browser.
-        find_browser()
-    date = args.date or _stated_date()
     detector = open_detector(args)
     case = make_case(
         detector,
         paths,
-        Headings(args.title, args.reference, args.examiner, date),
         f"{PROGRAM} case {shlex.join(arguments)}",
         _validate(args.validation, detector),
         lambda examined: track(examined, len(paths), "examining", unit="recordings"),
+        title=args.title,
+        reference=args.reference,
+        examiner=args.examiner,
+        date=args.date,
     )
-    page = case_page(case)
     write_outputs(
         [
-            (args.html, lambda path: write_text(path, page)),
+            (args.html, lambda path: write_text(path, case_page(case))),
             (args.json, lambda path: write_text(path, case_json(case))),
-            (args.pdf, lambda path: print_page(page, path, date)),
         ]
     )
     for one in case.recordings:
@@ -138,23 +129,3 @@ def _validate(path: Path | None, detector: Detector) -> Validation | None:
         None if stated is None else stated.network,
         network_digest(detector.source),
     )
-
-
-def _stated_date() -> str:
-    """Return the day of SOURCE_DATE_EPOCH; '' without it.
-
-    Raises:
-        UsageError: it is not a number of seconds.
-    """
-    seconds = os.environ.get("SOURCE_DATE_EPOCH", "")
-    if not seconds:
-        return ""
-    try:
-        # In UTC, so that the page has the same date in every time zone.
-        return datetime.fromtimestamp(int(seconds), timezone.utc).date().isoformat()
-    # What a year beyond the range raises differs by platform.
-    except (ValueError, OverflowError, OSError):
-        raise UsageError(
-            f"the environment variable SOURCE_DATE_EPOCH={seconds} must be a number of seconds "
-            "since 1970. Correct it, or give --date."
-        ) from None

@@ -284,22 +284,6 @@ def validate(
 
 
 @dataclass(frozen=True)
-class Headings:
-    """The heading of a case.
-
-    Attributes:
-        reference: Reference of the case, such as a file number; '' without one.
-        examiner: Name of the examiner; ''.
-        date: Date as displayed; ''.
-    """
-
-    title: str = ""
-    reference: str = ""
-    examiner: str = ""
-    date: str = ""
-
-
-@dataclass(frozen=True)
 class Case:
     """A case.
 
@@ -310,9 +294,11 @@ class Case:
         software: Further programs with their versions.
         remark: Limitation of all of the network's scores; ''.
         command: Command that reproduces the case.
+        reference: Reference of the case, such as a file number; '' without one.
+        examiner: Name of the examiner; ''.
+        date: Date as displayed; ''.
     """
 
-    headings: Headings
     recordings: tuple[Examined, ...]
     network: str
     heading: Heading
@@ -323,20 +309,25 @@ class Case:
     remark: str
     command: str
     window: tuple[float, float]
+    title: str = ""
+    reference: str = ""
+    examiner: str = ""
+    date: str = ""
 
 
 def make_case(
     detector: Detector,
     names: list[str],
-    headings: Headings,
     command: str,
     validation: Validation | None = None,
     track: Callable[[Iterable[Examined]], Iterable[Examined]] = iter,
+    **headings: str,
 ) -> Case:
     """Examine recordings and assemble the case.
 
     Args:
         track: Function that shows the progress.
+        headings: Title, reference, examiner and date.
 
     Raises:
         AsdfError: the network's file is missing.
@@ -355,16 +346,16 @@ def make_case(
         "system": f"{platform.system()} {platform.machine()}",
     }
     return Case(
-        headings,
         tuple(track(examine(detector, names, window))),
         detector.source,
         make_heading(detector, detector.source, False),
         # Not the date of now, which would change the page's bytes from day to day.
-        replace(provenance, date=headings.date, options=options),
+        replace(provenance, date=headings.get("date", ""), options=options),
         software,
         detector.calibration,
         validation,
         detector.remark,
         command,
         window,
+        **headings,
     )

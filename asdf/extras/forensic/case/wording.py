@@ -144,54 +144,46 @@ def ratio_text(llr: float) -> str:
 
 def limits(case: Case) -> list[str]:
     """Return the limitations of these results, those specific to the case first."""
-    special = []
-    if case.remark:
-        special.append(_sentence(case.remark))
-    special += _limits_of_calibration(case.calibration)
+    special = [_sentence(case.remark)] if case.remark else []
+    calibration = case.calibration
+    if calibration is not None:
+        if not calibration.describe_origin():
+            special.append(
+                "The network's file does not say what its calibration was learnt from: calibrate "
+                "it again to know."
+            )
+        elif min(calibration.bona_fide or 0, calibration.spoof or 0) < _FEW:
+            special.append(
+                f"The calibration set has fewer than {_FEW} recordings of a class: large ratios "
+                "are extrapolated from few."
+            )
+        if calibration.content().get("chose_network"):
+            special.append(
+                "The calibration set also chose the network: its ratios may be too far from 1."
+            )
     validation = case.validation
     if validation is None:
         special.append(
             "No validation set was named (--validation): how often this network errs on "
             "recordings like these is not shown."
         )
-    else:
-        if validation.is_calibration_set:
-            special.append(
-                "The validation set is the calibration set: error rates and ratios look better on "
-                "it than on other recordings."
-            )
-        if not validation.is_checked:
-            special.append(
-                "The scores of the validation set do not state their network, so it was not "
-                "checked that they are from this network."
-            )
-        if min(validation.curve.bona_fide.size, validation.curve.spoof.size) < _FEW:
-            special.append(
-                f"The validation set has fewer than {_FEW} recordings of a class: its error rates "
-                "are known only roughly, as the intervals show."
-            )
+        return [*special, *_ALWAYS]
+    if validation.is_calibration_set:
+        special.append(
+            "The validation set is the calibration set: error rates and ratios look better on it "
+            "than on other recordings."
+        )
+    if not validation.is_checked:
+        special.append(
+            "The scores of the validation set do not state their network, so it was not checked "
+            "that they are from this network."
+        )
+    if min(validation.curve.bona_fide.size, validation.curve.spoof.size) < _FEW:
+        special.append(
+            f"The validation set has fewer than {_FEW} recordings of a class: its error rates are "
+            "known only roughly, as the intervals show."
+        )
     return [*special, *_ALWAYS]
-
-
-def _limits_of_calibration(calibration: Calibration | None) -> list[str]:
-    if calibration is None:
-        return []
-    sentences = []
-    if not calibration.describe_origin():
-        sentences.append(
-            "The network's file does not say what its calibration was learnt from: calibrate it "
-            "again to know."
-        )
-    elif min(calibration.bona_fide or 0, calibration.spoof or 0) < _FEW:
-        sentences.append(
-            f"The calibration set has fewer than {_FEW} recordings of a class: large ratios are "
-            "extrapolated from few."
-        )
-    if calibration.content().get("chose_network"):
-        sentences.append(
-            "The calibration set also chose the network: its ratios may be too far from 1."
-        )
-    return sentences
 
 
 def _sentence(text: str) -> str:
@@ -203,10 +195,9 @@ def _sentence(text: str) -> str:
 def case_json(case: Case) -> str:
     """Return a case as JSON."""
     calibration = case.calibration
-    headings = case.headings
     made_by = {**case.provenance.entry(), "software": case.software, "command": case.command}
     # Null if not given: a clock would give other bytes each time.
-    made_by["date"] = headings.date or None
+    made_by["date"] = case.date or None
     recordings = []
     for one in case.recordings:
         entry = {**one.result.entry(), "raw": one.result.raw}
@@ -216,11 +207,7 @@ def case_json(case: Case) -> str:
         entry["statements"] = statements(one, case)
         recordings.append(entry)
     record: dict[str, Any] = {
-        "case": {
-            "title": headings.title,
-            "reference": headings.reference,
-            "examiner": headings.examiner,
-        },
+        "case": {"title": case.title, "reference": case.reference, "examiner": case.examiner},
         **case.heading.entries(),
         "propositions": propositions(calibration),
         "calibration": None if calibration is None else calibration.public(),
