@@ -38,6 +38,10 @@ _DDP = "Networks are trained with DDP."
 
 SETTINGS: dict[str, Removed] = {
     "tracking.mlflow_uri": Removed(None, _MLFLOW),
+    "tracking.name": Removed(None, "Set the variable WANDB_NAME."),
+    "tracking.offline": Removed(False, "Set the variable WANDB_MODE=offline."),
+    "computing.main_timeout_s": Removed(None, "Set computing.timeout_s."),
+    "network.callback_failures_end_training": Removed(False, "A failure is logged."),
     "computing.shard_network": Removed(False, _DDP),
     "computing.shard_group": Removed(None, _DDP),
     "computing.shard_checkpoints": Removed(False, _DDP),

@@ -23,7 +23,7 @@ from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.split import tensors_digest
 from asdf.networks.views import NetworkSections
 from asdf.runs.log import LOG
-from asdf.settings.weights_names import BUNDLE
+from asdf.settings.front_end_values import BUNDLE
 
 _MODEL = "model."
 

@@ -65,7 +65,6 @@ class World:
     backend: str = ""
     _control: Any = None
     timeout_s: float = math.inf
-    _patient: Any = None
     _store: Any = None
 
     @property
@@ -101,7 +100,7 @@ class World:
                 error = raised
                 outcome = _Outcome(failure=_as_sent(raised))
         # Also after a failure, since the others would wait until the timeout.
-        outcome = self._take_from_main(outcome, self._patient or self._control)
+        outcome = self._take_from_main(outcome, self._control)
         if error is not None:
             raise error
         if outcome.failure is not None:
@@ -227,7 +226,9 @@ def _join_world(computing: Computing) -> Iterator[World]:
             timeout=timeout,
             device_id=device if backend == "nccl" else None,
         )
-        control, patient = _open_control(computing, backend)
+        control = None
+        if backend != "gloo":
+            control = dist.new_group(backend="gloo", timeout=timeout)
         world = World(
             launch.rank,
             launch.size,
@@ -237,7 +238,6 @@ def _join_world(computing: Computing) -> Iterator[World]:
             backend,
             control,
             limit_s,
-            patient,
             store,
         )
         yield world
@@ -257,21 +257,6 @@ def _agree_on_device(
     choose = partial(take_device, computing, local_rank, local_size)
     chosen = agree_on_devices(store, launch, choose, names)
     return _prepare_device(computing, chosen, local_size)
-
-
-def _open_control(computing: Computing, backend: str) -> tuple[Any, Any]:
-    """Return the groups for control messages and for waiting for the main process alone.
-
-    None stands for the default group, and for the first of the two.
-    """
-    control = None
-    if backend != "gloo":
-        control = dist.new_group(backend="gloo", timeout=timedelta(seconds=computing.timeout_s))
-    patient = None
-    if computing.main_timeout_s is not None:
-        patience = timedelta(seconds=computing.main_timeout_s)
-        patient = dist.new_group(backend="gloo", timeout=patience)
-    return control, patient
 
 
 def _prepare_device(computing: Computing, name: str, local_size: int) -> torch.device:

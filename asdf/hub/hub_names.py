@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from asdf.errors import UsageError
-from asdf.settings.weights_names import BUNDLE
+from asdf.settings.front_end_values import BUNDLE
 from asdf.text import shorten
 
 PREFIX = "hub:"

@@ -24,7 +24,7 @@ from asdf.interchange.named_weights import fetch_weights
 from asdf.networks.front_ends.architectures import KNOWN, Architecture
 from asdf.ports import load, provided
 from asdf.runs.log import LOG
-from asdf.settings.weights_names import BUNDLE, missing_weights
+from asdf.settings.front_end_values import BUNDLE, missing_weights
 
 MASK_EMBEDDING = ("mask_emb", "masked_spec_embed")  # as fairseq and transformers call it
 # fairseq, transformers and torchaudio agree on this name, after any prefix.

@@ -15,7 +15,7 @@ from asdf.checkpoint.safetensors_network import CONFIG
 from asdf.errors import AsdfError
 from asdf.hub import Contents, download_folder, hub_name, look_up
 from asdf.interchange.hugging_face import PREPROCESSOR, WEIGHTS
-from asdf.settings.weights_names import BUNDLE
+from asdf.settings.front_end_values import BUNDLE
 from asdf.text import quoted_and_more
 
 _CHECKPOINTS = (".safetensors", ".pt", ".pth", ".ckpt", ".bin")

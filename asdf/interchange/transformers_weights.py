@@ -25,7 +25,7 @@ from asdf.networks.front_ends.extractors import recorded_settings
 from asdf.networks.front_ends.transformers_config import EXTRACTOR, config_text, read_config
 from asdf.networks.front_ends.transformers_front_end import TransformersFrontEnd
 from asdf.runs.log import LOG
-from asdf.settings.weights_names import missing_weights
+from asdf.settings.front_end_values import missing_weights
 
 MASK_EMBEDDING = "masked_spec_embed"
 # Layers of pretraining, and those after the encoder in fine-tuned networks.

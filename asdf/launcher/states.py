@@ -30,7 +30,6 @@ _PLACE_OR_SPEED = (
     "gpu_ids",
     "backend",
     "timeout_s",
-    "main_timeout_s",
     "threads",
     "network_dataloader_workers",
     "profile_steps",

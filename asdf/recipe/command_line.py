@@ -16,7 +16,7 @@ from pathlib import Path
 from asdf.errors import AsdfError, UsageError
 from asdf.hub import parse_name
 from asdf.recipe.declared_corpora import Corpus
-from asdf.settings.weights_names import BUNDLE, RANDOM
+from asdf.settings.front_end_values import BUNDLE, RANDOM
 
 
 class _Answer(BaseException):

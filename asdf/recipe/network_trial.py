@@ -15,8 +15,8 @@ from asdf.errors import AsdfError
 from asdf.recipe.run_folders import Folders
 from asdf.settings.catalogue import class_path_of
 from asdf.settings.class_path import is_ours, look_for_class
+from asdf.settings.front_end_values import BUNDLE
 from asdf.settings.sections import Sections
-from asdf.settings.weights_names import BUNDLE
 
 if TYPE_CHECKING:
     from torch import nn

@@ -27,9 +27,9 @@ from asdf.recipe.leaving_out import left_out_of
 from asdf.recipe.run_folders import folders_of
 from asdf.recipe.stage_list import Stage, check_stages, check_work
 from asdf.settings import Configs
+from asdf.settings.front_end_values import pretrained_weights
 from asdf.settings.relations import WITHOUT_FRONT_END
 from asdf.settings.sections import SAMPLERS, Sections
-from asdf.settings.weights_names import pretrained_weights
 
 Check = Callable[[], object]
 

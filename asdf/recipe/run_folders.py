@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from asdf.errors import AsdfError, UsageError
 from asdf.hub import parse_name
 from asdf.runs.layout import Layout, NetworkName
+from asdf.settings.front_end_values import BUNDLE, missing_weights
 from asdf.settings.sections import Paths, Sections
-from asdf.settings.weights_names import BUNDLE, missing_weights
 
 if TYPE_CHECKING:
     from torch import nn

@@ -4,7 +4,7 @@ Nothing here imports torch or numpy, so that `--list` answers quickly.
 """
 
 from asdf.settings.declared import OwnSettings
-from asdf.settings.listing import list_configs, markdown_tables
+from asdf.settings.explaining import list_configs, markdown_tables
 from asdf.settings.loading import Configs
 from asdf.settings.mistakes import SettingsError
 from asdf.settings.sections import (

@@ -18,12 +18,12 @@ from typing import Any
 from asdf.removed import SETTINGS, setting_has_left
 from asdf.settings.catalogue import Catalogue, Known, our_catalogue
 from asdf.settings.config_files import Assignment
+from asdf.settings.front_end_values import RANDOM
 from asdf.settings.literals import parse_literal
 from asdf.settings.mistakes import COMMAND_LINE, Collector, Complaint, Location, Mistake, shortened
 from asdf.settings.relations import contradictions
 from asdf.settings.sections import Sections, assign
 from asdf.settings.value_checks import check_value, takes_string
-from asdf.settings.weights_names import RANDOM
 
 # A name begins with a letter, so that 'cost $5' is no variable.
 VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([^{}]*)\})")

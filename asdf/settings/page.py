@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from asdf.runs.files import write_text
-from asdf.settings.listing import markdown_tables
+from asdf.settings.explaining import markdown_tables
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "settings.md"
 

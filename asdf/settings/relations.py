@@ -11,6 +11,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from asdf.ports import provided
+from asdf.settings.front_end_values import RANDOM
 from asdf.settings.sections import (
     BACK_ENDS,
     SOURCE_METRICS,
@@ -28,7 +29,6 @@ from asdf.settings.sections import (
     Source,
     Vocoding,
 )
-from asdf.settings.weights_names import RANDOM
 
 
 class Contradiction(NamedTuple):

@@ -15,8 +15,8 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from asdf.removed import class_has_left
 from asdf.settings.catalogue import Known
+from asdf.settings.front_end_values import check_parts, check_targets
 from asdf.settings.mistakes import Complaint, shortened
-from asdf.settings.part_names import check_parts, check_targets
 from asdf.text import closest
 
 # Singular and plural.

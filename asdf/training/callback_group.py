@@ -1,9 +1,8 @@
 """The callbacks of a run, called together; one of the project's own writes `metrics.jsonl`.
 
 Invariants: a user's callback cannot break the training. An exception in one is logged and the run
-continues, unless `network.callback_failures_end_training` is set; then, or if one of the project's
-own fails, all ranks end together. Each step and each evaluation of the run has exactly one line in
-the file, however often the run was killed.
+continues; if one of the project's own fails, all ranks end together. Each step and each evaluation
+of the run has exactly one line in the file, however often the run was killed.
 """
 
 from __future__ import annotations
@@ -134,13 +133,11 @@ class CallbackGroup:
         required: Callbacks of the project's own, whose failures end the run.
         users: Callbacks that `network.callbacks` names; only the main rank needs any.
         needs: Needs of `users`, on every rank.
-        failures_end_training: Whether a failure of one of `users` also ends the run.
     """
 
     required: Sequence[Callback]
     users: Sequence[Callback]
     world: World
-    failures_end_training: bool = False
     needs: Needs = Needs()
     _failures: Counter[str] = field(init=False, default_factory=Counter)
 
@@ -172,8 +169,7 @@ class CallbackGroup:
             try:
                 callback.close()
             except Exception as failure:
-                with suppress(AsdfError):
-                    self._note_failure(callback, "close", failure)
+                self._note_failure(callback, "close", failure)
         self.report_failures()
 
     def report_failures(self) -> None:
@@ -194,12 +190,6 @@ class CallbackGroup:
 
     def _note_failure(self, callback: Callback, event: str, error: Exception) -> None:
         method = f"{type(callback).__module__}.{type(callback).__qualname__}.{event}"
-        if self.failures_end_training:
-            raise AsdfError(
-                f"{SETTING}: {method} failed: {describe_error(error, __file__)}. The run ends here "
-                "because network.callback_failures_end_training = True; the same command resumes "
-                "from what was saved."
-            ) from error
         self._failures[method] += 1
         if self._failures[method] == 1:
             LOG.warning(
@@ -236,6 +226,5 @@ def build_callbacks(
         [MetricsFile(settings, folder)],
         users,
         world,
-        failures_end_training=settings.network.callback_failures_end_training,
         needs=Needs.of(kinds),
     )

@@ -97,9 +97,8 @@ class Callback:
     """Base class of the callbacks named in `network.callbacks`; override what you need.
 
     An exception in one of these methods is logged, and the run continues: for each method, the
-    first exception has its traceback in log.txt, later ones are counted. With
-    `network.callback_failures_end_training = True`, an exception ends the run. An exception in the
-    constructor always ends it, before the first step.
+    first exception has its traceback in log.txt, later ones are counted. An
+    exception in the constructor ends it, before the first step.
 
     Args:
         settings: Settings of the run, as a plain copy.

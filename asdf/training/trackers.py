@@ -7,6 +7,7 @@ tracker, whose identifier is saved in the system folder.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
@@ -75,20 +76,18 @@ class TensorBoard(_Tracker):
 
 
 class WeightsAndBiases(_Tracker):
-    """Sends the same to Weights & Biases, or saves it for `wandb sync` (`tracking.offline`)."""
+    """Sends the same to Weights & Biases, or saves it for `wandb sync` (`WANDB_MODE=offline`)."""
 
     def __init__(self, settings: CallbackSections, folder: Path) -> None:
         super().__init__(settings, folder)
         wandb = _import("wandb", "WeightsAndBiases", "wandb")
-        tracking = settings.tracking
         self._run = wandb.init(
-            project=tracking.project,
-            name=tracking.name or folder.name,
+            project=settings.tracking.project,
+            name=os.environ.get("WANDB_NAME", folder.name),
             id=_identifier(folder, "wandb", lambda: uuid4().hex),
             resume="allow",  # with this id, a later start goes on in the same run
             dir=str(folder),
             config=settings.plain(),
-            mode="offline" if tracking.offline else "online",
             settings=wandb.Settings(silent=True),
         )
 

@@ -37,25 +37,6 @@ def test_a_message_for_the_user_comes_once_from_the_rank_that_knows(recipe, corp
 
 
 @pytest.mark.slow
-def test_a_callback_whose_failure_is_fatal_ends_all_ranks_with_one_message(recipe):
-    (recipe.folder / "trackers.py").write_text(
-        "from asdf.training.callbacks import Callback\n\n\nclass Down(Callback):\n"
-        "    def on_evaluation(self, record):\n        raise ConnectionError('no tracker')\n"
-    )
-    outcome = recipe.run(
-        "debug",
-        "network.callbacks=('trackers.Down',)",
-        "network.callback_failures_end_training=True",
-        processes=2,
-    )
-    assert outcome.status != 0
-    said = "error: network.callbacks: trackers.Down.on_evaluation failed: ConnectionError: no tra"
-    assert outcome.output.count(said) == 1, outcome.output
-    assert "another process of this run has ended" not in outcome.output
-    assert (recipe.system() / "networks" / "epoch.1.pt").exists()
-
-
-@pytest.mark.slow
 def test_a_rank_that_hangs_ends_all_after_the_timeout(recipe):
     # Long enough for one process to start later than the other on a busy machine.
     options = ("debug", "computing.timeout_s=20")

@@ -13,7 +13,7 @@ from typing import Protocol
 from torch import nn
 
 from asdf.errors import UsageError
-from asdf.settings.part_names import is_pattern, read_layer_range
+from asdf.settings.front_end_values import is_pattern, read_layer_range
 from asdf.text import and_more, did_you_mean
 
 _SETTING = "front_end.trained_parts"

@@ -27,7 +27,7 @@ from asdf.errors import UsageError
 from asdf.networks.autocast import without_autocast
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.runs.seeds import derived_seed
-from asdf.settings.part_names import TARGETS, is_pattern
+from asdf.settings.front_end_values import TARGETS, is_pattern
 from asdf.settings.sections import Lora
 from asdf.text import and_more, did_you_mean
 

@@ -14,11 +14,14 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from asdf.settings.mistakes import KnownNames, UnknownName, nearest
-from asdf.settings.sections.audio import HIGHEST_RATE, LOWEST_RATE, USUAL_AUDIO, Audio
 from asdf.settings.sections.back_ends import BACK_ENDS, BackEnd
 from asdf.settings.sections.examples import (
     AUGMENTATIONS,
+    HIGHEST_RATE,
+    LOWEST_RATE,
+    USUAL_AUDIO,
     VOCODERS,
+    Audio,
     Augmentation,
     Lengths,
     RawBoost,
@@ -30,8 +33,6 @@ from asdf.settings.sections.fields import (
     MAX_BINS_PER_OCTAVE,
     MAX_BLOCKS,
     MAX_CLIP_SAMPLES,
-    MAX_DB,
-    MAX_DECAY,
     MAX_FFT,
     MAX_FILTERS,
     MAX_HZ,
@@ -48,23 +49,19 @@ from asdf.settings.sections.front_ends import (
     Sinc,
     Spectrum,
 )
-from asdf.settings.sections.runs import (
-    SAMPLERS,
-    Computing,
-    Paths,
-    Recipe,
-    Tracking,
-)
-from asdf.settings.sections.tasks import SOURCE_HEADS, Localisation, Source
+from asdf.settings.sections.runs import SAMPLERS, Computing, Paths, Recipe, Tracking
 from asdf.settings.sections.training import (
     CALLBACKS,
     LOSSES,
     OPTIMIZERS,
     SCHEDULES,
+    SOURCE_HEADS,
     SOURCE_METRICS,
     VALIDATION_METRICS,
+    Localisation,
     Loss,
     Network,
+    Source,
 )
 
 Declared = TypeVar("Declared")

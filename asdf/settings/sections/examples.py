@@ -1,19 +1,51 @@
-"""Sections of the processing of recordings before the network."""
+"""Sections of the recordings that a network receives: their format and their processing."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
+from asdf.facts import SAMPLE_RATE
 from asdf.settings.mistakes import KnownNames
-from asdf.settings.sections.fields import (
-    MAX_DB,
-    MAX_HZ,
-    count,
-    decibels,
-    proportion,
-    setting,
-)
+from asdf.settings.sections.fields import count, decibels, proportion, setting
+
+LOWEST_RATE = 4_000
+HIGHEST_RATE = 192_000
+
+
+@dataclass
+class Audio(KnownNames):
+    """Format in which recordings are read."""
+
+    sample_rate: int = setting(
+        SAMPLE_RATE,
+        "sampling rate of the network: all recordings are resampled to it, and all lengths in "
+        "samples refer to it",
+        unit="Hz",
+        at_least=LOWEST_RATE,
+        at_most=HIGHEST_RATE,
+    )
+    channels: int | Literal["mean", "all"] = setting(
+        "mean",
+        "channels of a recording: their mean; one of them, from 0; or all, for a network that "
+        "takes (batch, channels, samples)",
+        at_least=0,
+    )
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether recordings are read as 16 kHz and the mean of their channels."""
+        return self == USUAL_AUDIO
+
+    def describe(self) -> str:
+        """Return 'at 24,000 Hz, channel 1' and the like, for logs and messages."""
+        words = {"mean": "the mean of the channels", "all": "all channels"}
+        channels = words.get(str(self.channels), f"channel {self.channels}")
+        return f"at {self.sample_rate:,} Hz, {channels}"
+
+
+USUAL_AUDIO = Audio()
+"""Default audio of networks: 16 kHz and the mean of the channels."""
 
 
 @dataclass
@@ -30,26 +62,22 @@ class RawBoost(KnownNames):
         at_least=0,
         at_most=8,
     )
-    nBands: int = setting(5, "LnL: number of notch filters", at_least=1, at_most=1000)
-    minF: float = setting(20, "LnL: lowest centre frequency", unit="Hz", at_least=0, at_most=MAX_HZ)
-    maxF: float = setting(8000, "LnL: highest centre frequency", unit="Hz", above=0, at_most=MAX_HZ)
-    minBW: float = setting(100, "LnL: narrowest notch", unit="Hz", above=0, at_most=MAX_HZ)
-    maxBW: float = setting(1000, "LnL: widest notch", unit="Hz", above=0, at_most=MAX_HZ)
+    nBands: int = setting(5, "LnL: number of notch filters", at_least=1)
+    minF: float = setting(20, "LnL: lowest centre frequency", unit="Hz", at_least=0)
+    maxF: float = setting(8000, "LnL: highest centre frequency", unit="Hz", above=0)
+    minBW: float = setting(100, "LnL: narrowest notch", unit="Hz", above=0)
+    maxBW: float = setting(1000, "LnL: widest notch", unit="Hz", above=0)
     minCoeff: int = count(10, "LnL: lowest number of filter coefficients")
     maxCoeff: int = count(100, "LnL: highest number of filter coefficients")
     minG: float = decibels(0, "LnL: lowest gain of the linear part")
     maxG: float = decibels(0, "LnL: highest gain of the linear part")
     minBiasLinNonLin: float = decibels(5, "LnL: smallest gap between linear and non-linear gain")
     maxBiasLinNonLin: float = decibels(20, "LnL: largest gap between linear and non-linear gain")
-    N_f: int = setting(5, "LnL: order of the non-linearity", at_least=1, at_most=100)
+    N_f: int = setting(5, "LnL: order of the non-linearity", at_least=1)
     P: float = setting(
-        10,
-        "ISD: highest percentage of samples disturbed",
-        unit="%",
-        at_least=0,
-        at_most=100,
+        10, "ISD: highest percentage of samples disturbed", unit="%", at_least=0, at_most=100
     )
-    g_sd: float = setting(2, "ISD: gain", above=0, at_most=1000)
+    g_sd: float = setting(2, "ISD: gain", above=0)
     SNRmin: float = decibels(10, "SSI: lowest signal-to-noise ratio")
     SNRmax: float = decibels(40, "SSI: highest signal-to-noise ratio")
     on_device: bool = setting(
@@ -118,58 +146,34 @@ class Augmentation(KnownNames):
         "a frame is silent if its energy is more than this below that of the loudest frame",
         unit="dB",
         above=0,
-        at_most=MAX_DB,
     )
     silence_max_s: float = setting(
         0.1,
         "longest silence that is left at each end; how much is drawn from 0 to this",
         unit="s",
         at_least=0,
-        at_most=3600,
     )
     bandwidth_probability: float = proportion(
         0.5, "proportion of the examples with a limited bandwidth"
     )
     bandwidth_min_hz: float = setting(
-        3400.0,
-        "lowest limit of the bandwidth",
-        unit="Hz",
-        at_least=100,
-        at_most=8000,
+        3400.0, "lowest limit of the bandwidth", unit="Hz", at_least=100, at_most=8000
     )
     bandwidth_max_hz: float = setting(
-        7500.0,
-        "highest limit of the bandwidth",
-        unit="Hz",
-        at_least=100,
-        at_most=8000,
+        7500.0, "highest limit of the bandwidth", unit="Hz", at_least=100, at_most=8000
     )
     frequency_mask_probability: float = proportion(
         0.5, "proportion of the examples with stopped bands of frequencies"
     )
-    frequency_mask_count: int = setting(
-        2, "number of bands that are stopped", at_least=1, at_most=100
-    )
+    frequency_mask_count: int = setting(2, "number of bands that are stopped", at_least=1)
     frequency_mask_max_hz: float = setting(
-        1000.0,
-        "widest band that is stopped",
-        unit="Hz",
-        above=0,
-        at_most=8000,
+        1000.0, "widest band that is stopped", unit="Hz", above=0, at_most=8000
     )
     time_mask_probability: float = proportion(
         0.5, "proportion of the examples with silenced stretches"
     )
-    time_mask_count: int = setting(
-        2, "number of stretches that are silenced", at_least=1, at_most=1000
-    )
-    time_mask_max_s: float = setting(
-        0.2,
-        "longest stretch that is silenced",
-        unit="s",
-        above=0,
-        at_most=3600,
-    )
+    time_mask_count: int = setting(2, "number of stretches that are silenced", at_least=1)
+    time_mask_max_s: float = setting(0.2, "longest stretch that is silenced", unit="s", above=0)
     mixup_probability: float = proportion(
         0.0,
         "proportion of the examples that are mixed with another utterance's, and their losses as "
@@ -180,7 +184,6 @@ class Augmentation(KnownNames):
         "shape of the beta distribution of the weights: 1 is uniform; small values leave mostly "
         "one of the two",
         above=0,
-        at_most=1000,
     )
 
 
@@ -205,10 +208,7 @@ class Lengths(KnownNames):
     )
     min_crop_s: float = setting(10.0, "the shortest crop of a recording", unit="s", above=0)
     max_crop_s: float = setting(
-        13.0,
-        "the longest crop; the length of each is drawn anew at each turn",
-        unit="s",
-        above=0,
+        13.0, "the longest crop; the length of each is drawn anew at each turn", unit="s", above=0
     )
     crop: Literal["longer", "all"] = setting(
         "longer",
@@ -220,7 +220,6 @@ class Lengths(KnownNames):
         "groups of equal size, by length, whose recordings share minibatches; 1: any two may, with "
         "more padding",
         at_least=1,
-        at_most=100_000,
     )
     masks: bool = setting(
         True,
@@ -245,7 +244,6 @@ class Vocoding(KnownNames):
         "copies of each bona fide training utterance, each by the next of the vocoders; 0.5: one "
         "of every second utterance",
         above=0,
-        at_most=1000,
     )
     corpus_spoofs: bool = setting(
         True,
@@ -271,14 +269,9 @@ class SpeechActivity(KnownNames):
         "energy: a frame is speech if its energy is within this range of the loudest frame",
         unit="dB",
         above=0,
-        at_most=MAX_DB,
     )
     hangover_s: float = setting(
-        0.1,
-        "time that counts as speech after the last frame of speech",
-        unit="s",
-        at_least=0,
-        at_most=3600,
+        0.1, "time that counts as speech after the last frame of speech", unit="s", at_least=0
     )
     detector: Literal["energy", "silero"] = setting(
         "energy",

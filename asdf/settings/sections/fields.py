@@ -23,10 +23,6 @@ MAX_FFT = 2**14
 MAX_FILTERS = 1024
 MAX_BINS_PER_OCTAVE = 192
 
-# A moving average with a higher decay would never leave its start.
-MAX_DECAY = 1 - 1e-7
-MAX_DB = 1000
-
 
 def setting(
     default: Any,
@@ -87,4 +83,4 @@ def width(default: int, meaning: str) -> Any:
 
 def decibels(default: float, meaning: str) -> Any:
     """Return the field of a level or a ratio in decibels."""
-    return setting(default, meaning, unit="dB", at_least=-MAX_DB, at_most=MAX_DB)
+    return setting(default, meaning, unit="dB")

@@ -6,10 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from asdf.settings.mistakes import KnownNames
-from asdf.settings.sections.fields import (
-    MAX_PROCESSES,
-    setting,
-)
+from asdf.settings.sections.fields import MAX_PROCESSES, setting
 
 
 @dataclass
@@ -59,13 +56,6 @@ class Computing(KnownNames):
         1800.0,
         "a process that waits longer than this for another, or for 0.9 of it for a recording to be "
         "read, ends the run",
-        unit="s",
-        above=0,
-    )
-    main_timeout_s: float | None = setting(
-        None,
-        "the same while the main process works alone, such as on the index of a tar or the report; "
-        "None: timeout_s",
         unit="s",
         above=0,
     )
@@ -214,10 +204,6 @@ class Recipe(KnownNames):
 
 @dataclass
 class Tracking(KnownNames):
-    """Names and locations that the trackers in `network.callbacks` use for the run."""
+    """What the trackers in `network.callbacks` use for the run."""
 
     project: str = setting("asdf", "wandb: the project", check="not_empty")
-    name: str | None = setting(None, "name of the run; None: that of the system folder")
-    offline: bool = setting(
-        False, "wandb: save in the system folder, for `wandb sync`, instead of sending"
-    )

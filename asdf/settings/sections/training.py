@@ -1,4 +1,4 @@
-"""Sections of training: the network, its training and scoring, and the losses' parameters."""
+"""Sections of the network, of its training and scoring, of its losses and of its tasks."""
 
 from __future__ import annotations
 
@@ -6,21 +6,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from asdf.settings.mistakes import KnownNames
-from asdf.settings.sections.fields import (
-    FRAME_SAMPLES,
-    MAX_CLIP_SAMPLES,
-    MAX_DECAY,
-    proportion,
-    setting,
-)
+from asdf.settings.sections.fields import FRAME_SAMPLES, MAX_CLIP_SAMPLES, proportion, setting
 
 # Short names of classes and functions in settings, with their paths.
 # Texts, not the classes themselves: reading settings imports no torch.
-OPTIMIZERS = {
-    "sgd": "torch.optim.SGD",
-    "adam": "torch.optim.Adam",
-    "adamw": "torch.optim.AdamW",
-}
+OPTIMIZERS = {"sgd": "torch.optim.SGD", "adam": "torch.optim.Adam", "adamw": "torch.optim.AdamW"}
 
 
 SCHEDULES = {
@@ -98,9 +88,7 @@ class Network(KnownNames):
         1, "epochs between scorings of the validation sets", at_least=1
     )
     evaluation_interval_steps: int | None = setting(
-        None,
-        "optimiser steps between further scorings of the validation sets",
-        at_least=1,
+        None, "optimiser steps between further scorings of the validation sets", at_least=1
     )
     validation_metric: str = setting(
         "eer",
@@ -117,9 +105,7 @@ class Network(KnownNames):
 
     minibatch_size: int = setting(24, "utterances per process and minibatch", at_least=1)
     optimizer_step_interval: int = setting(
-        1,
-        "minibatches per optimiser step (gradient accumulation)",
-        at_least=1,
+        1, "minibatches per optimiser step (gradient accumulation)", at_least=1
     )
     global_minibatch_size: int | None = setting(
         None,
@@ -140,16 +126,10 @@ class Network(KnownNames):
         "first samples, as in published XLS-R + AASIST recipes",
     )
     min_train_utterance_length_in_samples: int = setting(
-        0,
-        "shorter training utterances are left out",
-        unit="samples",
-        at_least=0,
+        0, "shorter training utterances are left out", unit="samples", at_least=0
     )
     max_train_utterance_length_in_samples: int | None = setting(
-        None,
-        "longer training utterances are left out",
-        unit="samples",
-        at_least=1,
+        None, "longer training utterances are left out", unit="samples", at_least=1
     )
     eval_minibatch_size_factor: float | Literal["auto"] = setting(
         "auto",
@@ -165,10 +145,7 @@ class Network(KnownNames):
         at_most=MAX_CLIP_SAMPLES,
     )
     max_evaluation_utterance_length_in_samples: int = setting(
-        1000000,
-        "longer utterances are cut",
-        unit="samples",
-        at_least=FRAME_SAMPLES,
+        1000000, "longer utterances are cut", unit="samples", at_least=FRAME_SAMPLES
     )
     max_cut_proportion: float = proportion(
         0.0,
@@ -202,7 +179,7 @@ class Network(KnownNames):
         "what is validated, selected and scored is a moving average of the weights, of which each "
         "optimiser step leaves this proportion, such as 0.999; None: the weights themselves",
         above=0,
-        at_most=MAX_DECAY,
+        at_most=1 - 1e-7,  # a higher decay would never leave its start
     )
     loss: str = setting(
         "cross_entropy",
@@ -231,18 +208,13 @@ class Network(KnownNames):
         names=SCHEDULES,
     )
     warmup_steps: int = setting(
-        0,
-        "number of steps over which the learning rate rises from 0",
-        at_least=0,
+        0, "number of steps over which the learning rate rises from 0", at_least=0
     )
     min_learning_rate: float = setting(
         0.0, "cosine, linear, step: the lowest learning rate", at_least=0
     )
     step_epochs: int = setting(
-        10,
-        "step: epochs between two reductions of the learning rate",
-        unit="epochs",
-        at_least=1,
+        10, "step: epochs between two reductions of the learning rate", unit="epochs", at_least=1
     )
     step_factor: float = setting(
         0.1, "step: factor by which the learning rate is multiplied", above=0, at_most=1
@@ -251,9 +223,7 @@ class Network(KnownNames):
         0.5, "plateau: factor by which the learning rate is multiplied", above=0, at_most=1
     )
     max_consecutive_lr_updates: int = setting(
-        2,
-        "plateau: training ends after this number of updates in a row",
-        at_least=1,
+        2, "plateau: training ends after this number of updates in a row", at_least=1
     )
     min_loss_change_ratio: float = setting(
         0.01, "plateau test: (previous - current) / max(min_room, previous - target) is below this"
@@ -264,9 +234,7 @@ class Network(KnownNames):
     target_loss: float = setting(0.1, "plateau test: the target loss", at_least=0)
 
     keep_last_networks: int | None = setting(
-        None,
-        "number of newest networks retained; None: all networks",
-        at_least=1,
+        None, "number of newest networks retained; None: all networks", at_least=1
     )
     keep_best_networks: int = setting(
         3,
@@ -303,11 +271,6 @@ class Network(KnownNames):
     callbacks: tuple[str, ...] = setting(
         (), "trackers, and callbacks of your own", check="class_path", names=CALLBACKS
     )
-    callback_failures_end_training: bool = setting(
-        False,
-        "True: an exception in one of your callbacks ends the run; False: it is logged, and "
-        "training goes on",
-    )
 
 
 @dataclass
@@ -339,9 +302,7 @@ class Loss(KnownNames):
         at_most=2,
     )
     margin_warmup_epochs: float = setting(
-        0.0,
-        "epochs over which the margin rises from 0, step by step",
-        at_least=0,
+        0.0, "epochs over which the margin rises from 0, step by step", at_least=0
     )
     easy_margin: bool = setting(
         False, "aam_softmax: the margin counts only where the cosine is above 0"
@@ -358,4 +319,76 @@ class Loss(KnownNames):
     )
     contrastive_weight: float = setting(
         1.0, "supervised_contrastive: its factor next to the cross-entropy", at_least=0
+    )
+
+
+@dataclass
+class Localisation(KnownNames):
+    """Frame scores in addition to the utterance score, for partially spoofed speech."""
+
+    enabled: bool = setting(
+        False,
+        "True: the network has a frame-level head, trained by the labels of the frames (column "
+        "spoofed_s); its back end has to keep time",
+    )
+    resolution: int | None = setting(
+        None,
+        "length of a frame, a multiple of the back end's frames, of which means are taken; None: "
+        "the back end's frames",
+        unit="samples",
+        at_least=1,
+        at_most=MAX_CLIP_SAMPLES,
+    )
+    weight: float = setting(
+        1.0, "factor of the frames' loss next to that of the utterance", above=0
+    )
+    class_weights: tuple[float, float] = setting(
+        (1.0, 1.0), "weights of (spoofed, bona fide) frames in their loss", above=0
+    )
+
+
+SOURCE_HEADS = {
+    "linear": "asdf.networks.LinearClassHead",
+    "cosine": "asdf.networks.CosineClassHead",
+}
+
+
+@dataclass
+class Source(KnownNames):
+    """Source tracing: classes of a column of the trial list, learnt in addition to detection."""
+
+    column: str | None = setting(
+        None,
+        "column of the trial list whose values are the classes, such as 'attack', 'vocoder' or "
+        "'language'; None: no source tracing",
+    )
+    classes: tuple[str, ...] | None = setting(
+        None,
+        "the classes; trials of other values are not learnt from, and unknown when they are "
+        "scored; None: all values of the training list, sorted",
+        check="unique",
+    )
+    bona_fide: Literal["left_out", "class", "by_column"] = setting(
+        "left_out",
+        "bona fide trials are 'left_out', a 'class' of their own, or of the class that the column "
+        "says, as for languages",
+    )
+    weight: float = setting(
+        1.0,
+        "weight of the classes' loss next to that of detection (loss.detection_weight)",
+        above=0,
+    )
+    head: str = setting(
+        "linear",
+        "what computes the classes from embeddings: a linear layer by cross-entropy; cosines with "
+        "a vector per class by additive-margin softmax; or the class path of your own",
+        check="class_path",
+        names=SOURCE_HEADS,
+    )
+    scale: float = setting(32.0, "cosine: factor of the cosines", above=0)
+    margin: float = setting(
+        0.2,
+        "cosine: subtracted from the cosine of the true class in training",
+        at_least=0,
+        at_most=2,
     )

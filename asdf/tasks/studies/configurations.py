@@ -68,7 +68,6 @@ NO_EFFECT = frozenset(
         "computing.gpu_ids",
         "computing.backend",
         "computing.timeout_s",
-        "computing.main_timeout_s",
         "computing.threads",
         "computing.network_dataloader_workers",
         "computing.profile_steps",
@@ -78,10 +77,7 @@ NO_EFFECT = frozenset(
         "network.checkpoint_interval_s",
         "network.checkpoint_interval_steps",
         "network.save_only_trained",
-        "network.callback_failures_end_training",
         "tracking.project",
-        "tracking.name",
-        "tracking.offline",
     }
 )
 """Settings that change no result: runs that differ only in these and the seed form a group."""

@@ -62,7 +62,6 @@ def test_fits(name: str, value: Any, result: Any) -> None:
         ("computing.gpu_ids", (0, 10**6), "must be at most 1,023"),
         ("back_end.nes2net_splits", (8, 10**9), "must be at most 100,000"),
         ("rawboost.minG", -(10**9), "must be at least -1,000 dB"),
-        ("sad.hangover_s", 1e300, "must be at most 3,600 s"),
         (
             "network.optimizer",
             "adm",

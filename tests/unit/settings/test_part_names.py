@@ -5,8 +5,8 @@ import re
 import pytest
 
 from asdf.settings.catalogue import catalogue
+from asdf.settings.front_end_values import LayerRange, read_layer_range
 from asdf.settings.mistakes import Complaint
-from asdf.settings.part_names import LayerRange, read_layer_range
 from asdf.settings.value_checks import check_value
 
 

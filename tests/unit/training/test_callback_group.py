@@ -75,17 +75,6 @@ def test_the_traceback_is_in_the_file_and_not_on_the_screen(tmp_path, capsys):
     assert written.rstrip().endswith("RuntimeError: the server is down at step 1")
 
 
-def test_a_failure_ends_the_training_where_the_settings_say_so():
-    group = CallbackGroup([], [Tracker()], World(), failures_end_training=True)
-    with pytest.raises(AsdfError) as caught:
-        group.call("on_step", {"step": 4})
-    text = str(caught.value)
-    assert text.startswith(
-        f"network.callbacks: {NAME}.on_step failed: RuntimeError: the server is down at step 4 ("
-    )
-    assert "The run ends here because network.callback_failures_end_training = True" in text
-
-
 def test_a_failure_of_the_projects_own_always_ends_the_training():
     with pytest.raises(RuntimeError, match="is down at step 5"):
         CallbackGroup([Tracker()], [], World()).call("on_step", {"step": 5})

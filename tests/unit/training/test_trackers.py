@@ -38,7 +38,6 @@ ROWS = [{"epoch": "epoch.1", "set": "eval", "eer": 0.125, "min_dcf": 0.5, "full"
 
 def settings() -> Sections:
     sections = Sections()
-    sections.tracking.offline = True
     sections.tracking.project = "spoofs"
     return sections
 
@@ -53,8 +52,9 @@ def play(kind: type[Any], folder: Path) -> Any:
 
 
 @pytest.mark.slow
-def test_weights_and_biases_saves_the_run(tmp_path: Path) -> None:
+def test_weights_and_biases_saves_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("wandb")
+    monkeypatch.setenv("WANDB_MODE", "offline")
     # As a power cut may leave it.
     (tmp_path / "tracking.json").write_text("{")
     play(WeightsAndBiases, tmp_path).close()

@@ -64,8 +64,8 @@ from asdf.interchange.fairseq_names import fairseq_names
 from asdf.interchange.front_end_weights import is_antideepfake
 from asdf.networks.front_ends.architectures import Architecture
 from asdf.networks.views import NetworkSections
+from asdf.settings.front_end_values import BUNDLE
 from asdf.settings.sections import FrontEnd, Sections, assign
-from asdf.settings.weights_names import BUNDLE
 from asdf.text import shorten
 
 OURS = "a network of ASDF"
