@@ -61,7 +61,6 @@ def test_fits(name: str, value: Any, result: Any) -> None:
         ("computing.processes", 10**6, "must be at most 1,024"),
         ("computing.gpu_ids", (0, 10**6), "must be at most 1,023"),
         ("back_end.nes2net_splits", (8, 10**9), "must be at most 100,000"),
-        ("rawboost.minG", -(10**9), "must be at least -1,000 dB"),
         (
             "network.optimizer",
             "adm",
