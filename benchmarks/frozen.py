@@ -17,8 +17,7 @@ import torch
 from torch.utils.data import Dataset
 
 from asdf.data.datasets import TrainingClips
-from asdf.data.feature_cache import FeatureCache, identity_of
-from asdf.data.feature_pass import FeaturePass
+from asdf.data.feature_cache import FeatureCache, FeaturePass, identity_of
 from asdf.data.loaders import BatchLoader
 from asdf.data.training_plan import TrainingPlan
 from asdf.distributed.stopping import StopRequest

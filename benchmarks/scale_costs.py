@@ -23,8 +23,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from asdf.corpora.protocols import read_protocol
-from asdf.data.lengths import lengths_file, measure_lengths
-from asdf.data.saved_lengths import NOT_DECODED, write_table
+from asdf.data.lengths import NOT_DECODED, lengths_file, measure_lengths, write_table
 from asdf.data.scoring_plan import ScoringPlan, batch_samples
 from asdf.data.training_plan import TrainingPlan
 from asdf.distributed.world import World, open_world

@@ -109,7 +109,7 @@ class NetworkFile:
         merged: Section `lora` of a network whose updates are merged into its weights.
         optimiser_state, scaler_state, progress: States for resuming the training.
         unaveraged_state: Weights from which training continues, if `state` holds moving averages
-            (`asdf.training.weight_average`).
+            (`asdf.training.gradients`).
         calibration: Map from scores to log-likelihood ratios.
         evaluation: Error rates that were measured.
         averaged: Names of the files whose weights were averaged.

@@ -6,7 +6,7 @@ import platform
 from pathlib import Path
 
 import asdf
-from asdf.distributed.builds import installed_torch
+from asdf.distributed.devices import installed_torch
 from asdf.text import PROGRAM
 
 

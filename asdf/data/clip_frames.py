@@ -20,10 +20,10 @@ from numpy.random import Generator
 
 from asdf.audio import crop_start
 from asdf.audio.augmentation import Chain, source_samples
-from asdf.data.data_sections import DataSections
 from asdf.errors import UsageError
 from asdf.runs.seeds import generator
 from asdf.segments import WHOLE, Segment, clipped, frame_count, labels_of_mask, spoofed_parts
+from asdf.settings.sections import Sections
 from asdf.trials.trial_list import TrialList
 
 _UNCHANGED = 100
@@ -76,7 +76,7 @@ class ClipFrames:
         self,
         utterances: TrialList,
         lengths: np.ndarray,
-        settings: DataSections,
+        settings: Sections,
         hop: int,
         augmentation: Chain | None = None,
     ) -> None:

@@ -18,9 +18,8 @@ from asdf.audio.rawboost import boost, draw_for_some
 from asdf.audio.reading import channels_first, check_count
 from asdf.audio.speech import read_speech
 from asdf.audio.vocoding import Vocoders
-from asdf.data.batches import Clip
+from asdf.data.batches import Clip, Mixup, mix
 from asdf.data.clip_frames import Crop, CropPosition, draw_crop
-from asdf.data.mixup import Mixup, mix
 from asdf.errors import AsdfError
 from asdf.runs.seeds import generator
 from asdf.settings.sections import Audio, RawBoost, SpeechActivity

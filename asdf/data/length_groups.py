@@ -1,4 +1,4 @@
-"""Minibatches of recordings of similar length: their division, and the lengths of clips.
+"""The turns of an epoch, and their division into minibatches of recordings of similar length.
 
 Invariants: an epoch's minibatches depend only on the seed, the sampler's order and the lengths of
 the recordings, not on the number of processes: a step of N processes is that of one process with N
@@ -16,12 +16,41 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from asdf.arrays import AnyIntegers
-from asdf.data.data_sections import DataSections
-from asdf.data.turns import Turns
+from asdf.arrays import AnyIntegers, Integers
 from asdf.facts import SAMPLE_RATE
 from asdf.runs.seeds import generator
-from asdf.settings.sections import Lengths
+from asdf.settings.sections import Lengths, Sections
+
+
+@dataclass(frozen=True)
+class Turns:
+    """The turns of an epoch, in order.
+
+    Attributes:
+        utterances_N: Indices into the list.
+        earlier_N: Number of earlier turns of each turn's utterance in the epoch.
+        samples_N: Number of samples of each clip; None if all have one length.
+        ends_M: Number of turns up to the end of each minibatch; None if all minibatches except the
+            last have one size.
+    """
+
+    utterances_N: AnyIntegers
+    earlier_N: AnyIntegers
+    samples_N: AnyIntegers | None = None
+    ends_M: AnyIntegers | None = None
+
+
+def earlier_turns(order: AnyIntegers) -> Integers:
+    """Return the number of earlier turns of the same utterance, for each turn, (turns,)."""
+    by_utterance = np.argsort(order, kind="stable")
+    ordered = order[by_utterance]
+    # The position at which the utterance's turns begin, with all turns sorted by utterance.
+    is_first = np.concatenate([[True], ordered[1:] != ordered[:-1]])
+    positions = np.arange(len(order))
+    begins = np.maximum.accumulate(np.where(is_first, positions, 0))
+    earlier = np.empty(len(order), np.int64)
+    earlier[by_utterance] = positions - begins
+    return earlier
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +134,7 @@ def describe_groups(turns: Turns, section: Lengths) -> str:
     )
 
 
-def longest_clips(settings: DataSections) -> tuple[int, int]:
+def longest_clips(settings: Sections) -> tuple[int, int]:
     """Return the number of clips in a minibatch of the longest recordings, and their samples."""
     lengths = settings.lengths
     assert lengths.minibatch_s is not None
@@ -115,7 +144,7 @@ def longest_clips(settings: DataSections) -> tuple[int, int]:
     return count, round(lengths.max_crop_s * settings.audio.sample_rate)
 
 
-def find_groups(settings: DataSections, lengths: AnyIntegers) -> LengthGroups | None:
+def find_groups(settings: Sections, lengths: AnyIntegers) -> LengthGroups | None:
     """Return the length groups of a list of recordings; None if clips have one length."""
     if settings.lengths.minibatch_s is None:
         return None

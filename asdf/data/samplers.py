@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from asdf.arrays import AnyIntegers
-from asdf.data.data_sections import DataSections
 from asdf.errors import UsageError
 from asdf.runs.seeds import generator
+from asdf.settings.sections import Sections
 from asdf.text import and_more
 from asdf.trials.trial_list import TrialList
 
@@ -50,7 +50,7 @@ class Sampler(ABC):
         [0, 0, 1, 2]
     """
 
-    def __init__(self, settings: DataSections, utterances: TrialList) -> None:
+    def __init__(self, settings: Sections, utterances: TrialList) -> None:
         self.settings = settings
         self.utterances = utterances
         self.seed = settings.recipe.seed
@@ -113,7 +113,7 @@ class GroupedSampler(Sampler):
         '6 turns per epoch: 2 of the 4 of bona fide, 4 of the 2 of spoof'
     """
 
-    def __init__(self, settings: DataSections, utterances: TrialList) -> None:
+    def __init__(self, settings: Sections, utterances: TrialList) -> None:
         super().__init__(settings, utterances)
         self._groups = self.groups()
         _check_groups(self._groups, name_of(type(self)))

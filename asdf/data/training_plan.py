@@ -21,8 +21,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from asdf.data.length_groups import Turns, earlier_turns
 from asdf.data.sampler_orders import Orders
-from asdf.data.turns import Turns, earlier_turns
 from asdf.errors import UsageError
 from asdf.runs.seeds import generator
 from asdf.settings.sections import Network

@@ -15,11 +15,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from asdf.distributed.builds import check_kernels, installed_torch
 from asdf.distributed.devices import (
     SeenGpus,
+    check_kernels,
     choose_device,
     driver_version,
+    installed_torch,
     look_without_torch,
     usable_gpus,
 )

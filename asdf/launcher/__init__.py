@@ -1,15 +1,29 @@
 """Launches of many runs: points, a queue over GPUs of a node or a job array, states."""
 
-from asdf.launcher.job_arrays import Submission, check_script, queued_runs, submit_array
-from asdf.launcher.part_arrays import PartArray, sbatch_words, submit_parts
 from asdf.launcher.planning import Plan, PlannedRun, plan_runs
 from asdf.launcher.points import PointOptions
 from asdf.launcher.processes import kill_tree
-from asdf.launcher.queue import run_queue
-from asdf.launcher.slots import Slots, choose_gpus
-from asdf.launcher.slurm import check_array_options
-from asdf.launcher.state_table import Table, list_runs, summary
-from asdf.launcher.states import Job, JobResult, outcome_settings, read_results, settings_digest
+from asdf.launcher.queue import Slots, choose_gpus, run_queue
+from asdf.launcher.slurm import (
+    PartArray,
+    Submission,
+    check_array_options,
+    check_script,
+    queued_runs,
+    sbatch_words,
+    submit_array,
+    submit_parts,
+)
+from asdf.launcher.states import (
+    Job,
+    JobResult,
+    Table,
+    list_runs,
+    outcome_settings,
+    read_results,
+    settings_digest,
+    summary,
+)
 
 __all__ = [
     "Job",

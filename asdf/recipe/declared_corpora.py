@@ -25,7 +25,7 @@ from asdf.corpora import (
     read_from,
     read_protocol,
 )
-from asdf.data.vocoded_copies import join_with_copies
+from asdf.data.sampler_orders import join_with_copies
 from asdf.errors import AsdfError, UsageError
 from asdf.ports import load, provided
 from asdf.recipe.leaving_out import training_lists

@@ -15,9 +15,8 @@ from pathlib import Path
 from asdf.audio.augmentation import open_chain
 from asdf.audio.speech import check_detector
 from asdf.audio.vocoding import try_vocoders
-from asdf.data.sampler_orders import check_sampler, find_sampler
+from asdf.data.sampler_orders import check_sampler, describe_copies, find_sampler, join_with_copies
 from asdf.data.training_plan import TrainingPlan, minibatch_per_process
-from asdf.data.vocoded_copies import describe_copies, join_with_copies
 from asdf.distributed.devices import describe_mapping
 from asdf.distributed.launchers import Launch
 from asdf.errors import AsdfError, UsageError

@@ -300,7 +300,7 @@ class Run:
     ) -> _Measured:
         import numpy as np
 
-        from asdf.data.vocoded_copies import add_vocoded_copies
+        from asdf.data.sampler_orders import add_vocoded_copies
 
         lengths = np.concatenate(lengths_of_parts)
         utterances = join(parts)

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from asdf.metrics.validation import ChosenMetric
     from asdf.networks.extras import Extra
     from asdf.scoring.score_list import ScoredList
+    from asdf.training.objective import LossOnTrials
     from asdf.training.task import Tasks
-    from asdf.training.trial_loss import LossOnTrials
     from asdf.trials.how_scored import HowScored
     from asdf.trials.score_file import Scores
     from asdf.trials.trial_list import TrialList

@@ -88,7 +88,7 @@ def _build_trainer(
     from asdf.data.length_groups import find_groups
     from asdf.data.sampler_orders import build_sampler
     from asdf.training.loop import Trainer
-    from asdf.training.trial_loss import loss_on_trials
+    from asdf.training.objective import loss_on_trials
 
     def validate(trained: nn.Module, name: NetworkName) -> ValidationResult | None:
         loss = loss_on_trials(step.objective, trained, run.settings)
@@ -132,7 +132,7 @@ def _build_step(run: Run, network: nn.Module, utterances: TrialList, lengths: np
 
 def _record_copies(run: Run, utterances: TrialList) -> None:
     """Log and record how many of the training utterances each vocoder copies."""
-    from asdf.data.vocoded_copies import describe_copies
+    from asdf.data.sampler_orders import describe_copies
     from asdf.runs.start_records import update_record
 
     counts = utterances.count_vocoded()
@@ -174,7 +174,7 @@ def _log_plan(run: Run, trainer: Trainer, minibatch: int) -> None:
 
 
 def _average_best_networks(run: Run, trainer: Trainer) -> None:
-    from asdf.training.retention import average_networks
+    from asdf.training.validating import average_networks
 
     count = run.settings.network.average_best_networks
     metric = run.settings.network.validation_metric

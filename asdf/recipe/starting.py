@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from asdf.distributed.builds import TORCH_PAIR, installed_torch
+from asdf.distributed.devices import TORCH_PAIR, installed_torch
 from asdf.distributed.launchers import Launch
 from asdf.errors import AsdfError, UsageError
 from asdf.settings import Sections
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from asdf.distributed.world import World
 
 _LATER = (
-    "asdf.data.feature_pass",
+    "asdf.data.feature_cache",
     "asdf.interchange.pretrained",
     "asdf.evaluation",
     "asdf.scoring.score_list",
     "asdf.training.loop",
-    "asdf.training.retention",
+    "asdf.training.validating",
 )
 
 

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 def build_clip_loader(run: Run, utterances: TrialList, lengths: np.ndarray) -> BatchLoader:
     """Return the loader of the training clips, with the augmentation of the settings."""
+    from asdf.data.batches import find_mixup
     from asdf.data.datasets import References, TrainingClips
     from asdf.data.loaders import BatchLoader
-    from asdf.data.mixup import find_mixup
     from asdf.networks.build import channels_of
 
     settings = run.settings
@@ -119,8 +119,7 @@ def build_feature_loader(
     lengths: np.ndarray,
 ) -> BatchLoader:
     """Return a loader of the front end's features of `clips`, computed now or earlier."""
-    from asdf.data.feature_cache import FeatureCache, identity_of
-    from asdf.data.feature_pass import FeaturePass
+    from asdf.data.feature_cache import FeatureCache, FeaturePass, identity_of
     from asdf.data.loaders import BatchLoader
     from asdf.networks import SSLDetector
     from asdf.networks.split import feature_identity

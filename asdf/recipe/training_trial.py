@@ -30,7 +30,7 @@ from asdf.networks.interface import frame_hop, inputs_on_noise, waveform_shape
 from asdf.settings.class_path import UserErrors
 from asdf.settings.sections import Sections
 from asdf.training.losses.loss_building import find_loss_class, list_of_two
-from asdf.training.optimiser_state import optimiser_state
+from asdf.training.optimisers import optimiser_state
 from asdf.training.step import Step
 from asdf.training.steps.training_step import SETTING, state_of
 from asdf.training.training_progress import Progress

@@ -2,7 +2,8 @@
 
 Invariants: a user's callback cannot break the training. An exception in one is logged and the run
 continues; if one of the project's own fails, all ranks end together. Each step and each evaluation
-of the run has exactly one line in the file, however often the run was killed.
+of the run has exactly one line in the file, however often the run was killed. Outputs and gradient
+norms are computed only if a callback requests them; all ranks know the callbacks' needs.
 """
 
 from __future__ import annotations
@@ -15,21 +16,29 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch import Tensor, nn
+
+from asdf.data.training_plan import TrainingPlan, Window
 from asdf.distributed.stopping import Stopped
 from asdf.distributed.world import World
-from asdf.errors import AsdfError
+from asdf.errors import AsdfError, UsageError
 from asdf.runs.files import write_advice, write_text
 from asdf.runs.layout import Layout
 from asdf.runs.log import LOG
 from asdf.settings.class_path import describe_error
+from asdf.settings.sections import Sections
 from asdf.training.callbacks import (
     SETTING,
     Callback,
-    CallbackSections,
+    StepOutputs,
+    StepRecord,
     Training,
     build_callback,
     find_callbacks,
 )
+from asdf.training.step import Step, TakenStep
+from asdf.training.training_progress import Progress, position_of
 
 
 @dataclass(frozen=True)
@@ -44,7 +53,7 @@ class _Line:
 class MetricsFile(Callback):
     """Appends records, after removing the lines of steps that a resumed run repeats."""
 
-    def __init__(self, settings: CallbackSections, folder: Path) -> None:
+    def __init__(self, settings: Sections, folder: Path) -> None:
         super().__init__(settings, folder)
         self.path = Layout(folder).metrics
         self._evaluated_steps: set[float] = set()
@@ -203,7 +212,7 @@ class CallbackGroup:
 
 
 def build_callbacks(
-    settings: CallbackSections, folder: Path, recipe_folder: Path, world: World
+    settings: Sections, folder: Path, recipe_folder: Path, world: World
 ) -> CallbackGroup:
     """Return the callbacks of a run; all ranks call this together.
 
@@ -228,3 +237,78 @@ def build_callbacks(
         world,
         needs=Needs.of(kinds),
     )
+
+
+class StepObserver:
+    """Calls `on_every_step` of the callbacks that have it.
+
+    Raises:
+        UsageError: a callback needs the network's outputs, which a CUDA graph does not provide.
+    """
+
+    def __init__(self, step: Step, plan: TrainingPlan, callbacks: CallbackGroup) -> None:
+        self._step = step
+        self._plan = plan
+        self._callbacks = callbacks
+        self._outputs: list[tuple[Tensor, Tensor]] | None = None
+        needs = callbacks.needs
+        step.measures_gradient = needs.gradient_norm
+        if needs.outputs:
+            if step.settings.computing.cuda_graphs is True:
+                raise UsageError(
+                    f"{SETTING}: a callback wants the network's outputs (needs_outputs), which "
+                    "computing.cuda_graphs = True does not give. Switch one of them off."
+                )
+            self._outputs = []
+            step.trained.register_forward_hook(self._take_outputs)
+
+    def after_step(self, taken: TakenStep, window: Window, progress: Progress) -> None:
+        """Call the callbacks; all ranks call this together."""
+        if not self._callbacks.needs.every_step:
+            return
+        position = position_of(progress, self._plan)
+
+        def call() -> None:
+            norm = None if taken.gradient_norm is None else float(taken.gradient_norm)
+            record = StepRecord(
+                step=position["step"],
+                epoch=position["epoch"],
+                loss=taken.loss,
+                learning_rate=taken.learning_rate,
+                gradient_norm=norm,
+                outputs=self._collect(window),
+            )
+            self._callbacks.call_alone("on_every_step", record)
+
+        self._step.world.run_on_main(call)
+        if self._outputs is not None:
+            self._outputs.clear()
+
+    def _take_outputs(self, module: nn.Module, arguments: Any, outputs: Any) -> None:
+        assert self._outputs is not None
+        # A validation between steps does not belong to a step.
+        if module.training:
+            embeddings, logits = outputs
+            self._outputs.append((embeddings.detach(), logits.detach()))
+
+    def _collect(self, window: Window) -> StepOutputs | None:
+        """Return the outputs for the utterances of this rank, without the fillers."""
+        if self._outputs is None:
+            return None
+        # A loss with two passes leaves the outputs of the first before those of the second.
+        passes = self._outputs[-len(window.shares) :]
+        indices = []
+        keys = []
+        embeddings = []
+        logits = []
+        for share, (share_embeddings, share_logits) in zip(window.shares, passes, strict=True):
+            indices += share.utterances[: share.counted].tolist()
+            keys += share.clip_keys()[: share.counted]
+            embeddings.append(share_embeddings[: share.counted])
+            logits.append(share_logits[: share.counted])
+        return StepOutputs(
+            utterances=[self._step.utterances.ids[index] for index in indices],
+            labels_B=self._step.targets.labels_of(keys),
+            embeddings_BE=torch.cat(embeddings),
+            logits_B2=torch.cat(logits),
+        )

@@ -10,14 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from asdf.errors import UsageError
 from asdf.settings.catalogue import named_classes
 from asdf.settings.class_path import UserErrors, find_class
-from asdf.settings.sections import Paths, Tracking
+from asdf.settings.sections import Sections
 from asdf.text import did_you_mean
-from asdf.training.training_sections import TrainingSections
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -26,17 +25,6 @@ if TYPE_CHECKING:
     from asdf.training.training_progress import Progress
 
 SETTING = "network.callbacks"
-
-
-class CallbackSections(TrainingSections, Protocol):
-    """The sections of a training, and those for trackers."""
-
-    @property
-    def tracking(self) -> Tracking: ...
-    @property
-    def paths(self) -> Paths: ...
-    def plain(self) -> dict[str, dict[str, Any]]:
-        """Return plain values, by section and name."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +114,7 @@ class Callback:
     needs_outputs: ClassVar[bool] = False
     training: Training | None = None
 
-    def __init__(self, settings: CallbackSections, folder: Path) -> None:
+    def __init__(self, settings: Sections, folder: Path) -> None:
         self.settings = settings
         self.folder = folder
 
@@ -181,7 +169,7 @@ class Callback:
         """Called at the very end, however the run ended."""
 
 
-def find_callbacks(settings: CallbackSections, folder: Path) -> list[type[Callback]]:
+def find_callbacks(settings: Sections, folder: Path) -> list[type[Callback]]:
     """Return the classes that `network.callbacks` names.
 
     Args:
@@ -211,7 +199,7 @@ def _check_methods(kind: type[Callback]) -> None:
             )
 
 
-def build_callback(kind: type[Callback], settings: CallbackSections, folder: Path) -> Callback:
+def build_callback(kind: type[Callback], settings: Sections, folder: Path) -> Callback:
     """Return a callback of this class.
 
     Args:

@@ -29,14 +29,12 @@ from asdf.distributed.world import World
 from asdf.errors import UsageError
 from asdf.networks.watched import is_plain
 from asdf.runs.log import LOG
-from asdf.training.compiling import compile_network
-from asdf.training.exchange import exchange_gradients
-from asdf.training.further_inputs import inputs_in_training
+from asdf.settings.sections import Sections
+from asdf.training.gradients import Precision
 from asdf.training.losses import Targets, TermTargets
-from asdf.training.minibatch_passes import Passes
 from asdf.training.objective import Objective
-from asdf.training.training_precision import Precision
-from asdf.training.training_sections import TrainingSections
+from asdf.training.passes import Passes, compile_network, exchange_gradients
+from asdf.training.step_checks import inputs_in_training
 
 # These steps create what a capture needs: library handles, the loss scale, the optimiser's moments.
 EAGER_STEPS = 3
@@ -270,7 +268,7 @@ def _refusal(cause: RuntimeError) -> str:
 
 def prepare_passes(
     network: nn.Module,
-    settings: TrainingSections,
+    settings: Sections,
     world: World,
     objective: Objective,
     precision: Precision,
@@ -306,7 +304,7 @@ def prepare_passes(
 
 
 def _suits_graphs(
-    network: nn.Module, settings: TrainingSections, world: World, objective: Objective
+    network: nn.Module, settings: Sections, world: World, objective: Objective
 ) -> bool:
     """Return whether a run that does not request graphs satisfies all their requirements.
 

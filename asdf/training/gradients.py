@@ -1,16 +1,186 @@
-"""The norm of a step's gradient: clipped, measured, and checked after the step.
+"""The number format of a step, the norm of its gradient, and the average of the weights.
 
-Invariant: the host never waits. Whether the gradient was finite, or fp16's new loss scale, is
+Invariants: the host never waits. Whether the gradient was finite, or fp16's new loss scale, is
 computed on the device and copied to the host with the loss of the next step. A network is saved
 only after its last step has been checked, so NaN weights are never saved.
+
+The average (`network.ema_decay`) starts at the weights before the first step, and after each step
+it is `decay * average + (1 - decay) * weights`. It is validated, saved as the network and scored;
+training continues with the weights themselves, which a checkpoint holds in a separate entry.
+Buffers, such as the running statistics of batch norm, are moving averages themselves and belong to
+both.
+
+Source: Polyak and Juditsky, "Acceleration of stochastic approximation by averaging", 1992; with
+exponential weights as in Tarvainen and Valpola, "Mean teachers", NeurIPS 2017.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from asdf.checkpoint.network_file import NetworkFile
+from asdf.distributed.arithmetic import NO_BFLOAT16, computes_bfloat16
+from asdf.errors import AsdfError
+from asdf.networks.autocast import norms_shortened
+
+# Compute capabilities of NVIDIA GPUs with tensor cores for bf16, and for fp16.
+_BF16_NEEDS = (8, 0)
+_FP16_NEEDS = (7, 0)
+
+
+@dataclass(frozen=True)
+class Precision:
+    """The number format of autocast.
+
+    Attributes:
+        dtype: Type of autocast; None for float32 throughout.
+        reason: Line for the log with the reason.
+        short_norms: Whether norms also compute in that format.
+    """
+
+    device: torch.device
+    dtype: torch.dtype | None
+    reason: str
+    short_norms: bool = False
+
+    @contextmanager
+    def autocast(self) -> Iterator[None]:
+        """Compute in this precision inside the block."""
+        if self.dtype is None:
+            yield
+            return
+        with torch.autocast(self.device.type, self.dtype), norms_shortened(self.short_norms):
+            yield
+
+    def with_norms(self, norms: str) -> Precision:
+        """Return this precision with norms according to `computing.norms`, which needs bf16.
+
+        In float16, the sums of an encoder's layers may exceed the largest number.
+        """
+        if norms == "bf16" and self.dtype is torch.bfloat16:
+            return replace(self, short_norms=True, reason=f"{self.reason}, norms as well")
+        return self
+
+    def scaler(self) -> torch.amp.GradScaler:
+        """Return the loss scale, which has no effect in formats other than fp16.
+
+        The range of float16 is too small for small gradients.
+        """
+        return torch.amp.GradScaler(self.device.type, enabled=self.dtype is torch.float16)
+
+
+def choose_precision(requested: str, device: torch.device) -> Precision:
+    """Return the precision for `computing.precision` on `device`.
+
+    Support of bf16 is decided by compute capability, since `torch.cuda.is_bf16_supported()`
+    includes GPUs that only emulate it. The tensor cores of 7.x compute only in fp16.
+    """
+    if device.type != "cuda":
+        return _choose_on_cpu(requested, device)
+    if requested == "fp16":
+        return Precision(device, torch.float16, "precision fp16 with loss scaling, as requested")
+    if requested == "fp32":
+        return Precision(device, None, "precision fp32, as requested")
+    capability = torch.cuda.get_device_capability(device)
+    text = f"compute capability {capability[0]}.{capability[1]}"
+    if capability >= _BF16_NEEDS:
+        return Precision(device, torch.bfloat16, f"precision bf16: {text}")
+    if requested == "bf16" or capability < _FP16_NEEDS:
+        return Precision(device, None, f"precision fp32: bf16 not used: {text}, it needs 8.0")
+    reason = f"precision fp16 with loss scaling: {text}, bf16 needs 8.0"
+    return Precision(device, torch.float16, reason)
+
+
+def _choose_on_cpu(requested: str, device: torch.device) -> Precision:
+    if requested == "bf16" and computes_bfloat16():
+        return Precision(device, torch.bfloat16, "precision bf16, as requested")
+    reasons = {
+        "auto": "no GPU",
+        "bf16": NO_BFLOAT16,
+        "fp16": "fp16 not used: it needs a GPU",
+        "fp32": "as requested",
+    }
+    return Precision(device, None, f"precision fp32: {reasons[requested]}")
+
+
+class WeightAverage:
+    """The averages of the parameters of `network` that are trained when this is created."""
+
+    def __init__(self, network: nn.Module, decay: float) -> None:
+        self._network = network
+        self._decay = decay
+        self._averages: dict[nn.Parameter, Tensor] = {}
+        for parameter in network.parameters():
+            if parameter.requires_grad:
+                self._averages[parameter] = parameter.detach().clone()
+
+    @torch.no_grad()
+    def update(self) -> None:
+        """Move the averages towards the weights, after an optimiser step."""
+        weights = [parameter.detach() for parameter in self._averages]
+        # A few kernels for all of them. The average of a frozen weight equals it and stays.
+        torch._foreach_lerp_(list(self._averages.values()), weights, 1 - self._decay)
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Return a block in which the network has the averages as its weights."""
+        self._swap()
+        try:
+            yield
+        finally:
+            self._swap()
+
+    @torch.no_grad()
+    def _swap(self) -> None:
+        for parameter, average in self._averages.items():
+            # In place, since CUDA graphs and other processes' views expect the same addresses.
+            before = parameter.detach().clone()
+            parameter.copy_(average)
+            average.copy_(before)
+
+    def save_in(self, file: NetworkFile) -> None:
+        """Store the averages as the weights of `file`, and the weights in a separate entry."""
+        unaveraged: dict[str, Any] = {}
+        # A state dict has a shared parameter under each of its names.
+        for name, parameter in self._network.named_parameters(remove_duplicate=False):
+            average = self._averages.get(parameter)
+            if average is not None and name in file.state:
+                unaveraged[name] = file.state[name]
+                file.state[name] = average
+        file.unaveraged_state = unaveraged
+
+    @torch.no_grad()
+    def restart(self) -> None:
+        """Reset the averages to the network's current weights."""
+        for parameter, average in self._averages.items():
+            average.copy_(parameter)
+
+
+@torch.no_grad()
+def load_unaveraged(network: nn.Module, weights: Mapping[str, Any]) -> None:
+    """Load the entry written by `WeightAverage.save_in` into the network.
+
+    Raises:
+        AsdfError: the entry is of another network; `network` is then unchanged.
+    """
+    parameters = dict(network.named_parameters(remove_duplicate=False))
+    for name, value in weights.items():
+        fits = isinstance(value, Tensor) and name in parameters
+        if not fits or parameters[name].shape != value.shape:
+            raise AsdfError(
+                f"the checkpoint's entry of weights before averaging has {name!r}, which does not "
+                "fit the network. The file is damaged: resume from another (network.resume_epoch)."
+            )
+    for name, value in weights.items():
+        parameters[name].copy_(value)
+
 
 # Halving the first loss scale, 65536, this many times gives 0.002, which no network needs.
 MAX_SKIPPED = 25

@@ -31,12 +31,11 @@ from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.runs.evaluations import Evaluation
 from asdf.runs.layout import RESUME, Layout
 from asdf.runs.log import LOG
-from asdf.training.callback_group import CallbackGroup
+from asdf.training.callback_group import CallbackGroup, StepObserver
 from asdf.training.callbacks import Training
-from asdf.training.instruments.profile import StepProfile
-from asdf.training.instruments.progress_lines import ProgressLines
-from asdf.training.observing import StepObserver
-from asdf.training.saving import Saving
+from asdf.training.checkpoints import Saving
+from asdf.training.profile import StepProfile
+from asdf.training.progress_lines import ProgressLines
 from asdf.training.schedules import plateau_end, update_plateau
 from asdf.training.step import Step
 from asdf.training.training_progress import (

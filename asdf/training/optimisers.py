@@ -1,12 +1,14 @@
-"""The optimiser of the settings: one with a short name, or any class of torch or of the user.
+"""The optimiser of the settings: groups of parameters, class, and state in a checkpoint.
 
 A class that `network.optimizer` names by its path is an ordinary one, derived from
 `torch.optim.Optimizer`, with a constructor that takes parameter groups and options with defaults,
-and a `step()` without arguments. It is tested before training.
+and a `step()` without arguments. It is tested on twelve numbers before training, since a class does
+not declare whether `state_dict()` holds its whole state.
 
-Invariant: a class that passes the check takes steps from gradients alone, and a run that resumes
-from its saved state takes exactly the same steps as an uninterrupted one. It is tested on twelve
-numbers, since a class does not declare whether `state_dict()` holds its whole state.
+Invariants: the order of the groups and of their parameters depends only on the network and the
+settings, since a checkpoint numbers the moments by it. Moments and counters come from the
+checkpoint; options, such as rates and weight decay, from the settings. A resumed run therefore
+takes the steps of an uninterrupted one, and its rates can still be changed.
 """
 
 from __future__ import annotations
@@ -16,19 +18,189 @@ import io
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from asdf.errors import UsageError
+from asdf.errors import AsdfError, UsageError
+from asdf.networks import FrontEnd, front_end_parameters
 from asdf.runs.log import LOG
 from asdf.settings.catalogue import class_path_of
 from asdf.settings.class_path import UserErrors, find_class
-from asdf.settings.sections import OPTIMIZERS, Network
-from asdf.training.optimiser_state import begin_momentum, load_optimiser_state, optimiser_state
-from asdf.training.parameter_groups import Group, group_parameters, make_group
-from asdf.training.training_sections import TrainingSections
+from asdf.settings.sections import OPTIMIZERS, Network, Sections
+
+# A parameter group with its options, as torch's optimisers take them.
+Group = dict[str, Any]
+
+
+class _GroupKey(NamedTuple):
+    """The common properties of a group's parameters, by which groups are sorted."""
+
+    is_front_end: bool
+    decays: bool
+    layers_above: int
+
+
+def group_parameters(network: nn.Module, settings: Sections) -> list[Group]:
+    """Return the trained parameters, grouped by their learning rate and weight decay.
+
+    Besides torch's options, each group holds its rate before any schedule as `base_lr`.
+
+    Raises:
+        UsageError: rates decay by layer, but no front end has known layers.
+    """
+    training = settings.network
+    front_end = {id(parameter) for parameter in front_end_parameters(network)}
+    layers_above: dict[int, int] = {}
+    if settings.front_end.layer_decay < 1:
+        layers_above = _layers_above(network, settings.front_end.layer_decay)
+    # Modules may share a parameter, which torch's optimisers refuse in two groups; the first module
+    # that owns it counts.
+    names: dict[nn.Parameter, str] = {}
+    for prefix, module in network.named_modules():
+        owner = type(module).__name__
+        for name, parameter in module.named_parameters(prefix, recurse=False):
+            # No name contains a line break, so no pattern matches across it.
+            names.setdefault(parameter, f"{name}\n{owner}".lower())
+    members: dict[_GroupKey, list[nn.Parameter]] = {}
+    for parameter, searched in names.items():
+        if not parameter.requires_grad:
+            continue
+        decays = not any(part.lower() in searched for part in training.weight_decay_skiplist)
+        is_front_end = id(parameter) in front_end
+        above = layers_above.get(id(parameter), 0) if is_front_end else 0
+        key = _GroupKey(is_front_end, decays, above)
+        members.setdefault(key, []).append(parameter)
+    groups = []
+    # The order is part of a checkpoint, whose moments are numbered by it.
+    for key, parameters in sorted(members.items()):
+        rate = training.initial_learning_rate
+        if key.is_front_end and settings.front_end.learning_rate is not None:
+            rate = settings.front_end.learning_rate
+        rate *= settings.front_end.layer_decay**key.layers_above
+        decay = training.weight_decay if key.decays else 0.0
+        groups.append(make_group(parameters, rate, decay))
+    return groups
+
+
+def make_group(parameters: list[nn.Parameter], rate: float, decay: float) -> Group:
+    """Return a group of parameters with one learning rate and one weight decay."""
+    return {"params": parameters, "lr": rate, "base_lr": rate, "weight_decay": decay}
+
+
+def _layers_above(network: nn.Module, layer_decay: float) -> dict[int, int]:
+    """Return how many layers of its front end lie above each parameter, by the parameter's id.
+
+    Modules before the first layer lie below all layers, as the embedding does in BEiT (Bao et al.,
+    ICLR 2022), and a norm that ends the encoder belongs to the last layer.
+    """
+    above: dict[int, int] = {}
+    for front_end in network.modules():
+        if not isinstance(front_end, FrontEnd):
+            continue
+        # `front_end.layer` may leave out the upper ones.
+        layers = list(front_end.layer_modules())[: front_end.layers]
+        if not layers:
+            continue
+        for parameter in front_end.parameters():
+            above[id(parameter)] = len(layers)
+        for number, layer in enumerate(layers, 1):
+            for parameter in layer.parameters():
+                above[id(parameter)] = len(layers) - number
+        for parameter in front_end.final_norm_parameters():
+            above[id(parameter)] = 0
+    if not above:
+        raise UsageError(
+            f"front_end.layer_decay = {layer_decay:g}: the network has no front end with known "
+            "encoder layers. Set it to 1.0, or give your front end a method layer_modules."
+        )
+    return above
+
+
+# The classes behind short names, which checkpoints do not name: the first two have the same
+# moments, and a run may change from one to the other.
+_OURS = (torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD)
+_CLASS = "class"
+# Options of a group that the settings determine for every optimiser.
+_SET = ("params", "lr", "base_lr", "weight_decay")
+
+
+def optimiser_state(optimiser: torch.optim.Optimizer) -> dict[str, Any]:
+    """Return an optimiser's content of a checkpoint: torch's state, and the name of its class."""
+    state = optimiser.state_dict()
+    name = _class_name(optimiser)
+    return {**state, _CLASS: name} if name else state
+
+
+def load_optimiser_state(optimiser: torch.optim.Optimizer, state: dict[str, Any]) -> None:
+    """Load what `optimiser_state` has returned; rates, decay and the like stay those of the
+    settings.
+
+    Raises:
+        AsdfError: the state is of another optimiser, or of other groups of parameters; `optimiser`
+            is unchanged.
+    """
+    is_of_class = state.get(_CLASS, "") == _class_name(optimiser)
+    if not is_of_class or _shapes_of(optimiser.param_groups) != _shapes_of(state["param_groups"]):
+        raise AsdfError(
+            "the checkpoint was trained with another optimiser, or other parameters were trained "
+            "or decayed. Set network.optimizer, network.weight_decay_skiplist and front_end.frozen "
+            "to what they were (settings.py in the system folder), or give this run another "
+            "paths.system_folder."
+        )
+    # torch uses the options to place the moments: the location of Adam's step count depends on
+    # whether the optimiser is fused, which may differ from the checkpoint's.
+    groups = []
+    options = {*inspect.signature(type(optimiser)).parameters, *_SET}
+    for group, saved in zip(optimiser.param_groups, state["param_groups"], strict=True):
+        counted = {}
+        # Values that another class has stored in a group, such as a step count. In groups of
+        # torch's own classes, all entries are options.
+        if type(optimiser) not in _OURS:
+            counted = {key: saved[key] for key in saved if key not in options}
+        groups.append({**group, **counted, "params": saved["params"]})
+    content = {key: value for key, value in state.items() if key != _CLASS}
+    optimiser.load_state_dict({**content, "param_groups": groups})
+    for moments in optimiser.state.values():
+        if not isinstance(moments, dict):
+            continue
+        # Copy mapped moments that the optimiser has taken over from the file.
+        for name, value in moments.items():
+            if isinstance(value, Tensor) and value.device.type == "cpu":
+                moments[name] = value.clone()
+    if isinstance(optimiser, torch.optim.SGD):
+        begin_momentum(optimiser)
+
+
+def begin_momentum(optimiser: torch.optim.SGD) -> None:
+    """Start the momentum of fused SGD at zeros, which gives the same first step.
+
+    Otherwise it starts with the first gradient. If fp16 overflows in that step, which is common,
+    the kernel leaves uninitialised memory as momentum. Without fusing, SGD with fp16 makes the host
+    wait for the GPU in each step.
+    """
+    for group in optimiser.param_groups:
+        if not (group["fused"] and group["momentum"]):
+            continue
+        for parameter in group["params"]:
+            state = optimiser.state[parameter]
+            if state.get("momentum_buffer") is None:
+                state["momentum_buffer"] = torch.zeros_like(parameter)
+
+
+def _class_name(optimiser: torch.optim.Optimizer) -> str:
+    """Return the name of the optimiser's class; '' for the classes of short names."""
+    kind = type(optimiser)
+    # Without its module, which may differ between versions of torch.
+    return "" if kind in _OURS else kind.__qualname__
+
+
+def _shapes_of(groups: list[Group]) -> list[tuple[bool, int]]:
+    """Return the properties in which groups of a checkpoint and an optimiser must agree."""
+    # Adam and AdamW have the same moments, and the option `betas`, which SGD lacks.
+    return [("betas" in group, len(group["params"])) for group in groups]
+
 
 SETTING = "network.optimizer"
 _FUSED_ON_CPU = (torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD)
@@ -81,7 +253,7 @@ class NamedOptimiser:
         return optimiser
 
 
-def find_optimiser(settings: TrainingSections, folder: Path | None) -> NamedOptimiser | None:
+def find_optimiser(settings: Sections, folder: Path | None) -> NamedOptimiser | None:
     """Return the class that `network.optimizer` names; None for a short name.
 
     Args:
@@ -204,7 +376,7 @@ def _build_short_named(
     return kind(groups, lr=rate, betas=training.adam_betas, fused=fused)
 
 
-def check_named_optimiser(settings: TrainingSections, folder: Path | None) -> None:
+def check_named_optimiser(settings: Sections, folder: Path | None) -> None:
     """Find the class that `network.optimizer` names, if it is not a short name, and test it.
 
     Args:
@@ -220,7 +392,7 @@ def check_named_optimiser(settings: TrainingSections, folder: Path | None) -> No
 
 
 def build_optimiser(
-    network: nn.Module, settings: TrainingSections, folder: Path | None = None
+    network: nn.Module, settings: Sections, folder: Path | None = None
 ) -> torch.optim.Optimizer:
     """Return the optimiser of `settings.network` for the trained parameters.
 

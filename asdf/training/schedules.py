@@ -23,9 +23,8 @@ import torch
 from asdf.errors import AsdfError
 from asdf.settings.catalogue import class_path_of
 from asdf.settings.class_path import UserErrors, find_function
-from asdf.settings.sections import SCHEDULES, Network
+from asdf.settings.sections import SCHEDULES, Network, Sections
 from asdf.training.training_progress import Progress
-from asdf.training.training_sections import TrainingSections
 
 SETTING = "network.schedule"
 
@@ -64,43 +63,43 @@ class ScheduleProgress:
         )
 
 
-ScheduleFunction = Callable[[TrainingSections, ScheduleProgress], float]
+ScheduleFunction = Callable[[Sections, ScheduleProgress], float]
 
 
-def constant(settings: TrainingSections, progress: ScheduleProgress) -> float:
+def constant(settings: Sections, progress: ScheduleProgress) -> float:
     """Return 1."""
     return 1.0
 
 
-def plateau(settings: TrainingSections, progress: ScheduleProgress) -> float:
+def plateau(settings: Sections, progress: ScheduleProgress) -> float:
     """Return the factor that `update_plateau` has set."""
     return progress.plateau_factor
 
 
-def linear(settings: TrainingSections, progress: ScheduleProgress) -> float:
+def linear(settings: Sections, progress: ScheduleProgress) -> float:
     """Return a factor that falls linearly from 1 to `min_learning_rate` over the main rate."""
     return _above_lowest(settings, 1 - progress.done)
 
 
-def cosine(settings: TrainingSections, progress: ScheduleProgress) -> float:
+def cosine(settings: Sections, progress: ScheduleProgress) -> float:
     """Return a factor of half a cosine, from 1 to `min_learning_rate` over the main rate."""
     return _above_lowest(settings, 0.5 * (1 + math.cos(math.pi * progress.done)))
 
 
-def step(settings: TrainingSections, progress: ScheduleProgress) -> float:
+def step(settings: Sections, progress: ScheduleProgress) -> float:
     """Return `step_factor` to the number of passed `step_epochs`, down to `min_learning_rate`."""
     steps_down = int(progress.epochs // settings.network.step_epochs)
     factor = settings.network.step_factor**steps_down
     return max(_lowest_share(settings), factor)
 
 
-def _above_lowest(settings: TrainingSections, factor: float) -> float:
+def _above_lowest(settings: Sections, factor: float) -> float:
     """Return a factor that falls with `factor` from 1 to the lowest one."""
     lowest = _lowest_share(settings)
     return lowest + (1 - lowest) * factor
 
 
-def _lowest_share(settings: TrainingSections) -> float:
+def _lowest_share(settings: Sections) -> float:
     # Other groups end at the same proportion of their own rate as the main one.
     return settings.network.min_learning_rate / settings.network.initial_learning_rate
 
@@ -112,7 +111,7 @@ class Schedule:
     path: str
     function: ScheduleFunction
 
-    def factor(self, settings: TrainingSections, progress: ScheduleProgress) -> float:
+    def factor(self, settings: Sections, progress: ScheduleProgress) -> float:
         """Return the factor of a parameter group's base rate, without the warm-up.
 
         Raises:
@@ -129,7 +128,7 @@ class Schedule:
         return float(factor)
 
 
-def find_schedule(settings: TrainingSections, folder: Path | None) -> Schedule:
+def find_schedule(settings: Sections, folder: Path | None) -> Schedule:
     """Return the schedule that `network.schedule` names.
 
     Args:
@@ -148,7 +147,7 @@ def find_schedule(settings: TrainingSections, folder: Path | None) -> Schedule:
 def set_learning_rate(
     optimiser: torch.optim.Optimizer,
     schedule: Schedule,
-    settings: TrainingSections,
+    settings: Sections,
     progress: Progress,
     size: int,
 ) -> float:

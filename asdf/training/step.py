@@ -31,19 +31,27 @@ from asdf.runs.log import LOG
 from asdf.settings.sections import Sections
 from asdf.text import and_more
 from asdf.training.captured_passes import prepare_passes
-from asdf.training.compiling import check_compilable
-from asdf.training.further_inputs import check_inputs
-from asdf.training.gradients import LastStep, clip_and_measure, gradient_norm
-from asdf.training.instruments.clock import COMMUNICATION, OPTIMISER, StepClock
-from asdf.training.instruments.utilisation import find_cost
+from asdf.training.gradients import (
+    LastStep,
+    WeightAverage,
+    choose_precision,
+    clip_and_measure,
+    gradient_norm,
+    load_unaveraged,
+)
 from asdf.training.losses import Loss
 from asdf.training.losses.loss_building import build_loss
 from asdf.training.objective import Objective, TargetSource
-from asdf.training.optimiser_state import load_optimiser_state
-from asdf.training.optimisers import build_optimiser
+from asdf.training.optimisers import build_optimiser, load_optimiser_state
+from asdf.training.passes import check_compilable
+from asdf.training.profile import COMMUNICATION, OPTIMISER, StepClock
 from asdf.training.schedules import find_schedule, set_learning_rate
-from asdf.training.step_checks import check_clip_size, check_needs, step_memory_errors_as_messages
-from asdf.training.steps.step_parts import StepParts
+from asdf.training.step_checks import (
+    check_clip_size,
+    check_inputs,
+    check_needs,
+    step_memory_errors_as_messages,
+)
 from asdf.training.steps.step_window import StepWindow
 from asdf.training.steps.training_step import (
     Plain,
@@ -54,10 +62,10 @@ from asdf.training.steps.training_step import (
     follow_update,
     load_step_state,
 )
+from asdf.training.steps.window_minibatches import StepParts
 from asdf.training.task import find_tasks
-from asdf.training.training_precision import choose_precision
 from asdf.training.training_progress import Progress
-from asdf.training.weight_average import WeightAverage, load_unaveraged
+from asdf.training.utilisation import find_cost
 from asdf.trials.trial_list import UNLABELLED, TrialList
 
 _SHOWN = 8

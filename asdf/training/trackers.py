@@ -17,7 +17,8 @@ from uuid import uuid4
 from asdf.errors import UsageError
 from asdf.runs.files import write_text
 from asdf.runs.layout import Layout
-from asdf.training.callbacks import Callback, CallbackSections
+from asdf.settings.sections import Sections
+from asdf.training.callbacks import Callback
 
 # The entries of a record that are drawn over the steps.
 _OVER_STEPS = ("loss", "learning_rate", "utterances_per_s", "data_wait")
@@ -44,7 +45,7 @@ class _Tracker(Callback):
 class TensorBoard(_Tracker):
     """Writes losses, learning rates, error rates and results for `tensorboard --logdir`."""
 
-    def __init__(self, settings: CallbackSections, folder: Path) -> None:
+    def __init__(self, settings: Sections, folder: Path) -> None:
         super().__init__(settings, folder)
         self._kind = _import("torch.utils.tensorboard", "TensorBoard", "tensorboard").SummaryWriter
         self._writer: Any = None
@@ -78,7 +79,7 @@ class TensorBoard(_Tracker):
 class WeightsAndBiases(_Tracker):
     """Sends the same to Weights & Biases, or saves it for `wandb sync` (`WANDB_MODE=offline`)."""
 
-    def __init__(self, settings: CallbackSections, folder: Path) -> None:
+    def __init__(self, settings: Sections, folder: Path) -> None:
         super().__init__(settings, folder)
         wandb = _import("wandb", "WeightsAndBiases", "wandb")
         self._run = wandb.init(

@@ -25,8 +25,8 @@ from asdf.runs.evaluations import Evaluation, evaluations_in
 from asdf.runs.layout import NetworkName
 from asdf.runs.log import LOG
 from asdf.runs.seeds import derived_seed
+from asdf.settings.sections import Sections
 from asdf.text import shorten
-from asdf.training.training_sections import TrainingSections
 from asdf.trials.trial_list import TrialList
 
 
@@ -181,7 +181,7 @@ def seed_step(seed: int, step: int, minibatch: int, rank: int) -> None:
     random.seed(number)
 
 
-def plan_training(settings: TrainingSections, orders: Orders, world: World) -> TrainingPlan:
+def plan_training(settings: Sections, orders: Orders, world: World) -> TrainingPlan:
     """Return the order in which this rank reads the utterances."""
     return TrainingPlan(
         orders.size,

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from asdf.distributed.builds import has_kernels, install_line
+from asdf.distributed.devices import has_kernels, install_line
 from asdf.distributed.gpus import library_versions
 from benchmarks.gpu.groups import Check, Setup
 from benchmarks.gpu.peaks import peak_flops

@@ -22,7 +22,7 @@ import torch
 from asdf.distributed.batch_norm import synchronise_batch_norm
 from asdf.distributed.world import World, open_world
 from asdf.settings.sections import Sections
-from asdf.training.training_precision import choose_precision
+from asdf.training.gradients import choose_precision
 from benchmarks.gpu.cases import GIB, Case, Measured
 from benchmarks.gpu.operations import operations_of
 from benchmarks.gpu.presence import apply

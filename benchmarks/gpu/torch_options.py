@@ -10,7 +10,7 @@ import torch
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
 
-from asdf.training import exchange
+from asdf.training import passes
 
 
 @contextmanager
@@ -73,11 +73,11 @@ def _changed_exchange(change: Callable[[Any], None], **options: Any) -> Iterator
             change(self)
 
     # The step looks up the class by its name in this module.
-    exchange.DistributedDataParallel = Changed  # type: ignore[attr-defined]
+    passes.DistributedDataParallel = Changed  # type: ignore[attr-defined]
     try:
         yield
     finally:
-        exchange.DistributedDataParallel = original  # type: ignore[attr-defined]
+        passes.DistributedDataParallel = original  # type: ignore[attr-defined]
 
 
 _OPTIONS: dict[str, Callable[[], Any]] = {

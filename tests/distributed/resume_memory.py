@@ -20,8 +20,7 @@ from asdf.recipe.starting_point import resume_training
 from asdf.runs.layout import Layout
 from asdf.settings.sections import Sections
 from asdf.training.checkpoints import HostCopies, collect_checkpoint, write_checkpoint
-from asdf.training.optimiser_state import load_optimiser_state
-from asdf.training.optimisers import build_optimiser
+from asdf.training.optimisers import build_optimiser, load_optimiser_state
 from asdf.training.training_progress import Progress
 
 FROZEN = 5000

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from asdf.launcher.following import explain_failure
+from asdf.launcher.processes import explain_failure
 from tests.conftest import PATIENCE_S, ROOT
 from tests.distributed.test_launchers import free_port
 

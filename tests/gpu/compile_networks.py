@@ -17,7 +17,7 @@ from torch._dynamo.utils import counters
 from asdf.distributed.batch_norm import synchronise_batch_norm
 from asdf.distributed.world import World, open_world
 from asdf.networks import build_network
-from asdf.training.compiling import Compiled
+from asdf.training.passes import Compiled
 from tests.gpu.count_training import settings_of
 
 

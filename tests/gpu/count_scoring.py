@@ -16,7 +16,7 @@ import torch
 from asdf import __main__ as commands
 from asdf.checkpoint.network_file import NetworkFile, write_network_file
 from asdf.data.datasets import TrainingClips
-from asdf.data.feature_pass import FeaturePass
+from asdf.data.feature_cache import FeaturePass
 from asdf.data.loaders import BatchLoader
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import open_world

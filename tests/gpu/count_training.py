@@ -21,8 +21,7 @@ from asdf.networks import build_network
 from asdf.runs.layout import Layout, NetworkName
 from asdf.settings.sections import Sections, assign
 from asdf.training.callback_group import CallbackGroup
-from asdf.training.checkpoints import read_checkpoint
-from asdf.training.saving import Saving
+from asdf.training.checkpoints import Saving, read_checkpoint
 from asdf.training.step import Step
 from asdf.training.training_progress import Progress
 from asdf.trials.trial_list import TrialList

@@ -17,7 +17,7 @@ from asdf.data import loaders
 from asdf.distributed import world as worlds
 from asdf.distributed.devices import visible_gpus
 from asdf.settings.sections import Computing
-from asdf.training.training_precision import choose_precision
+from asdf.training.gradients import choose_precision
 
 SHOWN = ("0,1,2,3", "2", "3,1", "", "-1", "MIG-6f3e1b1c")
 

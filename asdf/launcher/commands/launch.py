@@ -33,16 +33,20 @@ from asdf.distributed.launchers import read_launch
 from asdf.distributed.stopping import StopRequest
 from asdf.errors import UsageError
 from asdf.launcher import Job, PointOptions, Slots, Table, list_runs, plan_runs, run_queue, summary
-from asdf.launcher.commands import launch_slurm
 from asdf.launcher.commands.launch_jobs import (
+    SLURM_OVERRIDES,
+    LaunchOptions,
+    check_options,
+    check_outputs,
     launcher_overrides,
     make_jobs,
     open_slots,
     plain_job,
     refuse_launchers_settings,
+    show_left_out,
+    submit,
+    write_results,
 )
-from asdf.launcher.commands.launch_options import LaunchOptions, check_options
-from asdf.launcher.commands.launch_results import check_outputs, show_left_out, write_results
 from asdf.recipe.command_line import parse_command_line
 
 COMMAND = Command("launch", __doc__, LaunchOptions)
@@ -65,9 +69,9 @@ def main(arguments: list[str]) -> int:
     command = parse_command_line(list(args.words), "")
     options = PointOptions(args.seeds, list(args.sweep), args.random, args.random_seed, args.folds)
     if args.slurm is not None:
-        launchers: Sequence[str] = launch_slurm.LAUNCHER_OVERRIDES
+        launchers: Sequence[str] = SLURM_OVERRIDES
         plan = plan_runs(recipe, command.configs, command.overrides, options, launchers)
-        return launch_slurm.submit(plan, recipe, args, sbatch_options)
+        return submit(plan, recipe, args, sbatch_options)
     refuse_launchers_settings([*command.overrides, *args.sweep])
     slots = open_slots(args.gpus, args.slots)
     launchers = launcher_overrides(slots, args.processes_per_run, args.slots is not None)

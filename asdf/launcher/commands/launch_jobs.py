@@ -1,11 +1,18 @@
-"""The jobs of a launch on this machine: each planned run with the slots that it needs."""
+"""The parts of `launch`: its options, its jobs here or in a job array, and the report at its end.
+
+Invariant: page and table cover all runs of the launch or are not written, so that no table in a
+paper lacks a seed silently.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from asdf.commands.options import argument, flag, option
+from asdf.commands.outputs import show
 from asdf.distributed.cores import usable_cores
 from asdf.distributed.devices import (
     look_without_torch,
@@ -14,8 +21,154 @@ from asdf.distributed.devices import (
     visible_gpus,
 )
 from asdf.errors import UsageError
-from asdf.launcher import Job, PlannedRun, Slots, choose_gpus, outcome_settings, settings_digest
+from asdf.launcher import (
+    Job,
+    Plan,
+    PlannedRun,
+    Slots,
+    Submission,
+    check_script,
+    choose_gpus,
+    list_runs,
+    outcome_settings,
+    queued_runs,
+    settings_digest,
+    submit_array,
+    summary,
+)
+from asdf.report import command as report
+from asdf.report import gather, runs_in
 from asdf.settings.sections import Computing
+from asdf.tasks.studies.left_out import left_out_text
+from asdf.text import and_more
+
+
+@dataclass(frozen=True, kw_only=True)
+class ValueOptions:
+    """One run per value."""
+
+    seeds: str | None = option("values of recipe.seed, e.g. 0-4 or 0,3,7-9", "LIST")
+    sweep: tuple[str, ...] = option(
+        "values of any setting; several --sweep form a grid of all combinations",
+        "section.name=A,B",
+        default=(),
+        repeated=True,
+    )
+    random: int | None = option("run only N random points of the grid", "N")
+    random_seed: int = option("seed for --random", "S", default=0)
+    folds: str | None = option(
+        "one run for each K values of a column of the training sets, such as attack:2; it leaves "
+        "out these values and a share of the speakers, and is scored on them",
+        "COLUMN:K",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterOptions:
+    """On a cluster."""
+
+    slurm: str | None = option(
+        "submit the runs as a job array, one task of this script per run; options after -- are "
+        "passed to sbatch",
+        "SCRIPT",
+    )
+    max_running: int | None = option("maximum number of tasks that run at a time", "N")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResultOptions:
+    """Outputs when all runs are done."""
+
+    report: Path | None = option("write a report of all runs", "PAGE")
+    latex: Path | None = option("write a LaTeX table for a paper, configs by set", "OUT")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchOptions(ValueOptions, ClusterOptions, ResultOptions):
+    """Options of the command."""
+
+    recipe: str = argument("run.py of a recipe, e.g. recipes/wav2vec_aasist/run.py", "RUN.PY")
+    words: tuple[str, ...] = argument(
+        "run configs or patterns of their names, and overrides for all runs", "CONFIG"
+    )
+    gpus: str | None = option("GPUs to use, e.g. 0,1,2,3 (all visible ones)", "IDS", one_of="where")
+    slots: int | None = option("use the CPU, N runs at a time", "N", one_of="where")
+    processes_per_run: int | None = option("processes per run (as in its config)", "N")
+    dry_run: bool = flag("check everything and list the runs, without starting them")
+
+
+def check_options(args: LaunchOptions, sbatch_options: Sequence[str]) -> None:
+    """Refuse options of the other kind of launch, and a script that cannot be submitted.
+
+    Raises:
+        UsageError: an option does not fit; the message names it.
+    """
+    if args.slurm is None:
+        if sbatch_options or args.max_running is not None:
+            raise UsageError(
+                "--max-running and sbatch options after -- need --slurm. Give it too, or leave "
+                "them out."
+            )
+        return
+    if args.report is not None or args.latex is not None:
+        raise UsageError(
+            "--report and --latex need finished runs, but --slurm only submits runs. Write them "
+            "with 'python -m asdf report' when the array has finished."
+        )
+    here = {"gpus": args.gpus, "slots": args.slots, "processes-per-run": args.processes_per_run}
+    for name, value in here.items():
+        if value is not None:
+            raise UsageError(
+                f"--{name} cannot be used with --slurm: the job script determines the resources of "
+                "a task. Change them with sbatch options after --."
+            )
+    if args.max_running is not None and args.max_running < 1:
+        raise UsageError(f"--max-running {args.max_running}: give at least 1.")
+    check_script(Path(args.slurm), sbatch_options)
+
+
+def check_outputs(page: Path | None, table: Path | None) -> None:
+    """Refuse outputs that could not be written hours later.
+
+    Raises:
+        UsageError: an output is a folder, or both are the same file.
+    """
+    for name, path in (("--report", page), ("--latex", table)):
+        if path is not None and path.is_dir():
+            raise UsageError(f"{name} {path} is a folder. Give a file.")
+    if page is not None and table is not None and page.resolve() == table.resolve():
+        raise UsageError("--report and --latex are the same file. Give two different files.")
+
+
+def show_left_out(jobs: Sequence[Job]) -> None:
+    """Show the EERs on the left-out values of finished folds, if there are any."""
+    runs = runs_in(job.system for job in jobs if job.state == "done")
+    # Without intervals, whose bootstrap takes seconds per run.
+    text = left_out_text(gather(runs, replicates=0).left_out) if runs else ""
+    if text:
+        show(text)
+
+
+def write_results(jobs: Sequence[Job], page: Path | None, table: Path | None) -> bool:
+    """Write a page and a table of finished runs; log a message if some are unfinished.
+
+    Returns:
+        Whether the outputs were written.
+    """
+    unfinished = [job.label for job in jobs if job.state != "done"]
+    if unfinished:
+        show(f"no report yet: {len(unfinished)} of {len(jobs)} runs are unfinished")
+        return False
+    words = [str(job.system) for job in jobs]
+    if page is None:
+        assert table is not None  # the caller has one of the two
+        page = table.with_suffix(".html")
+    words += ["--output", str(page)]
+    if table is not None:
+        words += ["--latex", str(table)]
+    report.main(words)
+    return True
+
 
 # Settings of `computing` that the launcher determines for each run, with the option for each.
 _LAUNCHERS_SETTINGS = {
@@ -52,10 +205,11 @@ def refuse_launchers_settings(assignments: Iterable[str]) -> None:
         UsageError: there is one; the message names the option for it.
     """
     named = {assignment.partition("=")[0].strip() for assignment in assignments}
-    for name, option in _LAUNCHERS_SETTINGS.items():
+    for name, instead in _LAUNCHERS_SETTINGS.items():
         if f"computing.{name}" in named:
             raise UsageError(
-                f"computing.{name} is set by the launcher and cannot be changed here. Use {option}."
+                f"computing.{name} is set by the launcher and cannot be changed here. Use "
+                f"{instead}."
             )
 
 
@@ -132,3 +286,61 @@ def _count_gpus(name: str, computing: Computing, slots: Slots) -> int:
             "--gpus, or use a smaller --processes-per-run."
         )
     return needed
+
+
+# A job's GPUs are counted from 0, whatever the config states for this machine.
+SLURM_OVERRIDES = ("computing.gpu_ids=None",)
+_SHOWN = 5
+
+
+def submit(plan: Plan, recipe: Path, args: LaunchOptions, sbatch_options: Sequence[str]) -> int:
+    """Submit the runs that are neither done nor queued, or list all of them.
+
+    Raises:
+        AsdfError: Slurm refuses.
+    """
+    queued = queued_runs()
+    jobs: list[Job] = []
+    waiting = []
+    for run in plan.runs:
+        job = plain_job(run, recipe)
+        job.restore_state()
+        jobs.append(job)
+        if run.system in queued:
+            job.state = "waiting"
+            job.detail = f"in the queue as {queued[run.system]}"
+        elif job.state != "done":
+            waiting.append(run)
+    show(plan.describe())
+    if args.dry_run:
+        show(list_runs(jobs))
+        return 0
+    done = [job for job in jobs if job.state == "done"]
+    if done:
+        show(summary(done))
+    in_queue = [f"{job.label} {job.detail}" for job in jobs if job.state != "done" and job.detail]
+    if in_queue:
+        show(and_more(in_queue, _SHOWN))
+    if plan.folds is not None:
+        show_left_out(jobs)
+    if not waiting:
+        show("nothing to submit")
+        return 0
+    assert args.slurm is not None
+    script = Path(args.slurm)
+    submission = submit_array(waiting, recipe, script, args.max_running, sbatch_options)
+    _show_submission(submission, len(waiting), args.max_running)
+    return 0
+
+
+def _show_submission(submission: Submission, tasks: int, max_running: int | None) -> None:
+    job = submission.job
+    limit = "" if max_running is None else f", at most {max_running} at a time"
+    show(
+        f"submitted {tasks} runs as job {job}, tasks 0 to {tasks - 1}{limit}\n"
+        f"  runs, one line per task: {submission.file}\n"
+        f"  watch: squeue --job {job}; the tasks' output is in {submission.folder}\n"
+        f"  stop a task, which saves and is requeued: scancel --batch --signal=USR2 {job}_N\n"
+        f"  cancel all: scancel {job}\n"
+        "The same command shows finished runs, and submits those neither finished nor queued."
+    )

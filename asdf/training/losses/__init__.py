@@ -4,9 +4,16 @@ Invariant: a loss is a sum over utterances, divided by a sum over the utterances
 optimiser step, so a step is independent of its division into minibatches and among processes.
 """
 
-from asdf.training.losses.contrastive import SupervisedContrastive
-from asdf.training.losses.cosine import AAMSoftmax, AMSoftmax, OCSoftmax, P2SGrad
-from asdf.training.losses.cross_entropy import CrossEntropy, Focal, LikelihoodRatio
+from asdf.training.losses.detection_losses import (
+    AAMSoftmax,
+    AMSoftmax,
+    CrossEntropy,
+    Focal,
+    LikelihoodRatio,
+    OCSoftmax,
+    P2SGrad,
+    SupervisedContrastive,
+)
 from asdf.training.losses.loss import Loss, Targets, TermTargets
 
 __all__ = [

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from asdf.networks.interface import Outputs
 from asdf.networks.trained_loss import ScoringLoss
-from asdf.training.training_sections import TrainingSections
+from asdf.settings.sections import Sections
 
 # Values of the trial list by column name, one per utterance.
 Columns = Mapping[str, Sequence[str]]
@@ -42,7 +42,7 @@ class Targets:
         labels_B: Labels, 1 bona fide, 0 spoof; int64, on the network's device.
         columns: Columns that the loss needs.
         terms: Targets of the further loss terms, by name (`asdf.training.terms`).
-        partners: Targets of the utterances that these are mixed with (`asdf.data.mixup`); None
+        partners: Targets of the utterances that these are mixed with (`asdf.data.batches`); None
             without mixup.
         weights_B: Weights of the utterances themselves, float32; the partners have the remainder.
         inputs: Further inputs of the network, by name (`DetectorNetwork.further_inputs`).
@@ -121,7 +121,7 @@ class Loss(ScoringLoss, ABC):
     takes_lengths: ClassVar[bool] = False
     class_weights_2: Tensor
 
-    def __init__(self, settings: TrainingSections, dimension: int) -> None:
+    def __init__(self, settings: Sections, dimension: int) -> None:
         """Build the loss; random weights are drawn from torch's default generator.
 
         Args:

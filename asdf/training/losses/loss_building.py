@@ -22,11 +22,10 @@ from asdf.runs.log import LOG
 from asdf.runs.seeds import derived_seed
 from asdf.settings.catalogue import class_path_of
 from asdf.settings.class_path import UserErrors, find_class, is_ours
-from asdf.settings.sections import Network
+from asdf.settings.sections import Network, Sections
 from asdf.text import and_more
-from asdf.training.losses.cross_entropy import CrossEntropy, LikelihoodRatio
+from asdf.training.losses.detection_losses import CrossEntropy, LikelihoodRatio
 from asdf.training.losses.loss import Loss, Targets
-from asdf.training.training_sections import TrainingSections
 from asdf.trials.trial_list import TrialList, values_at
 
 SETTING = "network.loss"
@@ -37,7 +36,7 @@ _ADVICE = (
 )
 
 
-def find_loss_class(settings: TrainingSections, folder: Path | None) -> type[Loss]:
+def find_loss_class(settings: Sections, folder: Path | None) -> type[Loss]:
     """Return the class of the loss.
 
     Args:
@@ -73,7 +72,7 @@ def find_loss_class(settings: TrainingSections, folder: Path | None) -> type[Los
 def build_loss(
     network: nn.Module,
     utterances: TrialList,
-    settings: TrainingSections,
+    settings: Sections,
     folder: Path | None = None,
 ) -> Loss:
     """Build the loss; one with parameters or scored logits becomes a part of `network`.
@@ -168,7 +167,7 @@ def _check_reaches(outputs: Any, values_B: Tensor, name: str) -> None:
         )
 
 
-def _check_computing(kind: type[Loss], settings: TrainingSections) -> None:
+def _check_computing(kind: type[Loss], settings: Sections) -> None:
     computing = settings.computing
     reasons = []
     if kind.is_joint and computing.compile:
@@ -184,9 +183,7 @@ def _check_computing(kind: type[Loss], settings: TrainingSections) -> None:
         )
 
 
-def _construct(
-    kind: type[Loss], settings: TrainingSections, dimension: int, utterances: TrialList
-) -> Loss:
+def _construct(kind: type[Loss], settings: Sections, dimension: int, utterances: TrialList) -> Loss:
     """Return the loss, whose random weights depend only on the seed.
 
     Args:

@@ -30,14 +30,16 @@ from asdf.networks.interface import Outputs, as_outputs, further_inputs
 from asdf.networks.output_check import numbers_unchanged
 from asdf.runs.seeds import derived_seed, generator
 from asdf.training.captured_passes import GraphedPasses
-from asdf.training.compiling import compile_errors_as_usage_errors
-from asdf.training.exchange import exchange_now
-from asdf.training.instruments.clock import BACKWARD, FORWARD
-from asdf.training.joint import JointPasses, Minibatch, prepare_joint_passes
-from asdf.training.minibatch_passes import Passes
+from asdf.training.passes import Passes, compile_errors_as_usage_errors, exchange_now
+from asdf.training.profile import BACKWARD, FORWARD
 from asdf.training.steps.direction import Direction
-from asdf.training.steps.step_parts import StepParts
-from asdf.training.steps.window_minibatches import WindowMinibatches
+from asdf.training.steps.window_minibatches import (
+    JointPasses,
+    Minibatch,
+    StepParts,
+    WindowMinibatches,
+    prepare_joint_passes,
+)
 from asdf.training.training_progress import seed_step
 from asdf.trials.trial_list import TrialList, values_at
 

@@ -23,7 +23,6 @@ from asdf.settings.sections import Sections
 from asdf.training.losses import Loss
 from asdf.training.losses.loss_building import find_loss_class
 from asdf.training.steps.step_window import StepWindow, WindowLosses
-from asdf.training.training_sections import TrainingSections
 from asdf.trials.trial_list import TrialList
 
 SETTING = "network.training_step"
@@ -208,9 +207,7 @@ def find_training_step(settings: Sections, folder: Path | None) -> TrainingStep:
     return step
 
 
-def check_labels(
-    utterances: TrialList, step: TrainingStep, loss: Loss, settings: TrainingSections
-) -> bool:
+def check_labels(utterances: TrialList, step: TrainingStep, loss: Loss, settings: Sections) -> bool:
     """Return whether recordings lack labels, after checking that the training supports this.
 
     Raises:
@@ -232,7 +229,7 @@ def check_labels(
     return count > 0
 
 
-def _check_fits(step: TrainingStep, path: str, settings: TrainingSections) -> None:
+def _check_fits(step: TrainingStep, path: str, settings: Sections) -> None:
     """Refuse a step with settings that it does not support.
 
     Raises:

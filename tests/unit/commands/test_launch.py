@@ -6,12 +6,11 @@ import sys
 import pytest
 
 from asdf.__main__ import main
-from asdf.distributed.builds import Build
 from asdf.distributed.cores import usable_cores
-from asdf.distributed.devices import SeenGpus
+from asdf.distributed.devices import Build, SeenGpus
 from asdf.launcher import Job, plan_runs
 from asdf.launcher.commands.launch_jobs import launcher_overrides, make_jobs
-from asdf.launcher.slots import Slots
+from asdf.launcher.queue import Slots
 from tests.conftest import ROOT
 
 ARRAY = str(ROOT / "puhti_slurm_scripts" / "puhti_array.sh")

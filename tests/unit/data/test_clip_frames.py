@@ -9,10 +9,10 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from asdf.audio.augmentation import Chain, open_chain
+from asdf.data.batches import Mixup
 from asdf.data.clip_frames import ClipFrames
 from asdf.data.datasets import TrainingClips
-from asdf.data.mixup import Mixup
-from asdf.data.vocoded_copies import add_vocoded_copies
+from asdf.data.sampler_orders import add_vocoded_copies
 from asdf.errors import AsdfError, UsageError
 from asdf.settings.sections import RawBoost, Sections, SpeechActivity, Vocoding
 from tests.augmentations import augmentation

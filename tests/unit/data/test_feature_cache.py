@@ -16,10 +16,9 @@ import soundfile
 import torch
 
 from asdf.audio import read_audio
-from asdf.data import feature_cache, feature_pass
+from asdf.data import feature_cache
 from asdf.data.datasets import TrainingClips
-from asdf.data.feature_cache import FeatureCache, identity_of, in_bytes
-from asdf.data.feature_pass import FeaturePass
+from asdf.data.feature_cache import FeatureCache, FeaturePass, identity_of, in_bytes
 from asdf.data.loaders import BatchLoader
 from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.distributed.world import World
@@ -287,7 +286,7 @@ def test_a_kill_after_a_stop_loses_only_what_came_between(keep, utterances):
 
 
 def test_a_run_waits_while_another_computes_the_same(keep, utterances, monkeypatch):
-    monkeypatch.setattr(feature_pass, "POLL_S", 0.0)
+    monkeypatch.setattr(feature_cache, "POLL_S", 0.0)
     _, cache = keep()
     (cache.cache_folder / "manifest.json").rename(cache.cache_folder / "later")
     other = ExitStack()

@@ -5,11 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from asdf.data.length_groups import describe_groups, find_groups, longest_clips, padding_of
+from asdf.data.length_groups import (
+    Turns,
+    describe_groups,
+    earlier_turns,
+    find_groups,
+    longest_clips,
+    padding_of,
+)
 from asdf.data.sampler_orders import Orders
 from asdf.data.samplers import Shuffled
 from asdf.data.training_plan import TrainingPlan
-from asdf.data.turns import Turns, earlier_turns
 from asdf.settings import Sections
 from asdf.trials.trial_list import TrialList
 

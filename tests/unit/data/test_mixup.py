@@ -10,10 +10,9 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
 from asdf.audio.rawboost_batch import Unboosted
-from asdf.data.batches import collate
+from asdf.data.batches import Mixing, Mixup, collate, find_mixup
 from asdf.data.datasets import TrainingClips
 from asdf.data.loaders import BatchLoader
-from asdf.data.mixup import Mixing, Mixup, find_mixup
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.settings.sections import RawBoost

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from asdf.data.length_groups import earlier_turns
 from asdf.data.sampler_orders import Orders, find_sampler
 from asdf.data.samplers import Sampler, Shuffled
 from asdf.data.training_plan import TrainingPlan
-from asdf.data.turns import earlier_turns
 from asdf.errors import AsdfError, UsageError
 from asdf.settings.sections import Sections
 from asdf.trials.trial_list import TrialList

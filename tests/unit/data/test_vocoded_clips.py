@@ -15,7 +15,7 @@ from asdf.audio.augmentation.speed import Speed, at_speed
 from asdf.audio.vocoding import Vocoder, Vocoders, open_vocoders
 from asdf.data.datasets import TrainingClips
 from asdf.data.loaders import BatchLoader
-from asdf.data.vocoded_copies import add_vocoded_copies
+from asdf.data.sampler_orders import add_vocoded_copies
 from asdf.distributed.world import World
 from asdf.runs.seeds import generator
 from asdf.settings.sections import VOCODERS, RawBoost, Sections, SpeechActivity, Vocoding

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from asdf.data.vocoded_copies import add_vocoded_copies, describe_copies, draw_copies
+from asdf.data.sampler_orders import add_vocoded_copies, describe_copies, draw_copies
 from asdf.errors import AsdfError
 from asdf.settings.sections import Vocoding
 from asdf.trials.trial_list import TrialList

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from asdf.distributed.builds import (
+from asdf.distributed.devices import (
     Build,
     check_kernels,
     fitting_cuda,

@@ -5,12 +5,13 @@ from dataclasses import replace
 import pytest
 
 from asdf.distributed import devices
-from asdf.distributed.builds import Build, install_line
 from asdf.distributed.devices import (
+    Build,
     SeenGpus,
     choose_device,
     cpu_notice,
     describe_mapping,
+    install_line,
     usable_gpus,
 )
 from asdf.distributed.launchers import Launch

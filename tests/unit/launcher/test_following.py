@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from asdf.launcher.following import Progress, explain_failure, log_lines, was_stopped
+from asdf.launcher.processes import Progress, explain_failure, log_lines, was_stopped
 
 
 def lines(*records):

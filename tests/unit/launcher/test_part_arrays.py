@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from asdf.launcher.part_arrays import PartArray, sbatch_words, task_ranges, write_scripts
+from asdf.launcher.slurm import PartArray, sbatch_words, task_ranges, write_scripts
 from tests.conftest import PATIENCE_S
 
 # Notes its words, and ends as the file `status` says; a part that is held waits for SIGTERM.

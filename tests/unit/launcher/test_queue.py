@@ -12,10 +12,8 @@ import pytest
 from asdf.distributed.stopping import StopRequest
 from asdf.launcher import processes
 from asdf.launcher.processes import start
-from asdf.launcher.queue import run_queue
-from asdf.launcher.slots import Slots
-from asdf.launcher.state_table import Table
-from asdf.launcher.states import Job
+from asdf.launcher.queue import Slots, run_queue
+from asdf.launcher.states import Job, Table
 from tests.conftest import PATIENCE_S
 
 STUB = '''

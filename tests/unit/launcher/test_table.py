@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from asdf.launcher.state_table import Table, summary
-from asdf.launcher.states import Job, JobResult
+from asdf.launcher.states import Job, JobResult, Table, summary
 
 
 class Terminal(io.StringIO):

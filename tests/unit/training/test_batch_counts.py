@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from asdf.distributed.batch_norm import SynchronisedBatchNorm
-from asdf.training.minibatch_passes import batches_counted_together
+from asdf.training.passes import batches_counted_together
 
 
 class Norms(nn.Module):

@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from asdf.data.datasets import TrainingClips
-from asdf.data.feature_cache import FeatureCache, identity_of
-from asdf.data.feature_pass import FeaturePass
+from asdf.data.feature_cache import FeatureCache, FeaturePass, identity_of
 from asdf.data.loaders import BatchLoader
 from asdf.data.samplers import Sampler, Shuffled
 from asdf.distributed.stopping import StopRequest

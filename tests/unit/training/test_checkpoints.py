@@ -21,8 +21,7 @@ from asdf.training.checkpoints import (
     read_checkpoint,
     write_checkpoint,
 )
-from asdf.training.optimiser_state import load_optimiser_state
-from asdf.training.optimisers import build_optimiser
+from asdf.training.optimisers import build_optimiser, load_optimiser_state
 from asdf.training.training_progress import Progress
 
 EVALUATION = Evaluation(17, 2.5, NetworkName("epoch.3.step.17"), {"dev": 0.1}, "bf16")

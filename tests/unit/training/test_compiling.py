@@ -14,7 +14,7 @@ from asdf.errors import AsdfError, UsageError
 from asdf.networks import build_network
 from asdf.networks.front_ends import encoder_layers
 from asdf.settings.sections import Sections
-from asdf.training.compiling import Compiled, compile_errors_as_usage_errors, compile_network
+from asdf.training.passes import Compiled, compile_errors_as_usage_errors, compile_network
 from asdf.training.step import Step
 from asdf.training.training_progress import Progress
 from tests.unit.training.test_step import SIZE, UTTERANCES, WAVEFORMS, Net

@@ -9,8 +9,7 @@ import torch.distributed as dist
 from torch import nn
 
 from asdf.distributed.world import World
-from asdf.training.compiling import Compiled
-from asdf.training.exchange import exchange_gradients, exchange_now
+from asdf.training.passes import Compiled, exchange_gradients, exchange_now
 
 TWO = World(size=2)
 

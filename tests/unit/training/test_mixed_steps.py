@@ -9,8 +9,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from asdf.data.batches import Batch
-from asdf.data.mixup import Mixup, find_mixup
+from asdf.data.batches import Batch, Mixup, find_mixup
 from asdf.data.training_plan import TrainingPlan, Window
 from asdf.distributed.world import World
 from asdf.errors import UsageError

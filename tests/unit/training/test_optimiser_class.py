@@ -7,8 +7,12 @@ import torch
 from torch import nn
 
 from asdf.errors import AsdfError, UsageError
-from asdf.training.optimiser_state import load_optimiser_state, optimiser_state
-from asdf.training.optimisers import build_optimiser, find_optimiser
+from asdf.training.optimisers import (
+    build_optimiser,
+    find_optimiser,
+    load_optimiser_state,
+    optimiser_state,
+)
 from tests import user_optimisers
 from tests.unit.conftest import network_settings
 

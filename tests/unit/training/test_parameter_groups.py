@@ -8,8 +8,7 @@ from asdf.errors import UsageError
 from asdf.networks import FrontEnd, build_network
 from asdf.networks.front_ends.architectures import Architecture
 from asdf.networks.interface import front_end_parameters
-from asdf.training.optimisers import build_optimiser
-from asdf.training.parameter_groups import group_parameters
+from asdf.training.optimisers import build_optimiser, group_parameters
 from asdf.training.schedules import find_schedule, set_learning_rate
 from asdf.training.training_progress import Progress
 from tests.unit.conftest import network_settings

@@ -2,7 +2,7 @@
 
 import pytest
 
-from asdf.training.saving import SaveTimer
+from asdf.training.checkpoints import SaveTimer
 
 
 class Clock:

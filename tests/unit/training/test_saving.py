@@ -8,13 +8,13 @@ import pytest
 from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.errors import AsdfError
 from asdf.runs.evaluations import ValidationResult
-from asdf.training import saving
+from asdf.training import checkpoints
 from asdf.training.callbacks import Callback
-from asdf.training.saving import Saving
+from asdf.training.checkpoints import Saving
 from tests.conftest import PATIENCE_S
 from tests.unit.training.conftest import Witness
 
-WRITE = saving.write_checkpoint
+WRITE = checkpoints.write_checkpoint
 # Long enough for whatever does not wait to come first.
 SLOW_S = 0.3
 
@@ -28,13 +28,13 @@ def written(monkeypatch) -> list[tuple[str, bytes]]:
         WRITE(path, content)
         files.append((path.name, path.read_bytes()))
 
-    monkeypatch.setattr(saving, "write_checkpoint", write)
+    monkeypatch.setattr(checkpoints, "write_checkpoint", write)
     return files
 
 
 def slowed(monkeypatch, until: threading.Event, name: str) -> None:
     """Let the writing of the first file of that name begin when `until` is set."""
-    write, left = saving.write_checkpoint, [name]
+    write, left = checkpoints.write_checkpoint, [name]
 
     def slow(path, content):
         if path.name in left:
@@ -43,7 +43,7 @@ def slowed(monkeypatch, until: threading.Event, name: str) -> None:
             time.sleep(SLOW_S)
         write(path, content)
 
-    monkeypatch.setattr(saving, "write_checkpoint", slow)
+    monkeypatch.setattr(checkpoints, "write_checkpoint", slow)
 
 
 class SetAt(Callback):
@@ -93,7 +93,7 @@ def test_a_second_save_waits_for_the_first_and_says_so(train, written, monkeypat
         if "still being written" in text:
             waits.set()
 
-    monkeypatch.setattr(saving.LOG, "info", note)
+    monkeypatch.setattr(checkpoints.LOG, "info", note)
     _, seen = train(max_steps=4, checkpoint_interval_steps=2)
     names = ["resume.pt", "epoch.1.step.4.pt"]
     assert [name for name, _ in written] == names
@@ -201,7 +201,7 @@ def test_a_file_that_cannot_be_written_ends_training_at_the_next_step(train, mon
         finally:
             failed.set()
 
-    monkeypatch.setattr(saving, "write_checkpoint", write)
+    monkeypatch.setattr(checkpoints, "write_checkpoint", write)
 
     class NoFolder(Callback):
         def on_step(self, record):

@@ -14,9 +14,9 @@ from asdf.data.training_plan import TrainingPlan
 from asdf.distributed.arithmetic import computes_bfloat16
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
-from asdf.training.instruments.clock import FORWARD
+from asdf.training.gradients import choose_precision
+from asdf.training.profile import FORWARD
 from asdf.training.step import Step
-from asdf.training.training_precision import choose_precision
 from asdf.training.training_progress import Progress, seed_step
 from asdf.trials.trial_list import TrialList
 from tests.unit.conftest import network_settings

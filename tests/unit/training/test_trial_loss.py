@@ -17,8 +17,7 @@ from asdf.scoring.scorer import Computed, Scorer
 from asdf.settings.sections import Sections
 from asdf.training.losses import CrossEntropy
 from asdf.training.losses.loss_building import build_loss
-from asdf.training.objective import Objective
-from asdf.training.trial_loss import LossOnTrials, loss_on_trials
+from asdf.training.objective import LossOnTrials, Objective, loss_on_trials
 from asdf.trials.trial_list import TrialList
 from tests.recordings import noise_waveforms, write_recordings
 

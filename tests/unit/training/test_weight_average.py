@@ -8,7 +8,7 @@ from asdf.checkpoint.network_file import NetworkFile
 from asdf.errors import AsdfError
 from asdf.runs.evaluations import ValidationResult
 from asdf.training.checkpoints import fill_network, read_checkpoint
-from asdf.training.weight_average import WeightAverage, load_unaveraged
+from asdf.training.gradients import WeightAverage, load_unaveraged
 
 
 def make_network():

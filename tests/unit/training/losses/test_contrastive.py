@@ -8,7 +8,7 @@ import torch
 from asdf.errors import UsageError
 from asdf.settings.sections import Sections
 from asdf.training.losses import SupervisedContrastive
-from asdf.training.losses.contrastive import contrast
+from asdf.training.losses.detection_losses import contrast
 from asdf.training.losses.loss_building import build_loss
 from tests.small_networks import Plain
 from tests.unit.conftest import network_settings

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from asdf.data.batches import Batch
-from asdf.data.mixup import find_mixup
+from asdf.data.batches import Batch, find_mixup
 from asdf.data.training_plan import TrainingPlan, Window
 from asdf.distributed.world import World
 from asdf.networks.interface import Outputs

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from asdf.training.instruments import clock as clocks
-from asdf.training.instruments.clock import BACKWARD, DATA, FORWARD, PARTS, REST, StepClock
-from asdf.training.instruments.progress_lines import DataWait, waiting_share
+from asdf.training import profile as clocks
+from asdf.training.profile import BACKWARD, DATA, FORWARD, PARTS, REST, StepClock
+from asdf.training.progress_lines import DataWait, waiting_share
 
 
 def seconds(waited: float, total: float) -> dict[str, float]:

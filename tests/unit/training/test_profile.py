@@ -17,9 +17,16 @@ from asdf.runs.log import LOG
 from asdf.training.callback_group import CallbackGroup
 from asdf.training.callbacks import Callback
 from asdf.training.checkpoints import fill_network, read_checkpoint
-from asdf.training.instruments.clock import BACKWARD, COMMUNICATION, DATA, FORWARD, OPTIMISER, PARTS
-from asdf.training.instruments.profile import length_alone
 from asdf.training.loop import Trainer
+from asdf.training.profile import (
+    BACKWARD,
+    COMMUNICATION,
+    DATA,
+    FORWARD,
+    OPTIMISER,
+    PARTS,
+    length_alone,
+)
 from asdf.training.step import Step
 from tests.recordings import noise_waveforms, write_recordings
 from tests.small_networks import Normed

@@ -4,7 +4,7 @@ import pytest
 
 from asdf.data.training_plan import TrainingPlan
 from asdf.settings.sections import Network
-from asdf.training.instruments.progress_lines import TimeLeft, duration, steps_left
+from asdf.training.progress_lines import TimeLeft, duration, steps_left
 from asdf.training.training_progress import Progress
 
 PLAN = TrainingPlan(26, minibatch_size=4, world_size=2)  # windows of 8: four steps an epoch

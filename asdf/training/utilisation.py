@@ -2,7 +2,8 @@
 
 It includes matrix products and convolutions of the network's forward and backward pass, once per
 clip; recomputed layers and padding of batches are not counted. Operations are counted on torch's
-meta device, without computing any number.
+meta device, without computing any number. Peaks are dense products (without sparsity) from NVIDIA's
+datasheets, in TFLOP/s: bf16 and fp16 on tensor cores with float32 sums, float32 without them.
 
 Source: Chowdhery et al., "PaLM", JMLR 2023, appendix B, for the measure.
 """
@@ -10,6 +11,7 @@ Source: Chowdhery et al., "PaLM", JMLR 2023, appendix B, for the measure.
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -19,9 +21,43 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from asdf.networks.interface import as_outputs, waveform_shape
 from asdf.runs.log import LOG
-from asdf.training.instruments.gpu_peaks import peak_flops
-from asdf.training.training_precision import Precision
-from asdf.training.training_sections import TrainingSections
+from asdf.settings.sections import Sections
+from asdf.training.gradients import Precision
+
+# Whole words of the driver's GPU name; the first match counts.
+_PEAKS: tuple[tuple[tuple[str, ...], dict[str, float]], ...] = (
+    (("GH200",), {"bf16": 989.4, "fp16": 989.4, "fp32": 66.9}),
+    (("H200", "NVL"), {"bf16": 835.5, "fp16": 835.5, "fp32": 60.0}),
+    (("H200",), {"bf16": 989.4, "fp16": 989.4, "fp32": 66.9}),
+    (("H100", "PCIe"), {"bf16": 756.0, "fp16": 756.0, "fp32": 51.2}),
+    (("H100", "NVL"), {"bf16": 835.5, "fp16": 835.5, "fp32": 60.0}),
+    (("H100",), {"bf16": 989.4, "fp16": 989.4, "fp32": 66.9}),
+    (("A100",), {"bf16": 312.0, "fp16": 312.0, "fp32": 19.5}),
+    (("A40",), {"bf16": 149.7, "fp16": 149.7, "fp32": 37.4}),
+    (("A30",), {"bf16": 165.0, "fp16": 165.0, "fp32": 10.3}),
+    (("L40S",), {"bf16": 362.1, "fp16": 362.1, "fp32": 91.6}),
+    (("L40",), {"bf16": 181.1, "fp16": 181.1, "fp32": 90.5}),
+    (("L4",), {"bf16": 121.0, "fp16": 121.0, "fp32": 30.3}),
+    (("V100",), {"fp16": 125.0, "fp32": 15.7}),
+    (("T4",), {"fp16": 65.0, "fp32": 8.1}),
+)
+
+
+def peak_flops(gpu: str, precision: str) -> float | None:
+    """Return the peak FLOP/s of a GPU; None if it is not in the table.
+
+    Args:
+        gpu: Name of the GPU, such as 'NVIDIA A100-SXM4-40GB'.
+        precision: Precision: 'bf16', 'fp16' or 'fp32'.
+    """
+    words = set(re.split(r"[\s-]+", gpu))
+    if "MIG" in words:
+        return None  # a part of a GPU
+    for name, peaks in _PEAKS:
+        if set(name) <= words:
+            return peaks[precision] * 1e12 if precision in peaks else None
+    return None
+
 
 _NAMES = {torch.bfloat16: "bf16", torch.float16: "fp16", None: "fp32"}
 
@@ -34,9 +70,7 @@ def known_peak(precision: Precision, tf32: bool) -> float | None:
     return peak_flops(torch.cuda.get_device_name(precision.device), _NAMES[precision.dtype])
 
 
-def find_cost(
-    network: nn.Module, settings: TrainingSections, precision: Precision
-) -> ClipCost | None:
+def find_cost(network: nn.Module, settings: Sections, precision: Precision) -> ClipCost | None:
     """Return the cost of the passes over a clip; None if clips differ, or no peak is known.
 
     Args:

@@ -6,10 +6,10 @@ from torch import nn
 
 from asdf.distributed.world import World
 from asdf.networks import build_network
-from asdf.training.instruments import utilisation
-from asdf.training.instruments.utilisation import ClipCost, find_cost, known_peak
+from asdf.training import utilisation
+from asdf.training.gradients import Precision
 from asdf.training.step import Step
-from asdf.training.training_precision import Precision
+from asdf.training.utilisation import ClipCost, find_cost, known_peak
 from tests.recordings import noise_waveforms, write_recordings
 from tests.small_networks import Plain
 from tests.unit.conftest import network_settings

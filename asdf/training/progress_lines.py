@@ -18,7 +18,7 @@ from asdf.runs.log import LOG
 from asdf.settings.sections import Network
 from asdf.text import count_of
 from asdf.training.callback_group import CallbackGroup
-from asdf.training.instruments.clock import DATA
+from asdf.training.profile import DATA
 from asdf.training.schedules import follows_plateau
 from asdf.training.step import Step
 from asdf.training.training_progress import Progress, position_of

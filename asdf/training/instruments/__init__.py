@@ -1,1 +1,0 @@
-"""Clocks, profiles and progress lines of a training run."""
