@@ -26,7 +26,7 @@ from asdf.hub import known_detectors
 from asdf.interchange import read_network_file
 from asdf.metrics.bootstrap import confidence_intervals
 from asdf.metrics.results import by_condition
-from asdf.metrics.several_systems import speakers_of
+from asdf.metrics.summary import speakers_of
 from asdf.runs.files import sha256_of, write_text
 from asdf.shipped import ARCHITECTURE, FACTS, NETWORK
 from asdf.trials.trial_list import TrialList

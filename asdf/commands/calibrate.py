@@ -180,7 +180,7 @@ def _describe_set(
 ) -> CalibrationSet:
     """Return the scores for calibration, with what is known about their set."""
     from asdf.commands.learn_calibration import CalibrationSet
-    from asdf.metrics.several_systems import speakers_of
+    from asdf.metrics.summary import speakers_of
 
     is_file = descriptor_of(path) is None
     layout = layout_of_score_file(path.absolute()) if is_file else None

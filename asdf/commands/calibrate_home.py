@@ -122,7 +122,7 @@ def _learn(
         AsdfError: recordings are missing or too few, or the network gives no embeddings for them.
     """
     from asdf.metrics.home import MAX_NUMBERS, check_enough, learn_home
-    from asdf.tasks.fusion.trial_folds import make_folds
+    from asdf.tasks.fusion.gain import make_folds
 
     drawn = _draw(learnt_from)
     # Checked before any recording is scored.

@@ -9,25 +9,28 @@ from typing import TextIO
 
 import numpy as np
 
-from asdf.commands.evaluate_one_class import decide_systems, one_class_json, one_class_text
 from asdf.commands.evaluate_options import EvaluateOptions
 from asdf.commands.evaluate_thresholds import (
     Judged,
     calibration_of_scores,
     check_thresholds,
+    decide_systems,
+    one_class_json,
+    one_class_text,
     threshold_of,
 )
 from asdf.commands.judged_files import Protocol, System, read_protocol_option, read_system_scores
 from asdf.commands.outputs import output_name, replicates_bar, show, text_stream, write_outputs
 from asdf.errors import UsageError
 from asdf.metrics.results import JOINED
-from asdf.metrics.several_systems import (
+from asdf.metrics.summary import (
+    Summary,
     different_lengths,
     different_trials,
     leading_systems,
     mixed_precisions,
+    summarise,
 )
-from asdf.metrics.summary import Summary, summarise
 from asdf.report import (
     csv_with_seeds,
     json_with_seeds,

@@ -15,8 +15,7 @@ from asdf.metrics.calibration import Calibration, calibrate, with_support
 from asdf.metrics.costs import DetectionCost
 from asdf.metrics.detection import eer
 from asdf.metrics.llr_maps import AUTO, METHODS
-from asdf.tasks.fusion.gain import calibrated_cllr
-from asdf.tasks.fusion.trial_folds import Folds, make_folds
+from asdf.tasks.fusion.gain import Folds, calibrated_cllr, make_folds
 from asdf.trials.score_file import Scores
 
 # Difference of Cllr in bits below which the simplest method is preferred.

@@ -31,7 +31,7 @@ from asdf.scoring.document import Heading
 from asdf.scoring.made_by import recording_digest
 from asdf.scoring.scored import Scored, WindowScore, decide_verdict
 from asdf.segments import Segment
-from asdf.tasks.tracing.traced import Sources
+from asdf.tasks.tracing.source_scores import Sources
 from asdf.text import printable
 from asdf.trials.how_scored import HowScored
 from asdf.trials.score_file import write_scores

@@ -2,16 +2,20 @@
 
 Invariant: the map is increasing, so it preserves order and EER; an affine map fitted with prior 0.5
 has the lowest Cllr of all affine maps on the scores that it was fitted to. Bounds limit the stated
-LLR but change no decision: decisions use the unbounded LLR.
+LLR but change no decision: decisions use the unbounded LLR. An entry of a network file, which may
+be damaged or from anyone, gives a `Calibration` with an increasing map, finite numbers and limited
+size, or is refused.
 
 Sources: Brümmer, "Measuring, refining and calibrating speaker and language information extracted
 from speech", PhD thesis, Stellenbosch University, 2010, and his toolkit FoCal, for prior-weighted
-logistic regression; for the other maps, the bounds and the intervals, see `llr_maps`, `llr_bounds`
-and `llr_intervals`.
+logistic regression; for the other maps, the bounds and the intervals, see `llr_maps` and
+`llr_intervals`.
 """
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -22,21 +26,97 @@ import numpy.typing as npt
 
 from asdf.arrays import Floats
 from asdf.errors import AsdfError
-from asdf.metrics.calibration_checks import is_sound
 from asdf.metrics.costs import DetectionCost
 from asdf.metrics.detection import as_scores, eer
 from asdf.metrics.home import read_home
-from asdf.metrics.llr_bounds import empirical_bounds
-from asdf.metrics.llr_intervals import INTERVAL_LEVEL, bootstrap_maps
-from asdf.metrics.llr_maps import LlrMap, fit_affine, fit_map
+from asdf.metrics.llr_intervals import INTERVAL_LEVEL, bootstrap_maps, empirical_bounds
+from asdf.metrics.llr_maps import METHODS, LlrMap, fit_affine, fit_map
+
+_COSTS = ("spoof_prior", "miss", "false_alarm")
+_ALWAYS = ("scale", "offset", "threshold", *_COSTS)
+_TEXTS = ("set", "trials", "date", "folds_of", "method", "where")
+_ORIGIN_NUMBERS = ("bona_fide", "spoof", "speakers", "eer", "cross_validated_cllr")
+_BOUNDS = ("lowest_llr", "highest_llr")
+_KNOTS = ("map_scores", "map_llrs")
+_OTHERS = ("replicates", "chose_network", "windows", "home")
+_NAMES = {*_ALWAYS, *_TEXTS, *_ORIGIN_NUMBERS, *_BOUNDS, *_KNOTS, *_OTHERS}
+# Far above the output of `calibrate`: a file that claims more is not ours.
+_MAX_ROWS = 100_000
+
+
+def is_sound(entry: Mapping[str, Any]) -> bool:
+    """Whether an entry has the form that `Calibration.content` writes."""
+    return (
+        set(_ALWAYS) <= set(entry) <= _NAMES
+        and _has_sound_texts(entry)
+        and _has_sound_numbers(entry)
+        and _has_sound_knots(entry)
+        and ("home" not in entry or read_home(entry["home"]) is not None)
+    )
+
+
+def _has_sound_texts(entry: Mapping[str, Any]) -> bool:
+    for name in _TEXTS:
+        if not isinstance(entry.get(name, ""), str):
+            return False
+    if not isinstance(entry.get("chose_network", False), bool):
+        return False
+    # Its content is checked by its reader, `asdf.scoring.window_threshold`.
+    if not isinstance(entry.get("windows", {}), Mapping):
+        return False
+    return entry.get("method", METHODS[0]) in METHODS
+
+
+def _has_sound_numbers(entry: Mapping[str, Any]) -> bool:
+    numbers = {*_ALWAYS, *_ORIGIN_NUMBERS, *_BOUNDS}.intersection(entry)
+    # The threshold at the EER has no costs, that of costs has all of them.
+    if all(entry[name] is None for name in _COSTS):
+        numbers -= set(_COSTS)
+    if not _are_finite([entry[name] for name in numbers]) or entry["scale"] <= 0:
+        return False
+    if set(_BOUNDS).isdisjoint(entry):
+        return True
+    return set(_BOUNDS) <= set(entry) and entry["lowest_llr"] <= 0 <= entry["highest_llr"]
+
+
+def _has_sound_knots(entry: Mapping[str, Any]) -> bool:
+    """Whether knots, if any, are increasing, and replicates fit them."""
+    if not set(_KNOTS).isdisjoint(entry):
+        scores: Any = entry.get("map_scores")
+        llrs: Any = entry.get("map_llrs")
+        if not _are_finite(scores) or not _are_finite(llrs) or not len(scores) == len(llrs) >= 2:
+            return False
+        if not _rises(scores) or not _rises(llrs):
+            return False
+    if "replicates" not in entry:
+        return True
+    rows = entry["replicates"]
+    if not isinstance(rows, list | tuple) or not 0 < len(rows) <= _MAX_ROWS:
+        return False
+    # Scale and offset of each, or an LLR for each knot.
+    width = len(entry.get("map_scores", (0, 0)))
+    return all(_are_finite(row) and len(row) == width for row in rows)
+
+
+def _are_finite(values: Any) -> bool:
+    """Whether the value is a row of finite numbers."""
+    if not isinstance(values, list | tuple) or len(values) > _MAX_ROWS:
+        return False
+    for value in values:
+        if not isinstance(value, float | int) or not math.isfinite(value):
+            return False
+    return True
+
+
+def _rises(values: Any) -> bool:
+    return all(low < high for low, high in itertools.pairwise(values))
+
 
 _METHOD_NAMES = {
     "logistic": "logistic regression",
     "regularised": "regularised logistic regression",
     "bi-gaussian": "bi-Gaussianised",
 }
-# Keys that every entry has.
-_ALWAYS = ("scale", "offset", "threshold", "spoof_prior", "miss", "false_alarm")
 # Keys of the map and the decision, which readers of scores do not need.
 _MAP_ENTRIES = (*_ALWAYS, "map_scores", "map_llrs", "replicates")
 
@@ -60,7 +140,7 @@ class Calibration:
         cross_validated_cllr: Cllr of trials in bits, by maps learned from other trials.
         folds_of: Unit of cross-validation, 'speakers' or 'trials'.
         method: Method that fitted the map, one of `llr_maps.METHODS`; None for 'logistic'.
-        lowest_llr, highest_llr: Bounds of the LLRs that the set supports (`llr_bounds`); None
+        lowest_llr, highest_llr: Bounds of the LLRs that the set supports (`llr_intervals`); None
             without.
         map_scores, map_llrs: Knots of a map that is not affine (`LlrMap`); None for an affine map.
         replicates: Maps of the bootstrap, (scale, offset) each, or the LLRs at the knots; None

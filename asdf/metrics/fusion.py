@@ -20,7 +20,7 @@ import numpy as np
 from asdf.arrays import Floats, Labels
 from asdf.errors import AsdfError, UsageError
 from asdf.metrics.calibration import fit_llr
-from asdf.metrics.logistic import fit_weights
+from asdf.metrics.llr_maps import fit_weights
 
 METHODS = {
     "logistic": "logistic regression: the weighted sum of the scores that is the best LLR",

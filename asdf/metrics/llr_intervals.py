@@ -1,14 +1,20 @@
-"""Variation of the map to likelihood ratios over sets with as many speakers or trials.
+"""The likelihood ratios that a set of trials supports: their bounds, and variation over sets.
 
-Invariant: the maps depend only on the scores, the speakers and the seed; each is fitted by the same
-method as the map itself.
+Invariant: bounds lie on either side of 0, within the observed LLRs, and never beyond the logarithm
+of one plus the number of trials of the contradicting class. The maps of the bootstrap depend only
+on the scores, the speakers and the seed; each is fitted by the same method as the map itself.
 
-Source: Efron and Tibshirani, "An introduction to the bootstrap", 1993, for the percentile interval;
-whole speakers are drawn, since trials of one speaker are dependent.
+Sources: Vergeer, van Es, de Jongh, Alberink and Stoel, "Numerical likelihood ratios outputted by LR
+systems are often based on extrapolation: When to stop extrapolating?", Science & Justice 56, 2016,
+482-491: the empirical lower and upper bound (ELUB). The grid of thresholds and the treatment of
+ties, and hence the values, are those of the package lir of the Netherlands Forensic Institute.
+Efron and Tibshirani, "An introduction to the bootstrap", 1993, for the percentile interval; whole
+speakers are drawn, since trials of one speaker are dependent.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -16,6 +22,73 @@ import numpy as np
 from asdf.arrays import Floats, Integers
 from asdf.errors import AsdfError
 from asdf.metrics.llr_maps import LlrMap, fit_map
+from asdf.metrics.verbal_scale import LN10
+
+# Distance between tested thresholds, in log10.
+_STEP = 0.01
+# Integers of trials may meet the prior's rate exactly, which does not count as a failure.
+_ROUNDING = 1e-12
+
+
+def empirical_bounds(bona_fide: Floats, spoof: Floats) -> tuple[float, float]:
+    """Return the lowest and highest LLR that the LLRs of a set support, in natural logarithms.
+
+    Decisions by these LLRs at a threshold, with the prior odds for which it is the Bayes threshold,
+    must be better than by the prior alone, even if one additional trial of each class were
+    completely misleading. The bounds are the thresholds nearest to 0 beyond which this fails.
+
+    Args:
+        bona_fide, spoof: Finite LLRs of the trials of each class.
+    """
+    # In log10, as in the paper and in lir.
+    bona_fide = np.sort(bona_fide) / LN10
+    spoof = np.sort(spoof) / LN10
+    thresholds = _thresholds(bona_fide, spoof)
+    rates = _normalised_error_rates(bona_fide, spoof, thresholds)
+    fails = rates > 1 + _ROUNDING
+    below = thresholds[fails & (thresholds <= 0)]
+    above = thresholds[fails & (thresholds >= 0)]
+    lower = thresholds[0]
+    if below.size:
+        lower = below.max() + _STEP
+    upper = thresholds[-1]
+    if above.size:
+        upper = above.min() - _STEP
+    # A system that is never better than the prior supports no LLR but 0.
+    lower = min(float(lower), 0.0)
+    upper = max(float(upper), 0.0)
+    return lower * LN10, upper * LN10
+
+
+def _thresholds(bona_fide: Floats, spoof: Floats) -> Floats:
+    """Return the possible bounds in log10: a grid of LLRs that contains 0."""
+    seen = np.concatenate([bona_fide, spoof])
+    # One trial in n + 1 is the smallest rate that n trials can show.
+    lowest = max(seen.min(), -math.log10(bona_fide.size + 1))
+    highest = min(seen.max(), math.log10(spoof.size + 1))
+    first = min(0, math.floor(lowest / _STEP))
+    last = max(0, math.floor(highest / _STEP) + 1)
+    count = last - first + 1
+    return np.linspace(first * _STEP, last * _STEP, count)
+
+
+def _normalised_error_rates(bona_fide: Floats, spoof: Floats, thresholds: Floats) -> Floats:
+    """Return the Bayes error rate of decisions at each threshold over that of the prior alone.
+
+    Args:
+        bona_fide, spoof: Sorted LLRs in log10, like the thresholds.
+    """
+    missed = np.searchsorted(bona_fide, thresholds, side="right")
+    rejected = np.searchsorted(spoof, thresholds, side="right")
+    accepted = spoof.size - rejected
+    # The misleading trial of each class: bona fide below all thresholds, spoof above them.
+    miss_rate = (missed + 1) / (bona_fide.size + 1)
+    false_alarm_rate = (accepted + 1) / (spoof.size + 1)
+    odds = 10**thresholds
+    by_scores = miss_rate + odds * false_alarm_rate
+    by_prior = np.minimum(1, odds)
+    return by_scores / by_prior
+
 
 INTERVAL_LEVEL = 0.95
 """Level of the intervals of LLRs."""

@@ -115,7 +115,7 @@ def metric_columns(
 
     Args:
         leading: Index of the system that is significantly the best by each metric (see
-            `several_systems.leaders`).
+            `summary.leaders`).
     """
     columns = []
     for metric in defined(summaries):

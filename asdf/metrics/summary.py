@@ -9,6 +9,10 @@ from the arguments are None or absent, never guessed:
   trial of the countermeasure, fused with the countermeasure's, so it is not part of a summary (see
   `asdf.metrics.tandem.min_a_dcf`);
 - an interval over speakers needs the speaker of every trial.
+
+Of several systems, the lowest number alone is never called the best. A system leads only if the
+paired bootstrap, over speakers if they are known, shows at 5 % that the next one is worse on the
+same trials.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ import numpy as np
 
 from asdf.arrays import Floats
 from asdf.errors import AsdfError
-from asdf.metrics.bootstrap import Intervals, confidence_intervals
+from asdf.metrics.bootstrap import SIGNIFICANT, Intervals, confidence_intervals, paired_test
 from asdf.metrics.costs import min_cllr_of
 from asdf.metrics.decisions import Decisions, Threshold, decide, find_turned
 from asdf.metrics.detection import DetCurve, eer
@@ -39,7 +43,7 @@ from asdf.metrics.results import (
 from asdf.metrics.score_checks import Finding, another_subset, find_errors, find_warnings
 from asdf.metrics.tandem import asv_rates_at, min_tdcf_legacy_of, min_tdcf_of, t_eer_of
 from asdf.trials.asv_scores import AsvScores
-from asdf.trials.how_scored import NOT_KNOWN, HowScored
+from asdf.trials.how_scored import NOT_KNOWN, HowScored, ScoredLength, different_precisions
 from asdf.trials.matching import columns_of
 from asdf.trials.score_file import Scores
 from asdf.trials.trial_list import TrialList
@@ -345,3 +349,115 @@ def _draw_intervals(
         confidence_intervals, scores, replicates=replicates, seed=seed, progress=report, curve=curve
     )
     return draw(), draw(speakers=speakers) if speakers else None
+
+
+TESTED = ("eer", "min_dcf")
+"""Metrics that `paired_test` compares."""
+
+ScoresOf = Callable[[int], tuple[Scores, Sequence[str] | None]]
+"""A function from a system's index to its scores, and the trials' speakers if known."""
+
+
+def leaders(results: Sequence[Result], scores_of: ScoresOf, replicates: int) -> dict[str, int]:
+    """Return the index of the system that leads by each of `TESTED`.
+
+    A metric is left out if the lowest value is shared, if the systems were not scored on the same
+    trials, if the next system is not significantly worse, and without `replicates`.
+    """
+    if len(results) < 2 or not replicates:
+        return {}
+    leading = {}
+    for metric in TESTED:
+        values = [getattr(result, metric) for result in results]
+        # A system better than the second lowest is assumed to be better than all above it.
+        first, second = sorted(range(len(results)), key=values.__getitem__)[:2]
+        if values[first] == values[second]:
+            continue
+        try:
+            scores, speakers = scores_of(first)
+            others, _ = scores_of(second)
+            tested = paired_test(scores, others, speakers=speakers, replicates=replicates)
+        except AsdfError:
+            continue
+        p_value = getattr(tested, metric).p_value
+        if p_value is not None and p_value < SIGNIFICANT:
+            leading[metric] = first
+    return leading
+
+
+def leading_systems(
+    summaries: Sequence[Summary], trials: TrialList | None, replicates: int
+) -> dict[str, int]:
+    """Return the index of the system that leads by each of `TESTED`, see `leaders`.
+
+    Systems scored from different lengths have no common best one, and decisions have no EER.
+    """
+    if different_lengths(summaries) or summaries[0].is_hard:
+        return {}
+
+    def scores_and_speakers(index: int) -> tuple[Scores, Sequence[str] | None]:
+        scores = summaries[index].scores
+        return scores, speakers_of(scores, trials)
+
+    results = [summary.result for summary in summaries]
+    return leaders(results, scores_and_speakers, replicates)
+
+
+def speakers_of(scores: Scores, trials: TrialList | None) -> list[str] | None:
+    """Return the speaker of each scored trial; None unless all are known and some differ."""
+    if trials is None or "speaker" not in trials.columns:
+        return None
+    column = trials.columns["speaker"]
+    speakers = []
+    for utterance in scores.ids:
+        index = trials.index_of(utterance)
+        # A test over the known speakers would leave out the trials of the others.
+        if index is None or not column[index]:
+            return None
+        speakers.append(column[index])
+    if len(set(speakers)) < 2:
+        return None
+    return speakers
+
+
+def different_trials(summaries: Sequence[Summary]) -> list[Finding]:
+    """Warn if systems on one set were scored on different numbers of its trials."""
+    sizes = {(summary.result.bona_fide, summary.result.spoof) for summary in summaries}
+    if len(sizes) < 2:
+        return []
+    numbers = ", ".join(f"{bona_fide} + {spoof}" for bona_fide, spoof in sorted(sizes))
+    message = (
+        f"the systems were scored on different trials (bona fide + spoof: {numbers}), so their "
+        "numbers cannot be compared."
+    )
+    return [Finding("warning", message)]
+
+
+def different_lengths(summaries: Sequence[Summary]) -> list[Finding]:
+    """Warn if systems on one set are known to be scored from different lengths of recordings."""
+    lengths: list[ScoredLength] = []
+    for summary in summaries:
+        length = summary.scored.length
+        if length is not None and length not in lengths:
+            lengths.append(length)
+    # Agreement with the first implies agreement with each other.
+    if all(length.agrees_with(lengths[0]) for length in lengths):
+        return []
+    described_lengths = "; ".join(length.describe() for length in lengths)
+    message = (
+        f"the systems were scored from different lengths of the recordings "
+        f"({described_lengths}), so their numbers cannot be compared."
+    )
+    return [Finding("warning", message)]
+
+
+def mixed_precisions(summaries: Sequence[Summary]) -> list[Finding]:
+    """Warn if systems on one set were scored in different precisions."""
+    precisions = different_precisions(summary.scored for summary in summaries)
+    if not precisions:
+        return []
+    message = (
+        f"the systems were scored in different precisions ({precisions}), which moves scores a "
+        "little: score all in fp32 where a small difference counts."
+    )
+    return [Finding("warning", message)]

@@ -14,7 +14,7 @@ from typing import Any
 from asdf.errors import AsdfError, UsageError
 from asdf.metrics.bootstrap import Intervals, paired_test
 from asdf.metrics.results import Result, evaluate
-from asdf.metrics.several_systems import speakers_of
+from asdf.metrics.summary import speakers_of
 from asdf.report.gathering import distinct_names
 from asdf.runs.evaluations import best_network
 from asdf.tasks.studies.configurations import NO_EFFECT, SEED, group_runs, recorded_seed

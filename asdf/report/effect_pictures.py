@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from asdf.metrics.rank_correlation import rank_correlation
+from asdf.metrics.score_checks import rank_correlation
 from asdf.report.conditions import HeatMap, HeatMaps, step_words
 from asdf.report.drawing import Figure
 from asdf.report.gathering import Gathered

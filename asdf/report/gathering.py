@@ -17,14 +17,15 @@ from typing import Literal
 
 from asdf.errors import AsdfError
 from asdf.metrics.detection import DetCurve
-from asdf.metrics.several_systems import (
+from asdf.metrics.summary import (
+    Summary,
     different_lengths,
     different_trials,
     leaders,
     mixed_precisions,
     speakers_of,
+    summarise,
 )
-from asdf.metrics.summary import Summary, summarise
 from asdf.report.curves import DET_TICKS, Histogram, ThinnedCurve, histogram, thinned_det
 from asdf.report.task_results import TaskResults, has_sources_alone
 from asdf.runs.evaluations import best_network, describe_stale

@@ -93,7 +93,7 @@ def systems_text(summaries: Sequence[Summary], leading: Mapping[str, int]) -> st
 
     Args:
         leading: Index of the system that is significantly the best, by metric (see
-            `several_systems.leaders`).
+            `summary.leaders`).
     """
     names = labels_of(each(summaries, "name"), _LABEL)
     lengths = [summary.scored.describe() for summary in summaries]
@@ -155,7 +155,7 @@ def to_latex(summaries: Sequence[Summary], leading: Mapping[str, int] | None = N
 
     Args:
         leading: Index of the system that is significantly the best, by metric (see
-            `several_systems.leaders`); its value is bold.
+            `summary.leaders`); its value is bold.
     """
     leading = leading or {}
     names = labels_of(each(summaries, "name"), _LABEL)

@@ -30,7 +30,7 @@ from asdf.extras.robustness.measuring import (
     judging_of,
     measure_network,
 )
-from asdf.metrics.several_systems import speakers_of
+from asdf.metrics.summary import speakers_of
 from asdf.runs.files import write_text
 from asdf.runs.log import track
 from asdf.trials.how_scored import HowScored

@@ -27,15 +27,15 @@ TRAINING_STEPS = {"plain": "asdf.training.steps.Plain"}
 
 VALIDATION_METRICS = {
     "eer": "asdf.metrics.validation.EER",
-    "frame_eer": "asdf.tasks.localisation.validation.FrameEER",
+    "frame_eer": "asdf.tasks.localisation.task.FrameEER",
     "min_dcf": "asdf.metrics.validation.MinDCF",
     "act_dcf": "asdf.metrics.validation.ActDCF",
     "cllr": "asdf.metrics.validation.Cllr",
     "min_cllr": "asdf.metrics.validation.MinCllr",
     "auc": "asdf.metrics.validation.AUC",
     "best_macro_f1": "asdf.metrics.validation.BestMacroF1",
-    "source_accuracy": "asdf.tasks.tracing.validation.SourceAccuracy",
-    "source_macro_f1": "asdf.tasks.tracing.validation.SourceMacroF1",
+    "source_accuracy": "asdf.tasks.tracing.source_measures.SourceAccuracy",
+    "source_macro_f1": "asdf.tasks.tracing.source_measures.SourceMacroF1",
 }
 
 

@@ -23,12 +23,13 @@ from asdf.segments import Reference, ScoredFrames, read_frame_scores, read_refer
 from asdf.tables.plain_json import as_json
 from asdf.tables.plain_text import as_lines
 from asdf.tables.table import Column, Columns, Table, each, rate, texts
-from asdf.tasks.localisation.located_intervals import LocalisationIntervals, localisation_intervals
 from asdf.tasks.localisation.located_measures import (
     Agreement,
     Localisation,
+    LocalisationIntervals,
     LocatedRecording,
     localisation,
+    localisation_intervals,
     pooled_stretches,
 )
 from asdf.text import quoted_and_more, read_number

@@ -14,8 +14,7 @@ from asdf.tables.plain_text import as_lines
 from asdf.tables.table import Column, Columns, Table, Value, each, rate, texts
 
 if TYPE_CHECKING:
-    from asdf.tasks.localisation.located_intervals import LocalisationIntervals
-    from asdf.tasks.localisation.located_measures import Localisation
+    from asdf.tasks.localisation.located_measures import Localisation, LocalisationIntervals
 
 RANGE_EER = rate("range_eer", "Range EER", states_unit=True)
 POINT_EER = rate("point_eer", "Point EER", states_unit=True)

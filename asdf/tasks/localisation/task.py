@@ -1,7 +1,11 @@
-"""Localisation as a task, enabled by `localisation.enabled`.
+"""Localisation as a task, enabled by `localisation.enabled`: its loss term, files and results.
 
-Invariant: results are computed from the files, as for score files. The threshold for F1 and
-intersection over union is chosen on the first validation set with frame scores, and is reported.
+Invariant: every frame of a clip counts equally, and all clips have the same number of frames. The
+mean over the clips of a step is thus the mean over frames, however the step is divided. Results are
+computed from the files, as for score files. The threshold for F1 and intersection over union is
+chosen on the first validation set with frame scores, and is reported.
+
+Shapes: B utterances, F frames, 2 classes (spoof, bona fide).
 """
 
 from __future__ import annotations
@@ -14,12 +18,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from torch import nn
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 
 from asdf.data.clip_frames import ClipFrames
-from asdf.errors import AsdfError
+from asdf.errors import AsdfError, UsageError
 from asdf.facts import SAMPLE_RATE
+from asdf.metrics.detection import eer
+from asdf.metrics.validation import TaskMetric
+from asdf.networks import frame_hop
 from asdf.networks.extras import Extra
+from asdf.networks.interface import Outputs
 from asdf.runs.files import write_text
 from asdf.runs.log import LOG
 from asdf.segments import (
@@ -30,19 +40,86 @@ from asdf.segments import (
     spoofed_parts,
     write_frame_table,
 )
+from asdf.settings.sections import Localisation as FrameSettings
 from asdf.tables.plain_json import as_json
-from asdf.tasks.localisation.located_intervals import LocalisationIntervals, localisation_intervals
 from asdf.tasks.localisation.located_measures import Localisation as Measured
 from asdf.tasks.localisation.located_measures import (
+    LocalisationIntervals,
     LocatedRecording,
     localisation,
+    localisation_intervals,
     pooled_stretches,
 )
 from asdf.tasks.localisation.located_record import located_record, located_text
-from asdf.tasks.localisation.term import FrameTerm, build_frame_term
 from asdf.training.task import ScoredSet, Task
+from asdf.training.terms import ClipKey, Term
 from asdf.trials.table import read_trials
 from asdf.trials.trial_list import TrialList
+
+
+class FrameTerm(Term):
+    """The mean cross-entropy over a clip's frames, weighted by class."""
+
+    name = "frames"
+
+    def __init__(self, settings: FrameSettings, frames: ClipFrames) -> None:
+        self.weight = settings.weight
+        self._class_weights = settings.class_weights
+        self._frames = frames
+
+    def targets_of(self, keys: Sequence[ClipKey]) -> Tensor:
+        """Return the labels of the clips' frames, (clips, F) int8."""
+        return torch.from_numpy(self._frames.labels(keys))
+
+    def counts(self, targets: Tensor) -> Tensor:
+        """Return 1 for each clip."""
+        return torch.ones(len(targets), dtype=torch.float64)
+
+    def per_utterance(self, outputs: Outputs, targets: Tensor) -> Tensor:
+        """Return the means, (B,).
+
+        Raises:
+            AsdfError: the network returns no frame logits, or more than a clip has frames.
+        """
+        logits_BF2 = outputs.extras.get("frames")
+        count = 0 if logits_BF2 is None else logits_BF2.shape[1]
+        if logits_BF2 is None or not 1 <= count <= targets.shape[1]:
+            raise AsdfError(
+                f"the network returns logits of {count} frames for a clip of {targets.shape[1]} "
+                f"frames of {self._frames.hop} samples, which its frame_hop states. See "
+                "asdf.networks.DetectorNetwork."
+            )
+        kind = torch.promote_types(logits_BF2.dtype, torch.float32)
+        # The last frames of a clip may lie beyond the front end's last window.
+        labels_BF = targets[:, :count].long()
+        values_BF = cross_entropy(logits_BF2.to(kind).transpose(1, 2), labels_BF, reduction="none")
+        spoofed, bona_fide = self._class_weights
+        # Plain numbers avoid creating tensors here: a captured graph may not copy any to the
+        # device.
+        weights_BF = spoofed + (bona_fide - spoofed) * labels_BF.to(kind)
+        return (weights_BF * values_BF).mean(dim=1)
+
+
+def build_frame_term(
+    network: nn.Module, settings: FrameSettings, frames: ClipFrames | None
+) -> FrameTerm | None:
+    """Return the term for a network with a frame-level head; None for one without.
+
+    Args:
+        frames: Labels of the frames of training clips.
+
+    Raises:
+        UsageError: the network has a frame-level head, but nothing trains it.
+    """
+    if frame_hop(network) is None:
+        return None
+    if not settings.enabled or frames is None:
+        raise UsageError(
+            f"{type(network).__qualname__} has a frame-level head, which only "
+            "localisation.enabled = True trains, on a list with the column spoofed_s."
+        )
+    return FrameTerm(settings, frames)
+
 
 # Replicates for the intervals that a run reports; `evaluate` draws more.
 _REPLICATES = 200
@@ -213,3 +290,14 @@ def _locate(table: FrameTable, trials: TrialList) -> list[LocatedRecording]:
         parts = spoofed_parts(trials, index)
         recordings.append(LocatedRecording(scores, table.hop_s, parts, duration_s))
     return recordings
+
+
+class FrameEER(TaskMetric):
+    """The equal error rate of the frames of all trials, of a network with a frame-level head."""
+
+    task = "frames"
+    advice = "set localisation.enabled = True"
+
+    def of_scores(self, scores: FramesOfSet) -> float:
+        divided = scores.divided()
+        return eer(divided.bona_fide, divided.spoof)[0]

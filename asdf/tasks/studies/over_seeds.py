@@ -47,7 +47,7 @@ from asdf.metrics.replicates import (
     trial_draws,
     weighted_metrics,
 )
-from asdf.metrics.several_systems import speakers_of
+from asdf.metrics.summary import speakers_of
 from asdf.runs.seeds import generator
 from asdf.trials.score_file import Scores
 from asdf.trials.trial_list import TrialList

@@ -24,8 +24,14 @@ from asdf.networks.extras import HeadExtra
 from asdf.networks.heads import Head
 from asdf.networks.interface import Outputs
 from asdf.settings.sections import MAX_LAYER_WIDTH
-from asdf.tasks.tracing.classes import BONA_FIDE_RULES, BonaFideRule, SourceClasses, TracingSettings
-from asdf.tasks.tracing.traced import Sources, name_sources
+from asdf.tasks.tracing.source_scores import (
+    BONA_FIDE_RULES,
+    BonaFideRule,
+    SourceClasses,
+    Sources,
+    TracingSettings,
+    name_sources,
+)
 
 
 class ClassHead(Head):

@@ -22,8 +22,8 @@ from asdf.errors import AsdfError
 from asdf.metrics.detection import Blocks, DetCurve, into_blocks
 from asdf.metrics.intervals import Interval, rate_interval
 from asdf.metrics.replicates import replicate_eer
-from asdf.tasks.tracing.classes import NO_CLASS
-from asdf.tasks.tracing.source_scores import SourceScores
+from asdf.metrics.validation import TaskMetric
+from asdf.tasks.tracing.source_scores import NO_CLASS, SourceScores
 
 Counts = Floats
 Rejection = Literal["probability", "logit", "energy", "entropy"]
@@ -410,3 +410,21 @@ def _speaker_draw(speakers: Sequence[str]) -> _Draw:
         return weights
 
     return draw
+
+
+class SourceAccuracy(TaskMetric):
+    """The proportion of trials of known sources that are called what they are."""
+
+    task = "sources"
+    advice = "set source.column"
+    lower_is_better = False
+
+    def of_scores(self, scores: SourceScores) -> float:
+        return evaluate_sources(scores).closed["accuracy"]
+
+
+class SourceMacroF1(SourceAccuracy):
+    """The macro-F1 of trials of known sources."""
+
+    def of_scores(self, scores: SourceScores) -> float:
+        return evaluate_sources(scores).closed["macro_f1"]

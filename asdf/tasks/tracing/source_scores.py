@@ -1,6 +1,11 @@
-"""Files of traced sources: a row per trial with its class and log probabilities.
+"""Sources of recordings: their classes, the probabilities of a network, and files of these.
 
-Invariant: each trial is in the file once, with finite numbers; the same scores give the same bytes.
+Invariant: training and evaluation follow one rule. The class of a trial is its value in the column;
+bona fide trials have no class, a class of their own, or the value of the column
+(`source.bona_fide`). '' and '-' are not values. The probabilities are over the network's classes
+alone and sum to 1: a recording of another source gets probabilities too, so low ones indicate an
+unknown source. Each trial is in a file once, with finite numbers; the same scores give the same
+bytes.
 
 Columns are separated by TABs: `utterance`; the column of the classes, with the class of the trial
 ('-' if it has none or it is unknown); `energy`, the logarithm of the sum of the classes' odds; then
@@ -12,16 +17,155 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 
 from asdf.arrays import Floats
-from asdf.errors import AsdfError
+from asdf.errors import AsdfError, UsageError
 from asdf.runs.files import atomic_write
-from asdf.tasks.tracing.classes import NO_CLASS, SourceClasses, values_of
-from asdf.text import AnyPath, quoted_and_more, read_number
+from asdf.settings.sections import Network, Recipe, Source
+from asdf.text import AnyPath, and_more, did_you_mean, quoted_and_more, read_number
 from asdf.trials.text_lines import numbered_lines
 from asdf.trials.trial_list import TrialList, find_repeats, same_recording
+
+BONA_FIDE_CLASS = "bona fide"
+"""Name of the class of bona fide trials, if they form a class."""
+
+NO_CLASS = "-"
+"""Value of a trial that has no class."""
+
+BonaFideRule = Literal["left_out", "class", "by_column"]
+BONA_FIDE_RULES = get_args(BonaFideRule)
+_NO_VALUES = ("", NO_CLASS)
+
+
+class TracingSettings(Protocol):
+    """The sections that source tracing reads; a head of your own gets all sections."""
+
+    @property
+    def source(self) -> Source: ...
+
+    @property
+    def network(self) -> Network: ...
+
+    @property
+    def recipe(self) -> Recipe: ...
+
+
+@dataclass(frozen=True)
+class SourceClasses:
+    """The classes of a network, or of an evaluation.
+
+    Attributes:
+        column: Column of trial lists with the classes.
+        names: Names of the classes, in the order of a network's outputs.
+        bona_fide: Class of the bona fide trials.
+    """
+
+    column: str
+    names: tuple[str, ...]
+    bona_fide: BonaFideRule = "left_out"
+
+
+def classes_of_list(trials: TrialList, source: Source) -> SourceClasses:
+    """Return the classes of a training list: from the settings, or else all its values, sorted.
+
+    Raises:
+        UsageError: the list lacks the column, or a class of the settings, or has fewer than two.
+    """
+    column = str(source.column)
+    existing = sorted(set(values_of(trials, column, source.bona_fide)) - {NO_CLASS})
+    # In the order of the settings, which is that of the network's outputs.
+    names = source.classes
+    if names is None:
+        names = tuple(existing)
+    missing = [name for name in names if name not in existing]
+    if missing:
+        raise UsageError(
+            f"source.classes names {missing[0]!r}, but no trial of the training list has it in "
+            f"the column {column}, which has {and_more(existing, 8)}."
+            f"{did_you_mean(missing[0], existing)}"
+        )
+    if len(names) < 2:
+        raise UsageError(
+            f"source.column = {column!r}: the training list has {len(names)} class in it "
+            f"({', '.join(names) or 'none'}), but two are needed. Choose another column, or set "
+            "source.bona_fide = 'class' to make bona fide trials a class too."
+        )
+    return SourceClasses(column, tuple(names), source.bona_fide)
+
+
+def classes_of_trials(trials: TrialList, classes: SourceClasses) -> np.ndarray:
+    """Return the class index of each trial, (trials,) int64; -1 for a trial of none of them.
+
+    Raises:
+        UsageError: the list lacks the column.
+    """
+    indices = {name: index for index, name in enumerate(classes.names)}
+    values = values_of(trials, classes.column, classes.bona_fide)
+    return np.array([indices.get(value, -1) for value in values], np.int64)
+
+
+def values_of(trials: TrialList, column: str, bona_fide: BonaFideRule) -> list[str]:
+    """Return the class of each trial, known to the network or not; `NO_CLASS` for none.
+
+    Raises:
+        UsageError: the list lacks the column.
+    """
+    if column not in trials.columns:
+        raise UsageError(
+            f"source tracing needs the column {column!r} of {trials.name or 'the list'}, which has "
+            f"{', '.join(trials.columns) or 'no columns'}. Set source.column to one of them."
+        )
+    values = []
+    labels: Sequence[int] = trials.labels.tolist()
+    for value, label in zip(trials.columns[column], labels, strict=True):
+        if label == 1 and bona_fide != "by_column":
+            values.append(BONA_FIDE_CLASS if bona_fide == "class" else NO_CLASS)
+        else:
+            values.append(NO_CLASS if value in _NO_VALUES else value)
+    return values
+
+
+@dataclass(frozen=True, eq=False)
+class Sources:
+    """The classes of sources with their probabilities for a recording.
+
+    Attributes:
+        column: Column of the training list with the classes: attack, vocoder, language ...
+        log_probabilities: Natural logarithms of the probabilities, by class name.
+        energy: Logarithm of the sum of the classes' odds: a low value indicates an unknown source
+            (`asdf.tasks.tracing.source_measures`).
+    """
+
+    column: str
+    log_probabilities: dict[str, float]
+    energy: float
+
+    @property
+    def probabilities(self) -> dict[str, float]:
+        """The probabilities by the names of the classes."""
+        return {name: float(np.exp(value)) for name, value in self.log_probabilities.items()}
+
+    @property
+    def best(self) -> str:
+        """The class with the highest probability; the first one of equal classes."""
+        return max(self.log_probabilities, key=self.log_probabilities.__getitem__)
+
+    def entry(self) -> dict[str, Any]:
+        """Return plain values, for JSON."""
+        return {"source": self.best, "sources": self.probabilities}
+
+
+def name_sources(column: str, names: Sequence[str], logits_K: np.ndarray) -> Sources:
+    """Return the sources of a recording from its logits, (classes,)."""
+    exact = logits_K.astype(np.float64)
+    # The exponential of a logit beyond 709 would overflow.
+    energy = float(np.logaddexp.reduce(exact))
+    logarithms = (exact - energy).tolist()
+    return Sources(column, dict(zip(names, logarithms, strict=True)), energy)
+
 
 SUFFIX = ".sources.tsv"
 """Suffix of the file next to a score file, instead of its '.txt'."""

@@ -1,4 +1,11 @@
-"""Source tracing as a task, enabled by `source.column`."""
+"""Source tracing as a task, enabled by `source.column`: its loss term, its files and its results.
+
+Invariant: the class of a clip follows from the list, the settings and the clip's key alone; a clip
+without a class is ignored. A clip of only bona fide frames is treated as bona fide
+(`source.bona_fide`), even if its utterance is spoofed elsewhere.
+
+Shapes: B utterances, K classes.
+"""
 
 from __future__ import annotations
 
@@ -7,25 +14,209 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from torch import nn
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
 
 from asdf.data.clip_frames import ClipFrames
+from asdf.errors import AsdfError, UsageError
 from asdf.networks.extras import Extra
+from asdf.networks.heads import attach_head
+from asdf.networks.interface import Outputs
+from asdf.networks.output_check import compute_on_noise, left_unchanged
 from asdf.runs.files import write_text
+from asdf.runs.log import LOG
+from asdf.runs.seeds import derived_seed
+from asdf.settings.catalogue import class_path_of
+from asdf.settings.class_path import UserErrors, find_class
 from asdf.tables.plain_json import as_json
-from asdf.tasks.tracing.heads import Traced
+from asdf.tasks.tracing.heads import ClassHead, Traced
 from asdf.tasks.tracing.source_measures import describe_traced, evaluate_sources
 from asdf.tasks.tracing.source_scores import (
+    BONA_FIDE_CLASS,
+    SourceClasses,
     SourceScores,
+    TracingSettings,
+    classes_of_list,
+    classes_of_trials,
     read_source_scores,
     sources_file,
     trace,
     write_source_scores,
 )
 from asdf.tasks.tracing.source_tables import confusion_svg, sources_record, sources_text
-from asdf.tasks.tracing.term import SourceTerm, build_head, build_source_term, find_head_class
+from asdf.text import and_more
 from asdf.training.task import ScoredSet, Task
+from asdf.training.terms import ClipKey, Term
 from asdf.trials.trial_list import TrialList
+
+HEAD = "source.head"
+_SHOWN = 12
+
+
+class SourceTerm(Term):
+    """Cross-entropy of the classes, for the utterances that have one."""
+
+    name = "sources"
+
+    def __init__(
+        self, head: ClassHead, classes: np.ndarray, weight: float, frames: ClipFrames | None = None
+    ) -> None:
+        """Learn `classes`, the class of each utterance of the list; -1 for none.
+
+        Args:
+            frames: Frame labels of the clips, if clips of spoofed utterances may be bona fide.
+        """
+        self._head = head
+        self._classes = torch.from_numpy(classes)
+        self._frames = frames
+        self.weight = weight
+
+    def targets_of(self, keys: Sequence[ClipKey]) -> Tensor:
+        """Return the classes of the clips."""
+        classes = self._classes[[index for _, index in keys]]
+        # A value such as a language applies to the whole utterance.
+        if self._frames is None or self._head.bona_fide == "by_column":
+            return classes
+        bona_fide = -1
+        # `source.classes` may leave this class out.
+        if self._head.bona_fide == "class" and BONA_FIDE_CLASS in self._head.names:
+            bona_fide = self._head.names.index(BONA_FIDE_CLASS)
+        is_bona_fide = torch.from_numpy(self._frames.of_clips(keys)) == 1
+        return torch.where(is_bona_fide, bona_fide, classes)
+
+    def counts(self, targets: Tensor) -> Tensor:
+        """Return 1 for utterances with a class, and 0 for others."""
+        return (targets >= 0).double()
+
+    def per_utterance(self, outputs: Outputs, targets: Tensor) -> Tensor:
+        """Return the cross-entropies, in float32 or more."""
+        logits_BK = outputs.extras["sources"]
+        kind = torch.promote_types(logits_BK.dtype, torch.float32)
+        # -1 is not an index; these utterances get 0 below.
+        classes_B = targets.clamp(min=0)
+        logits_BK = self._head.training_logits(logits_BK.to(kind), classes_B)
+        entropies_B = F.cross_entropy(logits_BK, classes_B, reduction="none")
+        return torch.where(targets >= 0, entropies_B, 0.0)
+
+
+def find_head_class(settings: TracingSettings, folder: Path | None) -> type[ClassHead]:
+    """Return the class that `source.head` names.
+
+    Args:
+        folder: Folder of the recipe, for modules of your own.
+
+    Raises:
+        UsageError: no such class exists, or it is not derived from `ClassHead`.
+        AsdfError: its module fails when it is imported.
+    """
+    path = class_path_of(HEAD, settings.source.head)
+    return find_class(path, folder, HEAD, ClassHead)  # type: ignore[type-abstract]
+
+
+def build_source_term(
+    network: nn.Module,
+    utterances: TrialList,
+    settings: TracingSettings,
+    folder: Path | None = None,
+    frames: ClipFrames | None = None,
+) -> SourceTerm:
+    """Build the term of `source.column`; its head becomes a part of `network`.
+
+    Args:
+        frames: Frame labels of the training clips, for a network with a frame-level head.
+
+    Raises:
+        UsageError: the list lacks the column or classes, or the network returns no embeddings.
+        AsdfError: the head cannot be built, or its logits are not finite numbers.
+    """
+    classes = classes_of_list(utterances, settings.source)
+    indices = classes_of_trials(utterances, classes)
+    head = build_head(network, len(classes.names), settings, folder)
+    head.name_classes(classes)
+    attach_head(network, head)
+    _log_classes(classes, indices)
+    return SourceTerm(head, indices, settings.source.weight, frames)
+
+
+def build_head(
+    network: nn.Module, classes: int, settings: TracingSettings, folder: Path | None
+) -> ClassHead:
+    """Build a head for the embeddings of `network`, and test it on noise.
+
+    Raises:
+        UsageError: the network returns no embeddings.
+        AsdfError: the head cannot be built, or its logits are not finite numbers.
+    """
+    parameter = next(network.parameters())
+    # Parts of a divided network have the same number format.
+    form = torch.promote_types(parameter.dtype, torch.float32)
+    with left_unchanged(network):
+        embeddings = compute_on_noise(network, settings.network, parameter.device).embeddings
+    head = construct_head(settings, _dimension_of(embeddings, settings), classes, folder)
+    head = head.to(parameter.device, form)
+    with torch.no_grad():
+        _check_logits(head, embeddings, classes, settings)
+    return head
+
+
+def construct_head(
+    settings: TracingSettings, dimension: int, classes: int, folder: Path | None
+) -> ClassHead:
+    """Return the head, whose random weights depend on the seed alone.
+
+    Raises:
+        UsageError, AsdfError: as `find_head_class`; or its constructor fails.
+    """
+    kind = find_head_class(settings, folder)
+    failed = f"{HEAD}: {settings.source.head}(settings, {dimension}, {classes}) failed"
+    advice = (
+        "A head's constructor takes the settings, the dimension of an embedding and the number of "
+        "classes; see asdf.networks.ClassHead."
+    )
+    # The CPU's generator alone, since weights are drawn there.
+    with torch.random.fork_rng(devices=[]), UserErrors(failed, advice):
+        torch.manual_seed(derived_seed(settings.recipe.seed, "class head"))
+        return kind(settings, dimension, classes)
+
+
+def _dimension_of(embeddings: Any, settings: TracingSettings) -> int:
+    if isinstance(embeddings, Tensor) and embeddings.dim() == 2:
+        return embeddings.shape[1]
+    raise UsageError(
+        f"source.column = {settings.source.column!r}: sources are traced by embeddings (batch, "
+        f"numbers), which {settings.network.network_class} does not return. Set source.column = "
+        "None, or make its forward return embeddings first."
+    )
+
+
+def _check_logits(
+    head: ClassHead, embeddings_BE: Tensor, classes: int, settings: TracingSettings
+) -> None:
+    with UserErrors(f"{HEAD}: {settings.source.head} fails"):
+        logits = head.logits(embeddings_BE)
+    shape = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+    if shape != (len(embeddings_BE), classes) or not logits.isfinite().all():
+        raise AsdfError(
+            f"{HEAD}: {settings.source.head} returns {shape} as the logits of "
+            f"{len(embeddings_BE)} utterances, or numbers that are not finite. It has to return "
+            f"(batch, {classes}). This was seen on noise, before the first step; nothing was "
+            "written."
+        )
+
+
+def _log_classes(classes: SourceClasses, indices: np.ndarray) -> None:
+    counts = np.bincount(indices[indices >= 0], minlength=len(classes.names))
+    counted = [f"{name} {count}" for name, count in zip(classes.names, counts, strict=True)]
+    LOG.info(
+        "source tracing: %d classes of the column %s: %s; %d of %d training utterances are of none",
+        len(classes.names),
+        classes.column,
+        and_more(counted, _SHOWN),
+        (indices < 0).sum(),
+        len(indices),
+    )
+
 
 # Number of classes of a head that is tested before the training list is known.
 _CLASSES = 3

@@ -19,7 +19,7 @@ from asdf.evaluation import DetectionCost, cllr, eer, read_scores, write_scores
 from asdf.interchange import network_digest
 from asdf.metrics.calibration import Calibration, calibrate, with_support
 from asdf.scoring.scored import decide_verdict
-from asdf.tasks.fusion.trial_folds import make_folds
+from asdf.tasks.fusion.gain import make_folds
 from tests.unit.conftest import write_small_network
 
 RNG = np.random.default_rng(5)
@@ -461,7 +461,7 @@ def test_the_state_of_the_training_that_stays_is_mentioned(capsys, tmp_path, sco
 
 def test_llrs_are_bounded_and_verdicts_are_not(capsys, tmp_path, recorded):
     """A threshold beyond the bounds still divides recordings by the map."""
-    from asdf.metrics.llr_bounds import empirical_bounds
+    from asdf.metrics.llr_intervals import empirical_bounds
 
     run(capsys, "net.pt", "scores.txt", "--out", "cal.pt", "--method", "logistic")
     read = read_scores("scores.txt")

@@ -22,7 +22,7 @@ from asdf.evaluation import read_scores, write_scores
 from asdf.metrics.home import learn_home, read_home
 from asdf.scoring.parts import PartSearch
 from asdf.scoring.window_threshold import learn_window_threshold, read_window_threshold
-from asdf.tasks.fusion.trial_folds import make_folds
+from asdf.tasks.fusion.gain import make_folds
 from tests.unit.conftest import sound, write_small_network
 
 COUNT = 40

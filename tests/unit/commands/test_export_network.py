@@ -21,7 +21,7 @@ from asdf.interchange import read_network
 from asdf.networks.build import build_network
 from asdf.networks.front_ends.architectures import KNOWN
 from asdf.settings.sections import Lora, Sections
-from asdf.tasks.tracing.term import build_source_term
+from asdf.tasks.tracing.task import build_source_term
 from asdf.trials.trial_list import TrialList
 from tests.unit.networks.official import official_case
 

@@ -10,8 +10,7 @@ import pytest
 from scipy import stats
 
 from asdf.__main__ import main
-from asdf.metrics.decisions import Threshold
-from asdf.metrics.one_class import Decided, decide_one_class
+from asdf.metrics.decisions import Decided, Threshold, decide_one_class
 from asdf.trials.how_scored import HowScored, ScoredLength
 from asdf.trials.score_file import Scores
 from asdf.trials.scored_files import write_how_scored

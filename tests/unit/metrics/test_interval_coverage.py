@@ -16,10 +16,10 @@ from asdf.evaluation import Scores, Threshold, confidence_intervals, decide, pai
 from asdf.metrics.bootstrap import Interval
 from asdf.metrics.tandem import TANDEM
 from asdf.segments import Segment
-from asdf.tasks.localisation.located_intervals import localisation_intervals
 from asdf.tasks.localisation.located_measures import (
     LocatedRecording,
     agreement_of,
+    localisation_intervals,
     pooled_stretches,
     range_eer,
 )

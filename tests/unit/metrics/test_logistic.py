@@ -7,7 +7,7 @@ from sklearn.linear_model import LogisticRegression
 
 from asdf.errors import AsdfError
 from asdf.metrics.calibration import fit_llr
-from asdf.metrics.logistic import fit_weights
+from asdf.metrics.llr_maps import fit_weights
 
 RNG = np.random.default_rng(4)
 BONA_FIDE = RNG.normal((2, 1, 0.5), (1, 2, 1), (150, 3)) * (1, 10, 0.1) + (5, 0, -1)

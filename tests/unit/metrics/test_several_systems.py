@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from asdf.evaluation import Scores, evaluate
-from asdf.metrics.several_systems import leaders
+from asdf.metrics.summary import leaders
 
 RNG = np.random.default_rng(7)
 LABELS = np.array([1] * 300 + [0] * 300)

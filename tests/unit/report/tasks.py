@@ -11,10 +11,10 @@ import numpy as np
 from asdf.evaluation import write_scores
 from asdf.segments import Segment
 from asdf.segments.scored_frames import frame_table, write_frame_table
-from asdf.tasks.localisation.located_intervals import localisation_intervals
 from asdf.tasks.localisation.located_measures import (
     LocatedRecording,
     localisation,
+    localisation_intervals,
     pooled_stretches,
 )
 from asdf.tasks.localisation.located_record import located_record

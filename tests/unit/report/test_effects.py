@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from asdf.evaluation import evaluate, read_scores
-from asdf.metrics.rank_correlation import rank_correlation
+from asdf.metrics.score_checks import rank_correlation
 from asdf.report import gather, report_page, runs_in
 from asdf.report.effect_pictures import effect_section, find_effects, scale_of
 from tests.unit.report.seeded import make_seeded_run

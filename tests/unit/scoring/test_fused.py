@@ -19,7 +19,7 @@ from asdf.checkpoint.network_file import NetworkFile, write_network_file
 from asdf.errors import AsdfError, UsageError
 from asdf.evaluation import read_scores, write_scores
 from asdf.networks import build_network
-from asdf.tasks.tracing.term import build_source_term
+from asdf.tasks.tracing.task import build_source_term
 from asdf.trials.trial_list import TrialList
 from tests.unit.conftest import small_settings, sound, write_small_network
 

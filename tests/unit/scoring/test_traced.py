@@ -14,8 +14,8 @@ from asdf.scoring.score_list import build_list_scorer, score_list, score_with_ex
 from asdf.scoring.waveform_scorer import Outcome
 from asdf.scoring.whole_recording import Window, tally_windows
 from asdf.settings.sections import Sections
-from asdf.tasks.tracing.term import build_source_term
-from asdf.tasks.tracing.traced import name_sources
+from asdf.tasks.tracing.source_scores import name_sources
+from asdf.tasks.tracing.task import build_source_term
 from asdf.trials.trial_list import TrialList
 from tests.recordings import noise_waveforms, write_recordings
 from tests.small_networks import Plain

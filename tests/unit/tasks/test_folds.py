@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from asdf.errors import AsdfError
-from asdf.tasks.fusion.trial_folds import make_folds
+from asdf.tasks.fusion.gain import make_folds
 
 LABELS = np.repeat([1, 0], [20, 60]).astype(np.int8)
 IDS = [f"u{index}" for index in range(80)]

@@ -8,8 +8,7 @@ from asdf.metrics.bootstrap import paired_test
 from asdf.metrics.costs import cllr
 from asdf.metrics.fusion import fit_fusion
 from asdf.metrics.results import evaluate
-from asdf.tasks.fusion.gain import measure_gain
-from asdf.tasks.fusion.trial_folds import make_folds
+from asdf.tasks.fusion.gain import make_folds, measure_gain
 from asdf.trials.score_file import Scores
 
 RNG = np.random.default_rng(6)

@@ -6,10 +6,10 @@ import pytest
 from asdf.errors import AsdfError
 from asdf.metrics.intervals import rate_interval
 from asdf.segments import Segment
-from asdf.tasks.localisation.located_intervals import localisation_intervals
 from asdf.tasks.localisation.located_measures import (
     LocatedRecording,
     agreement_of,
+    localisation_intervals,
     pooled_stretches,
     range_eer,
 )

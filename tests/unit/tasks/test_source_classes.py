@@ -5,7 +5,12 @@ import pytest
 
 from asdf.errors import UsageError
 from asdf.settings.sections import Source
-from asdf.tasks.tracing.classes import SourceClasses, classes_of_list, classes_of_trials, values_of
+from asdf.tasks.tracing.source_scores import (
+    SourceClasses,
+    classes_of_list,
+    classes_of_trials,
+    values_of,
+)
 from asdf.trials.trial_list import TrialList
 
 ATTACKS = ["A02", "-", "A01", "A03", "", "-"]

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from asdf.errors import AsdfError
-from asdf.tasks.tracing.classes import SourceClasses
 from asdf.tasks.tracing.source_scores import (
+    SourceClasses,
     SourceScores,
     read_source_scores,
     sources_file,

@@ -10,7 +10,7 @@ import pytest
 from asdf.__main__ import main
 from asdf.errors import AsdfError
 from asdf.evaluation import eer, paired_test, write_scores
-from asdf.metrics.several_systems import speakers_of
+from asdf.metrics.summary import speakers_of
 from asdf.report.comparison import (
     chosen_network,
     different_environments,

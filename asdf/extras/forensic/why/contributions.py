@@ -17,7 +17,7 @@ from asdf.arrays import Flags, Floats
 from asdf.errors import AsdfError
 from asdf.extras.forensic.why.cells import Cells
 from asdf.extras.forensic.why.explanation import Removal
-from asdf.metrics.rank_correlation import rank_correlation
+from asdf.metrics.score_checks import rank_correlation
 from asdf.runs.seeds import derived_seed, generator
 from asdf.scoring.waveform_scorer import WaveformScorer
 

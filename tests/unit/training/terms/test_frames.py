@@ -13,7 +13,7 @@ from asdf.data.clip_frames import ClipFrames
 from asdf.errors import AsdfError, UsageError
 from asdf.networks.interface import Outputs
 from asdf.settings.sections import Localisation, Sections
-from asdf.tasks.localisation.term import build_frame_term
+from asdf.tasks.localisation.task import build_frame_term
 from asdf.trials.trial_list import TrialList
 
 UTTERANCES = TrialList(

@@ -17,7 +17,7 @@ from asdf.networks.heads import heads_of
 from asdf.networks.interface import Outputs
 from asdf.settings.sections import Sections
 from asdf.tasks.tracing.heads import ClassHead, CosineClassHead
-from asdf.tasks.tracing.term import build_source_term
+from asdf.tasks.tracing.task import build_source_term
 from asdf.trials.trial_list import TrialList
 from tests.small_networks import Plain
 
