@@ -33,14 +33,14 @@ from asdf.settings.catalogue import (
 from asdf.settings.class_path import is_ours, module_file
 from asdf.settings.declared import declared_by
 from asdf.settings.mistakes import Complaint
-from asdf.settings.sections import Sections, assign
+from asdf.settings.sections import OF_EXTRAS, Sections, assign
 from asdf.settings.value_checks import check_value
 from asdf.text import shorten
 
 FORMAT = "asdf"
 VERSION = 1
 NETWORK_SECTIONS = (
-    *("audio", "front_end", "spectrum", "cqt", "sinc", "moments"),
+    *("audio", "front_end", "spectrum", *OF_EXTRAS),
     *("back_end", "lora", "localisation"),
 )
 """Sections of settings that determine how the project's classes are built."""

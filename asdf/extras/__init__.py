@@ -166,6 +166,12 @@ ENCODERS: dict[str, str] = {
 }
 """Function that recognises the layers of a front end's files, by its short name."""
 
+SETTINGS: dict[str, tuple[str, ...]] = {
+    "Sections": (f"{_ZOO}.settings.OwnSections",),
+    "BackEnd": (f"{_ZOO}.settings.OwnSizes",),
+}
+"""Dataclasses whose fields stand behind those of a dataclass of settings, by its name."""
+
 _STORES = "asdf.extras.stores"
 
 READERS: dict[str, str] = {"archives": f"{_STORES}.archives.Archives"}

@@ -19,7 +19,7 @@ from asdf.errors import UsageError
 from asdf.interchange.named_networks import read_detector
 from asdf.networks.build import build_network
 from asdf.runs.log import LOG
-from asdf.settings.sections import Sections
+from asdf.settings.sections import OF_EXTRAS, Sections
 
 SETTING = "network.initial_network"
 _FRONT_END = (
@@ -69,7 +69,7 @@ def _lines_to_add(ours: Sections, theirs: Sections) -> Iterator[str]:
     names = [("network", "network_class"), ("network", "score")]
     names += [("front_end", name) for name in _FRONT_END]
     names += [("back_end", each.name) for each in fields(theirs.back_end)]
-    for section in ("audio", "spectrum", "cqt", "sinc", "moments"):
+    for section in ("audio", "spectrum", *OF_EXTRAS):
         names += [(section, each.name) for each in fields(getattr(theirs, section))]
     for section, name in names:
         wanted: Any = getattr(getattr(theirs, section), name)

@@ -11,13 +11,10 @@ from typing import Protocol
 from asdf.settings.sections import (
     Audio,
     BackEnd,
-    ConstantQ,
     FrontEnd,
     Localisation,
     Lora,
-    Moments,
     Network,
-    Sinc,
     Spectrum,
 )
 
@@ -33,12 +30,6 @@ class NetworkSections(Protocol):
     def front_end(self) -> FrontEnd: ...
     @property
     def spectrum(self) -> Spectrum: ...
-    @property
-    def cqt(self) -> ConstantQ: ...
-    @property
-    def sinc(self) -> Sinc: ...
-    @property
-    def moments(self) -> Moments: ...
     @property
     def back_end(self) -> BackEnd: ...
     @property

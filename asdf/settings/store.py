@@ -38,7 +38,6 @@ from asdf.settings.sections import (
     BackEnd,
     Computing,
     FrontEnd,
-    Moments,
     Network,
     Paths,
     RawBoost,
@@ -86,7 +85,6 @@ class Settings:
     network: Network
     front_end: FrontEnd
     spectrum: Spectrum
-    moments: Moments
     back_end: BackEnd
     rawboost: RawBoost
     augmentation: Augmentation

@@ -30,7 +30,6 @@ from asdf.settings.sections.examples import (
 )
 from asdf.settings.sections.fields import (
     FRAME_SAMPLES,
-    MAX_BINS_PER_OCTAVE,
     MAX_BLOCKS,
     MAX_CLIP_SAMPLES,
     MAX_FFT,
@@ -39,14 +38,12 @@ from asdf.settings.sections.fields import (
     MAX_LAYER_WIDTH,
     MAX_PROCESSES,
     setting,
+    with_extras,
 )
 from asdf.settings.sections.front_ends import (
     FRONT_ENDS,
-    ConstantQ,
     FrontEnd,
     Lora,
-    Moments,
-    Sinc,
     Spectrum,
 )
 from asdf.settings.sections.runs import SAMPLERS, Computing, Paths, Recipe, Tracking
@@ -67,6 +64,7 @@ from asdf.settings.sections.training import (
 Declared = TypeVar("Declared")
 
 
+@with_extras
 @dataclass
 class Sections(KnownNames):
     """All sections: the type of a plain copy of `Settings()`, which the rooms below use."""
@@ -79,9 +77,6 @@ class Sections(KnownNames):
     source: Source = field(default_factory=Source)
     front_end: FrontEnd = field(default_factory=FrontEnd)
     spectrum: Spectrum = field(default_factory=Spectrum)
-    cqt: ConstantQ = field(default_factory=ConstantQ)
-    sinc: Sinc = field(default_factory=Sinc)
-    moments: Moments = field(default_factory=Moments)
     back_end: BackEnd = field(default_factory=BackEnd)
     localisation: Localisation = field(default_factory=Localisation)
     lora: Lora = field(default_factory=Lora)
@@ -116,6 +111,11 @@ class Sections(KnownNames):
             if name in declared:
                 return declared[name]
             raise no_section(name, (*self.__dataclass_fields__, *declared))
+
+
+_NAMES = list(Sections.__dataclass_fields__)
+OF_EXTRAS = tuple(_NAMES[_NAMES.index("declared") + 1 :])
+"""Sections that extras add, from which networks are built."""
 
 
 def no_section(name: str, known: Iterable[str]) -> UnknownName:

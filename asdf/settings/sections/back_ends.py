@@ -16,6 +16,7 @@ from asdf.settings.sections.fields import (
     proportion,
     setting,
     width,
+    with_extras,
 )
 
 # Short names of back ends (classes derived from asdf.networks.BackEnd) that
@@ -40,6 +41,7 @@ BACK_ENDS = {
 }
 
 
+@with_extras
 @dataclass
 class BackEnd(KnownNames):
     """Back end and its sizes, and RawNet2's; AASIST has its published sizes."""
@@ -127,11 +129,6 @@ class BackEnd(KnownNames):
     )
     rawnet2_recurrent: int = count(1024, "RawNet2: units of each of them")
     rawnet2_embedding: int = width(1024, "RawNet2: size of the embedding")
-    rawgat_fusion: Literal["mul", "add", "cat"] = setting(
-        "mul",
-        "RawGAT_ST: how the graphs of frequencies and of times are joined: by their product, by "
-        "their sum, or side by side",
-    )
     lcnn_projection: int = setting(
         0,
         "SSL_LCNN: values that features are projected to first; 0: not",
@@ -140,9 +137,6 @@ class BackEnd(KnownNames):
         at_most=MAX_LAYER_WIDTH,
     )
     lcnn_dropout: float = proportion(0.7, "SSL_LCNN, SSL_MapLCNN: dropout after the convolutions")
-    mesonet_pooled: int = width(
-        1024, "SSL_MesoNet: values that the output of its convolutions is averaged to"
-    )
     resnet_projection: int = setting(
         0,
         "SSL_ResNet18: values that features are projected to first; 0: not",
@@ -159,63 +153,3 @@ class BackEnd(KnownNames):
     )
     ecapa_attention: int = width(128, "SSL_ECAPA: hidden units of the attention")
     ecapa_embedding: int = width(192, "SSL_ECAPA: size of the embedding")
-    classifier_classes: tuple[str, ...] = setting(
-        ("spoof", "bona fide"),
-        "SSL_Classifier: names of its classes, as in id2label of a config.json of transformers",
-        check="not_empty",
-    )
-    classifier_bona_fide: tuple[int, ...] = setting(
-        (1,),
-        "SSL_Classifier: numbers of the bona fide classes, counted from 0; all others are spoof",
-        check="unique",
-        at_least=0,
-        at_most=MAX_LAYER_WIDTH,
-    )
-    classifier_projection: int = width(
-        256,
-        "SSL_Classifier, SSL_SUPERB: values that frames are projected to before their mean",
-    )
-    classifier_pooling: Literal["mean", "tokens"] = setting(
-        "mean",
-        "SSL_Classifier: what is classified: 'mean', of the projected frames; 'tokens', of the two "
-        "tokens before the patches of an Audio Spectrogram Transformer",
-    )
-    classifier_padding: int = setting(
-        0,
-        "SSL_Classifier: waveforms are padded with silence to this length, and longer ones are "
-        "cut, as for Whisper; 0: neither",
-        unit="samples",
-        at_least=0,
-        at_most=MAX_CLIP_SAMPLES,
-    )
-    classifier_family: str = setting(
-        "wav2vec2",
-        "SSL_Classifier: model type that `export --format transformers_classifier` writes",
-        check="not_empty",
-    )
-    mamba_dimension: int = width(144, "SSL_Mamba: size of the frames and of the embedding")
-    mamba_blocks: int = setting(
-        6, "SSL_Mamba: number of blocks of each of two columns", at_least=1, at_most=MAX_BLOCKS
-    )
-    mamba_states: int = count(16, "SSL_Mamba: states of each channel of a block")
-    deepfense_layers: tuple[int, ...] = setting(
-        (128,),
-        "SSL_DeepFenseMLP: values of a frame after each of its layers",
-        check="not_empty",
-        at_least=1,
-        at_most=MAX_LAYER_WIDTH,
-    )
-    deepfense_norm: Literal["layer", "batch", "none"] = setting(
-        "layer", "SSL_DeepFenseMLP: what normalises frames after each layer"
-    )
-    deepfense_activation: Literal["relu", "selu", "tanh", "sigmoid"] = setting(
-        "relu", "SSL_DeepFenseMLP: activation of its layers"
-    )
-    spectra_samples: int = setting(
-        64600,
-        "SSL_SpectraAASIST, SSL_SpectraAASIST3, SSL_SpectraECAPA: length that shorter recordings "
-        "are repeated to",
-        unit="samples",
-        at_least=FRAME_SAMPLES,
-        at_most=MAX_CLIP_SAMPLES,
-    )

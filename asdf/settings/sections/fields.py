@@ -6,8 +6,12 @@ Invariant: the checks of a value are declared with its setting, by type or in th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
-from typing import Any
+from dataclasses import field, make_dataclass
+from typing import Any, TypeVar
+
+from asdf.ports import load, provided
+
+Kind = TypeVar("Kind")
 
 # 25 ms, the window of one frame of wav2vec 2.0, whose convolutions need at least as many samples.
 FRAME_SAMPLES = 400
@@ -21,7 +25,6 @@ MAX_BLOCKS = 1000
 MAX_HZ = 10**6
 MAX_FFT = 2**14
 MAX_FILTERS = 1024
-MAX_BINS_PER_OCTAVE = 192
 
 
 def setting(
@@ -84,3 +87,13 @@ def width(default: int, meaning: str) -> Any:
 def decibels(default: float, meaning: str) -> Any:
     """Return the field of a level or a ratio in decibels."""
     return setting(default, meaning, unit="dB")
+
+
+def with_extras(kind: type[Kind]) -> type[Kind]:
+    """Return a dataclass of settings with the fields that extras add to it, behind its own."""
+    added = [load(path) for path in provided("SETTINGS").get(kind.__name__, ())]
+    if not added:
+        return kind
+    made = make_dataclass(kind.__name__, (), bases=(*added, kind))
+    made.__doc__, made.__module__ = kind.__doc__, kind.__module__
+    return made

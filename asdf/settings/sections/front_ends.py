@@ -8,7 +8,6 @@ from typing import Literal
 from asdf.ports import provided
 from asdf.settings.mistakes import KnownNames
 from asdf.settings.sections.fields import (
-    MAX_BINS_PER_OCTAVE,
     MAX_CLIP_SAMPLES,
     MAX_FFT,
     MAX_FILTERS,
@@ -48,7 +47,7 @@ class FrontEnd(KnownNames):
         "wav2vec2_xlsr_300m",
         "tiny, small, wav2vec2_base, wav2vec2_large, wav2vec2_large_lv60k, wav2vec2_xlsr_300m, "
         "_1b, _2b, hubert_base, _large, _xlarge, wavlm_base, _large; most weight files state it "
-        "themselves; beats, eat and dasheng have their own; of transformers: the text of a "
+        "themselves; encoders of another kind have their own; of transformers: the text of a "
         "config.json, or a repository of the hub that has one",
         check="not_empty",
     )
@@ -138,28 +137,15 @@ class FrontEnd(KnownNames):
 
 
 @dataclass
-class Moments(KnownNames):
-    """Front end of statistics of band energies over time."""
-
-    parts: tuple[Literal["pulses", "sounds"], ...] = setting(
-        ("pulses", "sounds"),
-        "which statistics: of 5 ms windows, between which glottal pulses show; of 25 ms windows, "
-        "between which sounds change",
-        check="not_empty",
-    )
-
-
-@dataclass
 class Spectrum(KnownNames):
-    """Spectral front ends (spectrogram, filter_bank, log_mel, lfcc, mfcc); frames of raw and sinc.
+    """Spectral front ends (spectrogram, filter_bank, log_mel, lfcc, mfcc); frames of raw.
 
-    Of cqt and cqcc: hop, coefficients, deltas and normalization; of sinc not coefficients, but
-    window, pre_emphasis and log_floor.
+    Others with such settings take them from here as well.
     """
 
     window: int | None = setting(
         None,
-        "length of a frame; None: 20 ms (at 16 kHz 320), of log_mel and sinc 25 ms (400), of raw 1",
+        "length of a frame; None: 20 ms (at 16 kHz 320), of log_mel 25 ms (400), of raw 1",
         unit="samples",
         at_least=1,
         at_most=MAX_FFT,
@@ -207,15 +193,15 @@ class Spectrum(KnownNames):
     )
     coefficients: int | None = setting(
         None,
-        "lfcc, mfcc, cqcc: cepstral coefficients; None: as many as filters, of cqcc 20",
+        "lfcc, mfcc: cepstral coefficients; None: as many as filters",
         at_least=1,
         at_most=MAX_FILTERS,
     )
     energy: bool = setting(True, "lfcc, mfcc: the logarithm of the energy is the first coefficient")
     deltas: int | None = setting(
         None,
-        "differences over time: 1, deltas; 2, also deltas of deltas; None: 2 of lfcc, mfcc and "
-        "cqcc, 0 of the others",
+        "differences over time: 1, deltas; 2, also deltas of deltas; None: 2 of lfcc and "
+        "mfcc, 0 of the others",
         at_least=0,
         at_most=2,
     )
@@ -225,58 +211,6 @@ class Spectrum(KnownNames):
     normalization: Literal["none", "mean", "mean_variance"] = setting(
         "none",
         "over each utterance: mean, features have a mean of 0; mean_variance, and a variance of 1",
-    )
-
-
-@dataclass
-class ConstantQ(KnownNames):
-    """The constant-Q front ends, cqt and cqcc (Todisco et al., 2017)."""
-
-    bins_per_octave: int | None = setting(
-        None,
-        "frequencies per octave; None: 48 of cqt, 96 of cqcc",
-        at_least=1,
-        at_most=MAX_BINS_PER_OCTAVE,
-    )
-    low_hz: float = setting(
-        15.625, "the lowest frequency; 9 octaves below 8000", unit="Hz", at_least=1, at_most=MAX_HZ
-    )
-    high_hz: float = setting(
-        8000.0, "frequencies are below this one", unit="Hz", above=0, at_most=MAX_HZ
-    )
-    offset_hz: float = setting(
-        228.7,
-        "a window has as many samples as Q periods of its frequency and this together, which "
-        "shortens those of low ones, as in the authors' code; 0: a constant Q",
-        unit="Hz",
-        at_least=0,
-        at_most=MAX_HZ,
-    )
-    samples_per_octave: int = setting(
-        16,
-        "cqcc: uniform frequencies in the lowest octave, to which logarithms are resampled",
-        at_least=1,
-        at_most=MAX_FILTERS,
-    )
-    log_floor: float = setting(
-        2**-52, "added to powers before their natural logarithm is taken", above=0
-    )
-
-
-@dataclass
-class Sinc(KnownNames):
-    """Front end of band-pass filters with learnt edges (after SincNet, SLT 2018)."""
-
-    filters: int = setting(80, "band-passes", at_least=1, at_most=MAX_FILTERS)
-    taps: int = setting(
-        251,
-        "length of a filter; made odd",
-        unit="samples",
-        at_least=3,
-        at_most=MAX_FFT,
-    )
-    low_hz: float = setting(
-        30.0, "where the lowest filter begins at the start", unit="Hz", at_least=0, at_most=MAX_HZ
     )
 
 

@@ -17,6 +17,7 @@ from asdf.extras.zoo.layouts.authors_layouts import authors_state, key_of_layers
 from asdf.extras.zoo.layouts.hub.classifier_writing import write_classifier
 from asdf.extras.zoo.layouts.hub.df_arena import df_arena_state
 from asdf.extras.zoo.layouts.published import aasist_state, published_state, rawnet2_state
+from asdf.extras.zoo.settings import sizes_of
 from asdf.networks.heads import describe_heads
 from asdf.networks.trained_loss import loss_of
 
@@ -77,8 +78,9 @@ def _write_df_arena(out: Path, network: nn.Module, file: NetworkFile) -> str:
 def _write_classifier(out: Path, network: nn.Module, file: NetworkFile) -> str:
     settings = file.to_sections()
     write_classifier(out, network, settings)
-    numbers = settings.back_end.classifier_bona_fide
-    named = ", ".join(settings.back_end.classifier_classes[number] for number in numbers)
+    sizes = sizes_of(settings.back_end)
+    numbers = sizes.classifier_bona_fide
+    named = ", ".join(sizes.classifier_classes[number] for number in numbers)
     return f"its classes keep their order and names; bona fide: {named}"
 
 

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from asdf.errors import AsdfError
 from asdf.extras.zoo.networks.spline_map import has_even_knots
+from asdf.extras.zoo.settings import sizes_of
 from asdf.interchange.front_end_weights import matching_architecture
 from asdf.networks.aasist import AASIST_L
 from asdf.networks.front_ends.architectures import KNOWN, Architecture
@@ -239,7 +240,7 @@ def _mlp_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> Sizes:
             widths.append(tensor.shape[0])
     norms = {f"{block}1.bn.weight": "batch", f"{block}1.weight": "layer"}
     present = [norm for name, norm in norms.items() if name in state and state[name].dim() == 1]
-    activation = settings.back_end.deepfense_activation
+    activation = sizes_of(settings.back_end).deepfense_activation
     return [
         SettingFromFile("back_end.deepfense_layers", tuple(widths), SHAPES),
         SettingFromFile("back_end.deepfense_norm", (*present, "none")[0], SHAPES),

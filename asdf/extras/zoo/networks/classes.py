@@ -19,6 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from asdf.errors import UsageError
+from asdf.extras.zoo.settings import sizes_of
 from asdf.networks.autocast import in_full_precision
 from asdf.networks.back_ends.back_end import BackEnd
 from asdf.networks.front_ends.front_end import FrontEnd
@@ -41,7 +42,7 @@ class ClassesBackEnd(BackEnd):
 
     def __init__(self, settings: NetworkSections, front_end: FrontEnd) -> None:
         super().__init__()
-        sizes = settings.back_end
+        sizes = sizes_of(settings.back_end)
         names = sizes.classifier_classes
         _check_bona_fide(names, sizes.classifier_bona_fide)
         self.merge = _MergedClasses(len(names), sizes.classifier_bona_fide)
@@ -133,7 +134,7 @@ class SSL_Classifier(PairedDetector):
     def __init__(self, settings: NetworkSections) -> None:
         super().__init__(settings)
         self.front_end.variance_floor = VARIANCE_FLOOR
-        self.padded_samples = settings.back_end.classifier_padding
+        self.padded_samples = sizes_of(settings.back_end).classifier_padding
 
     def front_end_features(self, waveforms_BT: Tensor) -> Tensor | list[Tensor]:
         """Compute the features of waveforms, padded with silence if the encoder requires it.

@@ -27,9 +27,9 @@ from asdf.extras.zoo.networks.constant_q_matrices import (
     tone_matrix,
     window_lengths,
 )
+from asdf.extras.zoo.settings import ConstantQ, sections_of
 from asdf.networks.front_ends.framed import FramedFrontEnd, in_time
 from asdf.networks.traced_sizes import windows
-from asdf.settings.sections import ConstantQ
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 
 HOP = 160
@@ -63,7 +63,7 @@ class CQTFrontEnd(FramedFrontEnd):
         Raises:
             UsageError: settings contradict each other, or a window would be too long.
         """
-        cqt = self.sections.cqt
+        cqt = sections_of(self.sections).cqt
         spectrum = self.sections.spectrum
         rate = self.sections.audio.sample_rate
         self.bins_per_octave = cqt.bins_per_octave or self.usual.bins_per_octave
@@ -92,13 +92,13 @@ class CQTFrontEnd(FramedFrontEnd):
 
     def window_lengths(self) -> np.ndarray:
         """Return the window lengths of the tones, (K) samples, the longest first."""
-        offset_hz = self.sections.cqt.offset_hz
+        offset_hz = sections_of(self.sections).cqt.offset_hz
         rate = self.sections.audio.sample_rate
         return window_lengths(self.frequencies_K, self.bins_per_octave, offset_hz, rate)
 
     def make_model(self, settings: FrontEndSettings) -> nn.Module:
         """Return the module that computes static features."""
-        cqt = self.sections.cqt
+        cqt = sections_of(self.sections).cqt
         tones = LogTones(self, cqt.log_floor)
         if not self.coefficients:
             return tones
@@ -110,7 +110,12 @@ class CQTFrontEnd(FramedFrontEnd):
     def feature_settings(self) -> dict[str, Any]:
         """Return the settings of the base class, and those of the transform."""
         sizes = {"bins_per_octave": self.bins_per_octave, "coefficients": self.coefficients}
-        cqt = {**asdict(self.sections.cqt), **sizes, "hop": self.hop, "deltas": self.deltas}
+        cqt = {
+            **asdict(sections_of(self.sections).cqt),
+            **sizes,
+            "hop": self.hop,
+            "deltas": self.deltas,
+        }
         return {**super().feature_settings(), "cqt": cqt}
 
 

@@ -21,11 +21,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from asdf.errors import UsageError
+from asdf.extras.zoo.settings import Sinc, sections_of
 from asdf.facts import SAMPLE_RATE
 from asdf.networks.front_ends.framed import FramedFrontEnd, in_time
 from asdf.networks.sinc import mel_edges
 from asdf.settings.sections import FrontEnd as FrontEndSettings
-from asdf.settings.sections import Sinc, Spectrum
+from asdf.settings.sections import Spectrum
 
 WINDOW = 400
 HOP = 160
@@ -42,7 +43,7 @@ class SincFrontEnd(FramedFrontEnd):
         Raises:
             UsageError: the lowest edge is not below half of the sampling rate.
         """
-        sinc = self.sections.sinc
+        sinc = sections_of(self.sections).sinc
         rate = self.sections.audio.sample_rate
         if sinc.low_hz >= rate / 2:
             raise UsageError(
@@ -59,12 +60,16 @@ class SincFrontEnd(FramedFrontEnd):
         """Return the module that computes static features, including the filters."""
         spectrum = self.sections.spectrum
         rate = self.sections.audio.sample_rate
-        return BandPowers(self.sections.sinc, spectrum, self.frame, self.hop, rate)
+        return BandPowers(sections_of(self.sections).sinc, spectrum, self.frame, self.hop, rate)
 
     def feature_settings(self) -> dict[str, Any]:
         """Return the settings of the base class, the filters' and the frames'."""
         known = super().feature_settings()
-        return {**known, "sinc": asdict(self.sections.sinc), "frames": [self.frame, self.hop]}
+        return {
+            **known,
+            "sinc": asdict(sections_of(self.sections).sinc),
+            "frames": [self.frame, self.hop],
+        }
 
 
 class BandPowers(nn.Module):

@@ -22,6 +22,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from asdf.extras.zoo.networks.selective_scan import selective_scan
+from asdf.extras.zoo.settings import sizes_of
 from asdf.networks.autocast import in_full_precision, without_autocast
 from asdf.networks.back_ends.back_end import SizedBackEnd
 from asdf.networks.back_ends.timed_back_end import TimedBackEnd
@@ -184,7 +185,7 @@ class MambaBackEnd(SizedBackEnd, TimedBackEnd):
     @classmethod
     def min_layers(cls, sizes: BackEndSettings) -> int:
         """Return the number of blocks of both columns."""
-        return 2 * sizes.mamba_blocks
+        return 2 * sizes_of(sizes).mamba_blocks
 
     def with_frames(self, features_BLC: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return embeddings (batch, mamba_dimension), logits, and the frames of both columns."""

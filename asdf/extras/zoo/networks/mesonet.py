@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from asdf.extras.zoo.settings import sizes_of
 from asdf.networks.autocast import in_full_precision
 from asdf.networks.back_ends.back_end import BackEnd
 from asdf.networks.back_ends.maps import FrameMaps
@@ -57,7 +58,7 @@ class MesoNetBackEnd(BackEnd):
 
     @classmethod
     def from_settings(cls, settings: NetworkSections, front_end: FrontEnd) -> BackEnd:
-        return cls(FrameMaps(front_end, POOL), settings.back_end.mesonet_pooled)
+        return cls(FrameMaps(front_end, POOL), sizes_of(settings.back_end).mesonet_pooled)
 
     def forward(self, features_BLC: Tensor) -> tuple[Tensor, Tensor]:
         """Return embeddings (batch, 16) and logits (batch, 2)."""

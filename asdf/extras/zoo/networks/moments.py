@@ -29,6 +29,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from asdf.extras.zoo.settings import sections_of
 from asdf.facts import SAMPLE_RATE
 from asdf.networks.autocast import without_autocast
 from asdf.networks.front_ends.front_end import FrontEnd
@@ -81,12 +82,12 @@ class MomentsFrontEnd(FrontEnd):
 
     def set_sizes(self, settings: FrontEndSettings) -> None:
         """Count the statistics."""
-        self.groups = find_groups(self.sections.moments.parts)
+        self.groups = find_groups(sections_of(self.sections).moments.parts)
         self.dimension = sum(len(group) for group in self.groups.values())
 
     def make_model(self, settings: FrontEndSettings) -> nn.Module:
         """Return the module that computes the statistics."""
-        return Moments(self.sections.moments.parts)
+        return Moments(sections_of(self.sections).moments.parts)
 
     def states(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
         """Yield the statistics, (batch, 1, statistics)."""
@@ -106,7 +107,11 @@ class MomentsFrontEnd(FrontEnd):
         """Return the settings of the base class without an architecture, and the kind."""
         known = super().feature_settings()
         del known["architecture"]
-        return {**known, "kind": type(self).__name__, "parts": list(self.sections.moments.parts)}
+        return {
+            **known,
+            "kind": type(self).__name__,
+            "parts": list(sections_of(self.sections).moments.parts),
+        }
 
 
 class BandEnergies(nn.Module):

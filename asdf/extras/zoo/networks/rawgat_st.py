@@ -24,6 +24,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from asdf.extras.zoo.settings import sizes_of
 from asdf.facts import SAMPLE_RATE
 from asdf.networks.aasist import FILTER_LENGTH, FILTERS, POOL, SPECTRAL_NODES, MagnitudePool
 from asdf.networks.autocast import in_full_precision, without_autocast
@@ -109,7 +110,7 @@ class RawGAT_ST(DetectorNetwork):
 
     def __init__(self, settings: NetworkSections) -> None:
         super().__init__(settings)
-        self.fusion = settings.back_end.rawgat_fusion
+        self.fusion = sizes_of(settings.back_end).rawgat_fusion
         # Concatenation doubles the width of the nodes and of the following layers.
         factor = 2 if self.fusion == "cat" else 1
         self.conv_time = SincFilters(FILTERS, FILTER_LENGTH)

@@ -24,6 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from asdf.extras.zoo.networks.spline_map import SplineMap
+from asdf.extras.zoo.settings import sizes_of
 from asdf.networks.autocast import in_full_precision, without_autocast
 from asdf.networks.back_ends.back_end import BackEnd
 from asdf.networks.back_ends.ecapa import ContextualStatistics, NormOfPooled, Res2NetBlock
@@ -416,7 +417,7 @@ class PreEmphasised(SSLDetector):
     def __init__(self, settings: NetworkSections) -> None:
         super().__init__(settings)
         # Repeated after the pre-emphasis, as published; before it, each seam would be a step.
-        self.shortest_input = max(self.shortest_input, settings.back_end.spectra_samples)
+        self.shortest_input = max(self.shortest_input, sizes_of(settings.back_end).spectra_samples)
         self.longest_input: int | None = None
         if self.longest_frames is not None:
             # The most samples that give no frame beyond the last position.

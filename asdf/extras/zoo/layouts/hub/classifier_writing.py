@@ -26,6 +26,7 @@ from asdf.extras.zoo.layouts.hub.classifier_folder import (
 )
 from asdf.extras.zoo.layouts.hub.classifier_reading import FRONT_END
 from asdf.extras.zoo.networks.classes import SSL_Classifier
+from asdf.extras.zoo.settings import OwnSizes, sizes_of
 from asdf.facts import SAMPLE_RATE
 from asdf.interchange.hugging_face import PREPROCESSOR, WEIGHTS, hugging_face_names
 from asdf.networks.front_ends.architectures import Architecture
@@ -35,7 +36,7 @@ from asdf.networks.front_ends.transformers_config import EXTRACTOR, read_config
 from asdf.networks.front_ends.transformers_front_end import INSTALL, TransformersFrontEnd
 from asdf.networks.front_ends.wav2vec2 import Wav2Vec2FrontEnd
 from asdf.runs.files import write_text
-from asdf.settings.sections import BackEnd, Sections
+from asdf.settings.sections import Sections
 
 _BACK_END = "back_end."
 _SUM = "front_end.layer_sum.weights"
@@ -61,9 +62,9 @@ def write_classifier(folder: Path, network: nn.Module, settings: Sections) -> No
     front_end = network.front_end
     is_weighted = settings.front_end.layer == "weighted"
     _check_same(network, front_end, is_weighted)
-    head = _head_settings(settings.back_end, is_weighted)
+    head = _head_settings(sizes_of(settings.back_end), is_weighted)
     if isinstance(front_end, Wav2Vec2FrontEnd):
-        family = _family_of(front_end.architecture, settings.back_end)
+        family = _family_of(front_end.architecture, sizes_of(settings.back_end))
         sizes = _sizes(front_end.architecture, family)
         _write_own(folder, network, {**sizes, **head}, family)
     elif isinstance(front_end, TransformersFrontEnd):
@@ -116,7 +117,7 @@ def _write_own(
     write_text(folder / CONFIG, json.dumps(config, indent=2) + "\n")
 
 
-def _family_of(architecture: Architecture, sizes: BackEnd) -> str:
+def _family_of(architecture: Architecture, sizes: OwnSizes) -> str:
     """Return the model type: the one that it was read from, if its encoder is of that type."""
     if architecture.relative_positions:
         return "wavlm"
@@ -139,7 +140,7 @@ def _prefix_of(family: str) -> str:
     return family.replace("-", "_") + "."
 
 
-def _head_settings(sizes: BackEnd, is_weighted: bool) -> dict[str, Any]:
+def _head_settings(sizes: OwnSizes, is_weighted: bool) -> dict[str, Any]:
     names = sizes.classifier_classes
     return {
         "id2label": {str(number): name for number, name in enumerate(names)},
