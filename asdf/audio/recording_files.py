@@ -30,7 +30,7 @@ from asdf.audio.recording_sources import (
     size_of,
 )
 from asdf.errors import AsdfError
-from asdf.places import Part, find_place, not_ordinary, split_part
+from asdf.places import Part, find_container, not_ordinary, split_part
 
 # libsndfile's number of frames for a FLAC header that states none.
 _UNKNOWN_FRAMES = 2**63 - 1
@@ -369,7 +369,7 @@ def _why_not_opened(path: Path, error: OSError | ValueError) -> str:
     is_missing = isinstance(error, FileNotFoundError | NotADirectoryError)
     is_folder = isinstance(error, IsADirectoryError)
     if is_missing:
-        place = find_place(path)
+        place = find_container(path)
         is_folder = place is not None and place.is_folder()
     if is_folder:
         return (

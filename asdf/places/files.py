@@ -90,7 +90,7 @@ class Reader(ABC):
     """A kind of place, found by paths that lead into it; named in `READERS` of the extras."""
 
     @abstractmethod
-    def place(self, folder: AnyPath) -> Place | None:
+    def open_folder(self, folder: AnyPath) -> Place | None:
         """Return the place that a path of a folder leads to; None if it leads to none.
 
         Raises:
@@ -102,7 +102,7 @@ class Reader(ABC):
         """Return `path`, which is not an ordinary file, as a file in a place.
 
         Raises:
-            AsdfError: as in `place`.
+            AsdfError: as in `open_folder`.
         """
 
     @abstractmethod
@@ -115,13 +115,13 @@ def _readers() -> tuple[Reader, ...]:
     return tuple(load(path)() for path in provided("READERS").values())
 
 
-def find_place(folder: AnyPath) -> Place | None:
+def find_container(folder: AnyPath) -> Place | None:
     """Return the place other than a folder that a path leads to; None if it leads to none.
 
     Raises:
         AsdfError: the place cannot be read.
     """
-    found = (reader.place(folder) for reader in _readers())
+    found = (reader.open_folder(folder) for reader in _readers())
     return next((place for place in found if place is not None), None)
 
 
@@ -129,7 +129,7 @@ def find_member(path: AnyPath) -> Member | None:
     """Return `path`, which is not an ordinary file, as a file in another place.
 
     Raises:
-        AsdfError: as in `find_place`.
+        AsdfError: as in `find_container`.
     """
     found = (reader.member(path) for reader in _readers())
     return next((member for member in found if member is not None), None)
@@ -150,7 +150,7 @@ def open_source(path: AnyPath) -> int | BinaryIO:
 
     Raises:
         OSError: as in the built-in `open`.
-        AsdfError: as in `find_place`; or `path` is a pipe, a device or a socket.
+        AsdfError: as in `find_container`; or `path` is a pipe, a device or a socket.
     """
     if "#" in os.fspath(path):
         path, _ = split_part(path)
@@ -195,11 +195,11 @@ def list_names(folder: Path) -> set[str]:
 
     Raises:
         OSError: as in `os.scandir`, except for a missing folder.
-        AsdfError: as in `find_place`.
+        AsdfError: as in `find_container`.
     """
     with suppress(*_MISSING):
         return {entry.name for entry in os.scandir(folder)}
-    place = find_place(folder)
+    place = find_container(folder)
     return set() if place is None else {name for name in place.names() if "/" not in name}
 
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from asdf.errors import AsdfError
-from asdf.places import Place, find_place
+from asdf.places import Place, find_container
 from asdf.trials.text_lines import NumberedLines, file_lines
 
 
@@ -86,7 +86,7 @@ def open_tree(folder: Path) -> Tree:
     with suppress(PermissionError):
         if folder.is_dir():
             return Tree(folder)
-    place = find_place(folder)
+    place = find_container(folder)
     if place is not None and place.is_folder():
         return PlaceTree(place)
     tar = "" if folder.suffix == ".tar" else f", nor {folder.name}.tar"

@@ -96,7 +96,7 @@ def find_member(path: AnyPath) -> Member | None:
 class Archives(Reader):
     """Tars and parquet files, as the core finds them."""
 
-    def place(self, folder: AnyPath) -> FolderInArchive | None:
+    def open_folder(self, folder: AnyPath) -> FolderInArchive | None:
         return find_folder(folder)
 
     def member(self, path: AnyPath) -> Member | None:
