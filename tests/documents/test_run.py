@@ -67,7 +67,7 @@ ELSEWHERE = {
     "python -m asdf import AASIST-L.pth": "tests/unit/interchange reads its layout",
     "python -m asdf score aasist-l.pt": "a corpus that is not here; the same commands run above",
     "python -m asdf calibrate aasist-l.pt": "the same",
-    "python -m asdf case net.pt call.wav": "tests/unit/commands/test_case.py",
+    "python -m asdf case net.pt call.wav": "tests/extras/forensic/case",
     "sbatch": "tests/scripts runs them under Slurm",
     "scancel": "tests/scripts",
     "export SBATCH_ACCOUNT": "tests/scripts",
@@ -118,7 +118,7 @@ ELSEWHERE = {
     "columns; tests/unit/commands/test_calibrate.py",
     "python -m asdf calibrate network.pt dev.txt --output calibrated.pt --windows": "hours of "
     "genuine speech; tests/unit/scoring/test_window_threshold.py",
-    "python -m asdf score net.pt call.mp3 --why": "minutes; tests/unit/commands/test_score_why.py",
+    "python -m asdf why net.pt call.mp3 -o call": "minutes; tests/extras/forensic/why",
     "docker run": "no containers in a test",
     "python -m asdf import mms_300m": "1.3 GB; tests/extras/zoo/test_antideepfake.py",
     "python -m asdf robustness network.pt": "minutes; tests/extras/robustness/test_command.py",

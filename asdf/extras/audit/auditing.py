@@ -34,8 +34,6 @@ from asdf.extras.audit.features import (
     ALL_TOGETHER,
     FEATURES,
     NOT_FEATURES,
-    PAPERS,
-    PUBLISHED,
     Feature,
     column_feature,
 )
@@ -61,7 +59,6 @@ class Options:
         replicates: Number of bootstrap replicates of each interval.
         permutations: Number of permutations of each test.
         joint: Whether a detector of all features together is tested too.
-        published: Name of the corpus, for comparison with papers.
         progress: Function that is called with the name of the next computation.
     """
 
@@ -69,7 +66,6 @@ class Options:
     replicates: int = 1000
     permutations: int = 999
     joint: bool = True
-    published: str = ""
     progress: Callable[[str], None] = lambda what: None
 
 
@@ -93,7 +89,6 @@ class Result:
         p_value: Corrected p-value, over all features of its kind (Holm); None for the detector of
             all features, which is judged by its interval.
         is_shortcut: Whether it separates the classes better than the limit allows.
-        published: EER in a paper, and the paper; None if none is known.
         values: Values of the feature, for plots.
     """
 
@@ -101,7 +96,6 @@ class Result:
     separation: Separation
     p_value: float | None
     is_shortcut: bool
-    published: tuple[float, str] | None
     values: Values
 
     @property
@@ -133,7 +127,6 @@ class Audit:
         unheard: Results of names and tags.
         groups: Further findings.
         labels: Whether each recording is bona fide.
-        papers: Sentences from papers on shortcuts in the corpus.
     """
 
     names: Sequence[str]
@@ -145,7 +138,6 @@ class Audit:
     unheard: Sequence[Result]
     groups: Sequence[Group]
     labels: Flags = field(repr=False)
-    papers: Sequence[str] = ()
 
     @property
     def shortcuts(self) -> list[Result]:
@@ -207,7 +199,6 @@ def audit_recordings(
         unheard=[result for result in results if not result.feature.is_heard],
         groups=groups,
         labels=labels,
-        papers=PAPERS.get(options.published, ()),
     )
 
 
@@ -268,12 +259,8 @@ def _test_features(
         adjusted = holm([p_values[key] for key in keys])
         for key, p_value in zip(keys, adjusted, strict=True):
             is_shortcut = separations[key].eer.value < options.limit and p_value < SIGNIFICANT
-            known = PUBLISHED.get(options.published, {}).get(key)
-            results.append(
-                Result(
-                    column_feature(key), separations[key], p_value, is_shortcut, known, columns[key]
-                )
-            )
+            feature = column_feature(key)
+            results.append(Result(feature, separations[key], p_value, is_shortcut, columns[key]))
     heard = {}
     for key, values in columns.items():
         if column_feature(key).is_heard and not column_feature(key).by_recording:
@@ -284,7 +271,7 @@ def _test_features(
         separation = separate(scores, labels, speakers, options.replicates)
         # Permutations would be too slow: the interval decides, which is conservative.
         is_shortcut = separation.eer.high < options.limit
-        results.append(Result(ALL_TOGETHER, separation, None, is_shortcut, None, scores.tolist()))
+        results.append(Result(ALL_TOGETHER, separation, None, is_shortcut, scores.tolist()))
     return results
 
 

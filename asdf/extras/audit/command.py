@@ -120,8 +120,6 @@ def main(arguments: list[str]) -> int:
         limit=args.limit / 100,
         replicates=args.replicates,
         joint=not args.no_joint,
-        # A corpus by name: 'asvspoof19-train'.
-        published=args.lists[0].partition("-")[0],
         progress=lambda what: show(f"comparing: {what}", sys.stderr),
     )
     with _journal(lists, args) as journal:

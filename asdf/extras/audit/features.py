@@ -163,18 +163,3 @@ ALL_TOGETHER = Feature(
     "time",
     "Record, level and code both classes alike: together, features distinguish them.",
 )
-
-PUBLISHED = {
-    "asvspoof19": {
-        "leading_silence": (0.151, "Müller et al., 2021: the leading silence of ASVspoof 2019 LA")
-    }
-}
-"""Published results, by corpus and feature: EER and source."""
-
-_MUELLER = (
-    "Müller et al., 'Speech is Silver, Silence is Golden' (2021): bona fide recordings of ASVspoof "
-    "2019 and 2021 have longer silence before and after speech; without it RawNet2 went from 3.6 % "
-    "EER to 15.5 % on ASVspoof 2019 LA."
-)
-PAPERS = {"asvspoof19": (_MUELLER,), "asvspoof21": (_MUELLER,)}
-"""Statements of papers on shortcuts in a corpus, without an EER of a single feature."""

@@ -14,7 +14,7 @@ Austin, Statistics in Medicine 33, 2014.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -97,8 +97,7 @@ def rebalance(
         for trials, values, indices in zip(lists, measured, kept, strict=True):
             parts.append(trials.select(indices))
             of_parts.append([values[index] for index in indices])
-        # What papers report is of the whole corpus, and not of these lists.
-        after = audit_recordings(parts, of_parts, replace(options, published=""))
+        after = audit_recordings(parts, of_parts, options)
         result = Rebalanced(tuple(lists), kept, tuple(features), caliper, audit, after)
         shortcuts = each(after.shortcuts, "feature.key")
         if not shortcuts:

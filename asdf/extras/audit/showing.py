@@ -47,8 +47,6 @@ def audit_text(audit: Audit) -> str:
     for group in audit.groups:
         members = lines_and_more(group.members, _SHOWN, indent="    ")
         lines += ["", f"{len(group.members)} {group.title}:{members}", f"  -> {group.advice}"]
-    for sentence in audit.papers:
-        lines += ["", sentence]
     lines += ["", "nothing was found." if audit.is_clean else _summary(audit)]
     if audit.shortcuts:
         lines.append(_LISTS)
@@ -80,7 +78,6 @@ def audit_record(audit: Audit, rebalanced: Rebalanced | None = None) -> dict[str
         "is_clean": audit.is_clean,
         "features": list(map(_result_record, audit.results)),
         "names": list(map(_result_record, audit.unheard)),
-        "papers": list(audit.papers),
         "findings": findings,
     }
     if rebalanced is not None:
@@ -114,7 +111,6 @@ def _result_record(result: Result) -> dict[str, Any]:
         "is_shortcut": result.is_shortcut,
         "advice": result.feature.advice if result.is_shortcut else "",
         "settings": result.feature.settings if result.is_shortcut else "",
-        "published": list(result.published) if result.published else None,
     }
 
 
@@ -181,11 +177,7 @@ def _percent(result: Result) -> str:
 
 def _sentence(result: Result) -> str:
     alone = "" if result.is_joint else " alone"
-    text = f"{result.feature.name}{alone} has an {_percent(result).replace('EER', 'EER of')}"
-    if result.published:
-        published, source = result.published
-        text += f" ({100 * published:.1f} % in {source})"
-    return text
+    return f"{result.feature.name}{alone} has an {_percent(result).replace('EER', 'EER of')}"
 
 
 def _table(results: Sequence[Result], audit: Audit) -> Table:
@@ -259,7 +251,6 @@ def _shortcut_section(audit: Audit) -> Section:
         panels,
         legends=[Legend("", [(Line((), 0), "bona fide"), (Line((), 1), "spoof")])],
     )
-    published = [f"{_sentence(result)}." for result in audit.results if result.published]
     return Section(
         "shortcuts",
         "Shortcuts",
@@ -267,7 +258,7 @@ def _shortcut_section(audit: Audit) -> Section:
         [as_page(_table(audit.results, audit), "Detectors of one feature")],
         [figure] if panels else [],
         code="\n".join(settings),
-        notes=[_how_judged(audit), *published, *audit.papers],
+        notes=[_how_judged(audit)],
     )
 
 

@@ -31,9 +31,6 @@ from asdf.runs.seeds import generator
 from asdf.trials.trial_list import TrialList
 from asdf.version import VERSION
 
-BYTES_PER_S = 3 * SAMPLE_RATE
-"""Maximum size of a second of a copy, in bytes: 24 bits; FLAC reduces it to about two thirds."""
-
 # Increased when a degradation changes, so that earlier copies are computed again.
 _VERSION = 1
 _KEY = "made_of.txt"

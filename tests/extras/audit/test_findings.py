@@ -119,7 +119,7 @@ def test_a_detector_that_knows_nothing_of_a_recording_does_not_contradict_its_la
         words[10] = "a" if key == "bits" else "x"
         scores = score_feature(words, labels, folds)
         separation = separate(scores, labels, None, 20)
-        results.append(Result(FEATURES[key], separation, 0.001, True, None, words))
+        results.append(Result(FEATURES[key], separation, 0.001, True, words))
     assert all(0 < result.separation.scores[10] <= TIE for result in results[:2])
     assert results[2].separation.scores[10] > np.log(10)
     rows = []
@@ -180,9 +180,9 @@ def test_outputs_say_what_was_found_and_what_to_do() -> None:
         measured.append(Measured(values, digest=str(index)))
     ids = [f"</script><b>{rng.integers(10**9)}.wav" for _ in labels]
     trials = TrialList(ids, labels, name="asvspoof19-train")
-    audit = audit_recordings([trials], [measured], replace(QUICK, published="asvspoof19"))
+    audit = audit_recordings([trials], [measured], QUICK)
     text = audit_text(audit)
-    assert "shortcut: leading silence alone has an EER of 0.00 % (15.1 % in Müller et al." in text
+    assert "shortcut: leading silence alone has an EER of 0.00 %" in text
     assert "-> Trim the silence around speech in all sets." in text
     assert "sad.mode = 'endpoint'" in text
     record = audit_record(audit)
@@ -190,7 +190,6 @@ def test_outputs_say_what_was_found_and_what_to_do() -> None:
     assert first["feature"] == "leading_silence"
     assert first["is_shortcut"]
     assert first["eer"] == 0.0
-    assert first["published"][0] == 0.151
     assert not second["is_shortcut"]
     page = audit_page(audit, ["ASDF 0"])
     assert page == audit_page(audit, ["ASDF 0"])

@@ -1,10 +1,18 @@
-"""What a file states of itself, and its outline."""
+"""Facts of a file, its outline, errors of a validation set, and the sentences of a case."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import soundfile
 
-from asdf.extras.forensic.case.examining import read_facts, read_outline
+from asdf.extras.forensic.case.examining import read_facts, read_outline, validate
+from asdf.extras.forensic.case.wording import propositions, ratio_text
+from asdf.metrics.calibration import Calibration, calibrate
+from asdf.trials.score_file import Scores
 
 
 def test_facts_of_a_file(tmp_path):
@@ -27,3 +35,35 @@ def test_an_outline_is_the_extremes_of_equal_parts(tmp_path):
     expected = [samples[start : start + 11] for start in range(0, 1010, 11)]
     assert outline.low == pytest.approx([part.min() for part in expected], abs=1e-4)
     assert outline.high == pytest.approx([part.max() for part in expected], abs=1e-4)
+
+
+def test_errors_are_counted_before_ratios_are_bounded() -> None:
+    rng = np.random.default_rng(0)
+    labels = np.repeat([1, 0], 50)
+    scores = Scores([f"r{index}" for index in range(100)], labels, rng.normal(2.0 * labels))
+    calibration = replace(
+        calibrate(scores.bona_fide, scores.spoof), lowest_llr=-1.0, highest_llr=1.0
+    )
+    llrs = calibration.unbounded_llr(scores.scores)
+    # Above the highest ratio that is claimed, but not above all that decisions are made from.
+    threshold = 1.5
+    assert np.max(calibration.llr(scores.scores)) < threshold < np.max(llrs[labels == 1])
+    known = validate("set", scores, calibration, threshold, None, None, replicates=20)
+    assert known.misses is not None and known.false_alarms is not None
+    assert known.misses.value == np.mean(llrs[labels == 1] < threshold) < 1
+    assert known.false_alarms.value == np.mean(llrs[labels == 0] >= threshold)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"),
+    [(1, "1"), (1.26, "1.3"), (9.96, "10"), (67.4, "67"), (1234, "1,200"), (1e20, "10^20")],
+)
+def test_ratios_have_two_digits(ratio, text):
+    assert ratio_text(math.log(ratio)) == text
+
+
+def test_the_population_is_the_calibration_set():
+    calibration = Calibration(1.0, 0.0, 0.0, set="calls", bona_fide=80, spoof=90)
+    assert "calls: 80 bona fide and 90 spoofed" in propositions(calibration)["population"]
+    assert "does not name" in propositions(Calibration(1.0, 0.0, 0.0))["population"]
+    assert "not likelihood ratios" in propositions(None)["population"]
