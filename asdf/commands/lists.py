@@ -42,7 +42,7 @@ from asdf.corpora import (
     split_trials,
 )
 from asdf.errors import AsdfError, UsageError
-from asdf.recipe.located_corpora import read_chosen
+from asdf.recipe.declared_corpora import read_chosen
 from asdf.runs.streams import show_error
 from asdf.tables.plain_text import as_lines
 from asdf.tables.table import Table, counts

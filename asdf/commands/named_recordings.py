@@ -22,7 +22,7 @@ from asdf.corpora import (
 )
 from asdf.errors import AsdfError, UsageError
 from asdf.facts import AUDIO_SUFFIXES
-from asdf.recipe.located_corpora import read_named
+from asdf.recipe.declared_corpora import read_named
 from asdf.text import quoted_and_more
 from asdf.trials.lists import read_list
 from asdf.trials.trees import open_tree

@@ -18,7 +18,7 @@ from typing import Any, overload
 from asdf.corpora import parse_located
 from asdf.errors import AsdfError, UsageError
 from asdf.facts import AUDIO_SUFFIXES
-from asdf.recipe.located_corpora import read_named
+from asdf.recipe.declared_corpora import read_named
 from asdf.segments import Speaker
 from asdf.text import from_here, is_address, shorten
 from asdf.trials.label_lines import is_csv_list

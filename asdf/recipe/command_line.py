@@ -73,11 +73,7 @@ def corpora_of(run_file: Path) -> Mapping[str, Corpus]:
 # A relative path on the command line is relative to the current folder, one in a config to the
 # recipe's folder.
 _WEIGHTS = "front_end.weights"
-_TYPED_PATHS = (
-    "paths.output_folder",
-    "paths.database_folder",
-    _WEIGHTS,
-)
+_TYPED_PATHS = ("paths.output_folder", "paths.database_folder", _WEIGHTS)
 
 _PROCESSES = (
     "torchrun --nproc_per_node=2 run.py CONFIG (a process per GPU), or under Slurm srun python "
@@ -167,9 +163,7 @@ def _build_parser(description: str) -> argparse.ArgumentParser:
         help="show the values of settings and where they were set",
     )
     parser.add_argument(
-        "--dry-run",
-        action="store_true",
-        help="show and check what would be done, without doing it",
+        "--dry-run", action="store_true", help="show and check what would be done, without doing it"
     )
     # Added by `python -m torch.distributed.launch`, which sets LOCAL_RANK as well.
     parser.add_argument("--local-rank", "--local_rank", type=int, help=argparse.SUPPRESS)

@@ -1,63 +1,116 @@
-"""Declarations of corpora in recipes: the location and format of each named corpus.
+"""Corpora by their names: declared by a recipe, known (`asdf.corpora`), in a folder, or on the hub.
 
-A recipe declares its own corpora; all recipes know the public corpora (`asdf.corpora`) by name.
+Invariant: recipes and commands read a name in the same way, so that a command checks the data that
+a run trains on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, combinations
 from pathlib import Path
-from typing import Literal
+from typing import NamedTuple
 
 import numpy as np
 
 from asdf.corpora import (
+    FOLDER,
     KNOWN,
+    Chosen,
+    Reading,
     StatedPart,
+    as_list,
     choose,
     differences,
+    find_tree,
     is_known,
     is_there,
     known_names,
+    parse_located,
     parse_part,
+    read_class_folders,
     read_from,
+    read_known,
     read_protocol,
 )
-from asdf.data.sampler_orders import join_with_copies
 from asdf.errors import AsdfError, UsageError
 from asdf.ports import load, provided
-from asdf.recipe.leaving_out import training_lists
-from asdf.recipe.left_out_sets import evaluation_lists, needs_training_lists, validation_lists
-from asdf.recipe.located_corpora import read_chosen
 from asdf.runs.log import LOG
-from asdf.settings.sections import SOURCE_METRICS, Network, Recipe, Sections
 from asdf.text import did_you_mean
 from asdf.trials.label_words import Columns
-from asdf.trials.lists import (
-    check_both_classes,
-    read_asvspoof2019_protocol,
-    read_list,
-)
-from asdf.trials.trees import open_tree
-from asdf.trials.trial_list import (
-    UNLABELLED,
-    TrialList,
-    join,
-    same_recording,
-)
+from asdf.trials.lists import read_asvspoof2019_protocol, read_list
+from asdf.trials.trees import Tree, open_tree
+from asdf.trials.trial_list import UNLABELLED, TrialList
+
+
+class ReadCorpus(NamedTuple):
+    """A corpus that was read."""
+
+    trials: TrialList
+    reading: Reading
+    tree: Tree
+
+
+def read_chosen(
+    chosen: Chosen,
+    folder: Path,
+    *,
+    itself: bool = False,
+    columns: Columns | None = None,
+    name: str = "",
+) -> ReadCorpus:
+    """Read a corpus, after downloading it if it is on the hub.
+
+    Args:
+        folder: Folder that contains the corpus; the path in `folder:PATH` is relative to it.
+        itself: Whether the corpus may also be `folder` itself, or contain `folder`.
+        columns: Names of columns and values, for parquet, shards and your own folders.
+        name: Name of the list; '': the name of the corpus.
+
+    Raises:
+        UsageError: a package is missing, or a column does not exist.
+        AsdfError: the corpus does not exist, cannot be downloaded, or is malformed.
+    """
+    columns = columns or Columns()
+    located = parse_located(chosen.name)
+    if located is not None and located.columns != Columns():
+        # Columns in the name take precedence over those that run.py declares.
+        names = {**columns.names, **located.columns.names}
+        columns = Columns(names, located.columns.bona_fide or columns.bona_fide)
+    if located is None:
+        tree = find_tree(chosen.corpus, folder, itself)
+        if chosen.corpus.read_columns is None:
+            trials, reading = read_known(chosen, tree, name)
+            return ReadCorpus(trials, reading, tree)
+        reading = chosen.corpus.read_columns(tree, chosen.subset, columns)
+    elif located.kind == FOLDER:
+        tree = open_tree(folder / Path(located.where).expanduser())
+        reading = read_class_folders(tree, located.split, columns.bona_fide_values)
+    else:
+        read = load(provided("LOCATED")[located.kind][0])
+        reading, tree = read(located.where, located.split, folder, columns)
+    return ReadCorpus(as_list(reading.trials, tree, name or chosen.name), reading, tree)
+
+
+def read_named(name: str, folder: Path) -> TrialList:
+    """Read a corpus, or a part of it, by its name alone.
+
+    Args:
+        folder: Folder that contains the corpus, or to which a path in its name is relative.
+
+    Raises:
+        UsageError, AsdfError: as `read_chosen`.
+    """
+    whole, part = parse_part(name)
+    trials = read_chosen(choose(whole), folder, itself=True, name=name).trials
+    if part is None:
+        return trials
+    return part.of(trials)
+
 
 _SHOWN = 5
 # Kinds of located data whose columns or folders may have any name.
 _WITH_COLUMNS = ("folder", "hub")
-# Advice for a training list of only bona fide speech.
-WITHOUT_SPOOFS = " Spoofs can be made from bona fide speech: see vocoding.vocoders."
-# Advice for a scored set of one class.
-_OF_ONE_CLASS = (
-    " A set of one class can be scored by itself: python -m asdf score NETWORK LIST > SCORES, then "
-    "evaluate SCORES --threshold-from DEV_SCORES; or join it with another: 'mlaad+m-ailabs'."
-)
 _CLASS_NAMES = {1: "bona fide", 0: "spoof"}
 
 
@@ -248,153 +301,6 @@ def set_parts(name: str, corpora: Mapping[str, Corpus]) -> list[str]:
 def _is_name(name: str, corpora: Mapping[str, Corpus]) -> bool:
     whole, _ = parse_part(name)
     return name in corpora or whole in corpora or is_known(whole)
-
-
-def validation_sets(recipe: Recipe) -> tuple[str, ...]:
-    """Return the names of the corpora that are scored during training."""
-    if recipe.validation_sets is None:
-        return recipe.evaluation_sets
-    return recipe.validation_sets
-
-
-def reaches_callbacks(recipe: Recipe) -> bool:
-    """Whether a chosen stage calls callbacks."""
-    return any(map(recipe.execute_stage, (1, 2, 3)))
-
-
-def scores_only(network: Network) -> bool:
-    """Whether network.resume_epoch = -N requests the scores of epoch N without training."""
-    return isinstance(network.resume_epoch, int) and network.resume_epoch < 0
-
-
-def sets_in_use(settings: Sections) -> list[str]:
-    """Return the names of the corpora that the chosen stages read."""
-    recipe = settings.recipe
-    measures = recipe.execute_stage(0)
-    trains = recipe.execute_stage(1)
-    scores = recipe.execute_stage(2)
-    names: list[str] = []
-    if measures or (trains and not scores_only(settings.network)):
-        names += recipe.training_sets
-    if measures or trains:
-        names += validation_sets(settings.recipe)
-    if measures or scores:
-        names += recipe.evaluation_sets
-    # Their lists, not their recordings, determine what is left out.
-    if names and needs_training_lists(settings.recipe):
-        names += recipe.training_sets
-    # A corpus may be in several sets, and is read once.
-    return list(dict.fromkeys(names))
-
-
-def is_checked(name: str, settings: Sections) -> bool | Literal["once"]:
-    """Whether each recording of the corpus `name` is fully decoded before training starts.
-
-    The result is 'once' if files need not be checked again at later starts.
-    """
-    recipe = settings.recipe
-    trains = recipe.execute_stage(0) or recipe.execute_stage(1)
-    if not recipe.check_recordings or not trains or scores_only(settings.network):
-        return False
-    return recipe.check_recordings if name in recipe.training_sets else False
-
-
-def learns_detection(settings: Sections) -> bool:
-    """Whether training separates bona fide trials from spoofs, and so needs both classes."""
-    return settings.source.column is None or settings.loss.detection_weight > 0
-
-
-def check_classes(lists: Sequence[TrialList], settings: Sections) -> None:
-    """Check that each of `lists` has the required classes, and is trained on only once.
-
-    Raises:
-        AsdfError: a list lacks a class, or shares recordings with another training set.
-    """
-    recipe = settings.recipe
-    by_name = {utterances.name: utterances for utterances in lists}
-    training = [by_name[name] for name in recipe.training_sets if name in by_name]
-    has_training = len(training) == len(recipe.training_sets)
-    whole = tuple(training)
-    if training and recipe.execute_stage(1) and not scores_only(settings.network):
-        # In a dry run some sets may be missing, so their values are unknown.
-        if has_training:
-            training = training_lists(settings.recipe, training)
-        _check_trained(training, settings)
-    for utterances in lists:
-        if utterances.count_unlabelled and utterances.name not in recipe.training_sets:
-            raise UsageError(
-                f"{utterances.name} has {utterances.count_unlabelled} recordings without labels, "
-                "so it has no error rate. Remove it from recipe.validation_sets and "
-                "recipe.evaluation_sets; a training step may use it in recipe.training_sets."
-            )
-    validated = [by_name[name] for name in validation_sets(settings.recipe) if name in by_name]
-    scored = [by_name[name] for name in recipe.evaluation_sets if name in by_name]
-    if needs_training_lists(settings.recipe) and not has_training:
-        return
-    if recipe.execute_stage(1):
-        validated = validation_lists(settings.recipe, validated, whole)
-    if recipe.execute_stage(2):
-        scored = evaluation_lists(settings.recipe, scored, whole)
-    # Source tracing also works on lists of only spoofs.
-    traces = settings.source.column is not None
-    needs_eer = [] if traces else [*scored]
-    if not (traces and settings.network.validation_metric in SOURCE_METRICS):
-        needs_eer += validated
-    for utterances in needs_eer:
-        check_both_classes(utterances, "an EER", _OF_ONE_CLASS, _OF_ONE_CLASS)
-
-
-def _check_trained(training: Sequence[TrialList], settings: Sections) -> None:
-    """Check the classes of training lists, and refuse lists that share recordings.
-
-    Examples are 'asvspoof19' and 'asvspoof19:train'.
-    """
-    makes_copies = settings.vocoding.vocoders
-    joined = join_with_copies(training, settings) if makes_copies else join(training)
-    unlabelled = joined.count_unlabelled
-    if unlabelled and settings.network.training_step == "plain":
-        names = ", ".join(part.name for part in training if part.count_unlabelled)
-        raise UsageError(
-            f"recipe.training_sets: {unlabelled} recordings of {names} have no labels, which the "
-            "default training step cannot use. Set network.training_step to a class that can "
-            "(docs/training_steps.md), or remove them."
-        )
-    if unlabelled and (settings.localisation.enabled or settings.source.column is not None):
-        raise UsageError(
-            f"{unlabelled} recordings of recipe.training_sets have no labels, and "
-            "localisation.enabled and source.column need labels. Remove these recordings, or "
-            "switch the settings off."
-        )
-    if learns_detection(settings) and unlabelled < len(joined):
-        check_both_classes(joined, "training", WITHOUT_SPOOFS)
-    for first, second in combinations(training, 2):
-        shared = count_shared(first, second)
-        if shared:
-            raise AsdfError(
-                f"{shared} utterances are both in {first.name} and in {second.name}, and would be "
-                "trained on twice: name only one of the two in recipe.training_sets."
-            )
-
-
-def count_shared(first: TrialList, second: TrialList) -> int:
-    """Count the recordings that two lists share, however their paths are written."""
-    # Paths with '..' may lead from one folder into another.
-    climbs = any(".." in path for path in chain(first.ids, second.ids))
-    if first.folder == second.folder and not climbs:
-        known = set(map(same_recording, first.ids))
-        return len(known.intersection(map(same_recording, second.ids)))
-    first_inside = first.folder.is_relative_to(second.folder)
-    second_inside = second.folder.is_relative_to(first.folder)
-    if not (first_inside or second_inside or climbs):
-        # Lists in different folders share nothing, so that millions of paths need not be compared.
-        return 0
-    return len(set(_paths(first)).intersection(_paths(second)))
-
-
-def _paths(utterances: TrialList) -> Iterator[str]:
-    """Yield the normalised paths of a list's recordings."""
-    for utterance in utterances.ids:
-        yield same_recording(f"{utterances.folder}/{utterance}")
 
 
 def _with_columns(utterances: TrialList, trials: TrialList, protocol: Path) -> TrialList:

@@ -6,6 +6,7 @@ torch is loaded only if a network is trained, to build it and, on a GPU, to take
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -21,24 +22,24 @@ from asdf.distributed.devices import describe_mapping
 from asdf.distributed.launchers import Launch
 from asdf.errors import AsdfError, UsageError
 from asdf.metrics.validation import check_metric
-from asdf.recipe.declared_corpora import (
-    Corpus,
+from asdf.recipe.chosen_sets import (
     check_classes,
-    find_corpus,
+    find_overlaps,
     reaches_callbacks,
     scores_only,
-    set_parts,
     sets_in_use,
     validation_sets,
 )
-from asdf.recipe.leaving_out import left_out_of, training_lists
-from asdf.recipe.left_out_sets import evaluation_lists, needs_training_lists, validation_lists
-from asdf.recipe.network_trial import describe_network
-from asdf.recipe.problems import Check, Problem, failures
-from asdf.recipe.run_folders import Folders, folders_of
-from asdf.recipe.selection import select_networks
-from asdf.recipe.shared_recordings import find_overlaps
-from asdf.recipe.stage_list import Stage, describe_stages
+from asdf.recipe.declared_corpora import Corpus, find_corpus, set_parts
+from asdf.recipe.leaving_out import (
+    evaluation_lists,
+    left_out_of,
+    needs_training_lists,
+    training_lists,
+    validation_lists,
+)
+from asdf.recipe.problems import Check, Problem, Stage, describe_stages, failures
+from asdf.recipe.run_folders import Folders, folders_of, select_networks
 from asdf.runs.evaluations import EER
 from asdf.settings import Configs
 from asdf.settings.catalogue import class_settings, named_classes
@@ -126,8 +127,7 @@ def plan_run(
         _add(plan, "left out", lambda: _describe_left_out(settings, lists))
     _add(plan, "batches", lambda: _describe_batches(settings, lists, folders.recipe, world_size))
     if recipe.execute_stage(1) and not scores_only(settings.network):
-        utterances = partial(_training_list, settings, lists)
-        _add(plan, "network", lambda: describe_network(settings, folders, world_size, utterances))
+        _add(plan, "network", lambda: _describe_network(settings, folders, world_size, lists))
     if stages is not None:
         _add(plan, "stages", lambda: describe_stages(settings, folders, stages))
     plan.errors += failures(_checks(settings, folders, list(lists.values()), world_size))
@@ -135,17 +135,11 @@ def plan_run(
 
 
 def _checks(
-    settings: Sections,
-    folders: Folders,
-    lists: list[TrialList],
-    world_size: int,
+    settings: Sections, folders: Folders, lists: list[TrialList], world_size: int
 ) -> list[Check]:
     """Return the checks for the chosen stages and the classes in the settings."""
     recipe = settings.recipe
-    checks: list[Check] = [
-        partial(check_classes, lists, settings),
-        partial(check_files, lists),
-    ]
+    checks: list[Check] = [partial(check_classes, lists, settings), partial(check_files, lists)]
     if lists and (recipe.execute_stage(1) or recipe.execute_stage(2)):
         checks.append(partial(_check_references, settings, folders.recipe, lists))
     if recipe.execute_stage(1) and not scores_only(settings.network):
@@ -169,10 +163,7 @@ def _checks(
 
 
 def _add(
-    plan: Plan,
-    title: str,
-    describe: Callable[[], list[str]],
-    shown: int | None = None,
+    plan: Plan, title: str, describe: Callable[[], list[str]], shown: int | None = None
 ) -> None:
     """Add a paragraph, or a note if it cannot be written."""
     plan.lines += ["", title]
@@ -187,10 +178,7 @@ def _add(
 
 
 def _add_corpora(
-    plan: Plan,
-    settings: Sections,
-    folders: Folders,
-    corpora: Mapping[str, Corpus],
+    plan: Plan, settings: Sections, folders: Folders, corpora: Mapping[str, Corpus]
 ) -> dict[str, TrialList]:
     """Add the corpora of the stages, and return the lists of those that exist."""
     lists: dict[str, TrialList] = {}
@@ -212,10 +200,7 @@ def _add_corpora(
 
 
 def _describe_corpus(
-    name: str,
-    corpus: Corpus,
-    database: Path,
-    lists: dict[str, TrialList],
+    name: str, corpus: Corpus, database: Path, lists: dict[str, TrialList]
 ) -> Iterator[str]:
     """Describe a corpus, and add its list to `lists`."""
     path = corpus.path(database)
@@ -232,10 +217,7 @@ def _describe_corpus(
 
 
 def _describe_batches(
-    settings: Sections,
-    lists: Mapping[str, TrialList],
-    recipe_folder: Path,
-    world_size: int,
+    settings: Sections, lists: Mapping[str, TrialList], recipe_folder: Path, world_size: int
 ) -> list[str]:
     """Describe an optimiser step, and an epoch if the number of utterances is known.
 
@@ -268,17 +250,19 @@ def _describe_batches(
     return lines
 
 
-def _training_list(settings: Sections, lists: Mapping[str, TrialList]) -> TrialList | None:
-    """Return the training list; None if a training set cannot be read, or nothing remains."""
+def _describe_network(
+    settings: Sections, folders: Folders, world_size: int, lists: Mapping[str, TrialList]
+) -> list[str]:
+    from asdf.recipe.network_trial import describe_network
+
+    utterances = None
     names = settings.recipe.training_sets
-    if not names or any(name not in lists for name in names):
-        return None
-    try:
-        parts = training_lists(settings.recipe, [lists[name] for name in names])
-        return join_with_copies(parts, settings)
-    except AsdfError:
-        # Other paragraphs describe the problem.
-        return None
+    if names and all(name in lists for name in names):
+        # If nothing remains, other paragraphs describe the problem.
+        with suppress(AsdfError):
+            parts = training_lists(settings.recipe, [lists[name] for name in names])
+            utterances = join_with_copies(parts, settings)
+    return describe_network(settings, folders, world_size, utterances)
 
 
 def _describe_left_out(settings: Sections, lists: Mapping[str, TrialList]) -> list[str]:
@@ -311,10 +295,7 @@ def _describe_left_out(settings: Sections, lists: Mapping[str, TrialList]) -> li
 
 
 def _describe_epoch(
-    settings: Sections,
-    parts: list[TrialList],
-    turns: int,
-    plan: TrainingPlan,
+    settings: Sections, parts: list[TrialList], turns: int, plan: TrainingPlan
 ) -> str:
     """Describe an epoch of the training sets `parts`, and the maximum length of training."""
     network = settings.network

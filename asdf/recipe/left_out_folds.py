@@ -15,13 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from asdf.errors import UsageError
-from asdf.recipe.declared_corpora import (
-    Corpus,
-    check_classes,
-    find_corpus,
-    set_parts,
-    validation_sets,
-)
+from asdf.recipe.chosen_sets import check_classes, validation_sets
+from asdf.recipe.declared_corpora import Corpus, find_corpus, set_parts
 from asdf.recipe.leaving_out import SPEAKER, bona_fide_speakers, values_in
 from asdf.settings.sections import Sections
 from asdf.trials.trial_list import TrialList, join

@@ -1,40 +1,154 @@
 """From a command line to runs: all configs are checked first, then run one after another.
 
 The parts: `command_line.py` reads the arguments, `problems.py` finds problems before any start,
-`starting.py` starts the processes, and `ending.py` turns the final exception into a message and an
-exit status.
+and `ending.py` turns the final exception into a message and an exit status.
 """
 
 from __future__ import annotations
 
+import os
+import shlex
 import sys
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from asdf.distributed.determinism import workspace
-from asdf.distributed.launchers import read_launch
+from asdf.distributed.devices import TORCH_PAIR, installed_torch
+from asdf.distributed.launchers import Launch, read_launch
 from asdf.distributed.stopping import StopRequest
+from asdf.errors import AsdfError, UsageError
 from asdf.recipe.command_line import answer_with, parse_command_line
-from asdf.recipe.declared_corpora import Corpus
+from asdf.recipe.declared_corpora import Corpus, find_corpus, set_parts
 from asdf.recipe.dry_run import dry_run
 from asdf.recipe.ending import exit_status, skip_shutdown
-from asdf.recipe.next_steps import describe_next_steps
-from asdf.recipe.problems import find_problems, raise_problems
-from asdf.recipe.recording import end_recorded, end_reported, start_run
+from asdf.recipe.problems import Stage, find_problems, raise_problems, read_stages
 from asdf.recipe.run import Run
 from asdf.recipe.run_folders import Folders, folders_of
-from asdf.recipe.stage_list import Stage, read_stages
-from asdf.recipe.starting import announce, become_torchrun, check_same_run, import_torch
+from asdf.recipe.starts import end_recorded, end_reported, start_run
 from asdf.runs.layout import owner_lock, remove_leftovers
 from asdf.runs.log import LOG, log_to_file, log_to_screen
 from asdf.runs.streams import open_streams
-from asdf.settings import Configs, Settings, list_configs
+from asdf.settings import Configs, Sections, Settings, list_configs
 from asdf.settings.explaining import explain
-from asdf.text import printable
+from asdf.text import as_typed, printable
+
+if TYPE_CHECKING:
+    from asdf.distributed.world import World
+
+
+_LATER = ("asdf.evaluation", "asdf.interchange.pretrained", "asdf.recipe.training_stage")
+
+
+def become_torchrun(settings: list[Sections], launch: Launch) -> None:
+    """Become torchrun if several processes are requested and none have been started."""
+    # The first config stands for all: differing numbers were refused (`find_problems`).
+    processes = settings[0].computing.processes
+    if processes == 1 or launch.size > 1 or launch.is_in_torch_world:
+        return
+    # --standalone takes a free port, so that several runs can share a machine.
+    launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}"]
+    # In this process, so that its number, signals and exit status stay those of the command.
+    os.execv(sys.executable, [sys.executable, *launcher, *sys.argv])
+
+
+def check_same_run(world: World, configs: Sequence[str], settings: Sections) -> None:
+    """Refuse processes that were started together, but for different runs.
+
+    They would train on each other's gradients, or wait for each other forever. Folders and devices
+    may differ between nodes.
+
+    Args:
+        configs: All configs on the command line.
+        settings: Settings of the config that runs now.
+
+    Raises:
+        UsageError: on every rank, if any rank differs from the main rank.
+    """
+    compared = settings.plain()
+    # Nodes may have other disks and devices.
+    del compared["paths"], compared["computing"]
+    differs = (configs, compared) != world.agree((configs, compared))
+    words = " ".join(configs)
+    # All ranks take part in each exchange: a rank that continued would leave the others waiting.
+    words_of_others = world.gather(words if differs else "") or []
+    count = world.sum([float(differs)])[0]
+    if count == 0:
+        return
+    named = [f"rank {rank} runs {name}" for rank, name in enumerate(words_of_others) if name]
+    refused = UsageError(
+        f"the {world.size} processes that were started together do not run the same config with "
+        f"the same settings: rank 0 runs {words}, {', '.join(named)}. For separate runs start each "
+        "by itself (with srun: --ntasks=1 --exact), or use python -m asdf launch."
+    )
+    refused.reported_by_main = not world.is_main
+    raise refused
+
+
+def announce(launch: Launch) -> None:
+    """Show that torch is being loaded, which takes seconds, or a minute on a busy machine."""
+    if launch.rank == 0 and "torch" not in sys.modules:
+        print(f"loading {installed_torch()}", flush=True)
+
+
+def import_torch() -> None:
+    """Load all code that a run may need: if loaded later, it might have been edited."""
+    try:
+        import torch  # noqa: F401
+        import torchaudio  # noqa: F401
+    except (ImportError, OSError, RuntimeError) as error:
+        raise AsdfError(
+            f"torch and torchaudio cannot be loaded together: {str(error).splitlines()[0]}. "
+            f"Install a matching pair: pip install {TORCH_PAIR} (or torch 2.9 or 2.10 with the "
+            "torchaudio of the same number); a CPU-only torch needs the CPU-only torchaudio from "
+            "the same index."
+        ) from None
+    for module in _LATER:
+        import_module(module)
+
+
+_REPORT_STAGE = 3
+
+
+def describe_next_steps(run: Run, next_config: str) -> list[str]:
+    """Return lines for the end of a demo run, on corpora that a recipe makes; else [].
+
+    Args:
+        next_config: Config to try next; '' for none.
+    """
+    report = run.folders.layout.report
+    sets = run.sets_in_use()
+    parts = [part for name in sets for part in set_parts(name, run.corpora)]
+    is_demo = all(find_corpus(part, run.corpora).make is not None for part in parts)
+    reports = run.settings.recipe.execute_stage(_REPORT_STAGE) and report.is_file()
+    if not (sets and is_demo and reports):
+        return []
+    run_file = _shown(run.recipe_folder / "run.py")
+    steps = [(f"open {_shown(report)}", "the results as a page")]
+    names = run.selected_networks()
+    if names:
+        network = _shown(run.folders.networks / names[-1])
+        command = as_typed(f"python -m asdf score {network} your_recording.wav")
+        purpose = "a demonstration: trained on the demo corpus, its scores say nothing about real "
+        steps.append((command, f"{purpose}recordings"))
+    if next_config:
+        command = f"python {run_file} {next_config} --dry-run"
+        steps.append((command, "what a real training needs and does"))
+    steps.append((f"python {run_file} --list", "the other configs"))
+    return ["what next:", *(f"  {command}    # {purpose}" for command, purpose in steps)]
+
+
+def _shown(path: Path) -> str:
+    """Return a path for use in a command, relative to the working folder if it is below it."""
+    here = Path.cwd()
+    if path.is_relative_to(here):
+        path = path.relative_to(here)
+    return shlex.quote(os.fspath(path))
 
 
 @dataclass(frozen=True)
@@ -117,10 +231,7 @@ def _claim_folder(folders: Folders, stack: ExitStack) -> None:
 
 @contextmanager
 def open_recipe(
-    file: str,
-    corpora: Mapping[str, Corpus],
-    description: str | None = None,
-    next_config: str = "",
+    file: str, corpora: Mapping[str, Corpus], description: str | None = None, next_config: str = ""
 ) -> Iterator[Recipe]:
     """Read the command line of the recipe whose run.py is `file`, and check it.
 

@@ -2,58 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from asdf.distributed.shared_files import Form, Packed
-from asdf.distributed.stopping import Stopped
+import numpy as np
+
+from asdf.audio.augmentation import Chain, open_chain
+from asdf.audio.vocoding import Vocoders, open_vocoders
+from asdf.data.recording_digests import digest_list, digest_recordings
+from asdf.data.sampler_orders import add_vocoded_copies
+from asdf.distributed.shared_files import Form, Packed, SharedFiles
+from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.errors import AsdfError
-from asdf.recipe.declared_corpora import (
+from asdf.recipe.chosen_sets import (
     WITHOUT_SPOOFS,
-    Corpus,
-    check_classes,
-    find_corpus,
     is_checked,
     learns_detection,
-    reaches_callbacks,
     scores_only,
-    set_parts,
     sets_in_use,
     validation_sets,
 )
+from asdf.recipe.declared_corpora import Corpus, find_corpus, set_parts
 from asdf.recipe.ending import cause_of
-from asdf.recipe.leaving_out import left_out_of, training_lists
-from asdf.recipe.left_out_sets import (
-    Part,
+from asdf.recipe.leaving_out import (
     SetParts,
     evaluated_name,
+    left_out_of,
     needs_training_lists,
     set_parts_of,
 )
-from asdf.recipe.problems import failures
-from asdf.recipe.run_folders import Folders
-from asdf.recipe.selection import select_networks
-from asdf.recipe.shared_recordings import count_overlaps, find_overlaps
-from asdf.runs.layout import RESUME, list_networks
+from asdf.recipe.run_folders import Folders, select_networks
 from asdf.runs.log import LOG
 from asdf.settings import Sections, Settings
-from asdf.trials.lists import check_both_classes, check_files, check_references
+from asdf.trials.lists import check_both_classes
 from asdf.trials.packed_lists import pack_list, unpack_list
-from asdf.trials.scored_files import read_shared, write_shared
 from asdf.trials.trial_list import TrialList, describe_labels, join
 
 if TYPE_CHECKING:
-    import numpy as np
     from torch import nn
 
-    from asdf.audio.augmentation import Chain
-    from asdf.audio.vocoding import Vocoders
-    from asdf.distributed.shared_files import SharedFiles
-    from asdf.distributed.stopping import StopRequest
     from asdf.distributed.world import World
     from asdf.training.callback_group import CallbackGroup
 
@@ -158,8 +149,6 @@ class Run:
         the same time. After a failure another rank may still read them, so the next start removes
         them.
         """
-        from asdf.distributed.shared_files import SharedFiles
-
         shared = self._shared = SharedFiles(self.world, self.folders.system)
         try:
             yield
@@ -222,6 +211,16 @@ class Run:
             return make()
         return self._shared.share(make, _LIST)
 
+    @contextmanager
+    def sharing_lists(self) -> Iterator[None]:
+        """Read lists on the main rank alone in the block, in which all ranks request the same.
+
+        Outside of it, a recipe's own code may request a list on a single rank.
+        """
+        self._together = True
+        yield
+        self._together = False
+
     def lengths(self, utterances: TrialList) -> np.ndarray:
         """Return lengths in samples, measured now or by an earlier run (`asdf.data.lengths`).
 
@@ -262,8 +261,6 @@ class Run:
         Raises:
             UsageError: a folder of recordings is missing or has none, or a codec is missing.
         """
-        from asdf.audio.augmentation import open_chain
-
         if self._augmentation is None:
             self._augmentation = self.world.run_on_main(
                 partial(open_chain, self.settings, self.folders.database, self.recipe_folder)
@@ -276,8 +273,6 @@ class Run:
         Raises:
             UsageError, AsdfError: as `open_vocoders`.
         """
-        from asdf.audio.vocoding import open_vocoders
-
         return open_vocoders(self.settings, self.recipe_folder)
 
     def training_utterances(self) -> tuple[TrialList, np.ndarray]:
@@ -298,14 +293,21 @@ class Run:
     def _make_training_list(
         self, parts: list[TrialList], lengths_of_parts: list[np.ndarray]
     ) -> _Measured:
-        import numpy as np
-
-        from asdf.data.sampler_orders import add_vocoded_copies
 
         lengths = np.concatenate(lengths_of_parts)
         utterances = join(parts)
-        rows = self._rows_to_train_on(parts, utterances)
-        if rows is not None:
+        left_out = left_out_of(self.settings.recipe)
+        if left_out is not None:
+            left_out.check_training(parts)
+            for line in left_out.whole_parts(parts):
+                LOG.info("recipe.leave_out: %s", line)
+            rows = left_out.training_rows(utterances)
+            LOG.info(
+                "recipe.leave_out: %d of %d training utterances, those of %s, are left out",
+                len(utterances) - len(rows),
+                len(utterances),
+                left_out.describe(),
+            )
             utterances = utterances.select(rows)
             lengths = lengths[rows]
         network = self.settings.network
@@ -330,41 +332,29 @@ class Run:
         LOG.info("training on %d utterances: %s", len(utterances), describe_labels(utterances))
         return _Measured(utterances, lengths)
 
-    def _rows_to_train_on(self, parts: list[TrialList], utterances: TrialList) -> np.ndarray | None:
-        """Return the indices of the rows that `recipe.leave_out` leaves; None: all rows.
-
-        Args:
-            parts: Lists of the training sets.
-            utterances: Joined list of the training sets.
-        """
-        left_out = left_out_of(self.settings.recipe)
-        if left_out is None:
-            return None
-        left_out.check_training(parts)
-        for line in left_out.whole_parts(parts):
-            LOG.info("recipe.leave_out: %s", line)
-        rows = left_out.training_rows(utterances)
-        LOG.info(
-            "recipe.leave_out: %d of %d training utterances, those of %s, are left out",
-            len(utterances) - len(rows),
-            len(utterances),
-            left_out.describe(),
-        )
-        return rows
-
     def validation_utterances(self, name: str) -> tuple[TrialList, np.ndarray]:
         """Return the part of a validation set for validation, and the lengths in samples.
 
         It is the whole set, unless recipe.leave_out restricts it; the list then has another name.
         """
         if name not in self._validation:
+            recipe = self.settings.recipe
             utterances = self.utterances(name)
-            measured = _Measured(utterances, self.lengths(utterances))
+            lengths = self.lengths(utterances)
             parts = self._set_parts()
             if parts is not None:
-                measured = _restrict(measured, parts.of_validation(utterances))
-                self._log_validation(name, measured.utterances, parts.evaluates)
-            self._validation[name] = measured
+                utterances, rows = parts.of_validation(utterances)
+                lengths = lengths[rows]
+                LOG.info("validating on %s: %s", utterances.name, describe_labels(utterances))
+                # With left-out speakers, or without training data, bona fide trials are separate.
+                is_separate = parts.evaluates or recipe.leave_out_speakers
+                if name in recipe.training_sets and not is_separate:
+                    LOG.info(
+                        "warning: %s is also a training set: its bona fide trials that are not "
+                        "left out are trained on",
+                        name,
+                    )
+            self._validation[name] = _Measured(utterances, lengths)
         return self._validation[name]
 
     def evaluation_utterances(self, name: str) -> tuple[TrialList, np.ndarray]:
@@ -375,13 +365,13 @@ class Run:
         """
         if name not in self._evaluation:
             utterances = self.utterances(name)
-            measured = _Measured(utterances, self.lengths(utterances))
-            if self.settings.recipe.evaluate_left_out:
-                parts = self._set_parts()
-                assert parts is not None  # checked with the settings
-                measured = _restrict(measured, parts.of_evaluation(utterances))
-                _log_counts("evaluating", measured.utterances)
-            self._evaluation[name] = measured
+            lengths = self.lengths(utterances)
+            parts = self._set_parts()
+            if parts is not None and parts.evaluates:
+                utterances, rows = parts.of_evaluation(utterances)
+                lengths = lengths[rows]
+                LOG.info("evaluating on %s: %s", utterances.name, describe_labels(utterances))
+            self._evaluation[name] = _Measured(utterances, lengths)
         return self._evaluation[name]
 
     def describe_recordings(self, utterances: TrialList) -> dict[str, str]:
@@ -389,8 +379,6 @@ class Run:
 
         All ranks call this together.
         """
-        from asdf.data.recording_digests import digest_list, digest_recordings
-
         if utterances.name not in self._recordings:
             self._recordings[utterances.name] = {
                 "list": digest_list(utterances),
@@ -409,23 +397,11 @@ class Run:
             training += map(self.utterances, self.settings.recipe.training_sets)
         return set_parts_of(self.settings.recipe, training)
 
-    def _log_validation(self, name: str, restricted: TrialList, evaluates: bool) -> None:
-        """Log the part of the validation set `name` that is used."""
-        _log_counts("validating", restricted)
-        recipe = self.settings.recipe
-        # With left-out speakers, or without training data, the bona fide trials are separate too.
-        if name in recipe.training_sets and not (evaluates or recipe.leave_out_speakers):
-            LOG.info(
-                "warning: %s is also a training set: its bona fide trials that are not left out "
-                "are trained on",
-                name,
-            )
-
     def build_network(self) -> nn.Module:
         """Build the untrained network on this process's device, with equal weights on all."""
         import torch
 
-        settings = self._pinned()
+        settings = self.pinned_settings()
         # All processes draw the same weights, which avoids sending them.
         torch.manual_seed(self.settings.recipe.seed)
         return self.folders.build_network(settings).to(self.world.device)
@@ -464,126 +440,7 @@ class Run:
         note_file(network, path)
         return network.to(self.world.device).eval()
 
-    def check(self) -> None:
-        """Find missing requirements before any work starts.
-
-        Raises:
-            UsageError: a class is missing; features of the network's front end cannot be saved; the
-                augmentation's recordings or the speech activity detector are missing.
-            AsdfError: the front end's weights are missing or do not fit; lists or recordings are
-                missing, all of them in one message; a list lacks a class; the sampler fails.
-        """
-        from asdf.audio.speech import check_detector
-        from asdf.audio.vocoding import try_vocoders
-        from asdf.training.callbacks import find_callbacks
-
-        if reaches_callbacks(self.settings.recipe):
-            find_callbacks(self.settings, self.recipe_folder)
-        if self.settings.recipe.execute_stage(1) and not self.scores_only:
-            self._check_own_code()
-            self.augmentation()
-            self.world.run_on_main(partial(try_vocoders, self.settings, self.recipe_folder))
-            if self.settings.front_end.weights or self.settings.network.initial_network:
-                self._pinned()
-                self.world.run_on_main(self._check_weights)
-        names = self.sets_in_use()
-        if names:
-            self.world.run_on_main(partial(check_detector, self.settings.sad))
-        # Later, a recipe's own code may request a list on a single rank.
-        self._together = True
-        # Every list is tried, so that one message names all missing ones.
-        missing = failures(partial(self.utterances, name) for name in names)
-        if missing:
-            raise AsdfError("\n".join(dict.fromkeys(map(str, missing))))
-        lists = [self.utterances(name) for name in names]
-        parts = [part for name in names for part in set_parts(name, self.corpora)]
-        whole = [self.utterances(part) for part in dict.fromkeys(parts)]
-        self.world.run_on_main(partial(check_files, whole))
-        stages = self.settings.recipe
-        computes = stages.execute_stage(1) or stages.execute_stage(2)
-        if names and computes and self.takes_references:
-            self.world.run_on_main(partial(check_references, whole))
-        check_classes(lists, self.settings)
-        self.world.run_on_main(partial(self._warn_of_overlaps, lists))
-        self._record_overlaps(lists)
-        self._together = False
-        if self.settings.recipe.execute_stage(1) and not self.scores_only:
-            self.world.run_on_main(self._check_sampler)
-
-    def _check_own_code(self) -> None:
-        """Find the classes for training, to report a wrong name before any measuring."""
-        from asdf.data.sampler_orders import find_sampler
-        from asdf.metrics.validation import check_metric
-        from asdf.networks.build import check_audio, find_network_class
-        from asdf.networks.split import check_split
-        from asdf.networks.ssl_detector import find_front_end_class
-        from asdf.training.losses.loss_building import find_loss_class
-        from asdf.training.optimisers import check_named_optimiser
-        from asdf.training.schedules import find_schedule
-        from asdf.training.steps.training_step import find_training_step
-        from asdf.training.task import find_tasks
-
-        network_class = find_network_class(self.settings.network.network_class, self.recipe_folder)
-        front_end = self.settings.front_end
-        front_end_class = find_front_end_class(front_end, self.recipe_folder)
-        check_audio(self.settings.audio, network_class, front_end_class, front_end)
-        if front_end.cache_features:
-            check_split(network_class, front_end_class)
-        find_loss_class(self.settings, self.recipe_folder)
-        tasks = find_tasks(self.settings, self.recipe_folder).requested()
-        tasks.check()
-        find_sampler(self.settings, self.recipe_folder)
-        check_named_optimiser(self.settings, self.recipe_folder)
-        find_schedule(self.settings, self.recipe_folder)
-        find_training_step(self.settings, self.recipe_folder)
-        check_metric(self.settings, self.recipe_folder, tasks.keys)
-
-    def _warn_of_overlaps(self, lists: Sequence[TrialList]) -> None:
-        for overlap in find_overlaps(lists, self.settings.recipe, self.corpora):
-            LOG.warning("%s", overlap)
-
-    def _record_overlaps(self, lists: list[TrialList]) -> None:
-        """Record the recordings that scored sets share with training and validation sets."""
-        recipe = self.settings.recipe
-        trains = recipe.execute_stage(1) and not self.scores_only
-        if not (trains or recipe.execute_stage(2)):
-            return
-        layout = self.folders.layout
-        trains_here = trains or self.world.run_on_main(layout.metrics.exists)
-        names = {utterances.name for utterances in lists}
-        unread = [name for name in recipe.training_sets if name not in names]
-        if trains_here and unread and not self.world.run_on_main(self._has_recorded_sets):
-            # A start that only scores needs no training set: a missing one is not compared.
-            with suppress(AsdfError):
-                lists = [*lists, *map(self.utterances, unread)]
-        self.world.run_on_main(partial(self._write_overlaps, lists, trains, trains_here))
-
-    def _write_overlaps(self, lists: Sequence[TrialList], trains: bool, trains_here: bool) -> None:
-        layout = self.folders.layout
-        counts = count_overlaps(lists, self.settings.recipe, trains_here)
-        networks = [*list_networks(layout.networks), *layout.networks.glob(RESUME.file)]
-        # The training data of removed networks is irrelevant for new ones.
-        write_shared(layout, counts, afresh=trains and not networks)
-
-    def _has_recorded_sets(self) -> bool:
-        """Whether an earlier start compared all evaluation sets with the training sets."""
-        known = read_shared(self.folders.layout)
-        names = map(self.evaluated_name, self.settings.recipe.evaluation_sets)
-        return all(name in known for name in names)
-
-    def _check_sampler(self) -> None:
-        """Request an order of the training sets from the sampler, before any measuring."""
-        from asdf.data.sampler_orders import check_sampler
-
-        whole = [self.utterances(name) for name in self.settings.recipe.training_sets]
-        parts = training_lists(self.settings.recipe, whole)
-        check_sampler(self.settings, parts, self.recipe_folder)
-
-    def _check_weights(self) -> None:
-        """Build the network once, which costs less than measuring a corpus in vain."""
-        self.folders.build_network(self._pinned())
-
-    def _pinned(self) -> Sections:
+    def pinned_settings(self) -> Sections:
         """Return the settings with a fixed hub commit for the weights, the same on all processes.
 
         All ranks make the first call together.
@@ -606,11 +463,3 @@ class Run:
             AsdfError: one of them does not exist.
         """
         return select_networks(self.settings, self.folders.layout)
-
-
-def _restrict(measured: _Measured, part: Part) -> _Measured:
-    return _Measured(part.utterances, measured.lengths[part.rows])
-
-
-def _log_counts(doing: str, restricted: TrialList) -> None:
-    LOG.info("%s on %s: %s", doing, restricted.name, describe_labels(restricted))

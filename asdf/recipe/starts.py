@@ -1,29 +1,46 @@
-"""Resumed runs: differences from the start that trained the previous steps.
+"""What is recorded at the starts of a run, and what differs between them.
 
-Invariant: `settings.py` and `code/` are those of the newest start. Before a start with different
-ones replaces them, they are copied to `starts/N/`, where N is the number of the last start that
-used them, as in environment.json. The files of start M are thus in the first `starts/N` with N >= M
-that has them, or else they are the newest. Numbers are unique, even if environment.json was
-removed.
+Invariants: environment.json has one record per start; a failed run has the record of its start and
+the memory of its main process, and the failure is reported even if recording fails. `settings.py`
+and `code/` are those of the newest start. Before a start with different ones replaces them, they
+are copied to `starts/N/`, where N is the number of the last start that used them, as in
+environment.json. The files of start M are thus in the first `starts/N` with N >= M that has them,
+or else they are the newest. Numbers are unique, even if environment.json was removed.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from asdf.data.training_plan import minibatch_per_process
+from asdf.distributed.determinism import describe_promise
+from asdf.distributed.devices import cpu_notice
+from asdf.recipe.ending import cause_of
 from asdf.recipe.run import Run
+from asdf.runs.evaluations import Evaluation, mark_stale, read_evaluations, write_evaluations
 from asdf.runs.files import atomic_write, write_text
 from asdf.runs.layout import Layout
 from asdf.runs.log import LOG
-from asdf.runs.start_records import read_starts, update_record
+from asdf.runs.start_records import (
+    append_record,
+    code_files,
+    environment_record,
+    now,
+    read_starts,
+    save_code,
+    update_record,
+)
+from asdf.settings import Settings
+from asdf.settings.catalogue import class_paths
 from asdf.settings.config_files import parse_assignments
 from asdf.tasks.studies.configurations import NO_EFFECT
+from asdf.trials.trial_list import TrialList
 
 _MEANT_TO_CHANGE = frozenset(
     {
@@ -211,11 +228,7 @@ def _copy_of(layout: Layout, number: int, path_of: Callable[[int], Path]) -> Pat
 
 
 def _changed_code(
-    layout: Layout,
-    number: int,
-    before: Mapping[str, str],
-    now: Mapping[str, str],
-    step: int,
+    layout: Layout, number: int, before: Mapping[str, str], now: Mapping[str, str], step: int
 ) -> Iterator[Change]:
     for name in dict.fromkeys((*before, *now)):
         if before.get(name) == now.get(name) or name.startswith(_CONFIGS):
@@ -243,9 +256,7 @@ def _versions(start: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _changed_recordings(
-    before: Mapping[str, Any],
-    now: Mapping[str, Any],
-    step: int,
+    before: Mapping[str, Any], now: Mapping[str, Any], step: int
 ) -> Iterator[Change]:
     old = dict(before.get("recordings") or {})
     for name, digests in dict(now.get("recordings") or {}).items():
@@ -272,3 +283,132 @@ def _values(text: str) -> dict[str, str]:
 
 def _digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def mark_evaluations(run: Run, lists: Iterable[TrialList]) -> list[Evaluation]:
+    """Return the run's evaluations, marking those on `lists` whose recordings have changed.
+
+    The marks are written to evaluations.json. All ranks call this together.
+    """
+    layout = run.folders.layout
+    evaluated: set[str] = set()
+    for evaluation in run.world.run_on_main(partial(read_evaluations, layout)):
+        evaluated.update(evaluation.recordings)
+    recordings = {}
+    for utterances in lists:
+        # The digests of other lists are unknown, so nothing is known about them.
+        if utterances.name in evaluated:
+            recordings[utterances.name] = run.describe_recordings(utterances)["recordings"]
+    return run.world.run_on_main(partial(_mark, layout, recordings))
+
+
+def _mark(layout: Layout, recordings: Mapping[str, str]) -> list[Evaluation]:
+    evaluations = read_evaluations(layout)
+    marked = mark_stale(evaluations, recordings)
+    if marked != evaluations:
+        write_evaluations(layout, marked)
+    return marked
+
+
+def start_run(run: Run, account: str) -> None:
+    """Log and record the environment, and find missing requirements before any work.
+
+    Args:
+        account: Text of the settings with their sources, for log.txt.
+    """
+    from asdf.distributed.gpus import start_counting_memory
+    from asdf.recipe.requirements import check_requirements
+    from asdf.scoring.agreement import describe_scoring
+
+    world = run.world
+    minibatch = world.run_on_main(partial(minibatch_per_process, run.settings.network, world.size))
+    part = f"{minibatch} of the {minibatch * world.size} utterances of a minibatch"
+    devices = world.gather(f"{world.describe()}, {part}") or []
+    LOG.info("config %s, system folder %s", run.config, run.folders.system)
+    if run.settings.computing.deterministic:
+        LOG.info("%s", describe_promise(world.device))
+    notice = cpu_notice(run.settings.computing, world.device.type)
+    if notice and world.is_main:
+        LOG.warning("warning: %s", notice)
+    for line in [*devices, *describe_scoring(run.settings, world)]:
+        LOG.info("%s", line)
+    world.run_on_main(partial(_record_start, run, devices))
+    LOG.debug("%s", account)
+    # Memory used by earlier configs of the command does not count.
+    start_counting_memory(world.device)
+    check_requirements(run)
+    # Only now are the modules of the settings, and their imports, loaded.
+    world.run_on_main(partial(_record_code, run))
+
+
+def _record_start(run: Run, devices: list[str]) -> None:
+    from asdf.distributed.gpus import library_versions
+
+    run.folders.networks.mkdir(parents=True, exist_ok=True)
+    layout = run.folders.layout
+    number = last_number(layout) + 1
+    replace_settings(layout, Settings().save)
+    libraries = library_versions(run.world.device)
+    record = environment_record(devices, run.recipe_folder, libraries)
+    append_record(layout.environment, {"start": number, **record})
+
+
+def _record_code(run: Run) -> None:
+    """Save the user's own code, with its digests in the record."""
+    files = code_files(run.recipe_folder, class_paths(run.settings))
+    retain_code(run.folders.layout, files)
+    digests = save_code(files, run.folders.layout.code)
+    update_record(run.folders.layout.environment, {"code": digests})
+
+
+@contextmanager
+def end_recorded(run: Run) -> Iterator[None]:
+    """Record when and how the block ends, with the peak memory.
+
+    The memory is recorded for all processes, or for the main one if a process failed.
+    """
+    from asdf.distributed.gpus import peak_memory_mb
+
+    try:
+        yield
+    except BaseException:
+        # The failure itself must be reported, whatever is wrong with the record or the device.
+        with suppress(Exception):
+            if run.world.is_main:
+                _record_end(run, [peak_memory_mb(run.world.device)], finished=False)
+        raise
+    peaks = run.world.gather(peak_memory_mb(run.world.device)) or []
+    run.world.run_on_main(partial(_record_end, run, peaks, finished=True))
+
+
+@contextmanager
+def end_reported(run: Run) -> Iterator[None]:
+    """Notify the callbacks of the run how the block ends."""
+    try:
+        yield
+    except BaseException as error:
+        run.end_callbacks(cause_of(error))
+        raise
+    run.end_callbacks(None)
+
+
+def _record_end(run: Run, peaks: list[dict[str, float | None]], finished: bool) -> None:
+    named = {f"rank {rank}": peak for rank, peak in enumerate(peaks)}
+    record = {"ended": now(), "finished": finished, "peak_memory_mb": named}
+    update_record(run.folders.layout.environment, record)
+    LOG.info("%s", _describe_peaks(peaks))
+
+
+def _describe_peaks(peaks: list[dict[str, float | None]]) -> str:
+    """Return the peak memory for the log, of the processes with the highest on GPU and host."""
+    parts = []
+    for side, name in (("gpu", "GPU"), ("host", "host")):
+        taken = [peak[side] or 0.0 for peak in peaks]
+        highest = max(taken, default=0.0)
+        if highest == 0.0:
+            continue
+        part = f"{name} {highest / 1000:.2f} GB"
+        if len(peaks) > 1:
+            part += f" (rank {taken.index(highest)})"
+        parts.append(part)
+    return f"peak memory: {', '.join(parts)}"

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from asdf.distributed.world import open_world
-from asdf.recipe.starting_point import resume_training
+from asdf.recipe.training_stage import resume_training
 from asdf.runs.layout import Layout
 from asdf.settings.sections import Sections
 from asdf.training.checkpoints import HostCopies, collect_checkpoint, write_checkpoint

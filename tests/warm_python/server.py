@@ -28,7 +28,7 @@ import asdf.checkpoint.network_reading
 import asdf.commands.score
 import asdf.metrics.summary
 import asdf.recipe.opened_recipe
-import asdf.recipe.stages
+import asdf.recipe.training_stage
 import asdf.scoring.detector
 import asdf.training.loop  # noqa: F401
 

@@ -46,7 +46,7 @@ from asdf.corpora import (
 )
 from asdf.corpora.commands.corpora_download import download_corpus
 from asdf.errors import AsdfError, UsageError
-from asdf.recipe.located_corpora import read_chosen
+from asdf.recipe.declared_corpora import read_chosen
 from asdf.runs.files import atomic_write
 from asdf.text import aligned, lines_and_more
 from asdf.trials.lists import read_list

@@ -20,8 +20,7 @@ from asdf.commands.score_recordings import find_recordings
 from asdf.corpora import choose, compare_with_disk, parse_located
 from asdf.corpora.checking import OnDisk
 from asdf.errors import AsdfError, UsageError
-from asdf.recipe.declared_corpora import Corpus
-from asdf.recipe.located_corpora import ReadCorpus, read_chosen, read_named
+from asdf.recipe.declared_corpora import Corpus, ReadCorpus, read_chosen, read_named
 from asdf.trials.lists import check_files, read_list
 
 RATE = 16000

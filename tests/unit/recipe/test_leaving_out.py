@@ -4,12 +4,14 @@ import numpy as np
 import pytest
 
 from asdf.errors import AsdfError, UsageError
-from asdf.recipe.declared_corpora import check_classes
-from asdf.recipe.leaving_out import LeaveOut, left_out_of, training_lists
-from asdf.recipe.left_out_sets import (
+from asdf.recipe.chosen_sets import check_classes
+from asdf.recipe.leaving_out import (
+    LeaveOut,
     check_unheard,
     evaluated_name,
     evaluation_lists,
+    left_out_of,
+    training_lists,
     validation_lists,
 )
 from asdf.settings.sections import Sections

@@ -8,7 +8,7 @@ import pytest
 from asdf.distributed import gpus
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
-from asdf.recipe.recording import _describe_peaks, end_recorded
+from asdf.recipe.starts import _describe_peaks, end_recorded
 from asdf.runs.layout import Layout
 from asdf.runs.log import LOG
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from asdf.metrics.run_results import MetricValue
 from asdf.metrics.validation import ChosenMetric
-from asdf.recipe.scored_sets import value_of
+from asdf.recipe.scoring_stage import value_of
 from asdf.settings.sections import Sections
 from asdf.trials.score_file import Scores
 

@@ -4,7 +4,7 @@ import pytest
 
 from asdf.errors import AsdfError, UsageError
 from asdf.recipe.problems import check_choices
-from asdf.recipe.selection import select_networks
+from asdf.recipe.run_folders import select_networks
 from asdf.runs.evaluations import Evaluation, write_evaluations
 from asdf.runs.layout import Layout, NetworkName
 from asdf.settings.sections import Sections

@@ -3,7 +3,7 @@
 import pytest
 
 from asdf.errors import UsageError
-from asdf.recipe.stage_list import Stage, check_stages, check_work, read_stages
+from asdf.recipe.problems import Stage, check_stages, check_work, read_stages
 from asdf.settings.sections import Recipe, Sections
 from tests.conftest import RECIPE
 

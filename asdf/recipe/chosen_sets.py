@@ -1,0 +1,285 @@
+"""The sets that the chosen stages use, whether they have the classes needed, and what they share.
+
+Invariant: recordings are compared, not names; a set that is a training set itself counts too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, combinations
+from typing import Any, Literal
+
+from asdf.corpora import Chosen, choose, describe_overlaps, is_known, parse_part
+from asdf.data.sampler_orders import join_with_copies
+from asdf.errors import AsdfError, UsageError
+from asdf.recipe.declared_corpora import Corpus
+from asdf.recipe.leaving_out import (
+    evaluation_lists,
+    left_out_of,
+    needs_training_lists,
+    training_lists,
+    validation_lists,
+)
+from asdf.settings.sections import SOURCE_METRICS, Network, Recipe, Sections
+from asdf.trials.lists import check_both_classes
+from asdf.trials.trial_list import TrialList, join, same_recording
+
+# Advice for a training list of only bona fide speech.
+WITHOUT_SPOOFS = " Spoofs can be made from bona fide speech: see vocoding.vocoders."
+
+
+# Advice for a scored set of one class.
+_OF_ONE_CLASS = (
+    " A set of one class can be scored by itself: python -m asdf score NETWORK LIST > SCORES, then "
+    "evaluate SCORES --threshold-from DEV_SCORES; or join it with another: 'mlaad+m-ailabs'."
+)
+
+
+def validation_sets(recipe: Recipe) -> tuple[str, ...]:
+    """Return the names of the corpora that are scored during training."""
+    if recipe.validation_sets is None:
+        return recipe.evaluation_sets
+    return recipe.validation_sets
+
+
+def reaches_callbacks(recipe: Recipe) -> bool:
+    """Whether a chosen stage calls callbacks."""
+    return any(map(recipe.execute_stage, (1, 2, 3)))
+
+
+def scores_only(network: Network) -> bool:
+    """Whether network.resume_epoch = -N requests the scores of epoch N without training."""
+    return isinstance(network.resume_epoch, int) and network.resume_epoch < 0
+
+
+def sets_in_use(settings: Sections) -> list[str]:
+    """Return the names of the corpora that the chosen stages read."""
+    recipe = settings.recipe
+    measures = recipe.execute_stage(0)
+    trains = recipe.execute_stage(1)
+    scores = recipe.execute_stage(2)
+    names: list[str] = []
+    if measures or (trains and not scores_only(settings.network)):
+        names += recipe.training_sets
+    if measures or trains:
+        names += validation_sets(settings.recipe)
+    if measures or scores:
+        names += recipe.evaluation_sets
+    # Their lists, not their recordings, determine what is left out.
+    if names and needs_training_lists(settings.recipe):
+        names += recipe.training_sets
+    # A corpus may be in several sets, and is read once.
+    return list(dict.fromkeys(names))
+
+
+def is_checked(name: str, settings: Sections) -> bool | Literal["once"]:
+    """Whether each recording of the corpus `name` is fully decoded before training starts.
+
+    The result is 'once' if files need not be checked again at later starts.
+    """
+    recipe = settings.recipe
+    trains = recipe.execute_stage(0) or recipe.execute_stage(1)
+    if not recipe.check_recordings or not trains or scores_only(settings.network):
+        return False
+    return recipe.check_recordings if name in recipe.training_sets else False
+
+
+def learns_detection(settings: Sections) -> bool:
+    """Whether training separates bona fide trials from spoofs, and so needs both classes."""
+    return settings.source.column is None or settings.loss.detection_weight > 0
+
+
+def check_classes(lists: Sequence[TrialList], settings: Sections) -> None:
+    """Check that each of `lists` has the required classes, and is trained on only once.
+
+    Raises:
+        AsdfError: a list lacks a class, or shares recordings with another training set.
+    """
+    recipe = settings.recipe
+    by_name = {utterances.name: utterances for utterances in lists}
+    training = [by_name[name] for name in recipe.training_sets if name in by_name]
+    has_training = len(training) == len(recipe.training_sets)
+    whole = tuple(training)
+    if training and recipe.execute_stage(1) and not scores_only(settings.network):
+        # In a dry run some sets may be missing, so their values are unknown.
+        if has_training:
+            training = training_lists(settings.recipe, training)
+        _check_trained(training, settings)
+    for utterances in lists:
+        if utterances.count_unlabelled and utterances.name not in recipe.training_sets:
+            raise UsageError(
+                f"{utterances.name} has {utterances.count_unlabelled} recordings without labels, "
+                "so it has no error rate. Remove it from recipe.validation_sets and "
+                "recipe.evaluation_sets; a training step may use it in recipe.training_sets."
+            )
+    validated = [by_name[name] for name in validation_sets(settings.recipe) if name in by_name]
+    scored = [by_name[name] for name in recipe.evaluation_sets if name in by_name]
+    if needs_training_lists(settings.recipe) and not has_training:
+        return
+    if recipe.execute_stage(1):
+        validated = validation_lists(settings.recipe, validated, whole)
+    if recipe.execute_stage(2):
+        scored = evaluation_lists(settings.recipe, scored, whole)
+    # Source tracing also works on lists of only spoofs.
+    traces = settings.source.column is not None
+    needs_eer = [] if traces else [*scored]
+    if not (traces and settings.network.validation_metric in SOURCE_METRICS):
+        needs_eer += validated
+    for utterances in needs_eer:
+        check_both_classes(utterances, "an EER", _OF_ONE_CLASS, _OF_ONE_CLASS)
+
+
+def _check_trained(training: Sequence[TrialList], settings: Sections) -> None:
+    """Check the classes of training lists, and refuse lists that share recordings.
+
+    Examples are 'asvspoof19' and 'asvspoof19:train'.
+    """
+    makes_copies = settings.vocoding.vocoders
+    joined = join_with_copies(training, settings) if makes_copies else join(training)
+    unlabelled = joined.count_unlabelled
+    if unlabelled and settings.network.training_step == "plain":
+        names = ", ".join(part.name for part in training if part.count_unlabelled)
+        raise UsageError(
+            f"recipe.training_sets: {unlabelled} recordings of {names} have no labels, which the "
+            "default training step cannot use. Set network.training_step to a class that can "
+            "(docs/training_steps.md), or remove them."
+        )
+    if unlabelled and (settings.localisation.enabled or settings.source.column is not None):
+        raise UsageError(
+            f"{unlabelled} recordings of recipe.training_sets have no labels, and "
+            "localisation.enabled and source.column need labels. Remove these recordings, or "
+            "switch the settings off."
+        )
+    if learns_detection(settings) and unlabelled < len(joined):
+        check_both_classes(joined, "training", WITHOUT_SPOOFS)
+    for first, second in combinations(training, 2):
+        shared = count_shared(first, second)
+        if shared:
+            raise AsdfError(
+                f"{shared} utterances are both in {first.name} and in {second.name}, and would be "
+                "trained on twice: name only one of the two in recipe.training_sets."
+            )
+
+
+def count_shared(first: TrialList, second: TrialList) -> int:
+    """Count the recordings that two lists share, however their paths are written."""
+    # Paths with '..' may lead from one folder into another.
+    climbs = any(".." in path for path in chain(first.ids, second.ids))
+    if first.folder == second.folder and not climbs:
+        known = set(map(same_recording, first.ids))
+        return len(known.intersection(map(same_recording, second.ids)))
+    first_inside = first.folder.is_relative_to(second.folder)
+    second_inside = second.folder.is_relative_to(first.folder)
+    if not (first_inside or second_inside or climbs):
+        # Lists in different folders share nothing, so that millions of paths need not be compared.
+        return 0
+    return len(set(_paths(first)).intersection(_paths(second)))
+
+
+def _paths(utterances: TrialList) -> Iterator[str]:
+    """Yield the normalised paths of a list's recordings."""
+    for utterance in utterances.ids:
+        yield same_recording(f"{utterances.folder}/{utterance}")
+
+
+def find_overlaps(
+    lists: Sequence[TrialList], recipe: Recipe, corpora: Mapping[str, Corpus]
+) -> list[str]:
+    """Return a sentence for each evaluation set that shares recordings or speech with a training
+    set.
+
+    Args:
+        lists: Lists that the stages read; recordings are compared only between them.
+    """
+    by_name = {utterances.name: utterances for utterances in lists}
+    training = [name for name in recipe.training_sets if name in by_name]
+    scored: dict[str, None] = {}
+    # Restricted evaluation sets contain no training data, and with recipe.leave_out a validation
+    # set may be the other part of a training set.
+    if not recipe.evaluate_left_out:
+        scored |= dict.fromkeys(recipe.evaluation_sets)
+    if not left_out_of(recipe):
+        scored |= dict.fromkeys(validation_sets(recipe))
+    trained_corpora = _known(recipe.training_sets, corpora)
+    scored_corpora = _known(list(scored), corpora)
+    known: list[str] = []
+    if trained_corpora and scored_corpora:
+        known = describe_overlaps(trained_corpora, scored_corpora)
+    sentences: list[str] = []
+    for name in scored:
+        for trained in training:
+            if name not in by_name:
+                continue
+            if name == trained:
+                # The note of a public corpus may already say so.
+                if not any(sentence.startswith(f"{name} is trained on") for sentence in known):
+                    sentences.append(
+                        f"{name} is a training set: results on it are not test results"
+                    )
+                continue
+            shared = count_shared(by_name[trained], by_name[name])
+            if shared:
+                sentences.append(
+                    f"{shared} recordings of {name} are also in the training set {trained}: "
+                    "results on them are not test results"
+                )
+    return sentences + known
+
+
+def count_overlaps(
+    lists: Sequence[TrialList], recipe: Recipe, trains_here: bool
+) -> dict[str, dict[str, Any]]:
+    """Return the recordings that each scored list shares with those of training and validation.
+
+    Lists are the used parts of their sets, under the names of these parts.
+
+    Args:
+        lists: Lists that the stages read.
+        trains_here: Whether networks of this run were or are trained on its training sets.
+    """
+    by_name = {utterances.name: utterances for utterances in lists}
+    whole = [by_name[name] for name in recipe.training_sets if name in by_name]
+    if needs_training_lists(recipe) and len(whole) < len(recipe.training_sets):
+        return {}
+    trained = training_lists(recipe, whole) if trains_here and whole else []
+    validated = [by_name[name] for name in validation_sets(recipe) if name in by_name]
+    validated = validation_lists(recipe, validated, whole)
+    evaluated = [by_name[name] for name in recipe.evaluation_sets if name in by_name]
+    scored = [*validated, *evaluation_lists(recipe, evaluated, whole)]
+    counts = {}
+    for utterances in scored:
+        record: dict[str, Any] = {"trials": len(utterances)}
+        record["trained_on"] = _count_each(utterances, trained)
+        record["validated_on"] = _count_each(utterances, validated)
+        counts[utterances.name] = record
+    return counts
+
+
+def _count_each(utterances: TrialList, others: Sequence[TrialList]) -> dict[str, int]:
+    """Return the number of recordings that a list shares with each other list, if not zero."""
+    counts = {}
+    for other in others:
+        shared = count_shared(other, utterances)
+        if shared:
+            counts[other.name] = shared
+    return counts
+
+
+def _known(names: Sequence[str], corpora: Mapping[str, Corpus]) -> list[Chosen]:
+    """Return the public corpora among the names; others are left out."""
+    chosen = []
+    parts: list[str] = []
+    for name in names:
+        # A set may consist of several corpora, as in 'mlaad+m-ailabs'.
+        parts += [name] if name in corpora else name.split("+")
+    for name in parts:
+        try:
+            if name not in corpora:
+                name, _ = parse_part(name)
+            reader = corpora[name].reader if name in corpora else name
+            if reader and is_known(reader):
+                chosen.append(choose(reader))
+        except UsageError:
+            # This is reported when the corpus is opened.
+            continue
+    return chosen

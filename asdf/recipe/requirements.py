@@ -1,0 +1,145 @@
+"""What a run needs before any work starts: classes, weights, lists, recordings.
+
+All problems of lists come in one message, and a wrong name of a class comes before any measuring.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import partial
+
+from asdf.audio.speech import check_detector
+from asdf.audio.vocoding import try_vocoders
+from asdf.data.sampler_orders import check_sampler, find_sampler
+from asdf.errors import AsdfError
+from asdf.metrics.validation import check_metric
+from asdf.networks.build import check_audio, find_network_class
+from asdf.networks.split import check_split
+from asdf.networks.ssl_detector import find_front_end_class
+from asdf.recipe.chosen_sets import (
+    check_classes,
+    count_overlaps,
+    find_overlaps,
+    reaches_callbacks,
+    sets_in_use,
+)
+from asdf.recipe.declared_corpora import set_parts
+from asdf.recipe.leaving_out import training_lists
+from asdf.recipe.problems import failures
+from asdf.recipe.run import Run
+from asdf.runs.layout import RESUME, list_networks
+from asdf.runs.log import LOG
+from asdf.settings import Sections
+from asdf.training.callbacks import find_callbacks
+from asdf.training.losses.loss_building import find_loss_class
+from asdf.training.optimisers import check_named_optimiser
+from asdf.training.schedules import find_schedule
+from asdf.training.steps.training_step import find_training_step
+from asdf.training.task import find_tasks
+from asdf.trials.lists import check_files, check_references
+from asdf.trials.scored_files import read_shared, write_shared
+from asdf.trials.trial_list import TrialList
+
+
+def check_requirements(run: Run) -> None:
+    """Find missing requirements before any work starts; all ranks call this together.
+
+    Raises:
+        UsageError: a class is missing; features of the network's front end cannot be saved; the
+            augmentation's recordings or the speech activity detector are missing.
+        AsdfError: the front end's weights are missing or do not fit; lists or recordings are
+            missing, all of them in one message; a list lacks a class; the sampler fails.
+    """
+    settings = run.settings
+    recipe = settings.recipe
+    on_main = run.world.run_on_main
+    trains = recipe.execute_stage(1) and not run.scores_only
+    if reaches_callbacks(recipe):
+        find_callbacks(settings, run.recipe_folder)
+    if trains:
+        _find_classes(run)
+        run.augmentation()
+        on_main(partial(try_vocoders, settings, run.recipe_folder))
+        if settings.front_end.weights or settings.network.initial_network:
+            pinned = run.pinned_settings()
+            on_main(partial(_check_weights, run, pinned))
+    names = sets_in_use(settings)
+    if names:
+        on_main(partial(check_detector, settings.sad))
+    with run.sharing_lists():
+        # Every list is tried, so that one message names all missing ones.
+        missing = failures(partial(run.utterances, name) for name in names)
+        if missing:
+            raise AsdfError("\n".join(dict.fromkeys(map(str, missing))))
+        lists = [run.utterances(name) for name in names]
+        parts = [part for name in names for part in set_parts(name, run.corpora)]
+        whole = [run.utterances(part) for part in dict.fromkeys(parts)]
+        on_main(partial(check_files, whole))
+        computes = recipe.execute_stage(1) or recipe.execute_stage(2)
+        if names and computes and run.takes_references:
+            on_main(partial(check_references, whole))
+        check_classes(lists, settings)
+        for overlap in on_main(partial(find_overlaps, lists, recipe, run.corpora)):
+            if run.world.is_main:
+                LOG.warning("%s", overlap)
+        if trains or recipe.execute_stage(2):
+            _record_overlaps(run, lists, trains)
+    if trains:
+        on_main(partial(_check_sampler, run))
+
+
+def _find_classes(run: Run) -> None:
+    """Find the classes for training, to report a wrong name before any measuring."""
+    settings, folder = run.settings, run.recipe_folder
+    network_class = find_network_class(settings.network.network_class, folder)
+    front_end_class = find_front_end_class(settings.front_end, folder)
+    check_audio(settings.audio, network_class, front_end_class, settings.front_end)
+    if settings.front_end.cache_features:
+        check_split(network_class, front_end_class)
+    find_loss_class(settings, folder)
+    tasks = find_tasks(settings, folder).requested()
+    tasks.check()
+    find_sampler(settings, folder)
+    check_named_optimiser(settings, folder)
+    find_schedule(settings, folder)
+    find_training_step(settings, folder)
+    check_metric(settings, folder, tasks.keys)
+
+
+def _check_weights(run: Run, settings: Sections) -> None:
+    """Build the network once, which costs less than measuring a corpus in vain."""
+    run.folders.build_network(settings)
+
+
+def _check_sampler(run: Run) -> None:
+    """Request an order of the training sets from the sampler, before any measuring."""
+    recipe = run.settings.recipe
+    parts = training_lists(recipe, [run.utterances(name) for name in recipe.training_sets])
+    check_sampler(run.settings, parts, run.recipe_folder)
+
+
+def _record_overlaps(run: Run, lists: list[TrialList], trains: bool) -> None:
+    """Record the recordings that scored sets share with training and validation sets."""
+    recipe = run.settings.recipe
+    layout = run.folders.layout
+
+    def has_recorded_sets() -> bool:
+        """Whether an earlier start compared all evaluation sets with the training sets."""
+        known = read_shared(layout)
+        return all(run.evaluated_name(name) in known for name in recipe.evaluation_sets)
+
+    trains_here = trains or run.world.run_on_main(layout.metrics.exists)
+    names = {utterances.name for utterances in lists}
+    unread = [name for name in recipe.training_sets if name not in names]
+    if trains_here and unread and not run.world.run_on_main(has_recorded_sets):
+        # A start that only scores needs no training set: a missing one is not compared.
+        with suppress(AsdfError):
+            lists = [*lists, *map(run.utterances, unread)]
+
+    def write() -> None:
+        counts = count_overlaps(lists, recipe, trains_here)
+        networks = [*list_networks(layout.networks), *layout.networks.glob(RESUME.file)]
+        # The training data of removed networks is irrelevant for new ones.
+        write_shared(layout, counts, afresh=trains and not networks)
+
+    run.world.run_on_main(write)
