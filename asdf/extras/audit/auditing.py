@@ -283,20 +283,18 @@ def _leaves_both_classes(labels: Flags, folds: Indices) -> bool:
 
 def _bad_files(rows: Sequence[Row]) -> list[Group]:
     """Find recordings that cannot be read, are silent or very short."""
-    damaged: list[str] = []
-    poor: list[str] = []
+    damaged = "recordings that cannot be read"
+    poor = "recordings that are silent or very short"
+    advice = {
+        damaged: "Make them again, or remove them from the list.",
+        poor: "Remove them from the list: nobody can judge them.",
+    }
+    members: dict[str, list[str]] = {damaged: [], poor: []}
     for row in rows:
         if row.measured.problem:
-            kind = poor if row.measured.is_read else damaged
-            kind.append(f"{row.id}: {row.measured.problem}")
-    groups = []
-    if damaged:
-        advice = "Make them again, or remove them from the list."
-        groups.append(Group("recordings that cannot be read", advice, damaged))
-    if poor:
-        advice = "Remove them from the list: nobody can judge them."
-        groups.append(Group("recordings that are silent or very short", advice, poor))
-    return groups
+            title = poor if row.measured.is_read else damaged
+            members[title].append(f"{row.id}: {row.measured.problem}")
+    return [Group(title, advice[title], found) for title, found in members.items() if found]
 
 
 _COPIES = {

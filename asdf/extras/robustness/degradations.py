@@ -311,8 +311,14 @@ _OPUS = ("opus", 16.0)
 _VIDEO = (("aac", 64.0), ("mp3", 64.0), ("aac", 32.0))
 _BUTTER = "of order 5 at a share of 8 kHz"
 _SNR = ("dB SNR", (20, 10, 0))
-_BUTTER_LOW = _plain(partial(sounds.butterworth, is_high=False))
-_BUTTER_HIGH = _plain(partial(sounds.butterworth, is_high=True))
+_LOW = _plain(partial(sounds.butterworth, is_high=False))
+_HIGH = _plain(partial(sounds.butterworth, is_high=True))
+_RESAMPLED = _plain(_resampled)
+_TEMPO = _plain(sounds.stretch)
+_PITCH = _plain(sounds.shift_pitch)
+# `at_speed` resamples from a whole number of Hz.
+_SPEED = _plain(lambda waveform, percent: at_speed(waveform, round(percent)))
+_NO_ROOMS = _folder_missing("rooms")
 
 # Name, words, unit, grades, function and, for some, the reason why it is missing.
 _ROWS: dict[str, tuple[tuple[Any, ...], ...]] = {
@@ -345,26 +351,14 @@ _ROWS: dict[str, tuple[tuple[Any, ...], ...]] = {
         _chain("mp3-of-aac", "two codecs in a row: AAC, MP3", ("aac", 48), ("mp3", 48)),
     ),
     "resampling": (
-        (
-            "resampled",
-            "to a lower sampling rate and back",
-            "Hz",
-            (10000, 8000, 4000),
-            _plain(_resampled),
-        ),
+        ("resampled", "to a lower sampling rate and back", "Hz", (10000, 8000, 4000), _RESAMPLED),
     ),
     "band": (
         ("low-pass", "nothing above", "Hz", (6000, 3400, 2000), _plain(limit_bandwidth)),
         ("high-pass", "nothing below", "Hz", (300, 1000), _plain(sounds.high_pass)),
         ("telephone-band", "300 to 3,400 Hz", "", (), _telephone_band),
-        ("butter-low", f"Butterworth low-pass {_BUTTER}", "of 8 kHz", (0.5, 0.3, 0.1), _BUTTER_LOW),
-        (
-            "butter-high",
-            f"Butterworth high-pass {_BUTTER}",
-            "of 8 kHz",
-            (0.1, 0.3, 0.5),
-            _BUTTER_HIGH,
-        ),
+        ("butter-low", f"Butterworth low-pass {_BUTTER}", "of 8 kHz", (0.5, 0.3, 0.1), _LOW),
+        ("butter-high", f"Butterworth high-pass {_BUTTER}", "of 8 kHz", (0.1, 0.3, 0.5), _HIGH),
         ("smooth", "mean over a window", "samples", (6, 14, 26), _plain(sounds.smooth)),
     ),
     "noise": (
@@ -377,14 +371,7 @@ _ROWS: dict[str, tuple[tuple[Any, ...], ...]] = {
     "music": (("music", "music: of --music, else synthesised", *_SNR, _music),),
     "reverberation": (
         ("room", "simulated room", "s RT60", (0.3, 0.6, 1.2), _reverberation),
-        (
-            "recorded-room",
-            "impulse responses of --rooms",
-            "",
-            (),
-            _recorded_room,
-            _folder_missing("rooms"),
-        ),
+        ("recorded-room", "impulse responses of --rooms", "", (), _recorded_room, _NO_ROOMS),
         ("echo", "one echo after 0.1 s", "of the speech", (0.1, 0.5, 0.9), _plain(sounds.echo)),
     ),
     "level": (
@@ -393,28 +380,9 @@ _ROWS: dict[str, tuple[tuple[Any, ...], ...]] = {
         ("quantised", "fewer levels", "levels", (1024, 256, 64, 16), _plain(sounds.quantise)),
     ),
     "time": (
-        # `at_speed` resamples from a whole number of Hz.
-        (
-            "speed",
-            "tempo and pitch together, as a tape",
-            "%",
-            (90, 110),
-            _plain(lambda w, p: at_speed(w, round(p))),
-        ),
-        (
-            "tempo",
-            "another tempo at the same pitch",
-            "times",
-            (0.8, 0.9, 1.1, 1.3),
-            _plain(sounds.stretch),
-        ),
-        (
-            "pitch",
-            "another pitch at the same tempo",
-            "semitones",
-            (-4, -2, 2, 4),
-            _plain(sounds.shift_pitch),
-        ),
+        ("speed", "tempo and pitch together, as a tape", "%", (90, 110), _SPEED),
+        ("tempo", "another tempo at the same pitch", "times", (0.8, 0.9, 1.1, 1.3), _TEMPO),
+        ("pitch", "another pitch at the same tempo", "semitones", (-4, -2, 2, 4), _PITCH),
         ("cut", "a part of the recording", "s", (2, 1, 0.5), _cut),
         ("trimmed", "without the silences at both ends", "", (), _without_silence("endpoint")),
         ("no-pauses", "speech alone, without any silence", "", (), _without_silence("on")),
