@@ -26,7 +26,7 @@ from asdf.commands.score_options import NetworkOptions
 from asdf.errors import AsdfError, UsageError
 from asdf.runs.files import digest_of, write_text
 from asdf.runs.streams import show_error
-from asdf.text import printable
+from asdf.text import numbered, printable
 
 if TYPE_CHECKING:
     from asdf.extras.forensic.why.explaining import Explainer
@@ -118,7 +118,7 @@ def _explain_all(
     from asdf.extras.forensic.why.pictures import explanation_svg, explanation_text
 
     names = [printable(path, one_line=True) for path in paths]
-    pictures = _picture_names(base, names)
+    pictures = numbered([f"{base} - {Path(name).stem}" for name in names])
     failed = 0
     for index, path in enumerate(paths):
         if index in journal:
@@ -143,17 +143,3 @@ def _explain_all(
     journal.remove()
     show(f"written to {output}, with {len(entries)} plots", sys.stderr)
     return failed
-
-
-def _picture_names(output: str, names: list[str]) -> list[str]:
-    """Return the name of each recording's plot, with a number for duplicates."""
-    pictures: list[str] = []
-    for name in names:
-        first = f"{output} - {Path(name).stem}"
-        number = 1
-        picture = first
-        while picture in pictures:
-            number += 1
-            picture = f"{first} ({number})"
-        pictures.append(picture)
-    return pictures
