@@ -12,20 +12,19 @@ import base64
 import functools
 import hashlib
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from asdf.metrics.costs import ASVSPOOF5
 from asdf.report import result_tables
-from asdf.report.conditions import HeatMaps, heat_maps
+from asdf.report.conditions import heat_maps
 from asdf.report.courses import as_json, page_data
 from asdf.report.drawing import Figure, det_figure, histogram_figure
 from asdf.report.effect_pictures import effect_section
 from asdf.report.gathering import Gathered, fold_findings
-from asdf.report.llr_pictures import LlrSection, llr_section
-from asdf.report.result_tables import Literature, published_results
+from asdf.report.llr_pictures import llr_section
 from asdf.report.run_records import (
     counts_of,
     run_environments,
@@ -53,37 +52,6 @@ SCRIPTS = ("dom", "download", "figures", "tables", "settings", "theme", "start")
 _LABEL = 28
 # Line styles in style.css, light and dark.
 _COLOURS = re.compile(r"--c\d: light-dark\((#\w+), (#\w+)\)")
-_PARTS = {"sources": "Source tracing", "localisation": "Localisation"}
-
-
-@dataclass(frozen=True)
-class Link:
-    """An entry of the table of contents."""
-
-    anchor: str
-    name: str
-
-
-@dataclass(frozen=True)
-class SetSection:
-    """The content of the page about a set.
-
-    Attributes:
-        remarks: Reasons why results on it are not a test, with the systems.
-        ratios: Likelihood ratios of calibrated networks; None without any.
-    """
-
-    anchor: str
-    name: str
-    remarks: list[str]
-    results: PageTable
-    over_seeds: PageTable | None
-    det: Figure
-    histograms: Figure
-    det_table: PageTable
-    heat_maps: HeatMaps | None
-    literature: Literature | None
-    ratios: LlrSection | None
 
 
 def report_page(gathered: Gathered, title: str = "", command: str = "") -> str:
@@ -93,29 +61,42 @@ def report_page(gathered: Gathered, title: str = "", command: str = "") -> str:
         title: Title of the page; '' names the runs.
         command: Command that made the page, which is shown on it.
     """
-    parts = {
-        "left_out": left_out_sections(gathered.left_out),
-        "sources": source_sections(gathered.tasks.traced),
-        "localisation": localisation_tables(gathered.tasks.located),
-    }
+    left_out = left_out_sections(gathered.left_out)
+    sources = source_sections(gathered.tasks.traced)
+    located = localisation_tables(gathered.tasks.located)
     style = read_page_text("style.css")
     # Other pages keep their bytes.
-    if parts["sources"]:
+    if sources:
         style += read_page_text("matrix.css")
     script = script_of(SCRIPTS)
     sections = [_set_section(gathered, *entry) for entry in enumerate(gathered.sets)]
-    page = render(
+    links = {"results": "Results", **({"left-out": "Left out"} if left_out else {})}
+    links |= {section["anchor"]: section["name"] for section in sections}
+    parts = {"Source tracing": sources, "Localisation": located}
+    names = [name for name, part in parts.items() if part]
+    for name in (*names, "Training", "Settings", "Environment"):
+        links[name.lower().replace(" ", "-")] = name
+    known = gathered.generalisation
+    return _as_text(
         "page.html",
         policy=security_policy(style, script),
         title=title or f"Results of {and_more(labels_of(gathered.names, _LABEL), 3)}",
         when=when_and_how(gathered.runs),
         counts=counts_of(gathered),
         command=command,
-        sentences=result_tables.main_sentences(gathered),
+        sentences=[result_tables.main_sentence(gathered, name) for name in gathered.sets],
         findings=fold_findings(gathered.findings),
-        contents=_contents(sections, {name for name, part in parts.items() if part}),
-        **parts,
-        **_results_of_all_sets(gathered),
+        contents=[{"anchor": anchor, "name": name} for anchor, name in links.items()],
+        left_out=left_out,
+        sources=sources,
+        localisation=located,
+        overview=result_tables.overview(gathered),
+        seeds=seeds_table(gathered.over_seeds, gathered.sets),
+        seed_sentences=seed_sentences(gathered.over_seeds),
+        generalisation=None if known is None else generalisation_table(known),
+        effects=effect_section(gathered),
+        shows_several_networks_of_a_run=result_tables.shows_several_networks_of_a_run(gathered),
+        costs=ASVSPOOF5,
         sections=sections,
         training=training_section(gathered),
         differences=setting_differences(gathered),
@@ -125,20 +106,6 @@ def report_page(gathered: Gathered, title: str = "", command: str = "") -> str:
         style=style,
         script=script,
     )
-    # The name of a folder may contain bytes that are not text.
-    return page.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def _contents(sections: Sequence[SetSection], parts: Collection[str]) -> list[Link]:
-    """Return the links to the sets and to the other parts of the page."""
-    links = [Link("results", "Results")]
-    if "left_out" in parts:
-        links.append(Link("left-out", "Left out"))
-    links += [Link(section.anchor, section.name) for section in sections]
-    names = [name for part, name in _PARTS.items() if part in parts]
-    for name in (*names, "Training", "Settings", "Environment"):
-        links.append(Link(name.lower().replace(" ", "-"), name))
-    return links
 
 
 def picture_svg(panel: Panel, key: Sequence[str] = ()) -> str:
@@ -168,16 +135,9 @@ def chart_svg(panel: Panel, entries: Sequence[tuple[Line, str]]) -> str:
 
     Its colours are those of the page, light or dark like the reader's screen.
     """
-    height = panel.height + 18 * len(entries) + 10
+    size = {"width": panel.width, "height": panel.height + 18 * len(entries) + 10}
     colours = _COLOURS.findall(read_page_text("style.css"))
-    return render(
-        "chart.html",
-        panel=panel,
-        entries=entries,
-        width=panel.width,
-        height=height,
-        colours=colours,
-    )
+    return render("chart.html", panel=panel, entries=entries, colours=colours, **size)
 
 
 def render(template: str, **values: Any) -> str:
@@ -202,34 +162,21 @@ def _templates() -> Environment:
     )
 
 
-def _set_section(gathered: Gathered, index: int, set_name: str) -> SetSection:
-    return SetSection(
-        # Not by its name, which may hold any characters.
-        anchor=f"set-{index}",
-        name=set_name,
-        remarks=gathered.set_remarks(set_name),
-        results=result_tables.result_table(gathered, set_name),
-        over_seeds=seed_results_table(gathered.over_seeds, set_name),
-        det=det_figure(gathered, set_name),
-        histograms=histogram_figure(gathered, set_name),
-        det_table=result_tables.det_table(gathered, set_name),
-        heat_maps=heat_maps(gathered, set_name),
-        literature=published_results(set_name, gathered.on(set_name)),
-        ratios=llr_section(gathered, set_name),
-    )
-
-
-def _results_of_all_sets(gathered: Gathered) -> dict[str, Any]:
-    """Return the values of results.html."""
-    known = gathered.generalisation
+def _set_section(gathered: Gathered, index: int, set_name: str) -> dict[str, Any]:
+    """Return the content of the page about a set."""
     return {
-        "overview": result_tables.overview(gathered),
-        "seeds": seeds_table(gathered.over_seeds, gathered.sets),
-        "seed_sentences": seed_sentences(gathered.over_seeds),
-        "generalisation": None if known is None else generalisation_table(known),
-        "effects": effect_section(gathered),
-        "shows_several_networks_of_a_run": result_tables.shows_several_networks_of_a_run(gathered),
-        "costs": ASVSPOOF5,
+        # Not by its name, which may hold any characters.
+        "anchor": f"set-{index}",
+        "name": set_name,
+        "remarks": gathered.set_remarks(set_name),
+        "results": result_tables.result_table(gathered, set_name),
+        "over_seeds": seed_results_table(gathered.over_seeds, set_name),
+        "det": det_figure(gathered, set_name),
+        "histograms": histogram_figure(gathered, set_name),
+        "det_table": result_tables.det_table(gathered, set_name),
+        "heat_maps": heat_maps(gathered, set_name),
+        "literature": result_tables.published_results(set_name, gathered.on(set_name)),
+        "ratios": llr_section(gathered, set_name),
     }
 
 
@@ -318,12 +265,10 @@ def document_page(document: Document) -> str:
     """Return the page as HTML."""
     style = "".join(map(read_page_text, ("style.css", *document.styles)))
     script = script_of(_SCRIPTS)
-    page = render(
-        "document.html",
-        policy=security_policy(style, script),
-        document=document,
-        style=style,
-        script=script,
-    )
-    # The name of a file may contain bytes that are not text.
-    return page.encode("utf-8", "backslashreplace").decode("utf-8")
+    values = {"document": document, "style": style, "script": script}
+    return _as_text("document.html", policy=security_policy(style, script), **values)
+
+
+def _as_text(template: str, **values: Any) -> str:
+    """Return a page; names of files and folders may contain bytes that are not text."""
+    return render(template, **values).encode("utf-8", "backslashreplace").decode("utf-8")

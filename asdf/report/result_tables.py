@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from asdf.metrics.intervals import FEW_GROUPS, Interval
 from asdf.metrics.metric_columns import EER, Metric, defined, intervals_of
@@ -32,36 +33,12 @@ from asdf.trials.how_scored import described, in_precision, role_words
 _INTERVALS = {"trials": "95 % interval", "speakers": "over speakers"}
 
 
-@dataclass(frozen=True)
-class MainSentence:
-    """The result of the best system on a set, as parts of the sentence on the page.
+def main_sentence(gathered: Gathered, set_name: str) -> dict[str, Any]:
+    """Return the result of the best system on a set, as parts of the sentence on the page.
 
-    Attributes:
-        interval: Interval of the EER; '' if it is not meaningful.
-        rank: Rank among the systems, with its comma; '' for a single system.
-        hardest: Attack with the highest EER; '' if it is not worth a sentence.
-        warnings: Reasons why the results are not a test.
+    Empty parts are left out: an interval that is not meaningful, the rank of a single system, and
+    the attack with the highest EER if it is not worth a sentence.
     """
-
-    set: str
-    system: str
-    eer: str
-    interval: str
-    rank: str
-    bona_fide: str
-    spoof: str
-    scored: str
-    hardest: str
-    hardest_eer: str
-    warnings: list[str]
-
-
-def main_sentences(gathered: Gathered) -> list[MainSentence]:
-    """Return the result of each set."""
-    return [_main_sentence(gathered, set_name) for set_name in gathered.sets]
-
-
-def _main_sentence(gathered: Gathered, set_name: str) -> MainSentence:
     # The first system has the lowest EER; its rank states whether this may be chance.
     best = gathered.on(set_name)[0]
     summary = best.summary
@@ -70,19 +47,19 @@ def _main_sentence(gathered: Gathered, set_name: str) -> MainSentence:
     if not system.endswith(f" {best.network}"):
         system = f"{system} ({best.network})"
     hardest = _hardest_attack(summary)
-    return MainSentence(
-        set=set_name,
-        system=system,
-        eer=RATE.format(summary.result.eer),
-        interval=RATE.format_bounds(summary.intervals.eer, "–") if summary.intervals else "",
-        rank=_rank(gathered, set_name),
-        bona_fide=f"{summary.result.bona_fide:,}",
-        spoof=f"{summary.result.spoof:,}",
-        scored=summary.scored.describe_computing(),
-        hardest=hardest.value if hardest else "",
-        hardest_eer=RATE.format(hardest.result.eer) if hardest else "",
-        warnings=summary.scored.warnings(),
-    )
+    return {
+        "set": set_name,
+        "system": system,
+        "eer": RATE.format(summary.result.eer),
+        "interval": RATE.format_bounds(summary.intervals.eer, "–") if summary.intervals else "",
+        "rank": _rank(gathered, set_name),
+        "bona_fide": f"{summary.result.bona_fide:,}",
+        "spoof": f"{summary.result.spoof:,}",
+        "scored": summary.scored.describe_computing(),
+        "hardest": hardest.value if hardest else "",
+        "hardest_eer": RATE.format(hardest.result.eer) if hardest else "",
+        "warnings": summary.scored.warnings(),
+    }
 
 
 def _hardest_attack(summary: Summary) -> Condition | None:
@@ -93,9 +70,7 @@ def _hardest_attack(summary: Summary) -> Condition | None:
         return None
     hardest = max(attacks, key=lambda attack: attack.result.eer)
     # Without an error, no attack is harder than another.
-    if hardest.result.eer == 0:
-        return None
-    return hardest
+    return hardest if hardest.result.eer else None
 
 
 def _rank(gathered: Gathered, set_name: str) -> str:
@@ -105,18 +80,16 @@ def _rank(gathered: Gathered, set_name: str) -> str:
         return ""
     is_lowest = "eer" in gathered.leading.get(set_name, {})
     others = eers.count(eers[0]) - 1
-    if len(eers) == 2:
+    if len(eers) > 2:
         if is_lowest:
-            return ", significantly lower than that of the other system"
-        if others:
-            return ", equal to that of the other system"
-        return ", lower than that of the other system, which may be chance"
+            return f", significantly the lowest of {len(eers)} systems"
+        shared = f" (as {count_of(others, 'other')})" if others else ""
+        return f", the lowest of {len(eers)} systems{shared}, which may be chance"
     if is_lowest:
-        return f", significantly the lowest of {len(eers)} systems"
-    shared = ""
+        return ", significantly lower than that of the other system"
     if others:
-        shared = f" (as {count_of(others, 'other')})"
-    return f", the lowest of {len(eers)} systems{shared}, which may be chance"
+        return ", equal to that of the other system"
+    return ", lower than that of the other system, which may be chance"
 
 
 def overview(gathered: Gathered) -> PageTable | None:

@@ -9,19 +9,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import starmap
+from dataclasses import replace
 from typing import Any
 
 from asdf.report.courses import Record, is_finite_number
-from asdf.report.drawing import Figure, training_figure
+from asdf.report.drawing import training_figure
 from asdf.report.gathering import Gathered
 from asdf.runs.evaluations import Evaluation, metrics_evaluations
 from asdf.tables.page_cells import PageTable, as_page
 from asdf.tables.table import Column, Columns, Table, Value, counts, each, rate, texts
 from asdf.text import count_of
 from asdf.trials.how_scored import in_precision
-from asdf.trials.run_folder import KeptSetting, RunFolder
+from asdf.trials.run_folder import RunFolder
 
 # More runs are counted and folded: those that ended alike, and their last starts.
 _FEW_RUNS = 3
@@ -29,54 +28,21 @@ _COMMIT_DIGITS = 9
 _DAY_CHARACTERS = len("2026-01-02")
 
 
-@dataclass(frozen=True)
-class Start:
-    """The environment of one start of a run; '' for entries that were not recorded."""
-
-    started: str
-    command: str
-    folder: str
-    commit: str
-    changed_files: str
-    versions: str
-    host: str
-    devices: list[str]
-    variables: str
-    is_open: bool
-
-
-@dataclass(frozen=True)
-class RunEnvironment:
-    """The starts of a run, oldest first."""
-
-    name: str
-    starts: list[Start]
-
-
 def when_and_how(runs: Sequence[RunFolder]) -> str:
     """Return the date, ASDF version and machine of the runs' last starts."""
-    records = []
-    for run in runs:
-        starts = run.environments()
-        if starts:
-            records.append(starts[-1])
+    records = [starts[-1] for starts in map(RunFolder.environments, runs) if starts]
     if not records:
         return "The runs saved no record of when and where they were measured."
-    days = []
-    versions = []
-    hosts = []
-    for record in records:
-        # The day is enough here: the time of each start is shown further down.
-        days.append(_text(record.get("started"))[:_DAY_CHARACTERS])
-        versions.append(_mapping(record.get("versions")).get("asdf-antispoofing"))
-        hosts.append(record.get("host"))
+    # The day is enough here: the time of each start is shown further down.
+    days = [_text(record.get("started"))[:_DAY_CHARACTERS] for record in records]
+    versions = [_mapping(record.get("versions")).get("asdf-antispoofing") for record in records]
     # Days in ISO 8601 sort as text.
     ordered = sorted(filter(None, days))
     parts = [
         " to ".join(dict.fromkeys(ordered[:1] + ordered[-1:])),  # a single day is shown once
         _prefixed("ASDF", versions),
         _prefixed("commit", [_commit(record, is_short=True) for record in records]),
-        _prefixed("host", hosts),
+        _prefixed("host", [record.get("host") for record in records]),
     ]
     return " · ".join(filter(None, parts))
 
@@ -98,21 +64,20 @@ def counts_of(gathered: Gathered) -> str:
     return f"{systems} · trials, bona fide + spoof: {'; '.join(parts)}"
 
 
-def run_environments(gathered: Gathered) -> list[RunEnvironment]:
-    """Return the environment of each start of each run."""
+def run_environments(gathered: Gathered) -> list[dict[str, Any]]:
+    """Return the environment of each start of each run, oldest first."""
     is_open = len(gathered.runs) <= _FEW_RUNS
     environments = []
     for name, run in zip(gathered.names, gathered.runs, strict=True):
-        records = run.environments()
-        last = len(records) - 1
-        starts = []
-        for index, record in enumerate(records):
-            starts.append(_read_start(record, is_open=is_open and index == last))
-        environments.append(RunEnvironment(name, starts))
+        starts = list(map(_read_start, run.environments()))
+        if starts:
+            starts[-1]["is_open"] = is_open
+        environments.append({"name": name, "starts": starts})
     return environments
 
 
-def _read_start(record: Mapping[str, Any], *, is_open: bool) -> Start:
+def _read_start(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the environment of one start; '' for entries that were not recorded."""
     # A package whose version is null was not installed.
     versions = [f"Python {_text(record.get('python'))}"]
     for package, version in _mapping(record.get("versions")).items():
@@ -120,18 +85,17 @@ def _read_start(record: Mapping[str, Any], *, is_open: bool) -> Start:
             versions.append(f"{package} {version}")
     variables = _mapping(record.get("environment"))
     hosts = [_text(record.get("host")), _text(record.get("platform"))]
-    return Start(
-        started=_text(record.get("started")).replace("T", " "),
-        command=_text(record.get("command")),
-        folder=_text(record.get("working_directory")),
-        commit=_commit(record),
-        changed_files=", ".join(map(str.strip, _changed_files(record))),
-        versions=", ".join(versions),
-        host=" · ".join(filter(None, hosts)),
-        devices=_texts(record.get("devices")),
-        variables=" ".join(f"{name}={value}" for name, value in variables.items()),
-        is_open=is_open,
-    )
+    return {
+        "started": _text(record.get("started")).replace("T", " "),
+        "command": _text(record.get("command")),
+        "folder": _text(record.get("working_directory")),
+        "commit": _commit(record),
+        "changed_files": ", ".join(map(str.strip, _changed_files(record))),
+        "versions": ", ".join(versions),
+        "host": " · ".join(filter(None, hosts)),
+        "devices": _texts(record.get("devices")),
+        "variables": " ".join(f"{name}={value}" for name, value in variables.items()),
+    }
 
 
 def _commit(record: Mapping[str, Any], *, is_short: bool = False) -> str:
@@ -155,96 +119,51 @@ def _changed_files(record: Mapping[str, Any]) -> list[str]:
 def _prefixed(word: str, values: Iterable[Any]) -> str:
     """Return the word followed by the distinct values; '' if all are empty."""
     texts = dict.fromkeys(map(str, filter(None, values)))
-    if not texts:
-        return ""
-    return f"{word} {', '.join(texts)}"
+    return f"{word} {', '.join(texts)}" if texts else ""
 
 
 def _mapping(value: Any) -> dict[str, Any]:
-    if isinstance(value, dict):
-        return value
-    return {}
+    return value if isinstance(value, dict) else {}
 
 
 def _texts(value: Any) -> list[str]:
-    if isinstance(value, list):
-        return list(map(str, value))
-    return []
+    return list(map(str, value)) if isinstance(value, list) else []
 
 
 def _text(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-@dataclass(frozen=True)
-class ShownSetting:
-    """A setting of a run.
-
-    Attributes:
-        name_parts: Parts of its name, between which a line may break.
-        source_parts: Parts of the source of its value, which are not broken.
-    """
-
-    name_parts: list[str]
-    text: str
-    source_parts: list[str]
-
-
-@dataclass(frozen=True)
-class RunSettings:
-    """The settings of a run: the changed ones, and those at their default."""
-
-    name: str
-    changed: list[ShownSetting]
-    defaults: list[ShownSetting]
-
-
-@dataclass(frozen=True)
-class DifferentSetting:
-    """A setting in which runs differ; None for a run that does not have it."""
-
-    name_parts: list[str]
-    settings: list[KeptSetting | None]
-
-
-@dataclass(frozen=True)
-class SettingDifferences:
-    """The settings in which the runs differ."""
-
-    runs: list[str]
-    rows: list[DifferentSetting]
-
-
-def settings_of_runs(gathered: Gathered) -> list[RunSettings]:
-    """Return the settings of each run."""
+def settings_of_runs(gathered: Gathered) -> list[dict[str, Any]]:
+    """Return the settings of each run: the changed ones, and those at their default."""
     runs = []
     for name, run in zip(gathered.names, gathered.runs, strict=True):
-        shown = RunSettings(name, [], [])
+        changed: list[dict[str, Any]] = []
+        defaults: list[dict[str, Any]] = []
         for key, setting in run.settings().items():
             is_default = setting.source.partition(",")[0] == "default"
-            group = shown.defaults if is_default else shown.changed
-            group.append(ShownSetting(_name_parts(key), setting.text, setting.source.split(" ")))
-        runs.append(shown)
+            # The parts of a source are not broken.
+            shown = {"text": setting.text, "source_parts": setting.source.split(" ")}
+            group = defaults if is_default else changed
+            group.append({"name_parts": _name_parts(key), **shown})
+        runs.append({"name": name, "changed": changed, "defaults": defaults})
     return runs
 
 
-def setting_differences(gathered: Gathered) -> SettingDifferences | None:
+def setting_differences(gathered: Gathered) -> dict[str, Any] | None:
     """Return the settings in which the runs differ; None for a single run."""
     if len(gathered.runs) < 2:
         return None
     by_run = list(map(RunFolder.settings, gathered.runs))
-    names: dict[str, None] = {}
-    for settings in by_run:
-        names.update(dict.fromkeys(settings))
     rows = []
-    for name in names:
+    for name in dict.fromkeys(name for settings in by_run for name in settings):
         # None stands for a run of a version that does not have the setting.
         row = [settings.get(name) for settings in by_run]
         # A missing setting differs from every value, including None.
         texts = [setting.text for setting in row if setting]
-        if len(set(texts)) > 1 or 0 < len(texts) < len(row):
-            rows.append(DifferentSetting(_name_parts(name), row))
-    return SettingDifferences(gathered.names, rows)
+        if len(set(texts)) > 1 or len(texts) < len(row):
+            rows.append({"name_parts": _name_parts(name), "settings": row})
+    return {"runs": gathered.names, "rows": rows}
 
 
 def _name_parts(name: str) -> list[str]:
@@ -252,29 +171,7 @@ def _name_parts(name: str) -> list[str]:
     return re.split(r"(?<=[._])", name)
 
 
-@dataclass(frozen=True)
-class EndedAlike:
-    """Runs whose training ended for the same reason."""
-
-    reason: str
-    names: list[str]
-
-    @property
-    def is_folded(self) -> bool:
-        """Whether there are too many runs to list at once."""
-        return len(self.names) > _FEW_RUNS
-
-
-@dataclass(frozen=True)
-class TrainingSection:
-    """The content of the page about the trainings."""
-
-    ends: list[EndedAlike]
-    plot: Figure
-    evaluations: PageTable
-
-
-def training_section(gathered: Gathered) -> TrainingSection | None:
+def training_section(gathered: Gathered) -> dict[str, Any] | None:
     """Return the courses and ends of the trainings; None if no run recorded one."""
     records = list(map(RunFolder.training, gathered.runs))
     if not any(records):
@@ -282,11 +179,11 @@ def training_section(gathered: Gathered) -> TrainingSection | None:
     groups: dict[str, list[str]] = {}
     for name, training in zip(gathered.names, records, strict=True):
         groups.setdefault(_describe_end(training), []).append(name)
-    return TrainingSection(
-        ends=list(starmap(EndedAlike, groups.items())),
-        plot=training_figure(gathered),
-        evaluations=_evaluations_table(gathered, records),
-    )
+    ends = []
+    for reason, names in groups.items():
+        ends.append({"reason": reason, "names": names, "is_folded": len(names) > _FEW_RUNS})
+    evaluations = _evaluations_table(gathered, records)
+    return {"ends": ends, "plot": training_figure(gathered), "evaluations": evaluations}
 
 
 def _describe_end(training: Sequence[Record]) -> str:
