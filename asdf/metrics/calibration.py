@@ -339,9 +339,7 @@ class Calibration:
 
 def _as_plain(value: Any) -> Any:
     """Return tuples as lists, as in JSON, since a network file refuses long tuples."""
-    if isinstance(value, tuple):
-        return list(map(_as_plain, value))
-    return value
+    return list(map(_as_plain, value)) if isinstance(value, tuple) else value
 
 
 def read_calibration(entry: Any, path: object) -> Calibration | None:

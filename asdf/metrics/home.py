@@ -310,9 +310,7 @@ def read_home(entry: Any) -> Home | None:
         return None
     if not 0 <= home.bona_fide_beyond <= home.bona_fide != 0:
         return None
-    if not 0 <= home.spoof_beyond <= home.spoof != 0:
-        return None
-    return home
+    return home if 0 <= home.spoof_beyond <= home.spoof != 0 else None
 
 
 _COUNTS = ("bona_fide", "bona_fide_beyond", "spoof", "spoof_beyond")

@@ -267,9 +267,7 @@ def conditions_of(
         interval = None
         if replicates:
             interval = curve_intervals(curve, replicates=replicates, seed=seed).eer
-        decisions = None
-        if threshold is not None:
-            decisions = Confusion.at(*trials, threshold)
+        decisions = None if threshold is None else Confusion.at(*trials, threshold)
         result = result_of(curve)
         conditions.append(Condition(column, value, result, bona_fide, interval, decisions))
     return conditions, _find_left_out(column, sorted(alone))

@@ -257,9 +257,7 @@ def _all_speakers(columns: Mapping[str, Sequence[str]]) -> Sequence[str]:
     """Return the speaker of each trial; empty unless all are known and some differ."""
     speakers = columns.get("speaker", ())
     # An interval over the known speakers would leave out trials of the others.
-    if all(speakers) and len(frozenset(speakers)) > 1:
-        return speakers
-    return ()
+    return speakers if all(speakers) and len(frozenset(speakers)) > 1 else ()
 
 
 def _list_conditions(
@@ -415,9 +413,7 @@ def speakers_of(scores: Scores, trials: TrialList | None) -> list[str] | None:
         if index is None or not column[index]:
             return None
         speakers.append(column[index])
-    if len(set(speakers)) < 2:
-        return None
-    return speakers
+    return speakers if len(set(speakers)) > 1 else None
 
 
 def different_trials(summaries: Sequence[Summary]) -> list[Finding]:

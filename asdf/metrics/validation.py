@@ -11,7 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -22,19 +22,12 @@ from asdf.metrics.detection import DetCurve, auc, eer
 from asdf.metrics.thresholds import best_value
 from asdf.settings.catalogue import class_path_of
 from asdf.settings.class_path import UserErrors, check_whole, find_named
-from asdf.settings.sections import Network, Sections
+from asdf.settings.sections import Sections
 
 SETTING = "network.validation_metric"
 # Scores of a detector with one error of each kind, for a test of a metric.
 _BONA_FIDE = np.array([2.0, 1.0, -1.0])
 _SPOOF = np.array([-2.0, 0.5, -0.5, -3.0])
-
-
-class MetricSettings(Protocol):
-    """The section that names the metric; a user's metric gets all sections."""
-
-    @property
-    def network(self) -> Network: ...
 
 
 class ValidationMetric(ABC):
@@ -157,7 +150,7 @@ class ChosenMetric:
         AsdfError: its module or its constructor fails.
     """
 
-    def __init__(self, settings: MetricSettings, folder: Path | None) -> None:
+    def __init__(self, settings: Sections, folder: Path | None) -> None:
         self.name = settings.network.validation_metric
         path = class_path_of(SETTING, self.name)
         named = find_named(path, folder, SETTING, ValidationMetric)
@@ -224,9 +217,7 @@ class ChosenMetric:
         )
 
 
-def check_metric(
-    settings: MetricSettings, folder: Path | None, tasks: Collection[str] = ()
-) -> None:
+def check_metric(settings: Sections, folder: Path | None, tasks: Collection[str] = ()) -> None:
     """Find the metric and compute it for a few scores, so that errors surface before training.
 
     Args:

@@ -152,9 +152,7 @@ def heat_maps(gathered: Gathered, set_name: str) -> HeatMaps | None:
         conditions = condition_table(summaries, column)
         is_small = is_small and max(map(len, conditions.systems)) <= _SMALL
         maps.append(HeatMap(column, _heat_table(gathered, set_name, measured, conditions)))
-    if not maps:
-        return None
-    return HeatMaps(maps, step_words(), FEW, is_small)
+    return HeatMaps(maps, step_words(), FEW, is_small) if maps else None
 
 
 def _heat_table(

@@ -8,9 +8,10 @@ calibration is unaffected.
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,7 +29,7 @@ from asdf.metrics.llr_quality import (
 from asdf.metrics.verbal_scale import LN10
 from asdf.report.curves import interleaved, thinned
 from asdf.report.drawing import Figure, Legend
-from asdf.report.gathering import Gathered, Measurement
+from asdf.report.gathering import Gathered
 from asdf.runs.layout import NetworkName
 from asdf.tables.panels import Axis, Line, Panel, Upright, nice_ticks
 
@@ -40,8 +41,7 @@ _CLASSES = ("bona fide", "spoof")
 _SHARES = [0, 20, 40, 60, 80, 100]
 
 
-@dataclass(frozen=True)
-class Drawn:
+class Drawn(NamedTuple):
     """A panel, with the name of each line style in it."""
 
     panel: Panel
@@ -69,21 +69,14 @@ def tippett_panel(systems: Mapping[str, DetCurve]) -> Drawn:
     room = 0.04 * (max(ends) - min(ends)) or 1.0
     low, high = min(ends) - room, max(ends) + room
     # Curves cover the full frame: all recordings have at least the lowest ratio.
-    for line in lines:
-        points = list(line.points)
-        whole = [low, 100.0, *points, high, 0.0]
-        lines[line.index] = Line(whole, line.index)
-    panel = Panel(
-        Axis(low, high, nice_ticks(low, high, 7), "log10 of the likelihood ratio"),
-        Axis(0, 100, _SHARES, "Share with at least this ratio (%)"),
-        _WIDTH,
-        _HEIGHT,
-        css="tippett",
-        description=f"Tippett plot. {'; '.join(words)}",
-        lines=lines,
-        uprights=[Upright(0.0, "1 : 1", "uninformative ratio")],
+    lines = [Line([low, 100.0, *line.points, high, 0.0], line.index) for line in lines]
+    x_axis = Axis(low, high, nice_ticks(low, high, 7), "log10 of the likelihood ratio")
+    y_axis = Axis(0, 100, _SHARES, "Share with at least this ratio (%)")
+    described = f"Tippett plot. {'; '.join(words)}"
+    marks = [Upright(0.0, "1 : 1", "uninformative ratio")]
+    return Drawn(
+        Panel(x_axis, y_axis, _WIDTH, _HEIGHT, "", "tippett", described, lines, marks), legend
     )
-    return Drawn(panel, legend)
 
 
 def _steps(log10_ratios: Floats) -> list[float]:
@@ -119,16 +112,11 @@ def ece_panel(systems: Mapping[str, DetCurve]) -> Drawn:
     reference = Line(interleaved(first.log10_odds, first.reference), len(lines))
     legend["ratios of 1 (no information)"] = reference
     low, high = float(first.log10_odds[0]), float(first.log10_odds[-1])
-    panel = Panel(
-        Axis(low, high, nice_ticks(low, high, 6), "log10 of the prior odds of bona fide"),
-        Axis(0, top, nice_ticks(0, top, 5), "Empirical cross-entropy (bits)"),
-        _WIDTH,
-        _HEIGHT,
-        css="ece",
-        description=f"Empirical cross-entropy. {'; '.join(words)}",
-        lines=[*lines, reference],
-    )
-    return Drawn(panel, legend)
+    x_axis = Axis(low, high, nice_ticks(low, high, 6), "log10 of the prior odds of bona fide")
+    y_axis = Axis(0, top, nice_ticks(0, top, 5), "Empirical cross-entropy (bits)")
+    described = f"Empirical cross-entropy. {'; '.join(words)}"
+    lines.append(reference)
+    return Drawn(Panel(x_axis, y_axis, _WIDTH, _HEIGHT, "", "ece", described, lines), legend)
 
 
 def reliability_panel(systems: Mapping[str, DetCurve]) -> Drawn:
@@ -143,34 +131,26 @@ def reliability_panel(systems: Mapping[str, DetCurve]) -> Drawn:
             x = 100 * one.predicted
             lines.append(Line([x, 100 * one.low, x, 100 * one.high], index, css="interval"))
             points += [x, 100 * one.observed]
-        line = Line(points, index, mark_words=_bin_words(bins))
+
+        # A default, because a closure would have the bins of the last system.
+        def bin_words(x: float, y: float, bins: list[ReliabilityBin] = bins) -> str:
+            one = min(bins, key=lambda known: abs(100 * known.predicted - x))
+            return (
+                f"stated {x:.1f} %, bona fide {y:.1f} % of {one.trials:,} "
+                f"({100 * one.low:.1f}–{100 * one.high:.1f} %)"
+            )
+
+        line = Line(points, index, mark_words=bin_words)
         lines.append(line)
         counts = ", ".join(f"{one.trials:,}" for one in bins)
         legend[f"{name} ({counts})"] = line
         words.append(f"{name}: recordings per mark from left to right {counts}")
-    panel = Panel(
-        Axis(0, 100, _SHARES, "Stated probability of bona fide (%)"),
-        Axis(0, 100, _SHARES, "Share that is bona fide (%)"),
-        _WIDTH,
-        _HEIGHT,
-        css="reliability",
-        description=f"Reliability diagram. {'; '.join(words)}",
-        lines=lines,
+    x_axis = Axis(0, 100, _SHARES, "Stated probability of bona fide (%)")
+    y_axis = Axis(0, 100, _SHARES, "Share that is bona fide (%)")
+    described = f"Reliability diagram. {'; '.join(words)}"
+    return Drawn(
+        Panel(x_axis, y_axis, _WIDTH, _HEIGHT, "", "reliability", described, lines), legend
     )
-    return Drawn(panel, legend)
-
-
-def _bin_words(bins: list[ReliabilityBin]) -> Callable[[float, float], str]:
-    """Return the text of a mark, with the number of recordings in its bin."""
-
-    def words(x: float, y: float) -> str:
-        one = min(bins, key=lambda known: abs(100 * known.predicted - x))
-        return (
-            f"stated {x:.1f} %, bona fide {y:.1f} % of {one.trials:,} "
-            f"({100 * one.low:.1f}–{100 * one.high:.1f} %)"
-        )
-
-    return words
 
 
 def llr_figures(systems: Mapping[str, DetCurve]) -> list[Figure]:
@@ -208,9 +188,10 @@ def llr_figures(systems: Mapping[str, DetCurve]) -> list[Figure]:
 
 
 def _figure(drawn: Drawn, kind: str, title: str, text: str) -> Figure:
-    entries = [(line, name) for name, line in drawn.legend.items()]
+    panel, legend = drawn
+    entries = [(line, name) for name, line in legend.items()]
     legends = [Legend("", entries)] if len(entries) > 1 else []
-    return Figure(kind, title, text, [drawn.panel], css="canvas", legends=legends)
+    return Figure(kind, title, text, [panel], css="canvas", legends=legends)
 
 
 # A name in every calibration, and nowhere else in a network's file.
@@ -241,36 +222,23 @@ def llr_section(gathered: Gathered, set_name: str) -> LlrSection | None:
     curves: dict[str, DetCurve] = {}
     sentences = []
     for measured in gathered.on(set_name):
-        calibration = _calibration_of(gathered, measured)
+        run = gathered.runs[measured.run]
+        calibration = read_run_calibration(run.layout.network_file(NetworkName(measured.network)))
         if calibration is None or len(curves) == _MAX_SYSTEMS:
             continue
-        run = gathered.runs[measured.run]
         scores = run.scores(measured.network, set_name)
-        bona_fide = calibration.llr(scores.bona_fide)
-        spoof = calibration.llr(scores.spoof)
-        curve = DetCurve.of(bona_fide, spoof)
+        curve = DetCurve.of(calibration.llr(scores.bona_fide), calibration.llr(scores.spoof))
         name = gathered.labels[measured.system]
         curves[name] = curve
-        origin = calibration.describe_origin()
-        origin = origin or "calibrated on a set that its file does not name"
-        quality = llr_quality(curve)
-        sentences.append(f"{name}: {origin}.")
-        sentences.append(f"{name} on {set_name}: {quality.describe()}.")
+        unnamed = "calibrated on a set that its file does not name"
+        sentences.append(f"{name}: {calibration.describe_origin() or unnamed}.")
+        sentences.append(f"{name} on {set_name}: {llr_quality(curve).describe()}.")
         if calibration.set == set_name:
             sentences.append(
                 f"{name} was calibrated on this very set: its ratios are less reliable on "
                 "other sets."
             )
-    if not curves:
-        return None
-    return LlrSection(sentences, llr_figures(curves))
-
-
-def _calibration_of(gathered: Gathered, measured: Measurement) -> Calibration | None:
-    run = gathered.runs[measured.run]
-    network = NetworkName(measured.network)
-    path = run.layout.network_file(network)
-    return read_run_calibration(path)
+    return LlrSection(sentences, llr_figures(curves)) if curves else None
 
 
 def read_run_calibration(path: Path) -> Calibration | None:

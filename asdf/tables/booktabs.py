@@ -106,6 +106,4 @@ def _character_width(character: str) -> float:
         return 4.0
     if character.isdigit():
         return 5.1
-    if character.isupper():
-        return 8.0
-    return 5.8
+    return 8.0 if character.isupper() else 5.8

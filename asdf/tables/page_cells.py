@@ -86,9 +86,7 @@ class PageTable:
 def name_cell(name: str, label: str) -> Cell:
     """Return a cell with a short label whose tooltip and copied text are the full name."""
     # A name that is not shortened needs neither.
-    if name == label:
-        return Cell(name)
-    return Cell(label, name, title=name)
+    return Cell(name) if name == label else Cell(label, name, title=name)
 
 
 def as_page(table: Table, caption: str, css: str = "") -> PageTable:

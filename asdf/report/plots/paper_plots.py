@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -97,17 +96,7 @@ def _eers(
     texts = np.where(np.isnan(percents), "", np.char.mod("%.2f", percents)).tolist()
     # At least 1 %: among systems without errors, 0.02 % should not look like the worst.
     highest = float(np.nanmax(percents, initial=1.0))
-    row_heading, column_heading = headings
-    return Matrix(
-        rows,
-        columns,
-        percents,
-        texts,
-        title,
-        highest,
-        row_heading=row_heading,
-        column_heading=column_heading,
-    )
+    return Matrix(rows, columns, percents, texts, title, highest, "EER (%)", *headings)
 
 
 def _draw(matrix: Matrix, size: tuple[float, float], font_size: float) -> tuple[Figure, Any]:
@@ -120,14 +109,9 @@ def _draw(matrix: Matrix, size: tuple[float, float], font_size: float) -> tuple[
         for row, texts in enumerate(matrix.texts):
             for column, text in enumerate(texts):
                 colour = "white" if matrix.is_dark(row, column) else "black"
-                style: dict[str, Any] = {
-                    "ha": "center",
-                    "va": "center",
-                    "fontsize": font_size,
-                    "color": colour,
-                }
                 if text:
-                    axes.text(column, row, text, **style)
+                    centred: dict[str, Any] = {"ha": "center", "va": "center"}
+                    axes.text(column, row, text, fontsize=font_size, color=colour, **centred)
     axes.set_xticks(range(len(matrix.columns)), matrix.columns)
     axes.set_yticks(range(len(matrix.rows)), matrix.rows)
     axes.tick_params(length=0)
@@ -235,32 +219,24 @@ def oscr_plot(results: Mapping[str, SourceResult], title: str = "") -> Figure:
 
 def tippett_plot(systems: Mapping[str, DetCurve], title: str = "") -> Figure:
     """Draw Tippett curves of both classes of each system."""
-    drawn = tippett_panel(systems)
-    return draw_panels([drawn.panel], drawn.legend, title)
+    panel, legend = tippett_panel(systems)
+    return draw_panels([panel], legend, title)
 
 
 def ece_plot(systems: Mapping[str, DetCurve], title: str = "") -> Figure:
     """Draw the empirical cross-entropy of each system, as measured and after PAV."""
-    drawn = ece_panel(systems)
-    return draw_panels([drawn.panel], drawn.legend, title)
+    panel, legend = ece_panel(systems)
+    return draw_panels([panel], legend, title)
 
 
 def reliability_plot(systems: Mapping[str, DetCurve], title: str = "") -> Figure:
     """Draw the reliability diagram of each system, with 95 % intervals."""
-    drawn = reliability_panel(systems)
-    return draw_panels([drawn.panel], drawn.legend, title)
+    panel, legend = reliability_panel(systems)
+    return draw_panels([panel], legend, title)
 
 
 # A heat map of fewer conditions shows no more than a table.
 _MIN_CONDITIONS = 2
-
-
-@dataclass(frozen=True)
-class NamedFigure:
-    """A figure and the name of its file, without a suffix."""
-
-    name: str
-    figure: Figure
 
 
 def write_plots(
@@ -280,15 +256,16 @@ def write_plots(
         AsdfError: a file cannot be written.
     """
     written = []
-    for named in _draw_all(gathered):
+    for name, figure in _draw_all(gathered):
         for suffix in formats:
-            path = folder / f"{named.name}.{suffix}"
-            save_figure(named.figure, path)
+            path = folder / f"{name}.{suffix}"
+            save_figure(figure, path)
             written.append(path)
     return written
 
 
-def _draw_all(gathered: Gathered) -> Iterator[NamedFigure]:
+def _draw_all(gathered: Gathered) -> Iterator[tuple[str, Figure]]:
+    """Draw each figure, with the name of its file without a suffix."""
     for set_name in gathered.sets:
         measured = gathered.in_order_of_runs(set_name)
         yield from _draw_set(set_name, measured)
@@ -296,47 +273,45 @@ def _draw_all(gathered: Gathered) -> Iterator[NamedFigure]:
             title = f"{system.system} on {set_name}"
             files = f"{_file_part(system.system)}_{_file_part(set_name)}"
             threshold = system.summary.result.eer_threshold
-            histograms = score_histograms(system.histogram, threshold, title)
-            yield NamedFigure(f"scores_{files}", histograms)
+            yield f"scores_{files}", score_histograms(system.histogram, threshold, title)
             # Without known attacks, the plot of the set shows the curve of all spoofs.
             if system.attacks:
                 curves = {attack: system.curves[attack] for attack in system.attacks}
-                yield NamedFigure(f"det_by_attack_{files}", det_plot(curves, title))
+                yield f"det_by_attack_{files}", det_plot(curves, title)
     yield from _draw_effects(gathered)
     courses = [course for course in training_courses(gathered) if not course.is_empty]
     if courses:
-        yield NamedFigure("training", training_curves(courses))
+        yield "training", training_curves(courses)
 
 
-def _draw_effects(gathered: Gathered) -> Iterator[NamedFigure]:
+def _draw_effects(gathered: Gathered) -> Iterator[tuple[str, Figure]]:
     """Draw the effect of one setting on all sets, or of two on each; tables show more."""
     effects = find_effects(gathered)
     if effects is None or len(effects.settings) > 2:
         return
     name = "_".join(["effect", *map(_file_part, effects.settings)])
     if len(effects.settings) == 1:
-        yield NamedFigure(name, effect_plot(effects))
+        yield name, effect_plot(effects)
         return
     for set_name in effects.sets:
-        figure = effect_map(effects, set_name, set_name)
-        yield NamedFigure(f"{name}_{_file_part(set_name)}", figure)
+        yield f"{name}_{_file_part(set_name)}", effect_map(effects, set_name, set_name)
 
 
-def _draw_set(set_name: str, measured: Sequence[Measurement]) -> Iterator[NamedFigure]:
+def _draw_set(set_name: str, measured: Sequence[Measurement]) -> Iterator[tuple[str, Figure]]:
     """Draw the DET curves of all systems on a set, and their EERs by condition."""
     curves = {}
     for system in measured:
         scored = system.summary.scored
         remark = in_precision(scored.precision) + role_words(scored.role)
         curves[f"{system.system}{remark}"] = system.curves[""]
-    yield NamedFigure(f"det_{_file_part(set_name)}", det_plot(curves, set_name))
+    yield f"det_{_file_part(set_name)}", det_plot(curves, set_name)
     summaries = [system.summary for system in measured]
     systems = [system.system for system in measured]
     for column in columns_of(summaries):
         conditions = condition_table(summaries, column)
         if len(conditions.values) >= _MIN_CONDITIONS:
             name = f"eer_by_{_file_part(column)}_{_file_part(set_name)}"
-            yield NamedFigure(name, heat_map(conditions, systems, set_name))
+            yield name, heat_map(conditions, systems, set_name)
 
 
 def _file_part(name: str) -> str:

@@ -195,9 +195,7 @@ def _agreement_entry(agreement: Agreement) -> dict[str, float]:
 
 
 def _describe(name: str, result: Localisation, is_own: bool) -> list[str]:
-    origin = ""
-    if is_own:
-        origin = ", which is at the EER of these recordings themselves"
+    origin = ", which is at the EER of these recordings themselves" if is_own else ""
     points = result.points
     eers = [result.range_eer.rate, *(point.eer for point in points)]
     thresholds = [result.threshold, *(point.threshold for point in points)]

@@ -463,9 +463,7 @@ def _sums_at(stretches: Stretches, group_of: Indices, threshold: float) -> Float
     is_marked = stretches.scores < threshold
     is_spoof = ~stretches.is_bona_fide
     kinds = (is_marked & is_spoof, is_marked & ~is_spoof, ~is_marked & is_spoof)
-    sums = []
-    for chosen in kinds:
-        sums.append(np.bincount(group_of, weights=stretches.seconds * chosen))
+    sums = [np.bincount(group_of, weights=stretches.seconds * chosen) for chosen in kinds]
     return np.stack(sums, axis=1)
 
 

@@ -160,9 +160,7 @@ def read_sasv_scores(path: _FilePath) -> SasvScores:
             (the message names file and line), or a system has scores for only some trials.
     """
     rows = _read_rows(path)
-    scores = {}
-    for system in SYSTEMS:
-        scores[system] = _scores_of(path, rows, f"{system}-score")
+    scores = {system: _scores_of(path, rows, f"{system}-score") for system in SYSTEMS}
     if not any(values is not None for values in scores.values()):
         raise AsdfError(
             f"{path} has no scores. Its columns are {', '.join(rows.columns)}; scores are "
@@ -236,10 +234,7 @@ def write_sasv_scores(path: _FilePath, scores: SasvScores) -> None:
         AsdfError: a name cannot be written to the file.
     """
     trials = scores.trials
-    torn = []
-    for name in (*trials.speakers, *trials.utterances):
-        if len(name.split()) != 1:
-            torn.append(name)
+    torn = [name for name in (*trials.speakers, *trials.utterances) if len(name.split()) != 1]
     if torn:
         raise AsdfError(
             f"cannot write {path}: {len(torn)} names would be split by their white space: "

@@ -126,10 +126,7 @@ def _a_dcf_columns(summaries: Sequence[SasvSummary], column: str) -> Columns:
             known = by_value.setdefault(condition.value, [None] * len(summaries))
             known[index] = condition.result.a_dcf
     by_value["pooled"] = [summary.result.a_dcf for summary in summaries]
-    columns: Columns = []
-    for value, numbers in by_value.items():
-        columns.append(replace(_A_DCF, name=value).with_values(numbers))
-    return columns
+    return [replace(_A_DCF, name=value).with_values(numbers) for value, numbers in by_value.items()]
 
 
 def _record(summary: SasvSummary) -> dict[str, Any]:

@@ -23,13 +23,12 @@ from asdf.networks.autocast import in_full_precision, without_autocast
 from asdf.networks.extras import HeadExtra
 from asdf.networks.heads import Head
 from asdf.networks.interface import Outputs
-from asdf.settings.sections import MAX_LAYER_WIDTH
+from asdf.settings.sections import MAX_LAYER_WIDTH, Sections
 from asdf.tasks.tracing.source_scores import (
     BONA_FIDE_RULES,
     BonaFideRule,
     SourceClasses,
     Sources,
-    TracingSettings,
     name_sources,
 )
 
@@ -69,7 +68,7 @@ class ClassHead(Head):
     names: tuple[str, ...]
     bona_fide: BonaFideRule
 
-    def __init__(self, settings: TracingSettings, dimension: int, classes: int) -> None:
+    def __init__(self, settings: Sections, dimension: int, classes: int) -> None:
         """Build the head; random weights are drawn from torch's default generator.
 
         Args:
@@ -110,7 +109,7 @@ class ClassHead(Head):
         }
 
     @classmethod
-    def restore(cls, entry: Mapping[str, Any], settings: TracingSettings) -> ClassHead:
+    def restore(cls, entry: Mapping[str, Any], settings: Sections) -> ClassHead:
         """Return the head of an entry. Raises a ValueError if it does not describe classes."""
         texts = [entry.get(key) for key in ("column", "bona_fide")]
         classes = entry.get("classes")
@@ -153,7 +152,7 @@ class Traced(HeadExtra):
 class LinearClassHead(ClassHead):
     """A linear layer, trained by cross-entropy."""
 
-    def __init__(self, settings: TracingSettings, dimension: int, classes: int) -> None:
+    def __init__(self, settings: Sections, dimension: int, classes: int) -> None:
         super().__init__(settings, dimension, classes)
         self.output = nn.Linear(dimension, classes)
 
@@ -172,7 +171,7 @@ class CosineClassHead(ClassHead):
         weight_KE: Vectors of the classes, of any length, (K, E).
     """
 
-    def __init__(self, settings: TracingSettings, dimension: int, classes: int) -> None:
+    def __init__(self, settings: Sections, dimension: int, classes: int) -> None:
         super().__init__(settings, dimension, classes)
         self._scale = settings.source.scale
         self._margin = settings.source.margin

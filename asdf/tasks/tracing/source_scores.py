@@ -17,14 +17,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from asdf.arrays import Floats
 from asdf.errors import AsdfError, UsageError
 from asdf.runs.files import atomic_write
-from asdf.settings.sections import Network, Recipe, Source
+from asdf.settings.sections import Source
 from asdf.text import AnyPath, and_more, did_you_mean, quoted_and_more, read_number
 from asdf.trials.text_lines import numbered_lines
 from asdf.trials.trial_list import TrialList, find_repeats, same_recording
@@ -38,19 +38,6 @@ NO_CLASS = "-"
 BonaFideRule = Literal["left_out", "class", "by_column"]
 BONA_FIDE_RULES = get_args(BonaFideRule)
 _NO_VALUES = ("", NO_CLASS)
-
-
-class TracingSettings(Protocol):
-    """The sections that source tracing reads; a head of your own gets all sections."""
-
-    @property
-    def source(self) -> Source: ...
-
-    @property
-    def network(self) -> Network: ...
-
-    @property
-    def recipe(self) -> Recipe: ...
 
 
 @dataclass(frozen=True)

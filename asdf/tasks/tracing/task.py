@@ -29,6 +29,7 @@ from asdf.runs.log import LOG
 from asdf.runs.seeds import derived_seed
 from asdf.settings.catalogue import class_path_of
 from asdf.settings.class_path import UserErrors, find_class
+from asdf.settings.sections import Sections
 from asdf.tables.plain_json import as_json
 from asdf.tasks.tracing.heads import ClassHead, Traced
 from asdf.tasks.tracing.source_measures import describe_traced, evaluate_sources
@@ -36,7 +37,6 @@ from asdf.tasks.tracing.source_scores import (
     BONA_FIDE_CLASS,
     SourceClasses,
     SourceScores,
-    TracingSettings,
     classes_of_list,
     classes_of_trials,
     read_source_scores,
@@ -100,7 +100,7 @@ class SourceTerm(Term):
         return torch.where(targets >= 0, entropies_B, 0.0)
 
 
-def find_head_class(settings: TracingSettings, folder: Path | None) -> type[ClassHead]:
+def find_head_class(settings: Sections, folder: Path | None) -> type[ClassHead]:
     """Return the class that `source.head` names.
 
     Args:
@@ -117,7 +117,7 @@ def find_head_class(settings: TracingSettings, folder: Path | None) -> type[Clas
 def build_source_term(
     network: nn.Module,
     utterances: TrialList,
-    settings: TracingSettings,
+    settings: Sections,
     folder: Path | None = None,
     frames: ClipFrames | None = None,
 ) -> SourceTerm:
@@ -140,7 +140,7 @@ def build_source_term(
 
 
 def build_head(
-    network: nn.Module, classes: int, settings: TracingSettings, folder: Path | None
+    network: nn.Module, classes: int, settings: Sections, folder: Path | None
 ) -> ClassHead:
     """Build a head for the embeddings of `network`, and test it on noise.
 
@@ -161,7 +161,7 @@ def build_head(
 
 
 def construct_head(
-    settings: TracingSettings, dimension: int, classes: int, folder: Path | None
+    settings: Sections, dimension: int, classes: int, folder: Path | None
 ) -> ClassHead:
     """Return the head, whose random weights depend on the seed alone.
 
@@ -180,7 +180,7 @@ def construct_head(
         return kind(settings, dimension, classes)
 
 
-def _dimension_of(embeddings: Any, settings: TracingSettings) -> int:
+def _dimension_of(embeddings: Any, settings: Sections) -> int:
     if isinstance(embeddings, Tensor) and embeddings.dim() == 2:
         return embeddings.shape[1]
     raise UsageError(
@@ -190,9 +190,7 @@ def _dimension_of(embeddings: Any, settings: TracingSettings) -> int:
     )
 
 
-def _check_logits(
-    head: ClassHead, embeddings_BE: Tensor, classes: int, settings: TracingSettings
-) -> None:
+def _check_logits(head: ClassHead, embeddings_BE: Tensor, classes: int, settings: Sections) -> None:
     with UserErrors(f"{HEAD}: {settings.source.head} fails"):
         logits = head.logits(embeddings_BE)
     shape = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
