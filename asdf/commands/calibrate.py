@@ -40,6 +40,7 @@ next to the score file, or else by scoring two of its recordings.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -47,29 +48,35 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from asdf.commands.calibrate_home import check_unlike_rate, learn_unlike
-from asdf.commands.calibrate_text import describe_learnt
-from asdf.commands.calibrate_windows import check_windows, learn_windows
 from asdf.commands.judged_files import ProtocolOptions, read_protocol_option, read_system_scores
+from asdf.commands.learn_calibration import (
+    CalibrationSet,
+    describe_learnt,
+    learn_calibration,
+    learn_unlike,
+    learn_windows,
+)
 from asdf.commands.options import NETWORK_HELP, Command, argument, flag, option
 from asdf.commands.outputs import check_file, check_inputs, input_name, show
-from asdf.commands.relevant_trials import describe_where, parse_where, select_where
-from asdf.commands.run_scores import choose_of_run, chose_network
-from asdf.commands.whose_scores import check_networks_of
+from asdf.commands.whose_scores import check_networks_of, choose_of_run, chose_network
 from asdf.errors import AsdfError, UsageError
 from asdf.hub import parse_name
+from asdf.metrics.costs import DetectionCost
 from asdf.metrics.llr_maps import AUTO, METHODS
+from asdf.metrics.summary import speakers_of
 from asdf.runs.layout import corpus_of_file, layout_of_score_file
 from asdf.runs.streams import descriptor_of
 from asdf.shipped import is_shipped
+from asdf.text import and_more
 from asdf.trials.run_folder import RunFolder
 
 if TYPE_CHECKING:
-    from asdf.commands.learn_calibration import CalibrationSet, Learnt
     from asdf.metrics.calibration import Calibration
-    from asdf.metrics.costs import DetectionCost
     from asdf.trials.score_file import Scores
     from asdf.trials.trial_list import TrialList
+
+
+_VALUES_SHOWN = 12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,8 +139,17 @@ def main(arguments: list[str]) -> int:
     """
     args = COMMAND.read(arguments)
     cost = _cost(args)
-    check_windows(args.windows, args.windows_rate)
-    check_unlike_rate(args.unlike_rate)
+    if args.windows_rate is not None and args.windows is None:
+        raise UsageError("--windows-rate needs --windows with genuine recordings. Give both.")
+    if args.windows_rate is not None and not 0 < args.windows_rate < 1:
+        raise UsageError(
+            f"--windows-rate {args.windows_rate:g}: give a proportion above 0 and below 1."
+        )
+    if args.unlike_rate is not None and not 0 <= args.unlike_rate < 1:
+        raise UsageError(
+            f"--unlike-rate {args.unlike_rate:g}: give a proportion above 0 and below 1, or 0 to "
+            "turn the comparison off."
+        )
     if args.output:
         check_file(args.output)
     elif parse_name(args.network) or is_shipped(args.network):
@@ -151,7 +167,10 @@ def main(arguments: list[str]) -> int:
     read = _read_network(network, args.output)
     check_networks_of([network], [path], [scores], args.folder)
     learnt_from = _describe_set(path, scores, protocol.trials, wanted, read.evaluations)
-    learnt = _learn(path, learnt_from, cost, args.method)
+    try:
+        learnt = learn_calibration(learnt_from, cost, args.method)
+    except AsdfError as error:
+        raise AsdfError(f"{input_name(path)}: {error}") from None
     out = args.output or Path(network)
     calibration = learnt.calibration
     read.write(out, calibration)
@@ -180,7 +199,6 @@ def _describe_set(
 ) -> CalibrationSet:
     """Return the scores for calibration, with what is known about their set."""
     from asdf.commands.learn_calibration import CalibrationSet
-    from asdf.metrics.summary import speakers_of
 
     is_file = descriptor_of(path) is None
     layout = layout_of_score_file(path.absolute()) if is_file else None
@@ -196,18 +214,6 @@ def _describe_set(
         # The set may still have chosen the network, even if it is not known to have.
         (is_file and chose_network(path, evaluations)) or None,
     )
-
-
-def _learn(
-    path: Path, learnt_from: CalibrationSet, cost: DetectionCost | None, method: str
-) -> Learnt:
-    """Learn the calibration; errors name the score file."""
-    from asdf.commands.learn_calibration import learn_calibration
-
-    try:
-        return learn_calibration(learnt_from, cost, method)
-    except AsdfError as error:
-        raise AsdfError(f"{input_name(path)}: {error}") from None
 
 
 @dataclass(frozen=True)
@@ -296,8 +302,6 @@ def _cost(args: CalibrateOptions) -> DetectionCost | None:
     Returns:
         Costs; None for the threshold at the EER.
     """
-    from asdf.metrics.costs import DetectionCost
-
     options = {"spoof_prior": args.prior, "miss": args.cost_miss, "false_alarm": args.cost_fa}
     chosen = {name: value for name, value in options.items() if value is not None}
     if not chosen:
@@ -316,3 +320,103 @@ def _cost(args: CalibrateOptions) -> DetectionCost | None:
         raise UsageError(
             "--prior must be above 0 and below 1, and costs must be positive."
         ) from None
+
+
+def parse_where(text: str) -> dict[str, tuple[str, ...]]:
+    """Return the values of each column in 'codec=amr|gsm,language=fr'.
+
+    Raises:
+        UsageError: the text has another form, or contains a column twice.
+    """
+    wanted: dict[str, tuple[str, ...]] = {}
+    for part in text.split(","):
+        column, sign, values = part.partition("=")
+        column = column.strip()
+        named = tuple(value.strip() for value in values.split("|"))
+        if not sign or not column or not all(named):
+            raise UsageError(
+                f"--where {text}: expected COLUMN=VALUE, with commas between columns and | between "
+                "values of a column, as in codec=amr|gsm,language=fr."
+            )
+        if column in wanted:
+            raise UsageError(
+                f"--where {text}: {column} is given twice. Write its values once, with | between "
+                "them."
+            )
+        wanted[column] = named
+    return wanted
+
+
+def describe_where(wanted: Mapping[str, Sequence[str]]) -> str:
+    """Return a selection in words, 'codec=amr|gsm, language=fr'."""
+    return ", ".join(f"{column}={'|'.join(values)}" for column, values in wanted.items())
+
+
+def select_where(
+    scores: Scores, trials: TrialList | None, wanted: Mapping[str, Sequence[str]]
+) -> Scores:
+    """Return the scored trials whose columns have the wanted values.
+
+    Args:
+        trials: Trials with their columns; None: only the columns of the scores are known.
+
+    Raises:
+        AsdfError: there is no such column or value, or no such trial of a class.
+    """
+    matches = np.ones(len(scores), bool)
+    for column, values in wanted.items():
+        cells = _cells_of(scores, trials, column)
+        unknown = [value for value in values if value not in cells]
+        if unknown:
+            known = f"--where {column}={unknown[0]}: no trial matches. {_count_values(cells)}"
+            raise AsdfError(known)
+        matches &= np.isin(cells, values)
+    selected = scores.select(np.flatnonzero(matches))
+    for name, label in (("bona fide", 1), ("spoofed", 0)):
+        if not (selected.labels == label).any():
+            raise AsdfError(_explain_lack(scores, trials, wanted, len(selected), name))
+    return selected
+
+
+def _cells_of(scores: Scores, trials: TrialList | None, column: str) -> list[str]:
+    """Return the value of each scored trial in a column, '' if unknown."""
+    if trials is None:
+        trials = scores
+    if column not in trials.columns:
+        names = sorted(trials.columns)
+        there = f"Known columns: {', '.join(names)}." if names else "They have no columns."
+        raise AsdfError(
+            f"--where {column}=...: the trials have no such column. {there} Columns come from the "
+            "label file of --protocol, or from the run that contains the scores."
+        )
+    cells = trials.columns[column]
+    # Scores may have another order than the label file, or fewer trials.
+    indices = map(trials.index_of, scores.ids)
+    return ["" if index is None else cells[index] for index in indices]
+
+
+def _count_values(cells: Sequence[str]) -> str:
+    counts = Counter(cells)
+    named = [f"{value or '(empty)'} ({count:,})" for value, count in counts.most_common()]
+    return f"Values: {and_more(named, _VALUES_SHOWN)}."
+
+
+def _explain_lack(
+    scores: Scores,
+    trials: TrialList | None,
+    wanted: Mapping[str, Sequence[str]],
+    selected: int,
+    name: str,
+) -> str:
+    """Return that a class has no selected trial, with the remainder under each condition alone."""
+    label = int(name == "bona fide")
+    lines = []
+    for column in wanted:
+        cells = np.array(_cells_of(scores, trials, column))
+        of_class = cells[scores.labels == label].tolist()
+        lines.append(f"{column} of the {name} trials: {_count_values(of_class)}")
+    where = describe_where(wanted)
+    return (
+        f"--where {where}: {selected:,} trials match, but none is {name}, and a calibration needs "
+        f"both classes. {' '.join(lines)}"
+    )

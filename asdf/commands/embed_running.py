@@ -22,7 +22,7 @@ import numpy as np
 
 from asdf.arrays import Singles
 from asdf.commands.embed_options import EmbedOptions
-from asdf.commands.named_recordings import read_recordings
+from asdf.commands.score_recordings import read_recordings
 from asdf.data.lengths import measure_lengths
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World, open_world
@@ -31,7 +31,7 @@ from asdf.interchange import describe_source, find_network, read_detector
 from asdf.networks.extras import EMBEDDING
 from asdf.runs.files import atomic_write, digest_of, lock_work, sha256_of
 from asdf.runs.log import log_to_screen
-from asdf.scoring.agreement import agree_on_engine, agree_on_precision
+from asdf.scoring.computing import agree_on_engine, agree_on_precision
 from asdf.scoring.score_list import score_with_extras
 from asdf.scoring.scorer import Scorer
 from asdf.settings.sections import Audio, Computing, SpeechActivity

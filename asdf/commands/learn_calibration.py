@@ -1,25 +1,45 @@
-"""Learning of calibrations for `calibrate` and `fuse`: method, map, bounds and intervals.
+"""Learning of calibrations for `calibrate` and `fuse`, and their description.
 
 Invariant: methods are compared by the Cllr on held-out trials, with all trials of a speaker held
-out together if speakers are known.
+out together if speakers are known. A network without embeddings, or a set whose recordings are not
+available, is still calibrated; a message states why recordings unlike the set cannot be detected.
+Windows are searched as by `score`, with the calibrated network itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
+from pathlib import Path
 
+import numpy as np
+
+from asdf.commands.outputs import input_name, show
+from asdf.commands.whose_scores import locate_recordings, open_as_scored
 from asdf.errors import AsdfError
 from asdf.metrics.calibration import Calibration, calibrate, with_support
-from asdf.metrics.costs import DetectionCost
+from asdf.metrics.costs import DetectionCost, cllr, min_cllr
 from asdf.metrics.detection import eer
+from asdf.metrics.home import MAX_NUMBERS, Home, check_enough, learn_home
 from asdf.metrics.llr_maps import AUTO, METHODS
-from asdf.tasks.fusion.gain import Folds, calibrated_cllr, make_folds
+from asdf.metrics.verbal_scale import log10_llr
+from asdf.runs.log import track
+from asdf.runs.seeds import generator
+from asdf.tasks.fusion.gain import calibrated_cllr, make_folds
+from asdf.trials.how_scored import in_precision
 from asdf.trials.score_file import Scores
+from asdf.trials.scored_files import how_scored
 
 # Difference of Cllr in bits below which the simplest method is preferred.
 _WORTH_IT = 0.005
+# Below this number, a single trial moves the rates of a class by several points.
+_FEW_TRIALS = 30
+# Maximum number of recordings of a class: more take longer, and hardly improve a rate of 5 %.
+_MOST = 300
+# Maximum number of folds of speakers, or trials.
+_FOLDS = 20
 
 
 @dataclass(frozen=True)
@@ -89,16 +109,20 @@ def learn_calibration(
     scores = learnt_from.scores
     units = learnt_from.speaker_count
     # Cross-validated, for each method.
-    cllrs: dict[str, float | None]
-    try:
-        folds: Folds = make_folds(scores.ids, scores.labels, learnt_from.speakers)
-    except AsdfError:
-        # Too few trials or speakers for folds: without any Cllr, the simplest method is used.
-        cllrs = {}
-    else:
+    cllrs: dict[str, float | None] = {}
+    folds = None
+    # Too few trials or speakers for folds: without any Cllr, the simplest method is used.
+    with suppress(AsdfError):
+        folds = make_folds(scores.ids, scores.labels, learnt_from.speakers)
+    if folds is not None:
         cllrs = {name: calibrated_cllr(scores, folds, name, units) for name in METHODS}
     if method == AUTO:
-        method = _choose_method(cllrs)
+        # The simplest method, or one that is sufficiently better than all simpler ones.
+        method, lowest = METHODS[0], cllrs.get(METHODS[0])
+        for name in METHODS[1:]:
+            value = cllrs.get(name)
+            if value is not None and (lowest is None or value < lowest - _WORTH_IT):
+                method, lowest = name, value
     calibration = calibrate(scores.bona_fide, scores.spoof, cost, method, units)
     return Learnt(describe_set(calibration, learnt_from, cllrs.get(method)), cllrs)
 
@@ -128,15 +152,241 @@ def describe_set(
     )
 
 
-def _choose_method(cllrs: Mapping[str, float | None]) -> str:
-    """Return the simplest method, or one that is sufficiently better than all simpler ones."""
-    chosen = METHODS[0]
-    lowest = cllrs.get(chosen)
-    for method in METHODS[1:]:
-        value = cllrs.get(method)
-        if value is None:
-            continue
-        if lowest is None or value < lowest - _WORTH_IT:
-            chosen = method
-            lowest = value
-    return chosen
+def describe_learnt(path: Path, learnt_from: CalibrationSet, learnt: Learnt) -> str:
+    """Return the lines about a calibration learnt from the score file `path`."""
+    calibration = learnt.calibration
+    bona_fide, spoof = learnt_from.scores.bona_fide, learnt_from.scores.spoof
+    precision = in_precision(how_scored(path).precision)
+    where = f" with {learnt_from.where}" if learnt_from.where else ""
+    # By unbounded LLRs, as verdicts are decided: bounds must not change a decision.
+    missed = (calibration.unbounded_llr(bona_fide) < calibration.threshold).mean()
+    accepted = (calibration.unbounded_llr(spoof) >= calibration.threshold).mean()
+    lines = [
+        f"{input_name(path)}: {bona_fide.size} bona fide, {spoof.size} spoof{where}, "
+        f"EER {100 * eer(bona_fide, spoof)[0]:.2f} %{precision}",
+        *_describe_map(learnt),
+        _describe_costs(learnt_from, calibration),
+        _describe_support(calibration),
+        calibration.describe(),
+        f"on these scores {100 * missed:.2f} % of bona fide trials are rejected and "
+        f"{100 * accepted:.2f} % of spoof trials accepted",
+        *_describe_doubts(learnt_from, calibration),
+    ]
+    return "\n".join(lines)
+
+
+def _describe_map(learnt: Learnt) -> list[str]:
+    """Return the map, and the Cllr of each method if they were cross-validated."""
+    calibration = learnt.calibration
+    scores = calibration.map_scores
+    llrs = calibration.map_llrs
+    if scores is None or llrs is None:
+        lines = [f"LLR = {calibration.scale:.6g} * score {calibration.offset:+.6g}"]
+    else:
+        lines = [
+            f"LLR by {len(scores)} knots, from {llrs[0]:.4g} at a score of {scores[0]:.4g} to "
+            f"{llrs[-1]:.4g} at {scores[-1]:.4g}"
+        ]
+    parts = []
+    for method, value in learnt.cllrs.items():
+        shown = "cannot be fitted" if value is None else f"{value:.4f}"
+        parts.append(f"{method} {shown}")
+    if parts:
+        lines.append(
+            f"method: {calibration.describe_method()}; Cllr in bits, cross-validated by "
+            f"{calibration.folds_of}: {', '.join(parts)}"
+        )
+    return lines
+
+
+def _describe_costs(learnt_from: CalibrationSet, calibration: Calibration) -> str:
+    """Return the Cllr before calibration, on held-out trials, and on the fitted trials."""
+    bona_fide, spoof = learnt_from.scores.bona_fide, learnt_from.scores.spoof
+    before = cllr(bona_fide, spoof)
+    fitted = cllr(calibration.unbounded_llr(bona_fide), calibration.unbounded_llr(spoof))
+    folds_of = calibration.folds_of
+    if calibration.cross_validated_cllr is None:
+        held_out = f"not cross-validated, because a class has too few {folds_of}"
+    else:
+        note = "" if folds_of == "speakers" else ", because speakers are unknown"
+        after = f"{calibration.cross_validated_cllr:.4f} after"
+        held_out = f"{after}, cross-validated by {folds_of}{note}"
+    return (
+        f"Cllr {before:.4f} bits before, {held_out}; "
+        f"{fitted:.4f} on the trials that the map was fitted to, where the minimum over increasing "
+        f"maps is {min_cllr(bona_fide, spoof):.4f}"
+    )
+
+
+def _describe_support(calibration: Calibration) -> str:
+    """Return the bounds and the source of the intervals, in words."""
+    lowest = calibration.lowest_llr or 0.0
+    highest = calibration.highest_llr or 0.0
+    bounds = (
+        "LLRs are limited to the range that these recordings support, "
+        f"{lowest:.2f} to {highest:.2f} (log10 {log10_llr(lowest):.2f} to {log10_llr(highest):.2f})"
+    )
+    if calibration.replicates is None:
+        return f"{bounds}; they have no interval, because most bootstrap draws lack a class"
+    count = len(calibration.replicates)
+    return f"{bounds}; their intervals are from {count} draws of {calibration.folds_of}"
+
+
+def _describe_doubts(learnt_from: CalibrationSet, calibration: Calibration) -> list[str]:
+    """Return a sentence for each reason to doubt the calibration."""
+    scores = learnt_from.scores
+    doubts = []
+    # Perfectly separated classes have no finite best map; the calibration is then bounded.
+    if scores.bona_fide.min() >= scores.spoof.max():
+        doubts.append(
+            "The scores separate the two classes without error, so they do not show how rare "
+            "errors are: the LLRs assume an error rate of one trial in all. More trials would give "
+            "a better estimate."
+        )
+    if not calibration.supports_threshold:
+        doubts.append(
+            f"warning: the threshold, an LLR of {calibration.threshold:.4g}, is outside the range "
+            "that these recordings support, so decisions there are an extrapolation. Use more "
+            "trials."
+        )
+    fewest = min(scores.bona_fide.size, scores.spoof.size)
+    if learnt_from.where and fewest < _FEW_TRIALS:
+        doubts.append(
+            f"warning: only {fewest} trials of a class match {learnt_from.where}, so bounds are "
+            "narrow and intervals wide. Give more values, or use a larger set."
+        )
+    if calibration.chose_network:
+        doubts.append(
+            "warning: this set also chose the network among those of its training, so its error "
+            "rates and LLRs are optimistic. Calibrate on a set that chose nothing."
+        )
+    return doubts
+
+
+def learn_unlike(
+    network: str,
+    calibration: Calibration,
+    path: Path,
+    folder: Path | None,
+    learnt_from: CalibrationSet,
+    rate: float | None,
+) -> Calibration:
+    """Return a calibration that detects recordings unlike its set; unchanged if impossible.
+
+    Args:
+        network: Path or name of the network, as given.
+        path: Score file with the recordings.
+        folder: Folder of the recordings; None: the usual folders.
+        rate: Requested rate; 0: nothing is learnt; None: 5 % if possible.
+
+    Raises:
+        AsdfError: it cannot be learnt although a rate was requested.
+    """
+    if rate == 0:
+        return calibration
+    try:
+        home = _learn_home(network, path, folder, learnt_from, 0.05 if rate is None else rate)
+    except AsdfError as error:
+        if rate is not None:
+            raise
+        show(f"recordings unlike this set cannot be detected: {error}")
+        return calibration
+    show(home.describe())
+    return replace(calibration, home=home.content())
+
+
+def _learn_home(
+    network: str, path: Path, folder: Path | None, learnt_from: CalibrationSet, rate: float
+) -> Home:
+    """Learn the home of a network from the recordings of a score file.
+
+    Raises:
+        AsdfError: recordings are missing or too few, or the network gives no embeddings for them.
+    """
+    scores = learnt_from.scores
+    drawn: list[int] = []
+    for label in (1, 0):
+        trials = np.flatnonzero(scores.labels == label)
+        # A fixed stream per class: the same set gives the same file, and classes share no draws.
+        order = generator(0, f"home {label}").permutation(len(trials))
+        drawn += trials[order[:_MOST]].tolist()
+    drawn.sort()
+    # Checked before any recording is scored.
+    check_enough(int((scores.labels[drawn] == 1).sum()), rate)
+    recordings = locate_recordings([scores.ids[index] for index in drawn], path, folder)
+    if recordings is None:
+        raise AsdfError(
+            f"recordings of {input_name(path)} were not found. Give their folder with --folder."
+        )
+    detector = open_as_scored(network, path)
+    if isinstance(detector, str):
+        raise AsdfError(detector)
+    # The trial embedding of each recording that can be scored, by its trial.
+    embeddings = {}
+    results = detector.score_many(recordings, embedding=True)
+    for result in track(results, len(recordings), "learning the set", unit="recordings"):
+        if result.embedding is not None:
+            embeddings[drawn[result.index]] = result.embedding
+    known = sorted(embeddings)
+    if len(known) < len(recordings):
+        show(f"{len(recordings) - len(known)} recordings of the set could not be scored")
+    sizes = {row.size for row in embeddings.values()}
+    if len(sizes) != 1 or max(sizes) > MAX_NUMBERS:
+        raise AsdfError(
+            "this network's embeddings have different lengths or more than "
+            f"{MAX_NUMBERS:,} values, so they cannot be compared. --unlike-rate 0 turns the "
+            "comparison off."
+        )
+    rows = np.stack([embeddings[index].reshape(-1) for index in known])
+    ids = [scores.ids[index] for index in known]
+    labels = scores.labels[known]
+    speakers = learnt_from.speakers
+    named = None if speakers is None else [speakers[index] for index in known]
+    folds_of = learnt_from.folds_of
+    try:
+        folds = make_folds(ids, labels, named, _FOLDS)
+    except AsdfError:
+        # For example because a class has only one speaker.
+        folds_of = "trials"
+        folds = make_folds(ids, labels, None, _FOLDS)
+    return learn_home(rows, labels, folds, rate, folds_of)
+
+
+def learn_windows(network: Path, calibration: Calibration, named: str, rate: float) -> Calibration:
+    """Return a calibration with a threshold for windows.
+
+    Args:
+        network: File of the network, which is already calibrated.
+        named: Folder or list of genuine recordings; recordings with label 0 are left out.
+        rate: Maximum proportion of recordings with a window below the threshold.
+
+    Raises:
+        UsageError: there are no such recordings.
+        AsdfError: there are too few recordings, or one cannot be scored.
+    """
+    from asdf.commands.score_recordings import find_recordings
+    from asdf.scoring.detector import Detector
+    from asdf.scoring.windows import learn_window_threshold
+
+    recordings = find_recordings([named])
+    labelled = zip(recordings.paths, recordings.labels, strict=True)
+    paths = [path for path, label in labelled if label != 0]
+    detector = Detector(network)
+    search = detector.hearing.summary.search
+    # A calibrated network has a threshold, with which it searches for parts.
+    assert search is not None
+    scores = []
+    results = detector.score_many(paths, whole=True)
+    for result in track(results, len(paths), "searching", unit="recordings"):
+        if result.error:
+            raise AsdfError(f"{result.error} It is one of the recordings of --windows {named}.")
+        # A window without speech gets no verdict, so it cannot be a false alarm.
+        scores.append([window.compared for window in result.windows_scores if window.judged])
+    learnt = learn_window_threshold(
+        scores, rate, search.window, search.hop, calibration.threshold, detector.sample_rate
+    )
+    short = len(paths) - len(learnt.counts)
+    if short:
+        show(f"{short} of {len(paths)} recordings of {named} are too short or have no speech")
+    show(learnt.describe())
+    return replace(calibration, windows=learnt.content())

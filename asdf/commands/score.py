@@ -55,21 +55,19 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from asdf.commands.options import Command
 from asdf.commands.outputs import first_file, show, text_stream
-from asdf.commands.score_array import (
-    check_division,
-    no_output,
-    split_sbatch,
-    submit_list,
-    without_division,
-)
 from asdf.commands.score_options import (
+    NO_OUTPUT,
     STANDARD_INPUT,
     DetectorOptions,
     NetworkOptions,
     ScoreOptions,
+    check_division,
     check_speaker_options,
     name_network,
+    split_sbatch,
+    submit_list,
     window_option,
+    without_division,
 )
 from asdf.errors import AsdfError, UsageError
 from asdf.runs.streams import show_error
@@ -122,7 +120,7 @@ def main(arguments: list[str]) -> int:
         # torch is needed from here on, and takes seconds to import.
         recordings = _find_recordings(args, names)
         if args.rttm is not None:
-            from asdf.commands.score_speakers import with_speakers
+            from asdf.commands.score_recordings import with_speakers
 
             recordings = with_speakers(recordings, args.rttm)
         return _score_into_outputs(args, recordings, screen, command, window, stdin_path)
@@ -142,7 +140,7 @@ def _submit(args: ScoreOptions, arguments: list[str], sbatch_options: list[str])
         )
     output = first_file([args.csv, args.json, args.scores])
     if output is None:
-        raise no_output()
+        raise UsageError(NO_OUTPUT)
     words = without_division(arguments)
     # Each part would divide the work again.
     if COMMAND.read(words).ways:
@@ -174,8 +172,8 @@ def _score_into_outputs(
         AsdfError: the network cannot be read, or an output cannot be written.
     """
     # torch is needed from here on, and takes seconds to import.
+    from asdf.commands.score_files import segment_outputs
     from asdf.commands.score_results import Outputs, Results
-    from asdf.commands.score_segments import segment_outputs
     from asdf.trials.how_scored import HowScored
 
     detector = open_detector(args, window)
@@ -225,8 +223,7 @@ def _heading(
     command: str,
 ) -> Heading:
     """Return the description of the scores, for display and JSON."""
-    from asdf.scoring.document import make_heading
-    from asdf.scoring.made_by import made_by, provenance_of
+    from asdf.scoring.document import made_by, make_heading, provenance_of
     from asdf.scoring.speakers import SPEAKERS_NOTE
 
     heading = make_heading(detector, detector.source, are_trials)

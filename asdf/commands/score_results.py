@@ -9,28 +9,34 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO, Any, TextIO
 
+import numpy as np
+
 from asdf.commands.outputs import first_file, is_stream
-from asdf.commands.score_array import no_output
-from asdf.commands.score_journal import Entry, Journal, Passing, stamp_of
-from asdf.commands.score_parts import Part, merge_parts
+from asdf.commands.score_files import (
+    CsvTable,
+    JsonTable,
+    Row,
+    SegmentOutputs,
+    write_pictures,
+)
+from asdf.commands.score_journal import Entry, Journal, Part, Passing, merge_parts, stamp_of
+from asdf.commands.score_options import NO_OUTPUT
 from asdf.commands.score_recordings import Recordings
-from asdf.commands.score_result_files import CsvTable, JsonTable, Line, write_pictures
 from asdf.commands.score_screen import Screen
-from asdf.commands.score_segments import SegmentOutputs, frames_entry, frames_of
-from asdf.errors import AsdfError
+from asdf.errors import AsdfError, UsageError
 from asdf.hub import parse_name
 from asdf.interchange import find_network
 from asdf.runs.files import atomic_write, digest_of, remove_unfinished
 from asdf.runs.streams import descriptor_of
-from asdf.scoring.document import Heading
-from asdf.scoring.made_by import recording_digest
+from asdf.scoring.document import Heading, recording_digest
 from asdf.scoring.scored import Scored, WindowScore, decide_verdict
 from asdf.segments import Segment
+from asdf.tasks.localisation.frame_scores import FrameScores
 from asdf.tasks.tracing.source_scores import Sources
 from asdf.text import printable
 from asdf.trials.how_scored import HowScored
@@ -73,16 +79,9 @@ class Outputs:
 
     def tables(self) -> list[tuple[Path, type[CsvTable] | type[JsonTable]]]:
         """Return paths and kinds of the tables."""
-        tables: list[tuple[Path, type[CsvTable] | type[JsonTable]]] = []
-        if self.csv is not None:
-            tables.append((self.csv, CsvTable))
-        if self.json is not None:
-            tables.append((self.json, JsonTable))
-        return tables
-
-    def first_file(self) -> Path | None:
-        """Return the first output that is an ordinary file, next to which others may be written."""
-        return first_file(self.paths())
+        kinds: list[tuple[Path | None, type[CsvTable] | type[JsonTable]]]
+        kinds = [(self.csv, CsvTable), (self.json, JsonTable)]
+        return [(path, kind) for path, kind in kinds if path is not None]
 
     def paths(self) -> list[Path]:
         """Return the paths of all outputs except plots."""
@@ -143,10 +142,10 @@ class Results:
                 self._live.append((file, kind(file, heading)))
 
     def _open_entries(self, work: Mapping[str, Any]) -> Journal | Passing:
-        output = self._outputs.first_file()
+        output = first_file(self._outputs.paths())
         if output is None:
             if self._outputs.merges or self._part is not None:
-                raise no_output()
+                raise UsageError(NO_OUTPUT)
             return Passing()
         network = self._heading.network
         # A commit on the hub never changes.
@@ -156,9 +155,7 @@ class Results:
         work = {**work, "network": network, "recordings": self._recordings.digest()}
         if self._outputs.merges:
             self._merged = merge_parts(output, work, len(self._recordings))
-        part = ""
-        if self._part is not None:
-            part = self._part.label()
+        part = "" if self._part is None else self._part.label()
         journal = Journal(output, work, len(self._recordings), self._still_holds, part)
         for path in self._outputs.paths():
             if not is_stream(path):
@@ -211,11 +208,16 @@ class Results:
                 {**window.entry(), "judged": window.judged} for window in result.windows_scores
             ]
         entry["over_time"] = [window.entry() for window in windows]
-        if self.needs_frames:
-            entry["frames"] = frames_entry(result.frames)
+        path = self._recordings.paths[index]
+        if result.frames is not None:
+            scores = result.frames.scores.tolist()
+            hop_s, seconds = result.frames.hop_s, result.frames.seconds
+            entry["frames"] = {"scores": scores, "hop_s": hop_s, "seconds": seconds}
         if self._outputs.json is not None:
-            entry["sha256"] = _digest(self._recordings.paths[index])
-        entry["stamp"] = stamp_of(self._recordings.paths[index])
+            # Of a file that cannot be read, the entry states so already.
+            with suppress(AsdfError):
+                entry["sha256"] = recording_digest(path)
+        entry["stamp"] = stamp_of(path)
         self._entries.add(index, entry)
         self.put_out()
 
@@ -224,16 +226,16 @@ class Results:
         while self._next < self._mine.stop and self._next in self._entries:
             index = self._next
             # Read once, because `Passing` removes an entry on reading.
-            line = self._line(index)
+            row = self._row(index)
             self._next += 1
-            self._screen.show(line)
+            self._screen.show(row)
             for file, table in self._live:
-                table.add(line)
+                table.add(row)
                 # A program at the other end of the pipe gets each row at once.
                 file.flush()
-            self.failed += bool(line.result.error)
-            if self._raw and line.result.raw is not None:
-                self._raw[index] = line.result.raw
+            self.failed += bool(row.result.error)
+            if self._raw and row.result.raw is not None:
+                self._raw[index] = row.result.raw
         if self.done >= self._next_writing:
             # Doubling limits the total cost of rewriting to twice the last table.
             self._next_writing = 2 * self.done
@@ -279,66 +281,70 @@ class Results:
                 f"{self.failed} of {len(self._recordings)} recordings could not be scored"
             )
         if isinstance(self._entries, Journal):
-            self._write_beside()
+            tables = [path for path, _ in self._outputs.tables() if not is_stream(path)]
+            if tables:
+                count = write_pictures(tables[0], self._heading, self._known_rows())
+                if count:
+                    self._screen.say(f"plots next to {tables[0]}: {count}")
+            segments = self._outputs.segments
+            if segments is not None:
+                segments.write(self._heading.network, self._known_rows)
+                count = segments.write_pictures(self._known_rows())
+                written = f"written to {segments.rttm} and {segments.json}"
+                self._screen.say(f"{written}, with {count} plots")
             # Removed last: until the outputs are written, it is the only copy of the scores.
             self._entries.remove()
             for path in self._merged:
                 path.unlink(missing_ok=True)
         self._screen.summarise()
 
-    def _write_beside(self) -> None:
-        """Write the files next to the outputs: plots, spoofed parts."""
-        tables = [path for path, _ in self._outputs.tables() if not is_stream(path)]
-        count = 0
-        if tables:
-            count = write_pictures(tables[0], self._heading, self._known_lines())
-        if count:
-            self._screen.say(f"plots next to {tables[0]}: {count}")
-        segments = self._outputs.segments
-        if segments is not None:
-            segments.write(self._heading.network, self._known_lines)
-            count = segments.write_pictures(self._known_lines())
-            written = f"written to {segments.rttm} and {segments.json}"
-            self._screen.say(f"{written}, with {count} plots")
-
     def close(self) -> None:
         """Close the files; the journal is kept, unless the work was finished."""
-        self._close_streams()
+        self._streams.close()
         self._entries.close()
 
-    def _line(self, index: int) -> Line:
+    def _row(self, index: int) -> Row:
         entry = self._entries[index]
         recording = self._recordings[index]
-        values = _values_of(entry)
+        values = {name: entry[name] for name in _SAVED_FIELDS}
         values["error"] = self._as_field(entry["error"])
-        threshold = self._heading.threshold
-        search = self._heading.part_search
-        parts: dict[str, Any] = {}
-        if search is not None:
+        if entry["llr_interval"] is not None:
+            values["llr_interval"] = tuple(entry["llr_interval"])
+        if entry["lowest"] is not None:
+            values["lowest"] = WindowScore(**entry["lowest"])
+        if self._heading.part_search is not None:
             searched = [WindowScore(**window) for window in entry.get("searched", ())]
-            parts = search.describe(searched)
-        has_parts = bool(parts.get("parts"))
-        extras = _extras_of(entry)
+            values |= self._heading.part_search.describe(searched)
+        threshold = self._heading.threshold
+        values["verdict"] = decide_verdict(
+            entry["score"],
+            threshold,
+            entry["judged"],
+            bool(values.get("parts")),
+            entry["unbounded_llr"],
+        )
+        extras: dict[str, Any] = {}
+        if entry["sources"] is not None:
+            extras["sources"] = Sources(**entry["sources"])
+        spoofed: Sequence[Segment] = ()
+        if "frames" in entry:
+            frames = entry["frames"]
+            scores = np.array(frames["scores"], np.float32)
+            extras["frames"] = FrameScores(scores, frames["hop_s"], frames["seconds"])
+            if self._outputs.segments is not None:
+                spoofed = extras["frames"].segments(self._outputs.segments.threshold)
         result = Scored(
             index,
             recording.path,
             extras=extras,
             name=self._as_field(str(recording.path)),
             threshold=threshold,
-            verdict=decide_verdict(
-                entry["score"], threshold, entry["judged"], has_parts, values["unbounded_llr"]
-            ),
             llr=entry["score"] if self._heading.kind == "llr" else None,
             **values,
-            **parts,
         )
         windows = [WindowScore(**window) for window in entry["over_time"]]
-        spoofed: Sequence[Segment] = ()
-        frames = result.frames
-        if frames is not None and self._outputs.segments is not None:
-            spoofed = frames.segments(self._outputs.segments.threshold)
         speaker = self._recordings.speaker(index)
-        return Line(recording.label, result, windows, spoofed, entry.get("sha256"), speaker)
+        return Row(recording.label, result, windows, spoofed, entry.get("sha256"), speaker)
 
     def _as_field(self, text: str) -> str:
         """Turn a text with a path in it into one field of a line; file names may have any bytes."""
@@ -346,10 +352,10 @@ class Results:
             text = text.replace(self._stdin_path, "-")
         return printable(text, one_line=True)
 
-    def _known_lines(self) -> Iterator[Line]:
+    def _known_rows(self) -> Iterator[Row]:
         for index in range(len(self._recordings)):
             if index in self._entries:
-                yield self._line(index)
+                yield self._row(index)
 
     def _write_tables(self, complete: bool) -> None:
         # Without a file nothing is rewritten, and entries are dropped once shown.
@@ -359,16 +365,13 @@ class Results:
             if not is_stream(path):
                 with atomic_write(path) as file:
                     table = kind(file, self._heading)
-                    for line in self._known_lines():
-                        table.add(line)
+                    for row in self._known_rows():
+                        table.add(row)
                     table.end(complete)
 
     def _end_streams(self, complete: bool) -> None:
         for _, table in self._live:
             table.end(complete)
-        self._close_streams()
-
-    def _close_streams(self) -> None:
         self._live = []
         self._streams.close()
 
@@ -391,31 +394,3 @@ class Results:
             digest = network_digest(self._heading.network)
             scored = replace(scored, network=digest, trials=len(self._recordings))
             write_how_scored(path, scored)
-
-
-def _values_of(entry: Entry) -> dict[str, Any]:
-    """Return the saved fields of a result."""
-    # A journal of an earlier version has no intervals.
-    values: dict[str, Any] = {name: entry.get(name) for name in _SAVED_FIELDS}
-    if values["llr_interval"] is not None:
-        values["llr_interval"] = tuple(values["llr_interval"])
-    values["lowest"] = WindowScore(**entry["lowest"]) if entry["lowest"] else None
-    return values
-
-
-def _extras_of(entry: Entry) -> dict[str, Any]:
-    """Return the extras of an entry; None for missing ones, as in an earlier version."""
-    sources = entry.get("sources")
-    return {
-        "sources": Sources(**sources) if sources else None,
-        "frames": frames_of(entry.get("frames")),
-    }
-
-
-def _digest(path: str) -> str | None:
-    """Return the SHA-256 of a recording's file; None if it cannot be read."""
-    try:
-        return recording_digest(path)
-    except AsdfError:
-        # Its own entry states so.
-        return None

@@ -61,7 +61,7 @@ def _has_sound_texts(entry: Mapping[str, Any]) -> bool:
             return False
     if not isinstance(entry.get("chose_network", False), bool):
         return False
-    # Its content is checked by its reader, `asdf.scoring.window_threshold`.
+    # Its content is checked by its reader, `asdf.scoring.windows`.
     if not isinstance(entry.get("windows", {}), Mapping):
         return False
     return entry.get("method", METHODS[0]) in METHODS
@@ -148,7 +148,7 @@ class Calibration:
         chose_network: Whether the set also chose the network, for example its epoch.
         where: Selection of the set's trials, such as 'codec=amr, language=fr'; None for all.
         windows: Threshold for windows of long recordings, as plain values
-            (`asdf.scoring.window_threshold`); None if not learned.
+            (`asdf.scoring.windows`); None if not learned.
         home: Model of the embeddings of its recordings, as plain values (`asdf.metrics.home`); None
             if not learned.
     """

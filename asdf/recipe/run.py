@@ -133,7 +133,7 @@ class Run:
         """Remove the partial results of scored lists; all ranks are done with them."""
         if not self.scored:
             return
-        from asdf.scoring.list_parts import remove_parts
+        from asdf.scoring.score_list import remove_parts
 
         self.world.barrier()
         if self.world.is_main:

@@ -318,7 +318,7 @@ def start_run(run: Run, account: str) -> None:
     """
     from asdf.distributed.gpus import start_counting_memory
     from asdf.recipe.requirements import check_requirements
-    from asdf.scoring.agreement import describe_scoring
+    from asdf.scoring.computing import describe_scoring
 
     world = run.world
     minibatch = world.run_on_main(partial(minibatch_per_process, run.settings.network, world.size))

@@ -32,7 +32,7 @@ from asdf.runs.evaluations import ValidationResult, describe_stale
 from asdf.runs.layout import RESUME, NetworkName, describe_networks, list_networks
 from asdf.runs.log import LOG
 from asdf.runs.start_records import update_record
-from asdf.scoring.agreement import agree_on_precision
+from asdf.scoring.computing import agree_on_precision
 from asdf.text import count_of
 from asdf.training.checkpoints import fill_network, newest_checkpoint, progress_in, read_checkpoint
 from asdf.training.loop import Trainer

@@ -8,9 +8,14 @@ a float32 number; scores of two engines differ by at most 1e-5.
 The default precision, 'auto', is TF32 on GPUs that have it: fp32 takes several times as long there,
 and TF32 moved no error rate of the networks that were tried (benchmarks/RESULTS.md).
 
+All processes of a run score a list in one precision and with one engine, even if their devices
+differ.
+
 A forked process never waits for its parent's threads. A fork copies only the thread that calls it;
 torch's other threads are gone, and waiting for them would never end. A detector in a forked process
-therefore computes with one thread, as torch's data loaders do.
+therefore computes with one thread, as torch's data loaders do. While the process forks, none of its
+threads computes a network, because a forked process inherits a lock that another thread held, but
+not that thread. A batch that is about to begin waits until the fork is done.
 """
 
 from __future__ import annotations
@@ -21,11 +26,13 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import Protocol
+from typing import Any, Protocol
+from weakref import WeakSet
 
 import torch
 from torch import nn
 
+from asdf.data.scoring_plan import batch_samples
 from asdf.distributed.arithmetic import (
     NO_BFLOAT16,
     arithmetic,
@@ -33,9 +40,50 @@ from asdf.distributed.arithmetic import (
     multiplies_bfloat16,
 )
 from asdf.distributed.cores import usable_cores
+from asdf.distributed.world import World
 from asdf.errors import AsdfError, UsageError
 from asdf.ports import load, provided
 from asdf.runs.log import LOG
+from asdf.runs.systems import call_around_forks
+from asdf.settings.sections import Audio, Computing, Network, SpeechActivity
+
+# A fork that waited forever for a thread would be no better.
+_PATIENCE_S = 60.0
+
+# Weak, so that a lock disappears with its network.
+_locks: WeakSet[Any] = WeakSet()
+# Guards `_locks`. While a process forks, the forking thread holds it.
+_registry = threading.RLock()
+# Locks of the thread that forks, in the order in which it acquired them.
+_forking = threading.local()
+
+
+def new_computing_lock() -> Any:
+    """Return a lock that a network holds while it computes, and that a fork waits for.
+
+    It is reentrant, since a network may fork while it computes.
+    """
+    lock = threading.RLock()
+    with _registry:
+        _locks.add(lock)
+    return lock
+
+
+def _take_locks() -> None:
+    # Threads that fork at the same time do so one after the other.
+    _registry.acquire()
+    _forking.taken = [lock for lock in _locks if lock.acquire(timeout=_PATIENCE_S)]
+
+
+def _release_locks() -> None:
+    for lock in _forking.taken:
+        lock.release()
+    _forking.taken = []
+    _registry.release()
+
+
+call_around_forks(_take_locks, _release_locks)
+
 
 AUTO = "auto"
 PRECISIONS = (AUTO, "fp32", "tf32", "bf16")
@@ -132,12 +180,7 @@ def find_device(wanted: str | torch.device) -> torch.device:
         raise UsageError(
             f"there is no device {wanted!r}: use 'auto', 'cpu', 'cuda' or 'cuda:1'."
         ) from None
-    # Private, but torch has no other way to ask before the GPU's first use, which would fail.
-    if device.type == "cuda" and torch.cuda._is_in_bad_fork():
-        raise UsageError(
-            f"{device} cannot be used in a process that was forked from one that uses a GPU. "
-            "Start it with 'spawn' or 'forkserver'."
-        )
+
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise UsageError(
             f"there is no device {wanted}: {torch.cuda.device_count()} GPUs are visible here."
@@ -293,3 +336,92 @@ def memory_errors_as(describe: Callable[[str], AsdfError]) -> Iterator[None]:
         # torch continues with advice on its allocator, which does not help here.
         reason = str(error).partition("\n")[0].partition(" Of the allocated memory")[0]
         raise describe(reason.rstrip(".")) from error
+
+
+class ScoringSettings(Protocol):
+    """The settings that scores depend on."""
+
+    @property
+    def network(self) -> Network: ...
+
+    @property
+    def computing(self) -> Computing: ...
+
+    @property
+    def sad(self) -> SpeechActivity: ...
+    @property
+    def audio(self) -> Audio: ...
+
+
+def agree_on_precision(requested: str, world: World) -> ScoringPrecision:
+    """Choose one precision for all processes of `world`, which call it together.
+
+    Raises:
+        UsageError: the device of a rank does not support the precision. Raised on every rank.
+    """
+    refusal = ""
+    local = ScoringPrecision("fp32", world.device)
+    try:
+        local = choose_scoring_precision(requested, world.device)
+    # Raised only after `gather`: a rank that left before it would keep the others waiting.
+    except UsageError as error:
+        refusal = str(error)
+    every = world.gather((refusal, local.name, local.reason)) or []
+
+    def decide() -> tuple[str, str]:
+        for refusal, _, _ in every:
+            if refusal:
+                raise UsageError(refusal)
+        if requested == AUTO:
+            has_tf32 = all(name == "tf32" for _, name, _ in every)
+            return "tf32" if has_tf32 else "fp32", ""
+        # One process without the precision is enough to change it, because a list is not scored in
+        # two precisions. A process that lacks it takes precedence over one that only emulates it.
+        for _, name, reason in sorted(every, key=lambda choice: choice[1] == requested):
+            if reason:
+                return name, reason
+        return local.name, ""
+
+    name, reason = world.run_on_main(decide)
+    return ScoringPrecision(name, world.device, reason)
+
+
+def agree_on_engine(requested: str, precision: ScoringPrecision, world: World) -> str:
+    """Choose one engine for all processes of `world`, which call it together.
+
+    Raises:
+        UsageError: as `choose_engine`.
+    """
+    local = choose_engine(requested, precision)
+    every = world.gather(local) or []
+    # One process without the engine is enough: a list is not scored with two engines.
+    return world.run_on_main(lambda: PLAIN if PLAIN in every else local)
+
+
+def describe_scoring(settings: ScoringSettings, world: World) -> list[str]:
+    """Describe precision and batches for the log, where they differ from the defaults of a CPU.
+
+    All processes call it together.
+
+    Raises:
+        UsageError: a device does not have the requested precision.
+    """
+    lines = []
+    requested = settings.computing.scoring_precision
+    precision = agree_on_precision(requested, world)
+    if requested == AUTO and precision.name != "fp32":
+        lines.append(
+            f"{precision.describe()}, as computing.scoring_precision = 'auto' is on this GPU: "
+            "'fp32' is more exact and takes several times as long"
+        )
+    elif requested not in (AUTO, "fp32"):
+        lines.append(precision.describe())
+    gpu = world.smallest_gpu()
+    if gpu and settings.network.eval_minibatch_size_factor == "auto":
+        samples = batch_samples(settings.network, gpu)
+        factor = samples / settings.network.minibatch_size / settings.network.train_clip_size
+        lines.append(
+            f"scoring in batches of up to {samples:,} samples: network.eval_minibatch_size_factor "
+            f"= 'auto' is {factor:.3g} on a GPU of {gpu / 1e9:.0f} GB"
+        )
+    return lines

@@ -29,19 +29,21 @@ from asdf.networks.extras import EMBEDDING
 from asdf.runs.log import LOG
 from asdf.runs.seeds import generator
 from asdf.scoring.computing import check_process
-from asdf.scoring.detector_copies import restore
 from asdf.scoring.hearing import NO_DETECTION, Hearing, track_windows
 from asdf.scoring.many import ManyRecordings
-from asdf.scoring.network_opening import OpenedNetwork, Options, open_network
-from asdf.scoring.parts import make_search
-from asdf.scoring.recordings import Recording, as_recording
+from asdf.scoring.network_opening import OpenedNetwork, Options, open_network, restore
+from asdf.scoring.recordings import Recording, as_recording, as_waveform, check_rate
 from asdf.scoring.scored import Score, Scored, WindowScore
 from asdf.scoring.speakers import SpeakerScored, conclude_speaker, find_speakers, speaker_recordings
 from asdf.scoring.stream import Stream
-from asdf.scoring.waveforms import as_waveform, check_rate
 from asdf.scoring.whole_recording import Summary, as_result
-from asdf.scoring.window_threshold import read_window_threshold
-from asdf.scoring.windows import count_windows, cut_windows, in_samples
+from asdf.scoring.windows import (
+    count_windows,
+    cut_windows,
+    in_samples,
+    make_search,
+    read_window_threshold,
+)
 from asdf.segments import Speaker
 from asdf.settings.sections import Audio
 from asdf.shipped import SMALL
@@ -284,7 +286,7 @@ class Detector:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the network's path and digest, how the detector was made, and its reference."""
-        made = restore, (type(self), self._origin.pickled())
+        made = restore, (type(self), *self._origin.pickled())
         # pickle passes a third element to __setstate__.
         return made if self._reference is None else (*made, self._reference)
 

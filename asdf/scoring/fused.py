@@ -17,8 +17,7 @@ from asdf.data.scoring_plan import ScoringBatch
 from asdf.errors import UsageError
 from asdf.metrics.fusion import Fusion
 from asdf.networks.extras import Extra
-from asdf.scoring.scorer import Scorer
-from asdf.scoring.waveform_scorer import Outcomes, WaveformScorer
+from asdf.scoring.scorer import Outcomes, Scorer, WaveformScorer
 from asdf.trials.how_scored import ScoredLength
 
 # Maximum number of samples in a batch: 64 MiB.

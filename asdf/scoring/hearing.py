@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,11 @@ import numpy as np
 from asdf.audio import cut_to_speech
 from asdf.audio.sample_rates import resample
 from asdf.audio.speech import needs_whole_recording
-from asdf.facts import SAMPLE_RATE
 from asdf.runs.log import track
 from asdf.scoring.over_time import OverTime, check_whole_time
 from asdf.scoring.recordings import Recording
 from asdf.scoring.scored import Score, Scored, WindowScore
-from asdf.scoring.waveform_scorer import Outcome, WaveformScorer
+from asdf.scoring.scorer import Outcome, WaveformScorer
 from asdf.scoring.whole_recording import (
     Summary,
     Trial,
@@ -58,28 +57,6 @@ class Piece:
     def scored(self, outcome: Outcome) -> Window:
         """Return the piece with what the network gives for it, without its samples."""
         return Window(self.start, self.end, self.silent, outcome, self.has_speech)
-
-
-def make_piece(
-    cut: Cut,
-    sad: SpeechActivity = NO_DETECTION,
-    find_speech: FindSpeech | None = None,
-    rate: int = SAMPLE_RATE,
-) -> Piece:
-    """Return a window of a recording as the network hears it, after speech activity detection.
-
-    Args:
-        find_speech: Function that returns whether samples at 16 kHz contain speech; None: speech is
-            assumed.
-        rate: Sampling rate of the window, in Hz.
-    """
-    end = cut.start + len(cut.waveform)
-    heard = cut_to_speech(cut.waveform, sad, rate)
-    found = True
-    if find_speech is not None:
-        mono = cut.waveform if cut.waveform.ndim == 1 else cut.waveform.mean(axis=1)
-        found = find_speech(resample(mono, rate))
-    return Piece(cut.start, end, heard, is_silent(cut.waveform), found)
 
 
 @dataclass(frozen=True)
@@ -139,11 +116,6 @@ class Hearing:
         return self.scorer.window_samples
 
     @property
-    def _of_pieces(self) -> list[str]:
-        """Keys of the wanted extras that have one row per piece."""
-        return [key for key in self.wanted if self.scorer.extras[key].hop is None]
-
-    @property
     def _of_time(self) -> list[str]:
         """Keys of the wanted extras that follow the time of a recording."""
         return [key for key in self.wanted if self.scorer.extras[key].hop is not None]
@@ -171,8 +143,24 @@ class Hearing:
     def make_piece(
         self, cut: Cut, sad: SpeechActivity = NO_DETECTION, find_speech: FindSpeech | None = None
     ) -> Piece:
-        """Return a window as the network hears it, see the function `make_piece`."""
-        return make_piece(cut, sad, find_speech, self.audio.sample_rate)
+        """Return a window as the network hears it, after speech activity detection.
+
+        Args:
+            find_speech: Function that returns whether samples contain speech; None: speech is
+                assumed.
+        """
+        rate = self.audio.sample_rate
+        found = True
+        if find_speech is not None:
+            mono = cut.waveform if cut.waveform.ndim == 1 else cut.waveform.mean(axis=1)
+            found = find_speech(resample(mono, rate))
+        return Piece(
+            cut.start,
+            cut.start + len(cut.waveform),
+            cut_to_speech(cut.waveform, sad, rate),
+            is_silent(cut.waveform),
+            found,
+        )
 
     def score(self, pieces: Sequence[Piece]) -> list[Outcome]:
         """Score pieces of any recordings, those of equal length together.
@@ -272,21 +260,6 @@ class Hearing:
             blocks = [piece.waveform]
         else:
             blocks = recording.read_in_blocks(search.window)
-        windows = self.search_windows(blocks, known)
-        if shown:
-            windows = track_windows(windows, recording, -(-samples // search.hop))
-        return sorted(windows, key=lambda window: window.start)
-
-    def search_windows(
-        self, blocks: Iterable[np.ndarray], known: Sequence[Window] = ()
-    ) -> Iterator[Window]:
-        """Yield, in any order, the scored windows of a recording that arrives in blocks.
-
-        Args:
-            known: Windows that are scored already, as in `search_recording`.
-        """
-        search = self.summary.search
-        assert search is not None
         known_at = {(window.start, window.end): window for window in known}
         found = []
 
@@ -298,8 +271,11 @@ class Hearing:
                 else:
                     found.append(window)
 
-        yield from self.score_windows(cut_unknown(), search.window, self.sad)
-        yield from found
+        unknown = self.score_windows(cut_unknown(), search.window, self.sad)
+        windows: Iterator[Window] = chain(unknown, found)
+        if shown:
+            windows = track_windows(windows, recording, -(-samples // search.hop))
+        return sorted(windows, key=lambda window: window.start)
 
     def score_windows(
         self, cut: Iterator[Cut], length: int, sad: SpeechActivity
@@ -309,12 +285,12 @@ class Hearing:
         Memory holds a few windows at a time, for recordings of any length. `sad` is applied to each
         window by itself.
         """
+        # Extras that follow time need the context around a window, see `OverTime`.
+        wanted = [key for key in self.wanted if self.scorer.extras[key].hop is None]
         together = max(1, _HELD_SAMPLES // length)
         while group := list(islice(cut, together)):
             pieces = [self.make_piece(window, sad, self.find_speech) for window in group]
-            waveforms = [piece.waveform for piece in pieces]
-            # Extras that follow time need the context around a window, see `OverTime`.
-            outcomes = self.scorer.score_waveforms(waveforms, self._of_pieces)
+            outcomes = self.scorer.score_waveforms([piece.waveform for piece in pieces], wanted)
             for piece, outcome in zip(pieces, outcomes, strict=True):
                 yield piece.scored(outcome)
 

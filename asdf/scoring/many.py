@@ -24,7 +24,7 @@ from asdf.errors import AsdfError, UsageError
 from asdf.scoring.hearing import Hearing, Piece
 from asdf.scoring.recordings import FileRecording, Recording, as_recording, name_of
 from asdf.scoring.scored import Score, Scored
-from asdf.scoring.waveform_scorer import Outcome
+from asdf.scoring.scorer import Outcome
 from asdf.scoring.whole_recording import Trial, Window, as_result
 from asdf.scoring.windows import Cut
 
@@ -61,20 +61,6 @@ class File:
 
 
 @dataclass(frozen=True)
-class _Heard:
-    """The part of a file that the network hears.
-
-    Attributes:
-        piece: Beginning of the file; None if it cannot be read, or is scored in windows, which are
-            read later.
-        error: Reason why the file cannot be read; ''.
-    """
-
-    piece: Piece | None = None
-    error: str = ""
-
-
-@dataclass(frozen=True)
 class ManyRecordings:
     """Recordings in batches of their heard parts.
 
@@ -100,7 +86,7 @@ class ManyRecordings:
             UsageError: one is nothing that can be scored, see `as_recording`.
         """
         with threads(_READERS) as pool:
-            reading: deque[tuple[list[File], list[Future[_Heard]]]] = deque()
+            reading: deque[tuple[list[File], list[Future[Piece | str]]]] = deque()
             for batch in self._batches(pool, recordings):
                 reading.append((batch, [pool.submit(self._hear, file) for file in batch]))
                 if len(reading) >= _BATCHES:
@@ -108,23 +94,25 @@ class ManyRecordings:
             while reading:
                 yield from self._score_batch(*reading.popleft())
 
-    def _score_batch(self, batch: list[File], reading: list[Future[_Heard]]) -> Iterator[Scored]:
+    def _score_batch(
+        self, batch: list[File], reading: list[Future[Piece | str]]
+    ) -> Iterator[Scored]:
         heard = [future.result() for future in reading]
-        pieces = [part.piece for part in heard if part.piece is not None]
+        pieces = [part for part in heard if isinstance(part, Piece)]
         outcomes = iter(self.hearing.score(pieces) if pieces else ())
         for file, part in zip(batch, heard, strict=True):
             # A known file takes its outcome too; otherwise the others would get wrong ones.
-            outcome = None if part.piece is None else next(outcomes)
+            outcome = next(outcomes) if isinstance(part, Piece) else None
             if file.known:
                 continue
-            if part.error:
-                yield _make_failure(file, part.error)
-            elif outcome is None or part.piece is None:
+            if isinstance(part, Piece):
+                yield self._make_result(file, self._describe, file, part, outcome)
+            elif part:
+                yield _make_failure(file, part)
+            else:
                 shown_samples = file.length.speech if self.progress else None
                 whole = self.hearing.score_whole
                 yield self._make_result(file, whole, file.recording, shown_samples)
-            else:
-                yield self._make_result(file, self._describe, file, part.piece, outcome)
 
     def _describe(self, file: File, piece: Piece, outcome: Outcome) -> Score:
         """Return the score of a file whose beginning was heard as one piece."""
@@ -140,7 +128,7 @@ class ManyRecordings:
         try:
             return as_result(file.recording, make(*arguments))
         except _FAILURES as error:
-            return _make_failure(file, explain_failure(file.recording.name, error))
+            return _make_failure(file, _explain(file, error))
 
     def _batches(self, pool: Threads, recordings: Iterable[Any]) -> Iterator[list[File]]:
         """Yield batches with files to be scored, portion by portion."""
@@ -153,24 +141,20 @@ class ManyRecordings:
             failed = [file for file in files if file.error]
             if failed:
                 yield failed
-            batches = self._plan_portion([file for file in files if not file.error])
+            # Of equal lengths; long files are by themselves.
+            batches = []
+            trials = []
+            for file in files:
+                if self.whole and file.length.speech > self.hearing.max_samples:
+                    batches.append([file])
+                elif not file.error:
+                    trials.append(file)
+            lengths = np.array([file.length.speech for file in trials], np.int64)
+            for batch in self.hearing.scorer.plan_batches(lengths):
+                batches.append([replace(trials[i], samples=batch.samples) for i in batch.trials])
             wanted = [batch for batch in batches if _has_unknown(batch)]
             # Sorting by length, as for lists, would delay the first result until the end.
             yield from sorted(wanted, key=lambda batch: min(file.recording.index for file in batch))
-
-    def _plan_portion(self, files: list[File]) -> list[list[File]]:
-        """Divide measured files into batches of equal lengths; long ones are by themselves."""
-        batches = []
-        trials = []
-        for file in files:
-            if self.whole and file.length.speech > self.hearing.max_samples:
-                batches.append([file])
-            else:
-                trials.append(file)
-        lengths = np.array([file.length.speech for file in trials], np.int64)
-        for batch in self.hearing.scorer.plan_batches(lengths):
-            batches.append([replace(trials[i], samples=batch.samples) for i in batch.trials])
-        return batches
 
     def _measure_portion(
         self, pool: Threads, numbered: Iterator[tuple[int, Any]]
@@ -184,40 +168,38 @@ class ManyRecordings:
         return []
 
     def _make_file(self, index: int, value: Any) -> File:
+        audio = self.hearing.audio
+        known = self.is_known(index)
         if isinstance(value, Recording):
-            heard = value.heard_as(self.hearing.audio)
-            return File(replace(heard, index=index), known=self.is_known(index))
+            return File(replace(value.heard_as(audio), index=index), known=known)
         try:
-            recording = as_recording(value, None, index, self.limits, self.hearing.audio)
+            return File(as_recording(value, None, index, self.limits, audio), known=known)
         except UsageError:
             # This is an error in the program, not in a recording.
             raise
         except AsdfError as error:
             name = name_of(value, index)
-            nothing = FileRecording(index, name, None, self.hearing.audio, Source(name, b""))
-            return File(nothing, error=str(error), known=self.is_known(index))
-        return File(recording, known=self.is_known(index))
+            nothing = FileRecording(index, name, None, audio, Source(name, b""))
+            return File(nothing, error=str(error), known=known)
 
     def _measure(self, file: File) -> File:
         if file.error:
             return file
         try:
-            length = file.recording.measure(self.hearing.sad)
+            return replace(file, length=file.recording.measure(self.hearing.sad))
         except _FAILURES as error:
-            return replace(file, error=explain_failure(file.recording.name, error))
-        return replace(file, length=length)
+            return replace(file, error=_explain(file, error))
 
-    def _hear(self, file: File) -> _Heard:
-        if file.error:
-            return _Heard(error=file.error)
-        if file.samples is None:
-            return _Heard()
+    def _hear(self, file: File) -> Piece | str:
+        """Return the beginning of a file, or why it cannot be read; '': it is read in windows."""
+        if file.error or file.samples is None:
+            return file.error
         try:
             speech = file.recording.read_speech(self.hearing.sad, file.samples)
             find_speech = self.hearing.find_speech if self.whole else None
-            return _Heard(self.hearing.make_piece(Cut(0, speech), find_speech=find_speech))
+            return self.hearing.make_piece(Cut(0, speech), find_speech=find_speech)
         except _FAILURES as error:
-            return _Heard(error=explain_failure(file.recording.name, error))
+            return _explain(file, error)
 
 
 def _has_unknown(files: list[File]) -> bool:
@@ -229,8 +211,9 @@ def _make_failure(file: File, error: str) -> Scored:
     return Scored(recording.index, recording.path, error=error, name=recording.name)
 
 
-def explain_failure(name: str, error: Exception) -> str:
+def _explain(file: File, error: Exception) -> str:
     """Return one line on why a recording has no score."""
+    name = file.recording.name
     if isinstance(error, AsdfError):
         return str(error)
     if isinstance(error, MemoryError):

@@ -1,14 +1,16 @@
 """A network file opened for scoring: the network on its device and all scoring parameters.
 
 Invariant: no code in the file is executed, and what cannot be computed as requested is refused
-before anything is scored.
+before anything is scored. A copy of a detector, by pickle or by `copy`, scores as its original
+does, to the last bit, or is refused. A pickle holds no weights: it holds the path and digest of the
+network's file, and the arguments of the detector.
 """
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,13 @@ import torch
 
 from asdf.audio.recording_sources import Limits
 from asdf.audio.speech import check_detector
-from asdf.checkpoint.fused_file import check_network, is_fused_file, locate_network, read_fused_file
+from asdf.checkpoint.fused_file import (
+    FusedSystem,
+    check_network,
+    is_fused_file,
+    locate_network,
+    read_fused_file,
+)
 from asdf.distributed.cores import keep_freed_memory
 from asdf.distributed.gpus import gpu_memory
 from asdf.errors import AsdfError, UsageError
@@ -25,6 +33,7 @@ from asdf.facts import DEMO_PREFIX
 from asdf.interchange import describe_source, find_network, read_detector
 from asdf.metrics.calibration import Calibration, read_calibration
 from asdf.networks import fixed_samples
+from asdf.runs.files import digest_of
 from asdf.runs.log import LOG
 from asdf.scoring.computing import (
     AUTO,
@@ -36,13 +45,89 @@ from asdf.scoring.computing import (
     find_device,
     set_threads,
 )
-from asdf.scoring.detector_copies import FileStates, Origin, read_state
 from asdf.scoring.fused import FusedScorer
-from asdf.scoring.scorer import Scorer
-from asdf.scoring.waveform_scorer import WaveformScorer
+from asdf.scoring.scorer import Scorer, WaveformScorer
 from asdf.settings.sections import USUAL_AUDIO, Network, Sections
 from asdf.shipped import is_shipped, shipped_detector
 from asdf.text import AnyPath
+
+FileStates = list[tuple[str, int, int]]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The files and arguments that a detector was made from.
+
+    Attributes:
+        path: Path of the network, absolute.
+        state: State of its files when they were read, see `read_state`.
+        options: Other arguments of the detector, as plain values.
+        networks: Paths of a fused system's networks; their digests are in its file.
+    """
+
+    path: Path
+    state: FileStates
+    options: dict[str, Any]
+    networks: tuple[Path, ...] = ()
+
+    def pickled(self) -> tuple[str, str, dict[str, Any]]:
+        """Return path, digest and options, the content of a pickle.
+
+        Raises:
+            AsdfError: the network's file is gone or was changed since the detector was made.
+        """
+        if read_state(self.path, *self.networks) != self.state:
+            raise AsdfError(
+                f"this detector cannot be copied: {self.path} was deleted or rewritten after it "
+                "was made. Make another detector from the current file."
+            )
+        return str(self.path), digest_of(self.path), self.options
+
+
+def restore(make: Callable[..., Any], path: str, digest: str, options: dict[str, Any]) -> Any:
+    """Return the detector of a pickle, made by `make(path, **options)`.
+
+    Raises:
+        AsdfError: the file is missing, or is not the one that the detector was made from.
+    """
+    if not Path(path).exists():
+        raise AsdfError(
+            f"a copy of a detector needs its network, but there is no {path}. A pickle names the "
+            "file and holds no weights: copy the file there, or make the detector from it."
+        )
+    if digest_of(Path(path)) != digest:
+        raise AsdfError(
+            f"{path} is not the file that this copy of a detector was made from: it was rewritten "
+            "later. Make the detector from the file."
+        )
+    return make(path, **options)
+
+
+def copy_with(detector: Any, **options: Any) -> Any:
+    """Return a detector of the same file, made with other `options`.
+
+    Raises:
+        AsdfError: the file is gone or was changed since the detector was made.
+    """
+    _, (make, path, digest, made_with), *reference = detector.__reduce__()
+    copied = restore(make, path, digest, {**made_with, **options})
+    if reference:
+        copied.__setstate__(*reference)
+    return copied
+
+
+def read_state(*paths: Path) -> FileStates:
+    """Return a state that changes if one of the files, or a file in a folder, is rewritten."""
+    states: FileStates = []
+    for path in paths:
+        # Sorted: file systems list names in any order, and states are compared.
+        for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+            if file.is_file():
+                status = file.stat()
+                name = str(file.relative_to(path))
+                states.append((name, status.st_size, status.st_mtime_ns))
+    return states
+
 
 DEMO_REMARK = (
     "this network was trained on the demo corpus, on computed voices: its scores say nothing about "
@@ -65,30 +150,6 @@ class Options:
     engine: str = PACKED
     parts: bool = True
     speech_check: str = "built-in"
-
-    def as_arguments(
-        self, device: torch.device, precision: ScoringPrecision, threads: int
-    ) -> dict[str, Any]:
-        """Return the arguments of a detector that gives identical scores elsewhere.
-
-        Args:
-            device, precision, threads: Values chosen for 'auto' and None.
-        """
-        folder = _network_folder(self)
-        return {
-            "device": str(device),
-            "network_folder": None if folder is None else str(folder.absolute()),
-            "threads": threads,
-            "full_length": self.full_length,
-            "precision": precision.name if self.precision == AUTO else self.precision,
-            "engine": self.engine,
-            "base": _base(self),
-            "threshold": self.threshold,
-            "max_seconds": self.limits.max_seconds,
-            "memory_limit": self.limits.memory,
-            "parts": self.parts,
-            "speech_check": self.speech_check,
-        }
 
 
 @dataclass(frozen=True)
@@ -135,59 +196,57 @@ def open_network(named: AnyPath, options: Options) -> OpenedNetwork:
     choose_engine(options.engine, precision)
     if device.type == "cpu":
         keep_freed_memory()
-    if is_fused_file(path):
-        opened = _open_fused(path, options, precision)
+    system = read_fused_file(path) if is_fused_file(path) else None
+    networks = []
+    if system is not None:
+        networks = [find_network(locate_network(network, path)) for network in system.networks]
+    # The state is taken before reading, so that copies detect a file that changes meanwhile.
+    state = read_state(path, *networks)
+    scorer: WaveformScorer
+    if system is not None:
+        source = str(path)
+        calibration = system.calibration
+        scorer, settings, remark = _open_fused(path, system, networks, options, precision)
     else:
-        # The state is taken before reading, so that copies detect a file that changes meanwhile.
-        state = read_state(path)
-        scorer, settings, entry = _read_scorer(path, options, precision)
         source = describe_source(named, path)
-        remark = _remark_on_training(source, [settings.recipe.training_sets])
+        scorer, settings, entry = _read_scorer(path, options, precision)
+        calibration = read_calibration(entry, path)
+        remark = _remark_on_training(source, [settings])
         if is_shipped(path):
             remark = shipped_detector().describe()
             LOG.warning("%s", remark)
-        calibration = read_calibration(entry, path)
-        opened = _Opened(source, scorer, settings, calibration, state, remark=remark)
-    threads = choose_threads(options.threads, device, opened.scorer.parameters)
-    opened.scorer.use_threads(threads)
+    threads = choose_threads(options.threads, device, scorer.parameters)
+    scorer.use_threads(threads)
     if precision.reason:
         LOG.warning("%s", precision.describe())
-    arguments = options.as_arguments(device, precision, threads)
-    return OpenedNetwork(
-        opened.source,
-        opened.scorer,
-        opened.settings,
-        opened.calibration,
-        _choose_threshold(options.threshold, opened.calibration),
-        threads,
-        opened.remark,
-        Origin(path.absolute(), opened.state, arguments, opened.networks),
-    )
+    # The values chosen for 'auto' and None, so that a copy elsewhere gives identical scores.
+    folder = _network_folder(options)
+    arguments = {
+        "device": str(device),
+        "network_folder": None if folder is None else str(folder.absolute()),
+        "threads": threads,
+        "full_length": options.full_length,
+        "precision": precision.name if options.precision == AUTO else options.precision,
+        "engine": options.engine,
+        "base": _base(options),
+        "threshold": options.threshold,
+        **limits,
+        "parts": options.parts,
+        "speech_check": options.speech_check,
+    }
+    threshold = _choose_threshold(options.threshold, calibration)
+    origin = Origin(path.absolute(), state, arguments, tuple(networks))
+    return OpenedNetwork(source, scorer, settings, calibration, threshold, threads, remark, origin)
 
 
-@dataclass(frozen=True)
-class _Opened:
-    """A network or a fused system that has been read.
-
-    Attributes:
-        state: State of its files, before they were read.
-        networks: Paths of a fused system's networks.
-        remark: Sentence on a limitation of all scores, as in `OpenedNetwork`.
-    """
-
-    source: str
-    scorer: WaveformScorer
-    settings: Sections
-    calibration: Calibration | None
-    state: FileStates
-    networks: tuple[Path, ...] = ()
-    remark: str = ""
-
-
-def _open_fused(path: Path, options: Options, precision: ScoringPrecision) -> _Opened:
-    system = read_fused_file(path)
-    paths = [find_network(locate_network(network, path)) for network in system.networks]
-    state = read_state(path, *paths)
+def _open_fused(
+    path: Path,
+    system: FusedSystem,
+    paths: Sequence[Path],
+    options: Options,
+    precision: ScoringPrecision,
+) -> tuple[FusedScorer, Sections, str]:
+    """Read the networks of a system; return its scorer, settings, and remark on its training."""
     scorers = []
     all_settings = []
     for network, network_path in zip(system.networks, paths, strict=True):
@@ -211,17 +270,15 @@ def _open_fused(path: Path, options: Options, precision: ScoringPrecision) -> _O
             "python -m asdf fuse ... --apply ... --output OUT"
         )
     LOG.info("%s: %s fusion of %d networks", path, system.fusion.method, len(scorers))
-    fused = FusedScorer(scorers, system.fusion)
-    lists = [settings.recipe.training_sets for settings in all_settings]
-    remark = _remark_on_training(str(path), lists)
-    return _Opened(str(path), fused, first, system.calibration, state, tuple(paths), remark)
+    remark = _remark_on_training(str(path), all_settings)
+    return FusedScorer(scorers, system.fusion), first, remark
 
 
-def _remark_on_training(source: str, lists: Iterable[Sequence[str]]) -> str:
+def _remark_on_training(source: str, all_settings: Iterable[Sections]) -> str:
     """Return, and log, a caution on networks trained only on synthesised voices; ''."""
-    for training_sets in lists:
+    for settings in all_settings:
         # A training set may be several lists, joined by '+'.
-        names = "+".join(training_sets).split("+")
+        names = "+".join(settings.recipe.training_sets).split("+")
         if all(name.startswith(DEMO_PREFIX) for name in names):
             LOG.warning("%s: %s", source, DEMO_REMARK)
             return DEMO_REMARK
@@ -237,12 +294,10 @@ def _read_scorer(
     # Set here and not only for each score, because threads may score at the same time.
     network.eval()
     settings = file.to_sections(folder=folder)
-    rules = settings.network
-    rules = _adapt_rules(rules, settings.audio.sample_rate, network, options.full_length)
     check_detector(settings.sad)
     scorer = Scorer(
         network,
-        rules,
+        _adapt_rules(settings, network, options.full_length),
         precision,
         gpu_memory(precision.device),
         engine=options.engine,
@@ -261,12 +316,10 @@ def _base(options: Options) -> str | None:
     return None if options.base is None else os.fspath(options.base)
 
 
-def _adapt_rules(
-    rules: Network, sample_rate: int, network: torch.nn.Module, full_length: bool
-) -> Network:
+def _adapt_rules(settings: Sections, network: torch.nn.Module, full_length: bool) -> Network:
     """Return the scoring rules of a detector: no cuts, and possibly other length limits."""
     # Cuts depend on the lengths of the other recordings of a list; a recording alone has none.
-    rules = replace(rules, max_cut_proportion=0.0)
+    rules = replace(settings.network, max_cut_proportion=0.0)
     if not full_length:
         return rules
     fixed = fixed_samples(network)
@@ -278,14 +331,14 @@ def _adapt_rules(
         )
     defaults = Network()
     # The limits stay the same in seconds at any rate.
-    factor = sample_rate / USUAL_AUDIO.sample_rate
-    shortest = round(defaults.min_evaluation_utterance_length_in_samples * factor)
-    longest = round(defaults.max_evaluation_utterance_length_in_samples * factor)
-    return replace(
-        rules,
-        min_evaluation_utterance_length_in_samples=shortest,
-        max_evaluation_utterance_length_in_samples=longest,
-    )
+    factor = settings.audio.sample_rate / USUAL_AUDIO.sample_rate
+    limits = {}
+    for name in (
+        "min_evaluation_utterance_length_in_samples",
+        "max_evaluation_utterance_length_in_samples",
+    ):
+        limits[name] = round(getattr(defaults, name) * factor)
+    return replace(rules, **limits)
 
 
 def _choose_threshold(threshold: float | None, calibration: Calibration | None) -> float | None:

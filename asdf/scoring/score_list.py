@@ -1,36 +1,183 @@
 """Score a trial list exactly once, on any number of processes.
 
 Invariant: each trial gets one finite score, in list order, identical to the last bit on any number
-of processes with the same number of threads (see `asdf.data.scoring_plan`).
+of processes with the same number of threads (see `asdf.data.scoring_plan`). Rows of an earlier run
+count only if everything they depend on is unchanged (`work_of`) and their whole batch is known. A
+list thus ends with the same bytes however often it was stopped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+import hashlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import cache
 from itertools import repeat
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
+from asdf.audio.speech import identity
 from asdf.data.datasets import References, WholeUtterances
+from asdf.data.lengths import sampled_sizes
 from asdf.data.loaders import BatchLoader
 from asdf.data.scoring_plan import ScoringBatch
+from asdf.distributed.gpus import fetch_later
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.runs.log import LOG, track
-from asdf.runs.parts import Columns, join_columns
-from asdf.scoring.agreement import ScoringSettings, agree_on_engine, agree_on_precision
-from asdf.scoring.list_over_time import ListOverTime
-from asdf.scoring.list_parts import LOSSES, SCORES, TRIALS, ListRows, open_parts, work_of
+from asdf.runs.parts import Columns, Parts, join_columns
+from asdf.scoring.computing import ScoringSettings, agree_on_engine, agree_on_precision
+from asdf.scoring.over_time import ListOverTime
 from asdf.scoring.scorer import Computed, Scorer, TrialLoss
 from asdf.segments import FrameTable
-from asdf.settings.sections import Network
-from asdf.trials.trial_list import TrialList
+from asdf.trials.trial_list import REFERENCE, TrialList
+from asdf.version import VERSION
+
+TRIALS, SCORES, LOSSES = "trials", "scores", "losses"
+Work = Callable[[], dict[str, Any]]
+
+
+def work_of(
+    scorer: Scorer,
+    utterances: TrialList,
+    batches: list[ScoringBatch],
+    settings: ScoringSettings,
+    wanted: Collection[str],
+) -> Work:
+    """Return a function that describes everything scores depend on, computed once."""
+
+    @cache
+    def describe() -> dict[str, Any]:
+        division = hashlib.sha256()
+        for batch in batches:
+            # A trial's last digits depend on the batch that it is in.
+            division.update(batch.trials.tobytes() + b"%d " % batch.samples)
+        described: dict[str, Any] = {}
+        if scorer.takes_references:
+            named = "\n".join(utterances.columns.get(REFERENCE, ()))
+            described["references"] = hashlib.sha256(named.encode()).hexdigest()
+        return {
+            **described,
+            # Another version may compute other last digits, which must not mix within a list.
+            "version": f"{VERSION}, torch {torch.__version__}",
+            "network": scorer.network_state(),
+            "list": [utterances.name, utterances.digest()],
+            "set of recordings": sampled_sizes(utterances),
+            "division into batches": division.hexdigest(),
+            # Rows with the loss of their trial differ from rows without.
+            "loss": None if scorer.trial_loss is None else dict(scorer.trial_loss.depends_on),
+            "way of scoring": {
+                **asdict(scorer.how_scored),
+                "length": scorer.length.record(),
+                "score": settings.network.score,
+                "speech": identity(settings.sad, settings.audio),
+                # Sums on another device, or over other threads, differ in the last digits.
+                "device": scorer.device.type,
+                "threads": settings.computing.threads,
+                "extras": sorted(wanted),
+            },
+        }
+
+    if not scorer.keeps_network:
+        # Before the first batch, which replaces layers of the network by packed ones.
+        describe()
+    return describe
+
+
+def open_parts(output: Path | None, what: str, work: Work) -> Parts | None:
+    """Return the parts next to an output, named after `what`; None if nothing is to be saved."""
+    return None if output is None else Parts(output.parent, f".{output.name}.{what}-", work)
+
+
+def remove_parts(output: Path) -> None:
+    """Remove all parts next to an output that is complete."""
+    Parts(output.parent, f".{output.name}.", dict).remove()
+
+
+class ListRows:
+    """Columns of numbers per trial, on the device until they are saved or needed.
+
+    Args:
+        parts: Parts in which rows are saved from time to time; None: rows are not saved.
+    """
+
+    def __init__(self, parts: Parts | None) -> None:
+        self._parts = parts
+        self._on_device: list[tuple[np.ndarray, dict[str, Tensor]]] = []
+        self._on_host: list[Columns] = []
+
+    def take_up(self, what: str, count: int) -> np.ndarray:
+        """Restore the rows of earlier runs on the main process; return a mask of their trials.
+
+        Args:
+            count: Number of trials of the list.
+        """
+        known = np.zeros(count, bool)
+        saved = self._parts.read(what) if self._parts is not None else []
+        if saved:
+            joined = join_columns(saved)
+            # A batch whose frames were not saved may have been computed twice.
+            trials, first = np.unique(joined[TRIALS], return_index=True)
+            known[trials] = True
+            self._on_host = [{name: column[first] for name, column in joined.items()}]
+        return known
+
+    def leave_out(self, computed: np.ndarray) -> None:
+        """Drop the rows of trials that are computed again (a mask over all trials)."""
+        for columns in self._on_host:
+            stays = ~computed[columns[TRIALS]]
+            columns.update({name: column[stays] for name, column in columns.items()})
+
+    def add(self, trials: np.ndarray, columns: dict[str, Tensor]) -> None:
+        """Add the columns of a batch, (batch, ...), which are still on the device."""
+        self._on_device.append((trials, columns))
+        if self._parts is not None and self._parts.due:
+            self.save()
+
+    def save(self) -> None:
+        """Save the rows that were added since the last save.
+
+        Raises:
+            AsdfError: the rows cannot be written.
+        """
+        fetched = self._fetch()
+        if self._parts is not None:
+            for columns in fetched:
+                self._parts.add(columns)
+            self._parts.save()
+
+    def save_the_rest(self) -> None:
+        """Save the remaining rows if scoring took long enough that repeating it would be costly."""
+        if self._parts is not None and (self._parts.saved or self._parts.due):
+            self.save()
+
+    def of_all(self) -> list[Columns]:
+        """Return all rows that this process knows."""
+        self._fetch()
+        return self._on_host
+
+    def _fetch(self) -> list[Columns]:
+        """Copy the rows of all batches to the host at once.
+
+        Copying them batch by batch would make the device wait for the host.
+        """
+        if not self._on_device:
+            return []
+        fetched_columns = {TRIALS: np.concatenate([trials for trials, _ in self._on_device])}
+        for name in self._on_device[0][1]:
+            joined = torch.cat([columns[name] for _, columns in self._on_device])
+            fetched_columns[name] = fetch_later(joined)().numpy()
+        self._on_device = []
+        fetched = [fetched_columns]
+        self._on_host += fetched
+        return fetched
+
 
 _SHOWN = 5
 
@@ -112,7 +259,7 @@ def score_with_extras(
         lengths: Lengths of the utterances, in samples (see `asdf.data.lengths`).
         wanted: Keys of the extras to compute on request.
         output: Path of the file for the scores. Intermediate results are saved next to it from time
-            to time, and a later call resumes from them (`asdf.scoring.list_parts.remove_parts` once
+            to time, and a later call resumes from them (`asdf.scoring.score_list.remove_parts` once
             the file is written); None: nothing is saved.
 
     Raises:
@@ -143,7 +290,14 @@ def score_with_extras(
     if scorer.takes_references:
         beside = BatchLoader(References(*heard), workers, world, stop=stop)
         references = beside.batches(list(map(keys_of, local)))
-    tracked = _track_batches(loader, local, settings.network, world, what)
+    tracked = track(
+        loader.batches(list(map(keys_of, local))),
+        len(local),
+        what,
+        lines_every=settings.network.scoring_print_interval,
+        shown=world.is_main,
+        unit="batches",
+    )
     with progress.saved_after_failures():
         for waveforms, reference, batch in zip(tracked, references, local, strict=True):
             progress.add(batch, scorer.compute(waveforms, wanted, reference), scorer, utterances)
@@ -237,20 +391,6 @@ class _Progress:
             raise
 
 
-def _track_batches(
-    loader: BatchLoader, batches: list[ScoringBatch], settings: Network, world: World, what: str
-) -> Iterator[Tensor]:
-    """Read the waveforms of the batches, and show the progress."""
-    return track(
-        loader.batches(list(map(keys_of, batches))),
-        len(batches),
-        what,
-        lines_every=settings.scoring_print_interval,
-        shown=world.is_main,
-        unit="batches",
-    )
-
-
 def keys_of(batch: ScoringBatch) -> list[tuple[int, int]]:
     """Return the keys of a batch for `WholeUtterances`."""
     return [(trial, batch.samples) for trial in batch.trials.tolist()]
@@ -267,20 +407,15 @@ def _assemble(parts: list[list[Columns]], utterances: TrialList) -> Columns:
     for name, column in joined.items():
         ordered[name] = np.empty_like(column)
         ordered[name][trials] = column
+        rows = ordered[name].reshape(len(column), -1)
+        wrong = np.flatnonzero(~np.isfinite(rows).all(axis=1))
         # A loss that is not finite does not invalidate the score.
-        if name != LOSSES:
-            _check_finite(name, ordered[name], utterances)
+        if len(wrong) and name != LOSSES:
+            names = ", ".join(utterances.ids[index] for index in wrong[:_SHOWN])
+            raise AsdfError(
+                f"{len(wrong)} of the {len(rows)} {name} of {utterances.name} are not finite "
+                f"numbers, first: {names}. The network has probably diverged: choose an earlier "
+                "epoch, or train with a lower learning rate or network.gradient_clip_norm. No file "
+                "has been written."
+            )
     return ordered
-
-
-def _check_finite(what: str, column: np.ndarray, utterances: TrialList) -> None:
-    rows = column.reshape(len(column), -1)
-    wrong = np.flatnonzero(~np.isfinite(rows).all(axis=1))
-    if not len(wrong):
-        return
-    names = ", ".join(utterances.ids[index] for index in wrong[:_SHOWN])
-    raise AsdfError(
-        f"{len(wrong)} of the {len(rows)} {what} of {utterances.name} are not finite numbers, "
-        f"first: {names}. The network has probably diverged: choose an earlier epoch, or train "
-        "with a lower learning rate or network.gradient_clip_norm. No file has been written."
-    )

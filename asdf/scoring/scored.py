@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from asdf.metrics.verbal_scale import describe_llr, log10_llr
-from asdf.scoring.window_threshold import FalseAlarms
 
 MIN_SPEECH_S = 0.5
 """Shorter speech is scored, as every trial must be, but not judged.
@@ -67,6 +66,34 @@ class WindowScore:
         if self.unbounded_llr is not None:
             entry["unbounded_llr"] = self.unbounded_llr
         return entry
+
+
+@dataclass(frozen=True)
+class FalseAlarms:
+    """Rate at which a genuine recording of a given number of windows has one below the threshold.
+
+    Attributes:
+        rate: Proportion among the counted recordings; None if none was long enough.
+        at_most: One-sided upper bound at 95 % (Clopper and Pearson).
+        recordings: Number of genuine recordings that were counted.
+    """
+
+    rate: float | None
+    at_most: float
+    recordings: int
+
+    def describe(self) -> str:
+        """Return the rate in words, with its bound."""
+        bound = f"at most {100 * self.at_most:.2g} %"
+        if self.rate is None:
+            return (
+                f"of genuine recordings of this length, {bound} (95 % bound from shorter ones) "
+                "have one"
+            )
+        return (
+            f"of {self.recordings:,} genuine recordings of this length, {100 * self.rate:.2g} % "
+            f"have one (95 % bound: {bound})"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,19 +7,18 @@ holds one window and what the next one needs, for recordings of any length.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from asdf.audio.streaming import StreamResampler
 from asdf.errors import UsageError
-from asdf.scoring.hearing import Hearing, Piece
-from asdf.scoring.parts import add_to_parts
+from asdf.scoring.hearing import Hearing
+from asdf.scoring.recordings import as_chunk
 from asdf.scoring.scored import Score, WindowScore
-from asdf.scoring.waveforms import as_chunk
 from asdf.scoring.whole_recording import Tally, Window
-from asdf.scoring.windows import Cut, WindowCutter
+from asdf.scoring.windows import Cut, WindowCutter, add_to_parts
 
 
 class Stream:
@@ -62,25 +61,16 @@ class Stream:
             UsageError: it is no such array, its samples are not finite, or the stream is finished.
             AsdfError: a score is not a finite number.
         """
-        scores = []
-        for cut in self.cut(chunk):
-            scores += self._score(cut)
-        return scores
-
-    def cut(self, chunk: Any) -> Iterator[Cut]:
-        """Add the next samples; yield the windows that are now complete, for the caller to score.
-
-        The caller then counts each of them in this order (`count`). Arguments and errors are those
-        of `add`.
-        """
         if self._finished:
             raise UsageError("this stream is finished: begin another one with detector.stream.")
         self._resampler.add(as_chunk(chunk, self._hearing.audio.channels))
+        scores = []
         # The first window needs all of its samples, each later one only a hop more.
         missing = self._hop if self._resampler.done else self._window
         while (block := self._resampler.read(missing)) is not None:
-            yield from self._cutter.add(block)
+            scores += self._score(self._cutter.add(block))
             missing = self._hop
+        return scores
 
     def finish(self) -> list[WindowScore]:
         """End the recording; return the scores of the remaining windows.
@@ -90,18 +80,11 @@ class Stream:
         Raises:
             AsdfError: as `add`.
         """
-        scores = []
-        for cut in self.cut_rest():
-            scores += self._score(cut)
-        return scores
-
-    def cut_rest(self) -> Iterator[Cut]:
-        """End the recording; yield the remaining windows, as `cut`."""
         if self._finished:
-            return
+            return []
         self._finished = True
-        yield from self._cutter.add(self._resampler.read_rest())
-        yield from self._cutter.finish()
+        scores = self._score(self._cutter.add(self._resampler.read_rest()))
+        return scores + self._score(self._cutter.finish())
 
     @property
     def score(self) -> Score | None:
@@ -114,31 +97,24 @@ class Stream:
         if not self._running.windows:
             return None
         tally = self._running.tally()
-        return self._hearing.summary.describe_whole(tally, parts=self._describe_parts(tally))
+        parts = {}
+        if self._search is not None and self._search.applies(tally.end):
+            searched = self._search.searched(self._judged)
+            parts = {"parts": tuple(self._parts), "searched": searched}
+        return self._hearing.summary.describe_whole(tally, parts=parts)
 
-    def _describe_parts(self, tally: Tally) -> dict[str, Any]:
-        """Return the fields of `Known` about the parts so far."""
-        if self._search is None or not self._search.applies(tally.end):
-            return {}
-        searched = self._search.searched(self._judged)
-        return {"parts": tuple(self._parts), "searched": searched}
-
-    def piece(self, cut: Cut) -> Piece:
-        """Return a window as the network hears it."""
-        return self._hearing.make_piece(cut, self._hearing.sad, self._hearing.find_speech)
-
-    def count(self, window: Window) -> WindowScore:
-        """Return the score of the next window, and count it in the overall score."""
-        self._running.add(window)
-        score = self._hearing.summary.describe_window(window)
-        self._judged += score.judged
-        if self._search is not None and self._search.is_below(score):
-            add_to_parts(self._parts, score)
-        return score
-
-    def _score(self, cut: Cut) -> list[WindowScore]:
-        scored = self._hearing.score_windows(iter([cut]), self._window, self._hearing.sad)
-        return [self.count(window) for window in scored]
+    def _score(self, cuts: Iterable[Cut]) -> list[WindowScore]:
+        scores = []
+        for cut in cuts:
+            # Each by itself, so that chunks of any size give the same last digits.
+            for window in self._hearing.score_windows(iter([cut]), self._window, self._hearing.sad):
+                self._running.add(window)
+                score = self._hearing.summary.describe_window(window)
+                self._judged += score.judged
+                if self._search is not None and self._search.is_below(score):
+                    add_to_parts(self._parts, score)
+                scores.append(score)
+        return scores
 
 
 class _Counts:
@@ -148,28 +124,17 @@ class _Counts:
         self.windows = 0
         self.covered = 0
         self.lowest: Window | None = None
-        self._sum = 0.0
+        self.sum = 0.0
+        self.sums: dict[str, np.ndarray] = {}
         self._end = 0
-        self._sums: dict[str, np.ndarray] = {}
-        self.has_speech = False
-
-    @property
-    def raw(self) -> float:
-        return self._sum / self.windows
-
-    @property
-    def extras(self) -> dict[str, np.ndarray]:
-        """Means of the extras' rows, float32."""
-        return {key: (row / self.windows).astype(np.float32) for key, row in self._sums.items()}
 
     def add(self, window: Window) -> None:
         """Count a window."""
         self.windows += 1
-        self.has_speech |= window.has_speech
-        self._sum += window.raw
+        self.sum += window.raw
         for key, row in window.outcome.extras.items():
             # float64, as the means of `tally_windows`, with which a finished stream must agree.
-            self._sums[key] = self._sums.get(key, 0.0) + row.astype(np.float64)
+            self.sums[key] = self.sums.get(key, 0.0) + row.astype(np.float64)
         # Samples that overlapping windows share count once.
         self.covered += window.end - max(self._end, window.start)
         self._end = window.end
@@ -181,31 +146,34 @@ class _Running:
     """The running counts of `tally_windows`, one window at a time."""
 
     def __init__(self) -> None:
+        self.windows = 0
         self._end = 0
+        self._has_speech = False
         self._sounding = _Counts()
         self._silent = _Counts()
-
-    @property
-    def windows(self) -> int:
-        return self._sounding.windows + self._silent.windows
 
     def add(self, window: Window) -> None:
         """Count a window."""
         counts = self._silent if window.silent else self._sounding
         counts.add(window)
+        self.windows += 1
         self._end = window.end
+        self._has_speech |= window.has_speech
 
     def tally(self) -> Tally:
         """Return the counts of the windows so far, one or more."""
         counted = self._sounding if self._sounding.windows else self._silent
         assert counted.lowest is not None
+        means = {}
+        for key, row in counted.sums.items():
+            means[key] = (row / counted.windows).astype(np.float32)
         return Tally(
-            raw=counted.raw,
+            raw=counted.sum / counted.windows,
             end=self._end,
             windows=self.windows,
             silent=self._silent.windows,
             covered=counted.covered,
             lowest=counted.lowest,
-            extras=counted.extras,
-            has_speech=self._sounding.has_speech or self._silent.has_speech,
+            extras=means,
+            has_speech=self._has_speech,
         )

@@ -18,7 +18,6 @@ from asdf.facts import SAMPLE_RATE
 from asdf.metrics.calibration import Calibration
 from asdf.metrics.home import Home
 from asdf.networks.extras import EMBEDDING, Extra
-from asdf.scoring.parts import PartSearch
 from asdf.scoring.recordings import Recording
 from asdf.scoring.scored import (
     MIN_SPEECH_S,
@@ -29,7 +28,8 @@ from asdf.scoring.scored import (
     WindowScore,
     decide_verdict,
 )
-from asdf.scoring.waveform_scorer import Outcome
+from asdf.scoring.scorer import Outcome
+from asdf.scoring.windows import PartSearch
 
 
 @dataclass(frozen=True)
@@ -117,12 +117,17 @@ def tally_windows(windows: Sequence[Window]) -> Tally:
     for key in counted[0].outcome.extras:
         rows = np.stack([window.outcome.extras[key] for window in counted])
         means[key] = rows.mean(axis=0, dtype=np.float64).astype(np.float32)
+    covered = end = 0
+    for window in counted:
+        # Samples that overlapping windows share count once.
+        covered += window.end - max(end, window.start)
+        end = window.end
     return Tally(
         raw=float(np.mean([window.raw for window in counted])),
         end=windows[-1].end,
         windows=len(windows),
         silent=sum(window.silent for window in windows),
-        covered=_count_samples(counted),
+        covered=covered,
         lowest=min(counted, key=lambda window: window.raw),
         extras=means,
         has_speech=any(window.has_speech for window in windows),
@@ -337,13 +342,3 @@ def name_result(score: Score, name: str, index: int = 0, path: Path | None = Non
     """Return a score as the result of a recording of that name."""
     known = {field.name: getattr(score, field.name) for field in fields(Known)}
     return Scored(index, path, float(score), name=name, **known)
-
-
-def _count_samples(windows: Sequence[Window]) -> int:
-    """Count the samples that lie in any of the windows, which are in order and may overlap."""
-    covered = 0
-    end = 0
-    for window in windows:
-        covered += window.end - max(end, window.start)
-        end = window.end
-    return covered

@@ -27,7 +27,7 @@ from asdf.runs.evaluations import (
 )
 from asdf.runs.layout import AVERAGE, Layout, NetworkName, list_networks
 from asdf.runs.log import LOG
-from asdf.scoring.agreement import agree_on_precision
+from asdf.scoring.computing import agree_on_precision
 from asdf.settings.sections import Sections
 from asdf.training.callback_group import CallbackGroup
 from asdf.training.checkpoints import Saving, read_checkpoint, write_checkpoint

@@ -26,9 +26,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from asdf.commands.named_recordings import read_recordings
 from asdf.commands.options import Command, WeightsOptions, argument, flag, option, replicates_option
 from asdf.commands.outputs import show
+from asdf.commands.score_recordings import read_recordings
 from asdf.errors import AsdfError, UsageError
 from asdf.facts import SAMPLE_RATE
 from asdf.runs.files import lock_work, write_text
@@ -202,8 +202,8 @@ def _open_rivals(networks: Sequence[str], args: RobustnessOptions) -> list[Rival
     """Open networks, each with a distinct name, based on the stem of its file."""
     from asdf.extras.robustness.running import Rival
     from asdf.scoring.detector import Detector
-    from asdf.scoring.made_by import network_digest
-    from asdf.scoring.usual_audio import check_usual
+    from asdf.scoring.document import network_digest
+    from asdf.scoring.scorer import check_usual
 
     rivals: list[Rival] = []
     stems: list[str] = []

@@ -19,7 +19,7 @@ from asdf.extras.service.counts import Counts
 from asdf.runs.log import LOG
 from asdf.scoring.hearing import Hearing, Pieces
 from asdf.scoring.scored import Scored, WindowScore
-from asdf.scoring.waveform_scorer import Outcome
+from asdf.scoring.scorer import Outcome
 
 Result = tuple[Scored, list[WindowScore]]
 

@@ -26,10 +26,9 @@ from asdf.extras.service.limits import GONE, Refusal, ServiceLimits, for_clients
 from asdf.extras.service.passes import SharedPasses
 from asdf.extras.service.uploads import NAME, Upload, Wait, decode_upload
 from asdf.scoring.detector import Detector
-from asdf.scoring.document import Documents
+from asdf.scoring.document import Documents, recording_digest
 from asdf.scoring.hearing import Pieces
-from asdf.scoring.made_by import recording_digest
-from asdf.scoring.recordings import as_recording
+from asdf.scoring.recordings import as_recording, heard_again
 from asdf.scoring.scored import Scored
 from asdf.scoring.speakers import (
     choose_speakers,
@@ -37,7 +36,6 @@ from asdf.scoring.speakers import (
     speaker_entry,
     speaker_recordings,
 )
-from asdf.scoring.waveforms import heard_again
 from asdf.scoring.windows import count_windows, in_samples
 from asdf.segments import Speaker, parse_speakers
 from asdf.trials.text_lines import lines_of

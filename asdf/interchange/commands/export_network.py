@@ -160,7 +160,7 @@ def _write(
     """Write the network and print what was written."""
     from asdf.networks.build import summary
     from asdf.networks.heads import describe_heads
-    from asdf.scoring.usual_audio import check_usual
+    from asdf.scoring.scorer import check_usual
 
     write = provided("EXPORTS").get(args.format)
     if write is not None or args.format == "transformers":

@@ -28,7 +28,7 @@ from pathlib import Path
 
 from asdf.commands.options import Command
 from asdf.commands.outputs import show
-from asdf.commands.score_array import split_at_dashes
+from asdf.commands.score_options import split_at_dashes
 from asdf.distributed.launchers import read_launch
 from asdf.distributed.stopping import StopRequest
 from asdf.errors import UsageError

@@ -14,7 +14,7 @@ from tests.extras.robustness.conftest import LevelDetector, trials  # noqa: F401
 @pytest.fixture
 def detectors(monkeypatch):
     import asdf.scoring.detector
-    import asdf.scoring.made_by
+    import asdf.scoring.document
 
     opened = []
 
@@ -24,7 +24,7 @@ def detectors(monkeypatch):
         return detector
 
     monkeypatch.setattr(asdf.scoring.detector, "Detector", make)
-    monkeypatch.setattr(asdf.scoring.made_by, "network_digest", str)
+    monkeypatch.setattr(asdf.scoring.document, "network_digest", str)
     return opened
 
 

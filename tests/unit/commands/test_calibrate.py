@@ -438,7 +438,7 @@ def test_a_set_that_chose_the_network_is_warned_of(capsys, tmp_path, scores):
 
 
 def test_a_run_knows_by_which_set_it_chose(tmp_path):
-    from asdf.commands.run_scores import chose_network
+    from asdf.commands.whose_scores import chose_network
 
     run_folder = tmp_path / "run"
     records = [

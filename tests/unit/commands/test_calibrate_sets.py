@@ -20,8 +20,7 @@ from asdf.checkpoint.network_file import write_network_file
 from asdf.checkpoint.network_reading import read_network_file
 from asdf.evaluation import read_scores, write_scores
 from asdf.metrics.home import learn_home, read_home
-from asdf.scoring.parts import PartSearch
-from asdf.scoring.window_threshold import learn_window_threshold, read_window_threshold
+from asdf.scoring.windows import PartSearch, learn_window_threshold, read_window_threshold
 from asdf.tasks.fusion.gain import make_folds
 from tests.unit.conftest import sound, write_small_network
 

@@ -9,7 +9,7 @@ import pytest
 import soundfile
 
 from asdf.__main__ import main
-from asdf.commands.named_recordings import read_recordings
+from asdf.commands.score_recordings import read_recordings
 from asdf.recipe.declared_corpora import find_corpus
 from asdf.trials.lists import check_files, read_list
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from asdf.__main__ import main
-from asdf.commands.score_array import split_sbatch, without_division
+from asdf.commands.score_options import split_sbatch, without_division
 
 
 @pytest.fixture

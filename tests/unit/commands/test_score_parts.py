@@ -10,8 +10,7 @@ import pytest
 import soundfile
 
 from asdf.__main__ import main
-from asdf.commands.score_journal import journal_path
-from asdf.commands.score_parts import Part
+from asdf.commands.score_journal import Part, journal_path
 from asdf.errors import UsageError
 from asdf.runs.systems import can_lock
 from tests.unit.conftest import small_settings, sound, write_small_network

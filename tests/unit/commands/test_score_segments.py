@@ -12,9 +12,8 @@ import torch
 import asdf
 from asdf.__main__ import main
 from asdf.checkpoint.network_file import NetworkFile, write_network_file
-from asdf.commands.score_pictures import Backdrop, svg_plot
+from asdf.commands.score_files import frames_as_windows, svg_plot
 from asdf.commands.score_results import Results
-from asdf.commands.score_segments import frames_as_windows
 from asdf.networks import build_network
 from asdf.segments import (
     Timed,
@@ -140,8 +139,9 @@ def test_the_picture_has_the_waveform_and_the_parts(folder, score, network):
 def test_parts_are_drawn_where_they_are():
     frames = FrameScores(np.array([1, -1, -1, 2], np.float32), 1.0, 4.0)
     windows = frames_as_windows(frames)
-    backdrop = Backdrop(np.array([1.0, 0.5]), frames.segments())
-    root = ElementTree.fromstring(svg_plot(windows, "a.wav", "score", 0, backdrop))
+    loudness = np.array([1.0, 0.5])
+    picture = svg_plot(windows, "a.wav", "score", 0, loudness, frames.segments())
+    root = ElementTree.fromstring(picture)
     # 4 s over 741 pixels from 45 on; the part is from 1 s to 3 s.
     (part,) = areas(root, "spoofed")
     assert part == "M230.2,198.0L600.8,198.0L600.8,26.0L230.2,26.0Z"

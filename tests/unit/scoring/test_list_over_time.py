@@ -15,7 +15,7 @@ from asdf.distributed.world import World
 from asdf.errors import UsageError
 from asdf.networks import build_network
 from asdf.scoring.detector import Detector
-from asdf.scoring.list_over_time import ListOverTime
+from asdf.scoring.over_time import ListOverTime
 from asdf.scoring.score_list import build_list_scorer, score_list, score_with_extras
 from asdf.settings.sections import Sections
 from tests.recordings import noise_waveforms, write_recordings

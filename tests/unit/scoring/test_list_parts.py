@@ -16,8 +16,7 @@ from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.distributed.world import World
 from asdf.networks import build_network
 from asdf.runs import parts
-from asdf.scoring.list_parts import remove_parts
-from asdf.scoring.score_list import ScoredList, build_list_scorer, score_with_extras
+from asdf.scoring.score_list import ScoredList, build_list_scorer, remove_parts, score_with_extras
 from asdf.scoring.scorer import Scorer
 from asdf.settings.sections import Sections
 from asdf.trials.trial_list import TrialList

@@ -17,7 +17,7 @@ import asdf
 from asdf.checkpoint.network_reading import read_network_file
 from asdf.checkpoint.safetensors_network import write_hub_folder
 from asdf.errors import AsdfError
-from asdf.scoring.made_by import describe, network_digest, recording_digest
+from asdf.scoring.document import describe, network_digest, recording_digest
 from tests.unit.conftest import write_small_network
 
 
@@ -35,13 +35,13 @@ def sha256sum(path: Path) -> str:
 
 def test_all_of_it_is_there_and_is_plain(network):
     before = datetime.now(timezone.utc) - timedelta(seconds=1)
-    entry = describe(network, {"window": (4.0, 2.0), "trial": False, "folder": Path("a/b")}).entry()
+    entry = describe(network, {"window": [4.0, 2.0], "trial": False}).entry()
     assert list(entry) == ["asdf", "torch", "network_sha256", "date", "options"]
     assert entry["asdf"] == asdf.__version__
     assert entry["torch"] == str(torch.__version__)
     assert type(entry["torch"]) is str
     assert entry["network_sha256"] == sha256sum(network)
-    assert entry["options"] == {"window": [4.0, 2.0], "trial": False, "folder": "a/b"}
+    assert entry["options"] == {"window": [4.0, 2.0], "trial": False}
     assert json.loads(json.dumps(entry)) == entry
     date = datetime.fromisoformat(entry["date"])
     assert date.utcoffset() == timedelta(0)

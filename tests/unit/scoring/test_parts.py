@@ -9,8 +9,8 @@ import pytest
 import soundfile
 
 import asdf
-from asdf.scoring.parts import PartSearch, make_search, part_window
 from asdf.scoring.scored import WindowScore, decide_verdict
+from asdf.scoring.windows import PartSearch, make_search, part_window
 from asdf.trials.how_scored import ScoredLength
 from tests.unit.conftest import small_settings, sound, write_small_network
 

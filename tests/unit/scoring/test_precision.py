@@ -16,8 +16,7 @@ from asdf.errors import AsdfError, UsageError
 from asdf.evaluation import eer
 from asdf.extras.zoo.layouts.importing import load_detector_weights
 from asdf.networks import AASIST_L
-from asdf.scoring.agreement import agree_on_precision, describe_scoring
-from asdf.scoring.computing import choose_scoring_precision
+from asdf.scoring.computing import agree_on_precision, choose_scoring_precision, describe_scoring
 from asdf.scoring.detector import Detector
 from asdf.scoring.scorer import Scorer
 from asdf.settings.sections import Network, Sections

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from asdf.audio import read_audio
 from asdf.errors import UsageError
-from asdf.scoring.waveforms import as_waveform
+from asdf.scoring.recordings import as_waveform
 
 NOISE = np.random.default_rng(0).uniform(-0.9, 0.9, (5000, 2))
 

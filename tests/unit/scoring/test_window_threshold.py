@@ -8,8 +8,12 @@ from scipy.stats import binomtest
 
 from asdf.errors import AsdfError
 from asdf.metrics.calibration import Calibration
-from asdf.scoring.parts import PartSearch, make_search
-from asdf.scoring.window_threshold import learn_window_threshold, read_window_threshold
+from asdf.scoring.windows import (
+    PartSearch,
+    learn_window_threshold,
+    make_search,
+    read_window_threshold,
+)
 from asdf.trials.how_scored import ScoredLength
 
 WINDOW, HOP = 64000, 32000

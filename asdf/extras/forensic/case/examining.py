@@ -31,8 +31,7 @@ from asdf.metrics.detection import DetCurve
 from asdf.metrics.intervals import proportion_bounds
 from asdf.metrics.llr_quality import LlrQuality, Tippett, llr_quality
 from asdf.scoring.detector import Detector
-from asdf.scoring.document import Heading, make_heading
-from asdf.scoring.made_by import Provenance, provenance_of, recording_digest
+from asdf.scoring.document import Heading, Provenance, make_heading, provenance_of, recording_digest
 from asdf.scoring.scored import Scored, WindowScore
 from asdf.trials.score_file import Scores
 

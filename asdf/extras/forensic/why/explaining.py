@@ -37,11 +37,10 @@ from asdf.extras.forensic.why.explanation import (
 from asdf.facts import SAMPLE_RATE
 from asdf.runs.log import track
 from asdf.scoring.detector import Detector
-from asdf.scoring.detector_copies import copy_with
+from asdf.scoring.network_opening import copy_with
 from asdf.scoring.recordings import Recording, as_recording
 from asdf.scoring.scored import BONA_FIDE, SPOOF
-from asdf.scoring.usual_audio import check_usual
-from asdf.scoring.waveform_scorer import WaveformScorer
+from asdf.scoring.scorer import WaveformScorer, check_usual
 
 # Samples of waveforms in memory together: 64 MiB, few enough for visible progress.
 _HELD_SAMPLES = 2**24
