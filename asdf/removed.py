@@ -38,6 +38,7 @@ _DDP = "Networks are trained with DDP."
 
 SETTINGS: dict[str, Removed] = {
     "tracking.mlflow_uri": Removed(None, _MLFLOW),
+    "tracking.project": Removed("asdf", "Set the variable WANDB_PROJECT."),
     "tracking.name": Removed(None, "Set the variable WANDB_NAME."),
     "tracking.offline": Removed(False, "Set the variable WANDB_MODE=offline."),
     "computing.main_timeout_s": Removed(None, "Set computing.timeout_s."),

@@ -15,6 +15,7 @@ from asdf.settings.config_layers import Config, Step
 from asdf.settings.literals import ASSIGNMENT_LINE
 from asdf.settings.loading import inheritance_mistakes
 from asdf.settings.mistakes import COMMAND_LINE, Complaint, SettingsError, raise_all, shortened
+from asdf.settings.sections import OF_EXTRAS
 from asdf.settings.value_checks import describe
 from asdf.text import AnyPath
 
@@ -195,14 +196,23 @@ def _wrap(text: str, indent: str) -> list[str]:
     )
 
 
-def markdown_tables() -> str:
-    """Return a heading and a table per section: setting, default with unit, meaning."""
+def markdown_tables(of_networks: bool = False) -> str:
+    """Return a heading and a table per section: setting, default with unit, meaning.
+
+    Args:
+        of_networks: Whether the tables are of the sizes of back ends and of front ends' sections in
+            extras; otherwise of all other settings.
+    """
     parts: list[str] = []
     for section, kind in section_types().items():
-        about = str(kind.__doc__).partition("\n")[0]
-        parts += [f"## `{section}`", "", about, "", *_HEAD]
-        parts += map(_row, our_catalogue().part(section))
-        parts.append("")
+        rows = []
+        for known in our_catalogue().part(section):
+            is_size = section == "back_end" and known.name != "back_end_class"
+            if of_networks == (is_size or section in OF_EXTRAS):
+                rows.append(_row(known))
+        if rows:
+            about = str(kind.__doc__).partition("\n")[0]
+            parts += [f"##{'#' * of_networks} `{section}`", "", about, "", *_HEAD, *rows, ""]
     return "\n".join(parts)
 
 

@@ -45,7 +45,6 @@ from asdf.settings.sections import (
     Sections,
     Spectrum,
     SpeechActivity,
-    Tracking,
     Vocoding,
     assign,
     no_section,
@@ -90,7 +89,6 @@ class Settings:
     augmentation: Augmentation
     vocoding: Vocoding
     sad: SpeechActivity
-    tracking: Tracking
     recipe: Recipe
 
     _instance: ClassVar[Settings | None] = None

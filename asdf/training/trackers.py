@@ -83,7 +83,7 @@ class WeightsAndBiases(_Tracker):
         super().__init__(settings, folder)
         wandb = _import("wandb", "WeightsAndBiases", "wandb")
         self._run = wandb.init(
-            project=settings.tracking.project,
+            project=os.environ.get("WANDB_PROJECT", "asdf"),
             name=os.environ.get("WANDB_NAME", folder.name),
             id=_identifier(folder, "wandb", lambda: uuid4().hex),
             resume="allow",  # with this id, a later start goes on in the same run

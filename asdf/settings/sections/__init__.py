@@ -46,7 +46,7 @@ from asdf.settings.sections.front_ends import (
     Lora,
     Spectrum,
 )
-from asdf.settings.sections.runs import SAMPLERS, Computing, Paths, Recipe, Tracking
+from asdf.settings.sections.runs import SAMPLERS, Computing, Paths, Recipe
 from asdf.settings.sections.training import (
     CALLBACKS,
     LOSSES,
@@ -85,7 +85,6 @@ class Sections(KnownNames):
     lengths: Lengths = field(default_factory=Lengths)
     vocoding: Vocoding = field(default_factory=Vocoding)
     sad: SpeechActivity = field(default_factory=SpeechActivity)
-    tracking: Tracking = field(default_factory=Tracking)
     recipe: Recipe = field(default_factory=Recipe)
     declared: dict[str, Any] = field(default_factory=dict)
     """Sections declared by the user's classes, by name; `settings.my_section.x` reads them."""

@@ -200,10 +200,3 @@ class Recipe(KnownNames):
     def execute_stage(self, stage: int) -> bool:
         """Whether `stage` is among those to run."""
         return self.start_stage <= stage <= self.end_stage
-
-
-@dataclass
-class Tracking(KnownNames):
-    """What the trackers in `network.callbacks` use for the run."""
-
-    project: str = setting("asdf", "wandb: the project", check="not_empty")

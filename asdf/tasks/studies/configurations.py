@@ -77,7 +77,6 @@ NO_EFFECT = frozenset(
         "network.checkpoint_interval_s",
         "network.checkpoint_interval_steps",
         "network.save_only_trained",
-        "tracking.project",
     }
 )
 """Settings that change no result: runs that differ only in these and the seed form a group."""

@@ -225,5 +225,7 @@ def test_markdown_tables() -> None:
     ]
     assert "| `network.train_clip_size` | `16000` samples | length of a training example |" in lines
     assert "| `rawboost.minF` | `20` Hz | LnL: lowest centre frequency |" in lines
+    of_networks = markdown_tables(of_networks=True).splitlines()
+    assert of_networks[0] == "### `back_end`"
     settings = sum(len(dataclasses.fields(section)) for section in section_types().values())
-    assert sum(line.startswith("| `") for line in lines) == settings
+    assert sum(line.startswith("| `") for line in lines + of_networks) == settings

@@ -36,14 +36,8 @@ EVALUATION = {
 ROWS = [{"epoch": "epoch.1", "set": "eval", "eer": 0.125, "min_dcf": 0.5, "full": True}]
 
 
-def settings() -> Sections:
-    sections = Sections()
-    sections.tracking.project = "spoofs"
-    return sections
-
-
 def play(kind: type[Any], folder: Path) -> Any:
-    tracker = kind(settings(), folder)
+    tracker = kind(Sections(), folder)
     tracker.on_step(STEP)
     tracker.on_step({**STEP, "step": 4, "loss": 0.5})
     tracker.on_evaluation(EVALUATION)
@@ -115,4 +109,4 @@ def _key(item: Any) -> str:
 def test_a_tracker_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "wandb", None)
     with pytest.raises(UsageError, match=r"pip install 'asdf-antispoofing\[wandb\]'"):
-        WeightsAndBiases(settings(), tmp_path)
+        WeightsAndBiases(Sections(), tmp_path)
