@@ -84,10 +84,7 @@ def check_whole(kind: type, class_path: str, setting: str, base: type) -> None:
 
 
 def find_named(
-    class_path: str,
-    folder: Path | None,
-    setting: str,
-    base: type[object] | None = object,
+    class_path: str, folder: Path | None, setting: str, base: type[object] | None = object
 ) -> Any:
     """Import the object that `class_path` names, usually a class.
 
@@ -339,10 +336,7 @@ class UserErrors:
     def __enter__(self) -> None: ...
 
     def __exit__(
-        self,
-        kind: object,
-        error: BaseException | None,
-        trace: TracebackType | None,
+        self, kind: object, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         # KeyboardInterrupt and SystemExit are no failures of the user's class.
         if trace is None or not isinstance(error, Exception) or isinstance(error, AsdfError):

@@ -91,11 +91,7 @@ def read_lines(text: str, file: str, collector: Collector) -> Iterator[Line]:
 
 
 def _read_value(
-    text: str,
-    start: int,
-    target: str,
-    location: Location,
-    collector: Collector,
+    text: str, start: int, target: str, location: Location, collector: Collector
 ) -> tuple[Line, int]:
     """Return the assignment whose value starts at `start`, and the end of its last line."""
     assert location.line is not None
@@ -292,10 +288,7 @@ def _no_assignment(line: Line) -> str:
 
 
 def _append(
-    assignments: dict[str, Assignment],
-    line: Line,
-    location: Location,
-    collector: Collector,
+    assignments: dict[str, Assignment], line: Line, location: Location, collector: Collector
 ) -> None:
     target = line.text
     if target in assignments:

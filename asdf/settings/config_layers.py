@@ -107,9 +107,7 @@ def defaults(catalogue: Catalogue, sections: Iterable[str] | None = None) -> lis
 
 
 def steps_of(
-    assignments: Iterable[Assignment],
-    catalogue: Catalogue,
-    collector: Collector,
+    assignments: Iterable[Assignment], catalogue: Catalogue, collector: Collector
 ) -> list[Step]:
     """Return the layer of these assignments; report unknown settings and unsuitable values."""
     steps = []
@@ -141,9 +139,7 @@ def _step_of(known: Known, assignment: Assignment, collector: Collector) -> Step
 
 
 def read_overrides(
-    overrides: Iterable[str],
-    catalogue: Catalogue,
-    collector: Collector,
+    overrides: Iterable[str], catalogue: Catalogue, collector: Collector
 ) -> list[Assignment]:
     """Read the command line's `section.name=value`, at most one per setting.
 

@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from graphlib import CycleError, TopologicalSorter
 from itertools import chain
 from pathlib import Path
 
@@ -79,49 +80,24 @@ def inheritance_mistakes(blocks: Mapping[str, Block]) -> list[Mistake]:
                     f"'{child}' inherits from '{shortened(parent)}', which is not a config",
                     partial(nearest, parent, [name for name in blocks if name != block.name]),
                 )
-    finished: set[str] = set()
-    for name in blocks:
-        if name not in finished:
-            _find_circles(name, blocks, finished, collector)
-    return collector.mistakes
-
-
-def _find_circles(
-    start: str,
-    blocks: Mapping[str, Block],
-    finished: set[str],
-    collector: Collector,
-) -> None:
-    """Report circles above `start` among blocks not in `finished`, without recursion."""
-    path = [start]
-    depths = {start: 0}
-    waiting = [_known_parents(start, blocks)]
-    while waiting:
-        parent = next(waiting[-1], None)
-        if parent is None:
-            waiting.pop()
-            name = path.pop()
-            finished.add(name)
-            del depths[name]
-        # The block is on the path from `start`, so there is a circle.
-        elif parent in depths:
-            circle = path[depths[parent] :]
-            names = [shortened(name, 40) for name in circle[:_SHOWN]]
-            if len(circle) > _SHOWN:
-                names.append(f"({len(circle) - _SHOWN} more)")
-            names.append(names[0])
-            problem = f"circular inheritance: {' < '.join(names)}"
-            collector.add(blocks[parent].location, problem)
-        elif parent not in finished:
-            depths[parent] = len(path)
-            path.append(parent)
-            waiting.append(_known_parents(parent, blocks))
-
-
-def _known_parents(name: str, blocks: Mapping[str, Block]) -> Iterator[str]:
-    for parent in dict.fromkeys(blocks[name].parents):
-        if parent in blocks:
-            yield parent
+    positions = {name: position for position, name in enumerate(blocks)}
+    parents = {name: blocks.keys() & set(blocks[name].parents) for name in blocks}
+    while True:
+        try:
+            TopologicalSorter(parents).prepare()
+            return collector.mistakes
+        except CycleError as error:
+            # From child to parent, without the last name, which repeats the first.
+            circle = error.args[1][:0:-1]
+        start = circle.index(min(circle, key=positions.__getitem__))
+        circle = circle[start:] + circle[:start]
+        # Searched on without it, for other circles.
+        parents[circle[-1]].discard(circle[0])
+        names = [shortened(name, 40) for name in circle[:_SHOWN]]
+        if len(circle) > _SHOWN:
+            names.append(f"({len(circle) - _SHOWN} more)")
+        problem = f"circular inheritance: {' < '.join([*names, names[0]])}"
+        collector.add(blocks[circle[0]].location, problem)
 
 
 # Characters that make a name a pattern; no name of a config has them.
@@ -164,26 +140,6 @@ def modules_folder(init_config: FilePath) -> Path:
     return copies if copies.is_dir() else folder
 
 
-def read_run_configs(
-    initial: Config,
-    path: FilePath,
-    names: Iterable[str],
-    overrides: Iterable[str],
-    folder: Path | None = None,
-) -> Configs:
-    """Return configs of a run_configs file, applied onto `initial`, with overrides on top.
-
-    Args:
-        folder: Folder of the user's own modules, as in `read_init_config`.
-
-    Raises:
-        SettingsError: there are mistakes in the text of the file, in these configs and their
-            parents, or in the overrides; all are named. The values of other blocks are not checked.
-    """
-    points = read_points(initial, path, names, [list(overrides)], folder)
-    return tuple(chain.from_iterable(points))
-
-
 def read_points(
     initial: Config,
     path: FilePath,
@@ -205,7 +161,8 @@ def read_points(
         Configs of each name in turn, one per point.
 
     Raises:
-        SettingsError: as in `read_run_configs`, for all points together.
+        SettingsError: there are mistakes in the text of the file, in these configs and their
+            parents, or in the overrides; all are named. The values of other blocks are not checked.
     """
     # Python would iterate over the characters of a single name, an easy mistake in recipes.
     if isinstance(names, str):
@@ -234,10 +191,7 @@ def read_points(
 
 
 def _matching_names(
-    names: Iterable[str],
-    blocks: Mapping[str, Block],
-    path: FilePath,
-    collector: Collector,
+    names: Iterable[str], blocks: Mapping[str, Block], path: FilePath, collector: Collector
 ) -> Iterator[str]:
     """Yield the names of existing configs; report names and patterns without a match."""
     yielded: set[str] = set()
@@ -268,10 +222,7 @@ class _Layers:
     collector: Collector
 
     def resolve(
-        self,
-        block: Block,
-        blocks: Mapping[str, Block],
-        overrides: Sequence[str],
+        self, block: Block, blocks: Mapping[str, Block], overrides: Sequence[str]
     ) -> Config:
         """Return the config of a block with overrides; its mistakes go to the collector."""
         initial = self.initial

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
@@ -18,20 +19,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 from asdf.settings import explaining
 from asdf.settings.catalogue import our_catalogue, section_types
 from asdf.settings.config_layers import Config, Step, defaults, final_mistakes, resolve
-from asdf.settings.loading import (
-    Configs,
-    FilePath,
-    read_init_config,
-    read_points,
-    read_run_configs,
-)
-from asdf.settings.mistakes import (
-    RECIPE_CODE,
-    Collector,
-    Complaint,
-    Mistake,
-    raise_all,
-)
+from asdf.settings.loading import Configs, FilePath, read_init_config, read_points
+from asdf.settings.mistakes import RECIPE_CODE, Collector, Complaint, Mistake, raise_all
 from asdf.settings.sections import (
     Audio,
     Augmentation,
@@ -119,10 +108,7 @@ class Settings:
         return settings
 
     def read_configs(
-        self,
-        run_configs: FilePath,
-        names: Iterable[str],
-        overrides: Iterable[str] = (),
+        self, run_configs: FilePath, names: Iterable[str], overrides: Iterable[str] = ()
     ) -> Configs:
         """Read and check the named configs of a file, above init_config and below the overrides.
 
@@ -130,7 +116,8 @@ class Settings:
             SettingsError: there are mistakes in these configs, their parents or the overrides; each
                 is named once.
         """
-        return read_run_configs(self._initial, run_configs, names, overrides, self._folder)
+        points = self.read_points(run_configs, names, [list(overrides)])
+        return tuple(chain.from_iterable(points))
 
     def read_points(
         self,
@@ -172,10 +159,7 @@ class Settings:
                 self._start(self._initial)
 
     def load_settings(
-        self,
-        run_configs: FilePath,
-        names: Iterable[str],
-        overrides: Iterable[str] = (),
+        self, run_configs: FilePath, names: Iterable[str], overrides: Iterable[str] = ()
     ) -> Generator[str, None, None]:
         """Read, check and apply configs: `read_configs`, immediately, then `apply_each`.
 

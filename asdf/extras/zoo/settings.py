@@ -12,7 +12,6 @@ from asdf.settings.sections.fields import (
     MAX_CLIP_SAMPLES,
     MAX_FFT,
     MAX_FILTERS,
-    MAX_HZ,
     MAX_LAYER_WIDTH,
     count,
     setting,
@@ -33,18 +32,15 @@ class ConstantQ(KnownNames):
         at_most=MAX_BINS_PER_OCTAVE,
     )
     low_hz: float = setting(
-        15.625, "the lowest frequency; 9 octaves below 8000", unit="Hz", at_least=1, at_most=MAX_HZ
+        15.625, "the lowest frequency; 9 octaves below 8000", unit="Hz", at_least=1
     )
-    high_hz: float = setting(
-        8000.0, "frequencies are below this one", unit="Hz", above=0, at_most=MAX_HZ
-    )
+    high_hz: float = setting(8000.0, "frequencies are below this one", unit="Hz", above=0)
     offset_hz: float = setting(
         228.7,
         "a window has as many samples as Q periods of its frequency and this together, which "
         "shortens those of low ones, as in the authors' code; 0: a constant Q",
         unit="Hz",
         at_least=0,
-        at_most=MAX_HZ,
     )
     samples_per_octave: int = setting(
         16,
@@ -63,14 +59,10 @@ class Sinc(KnownNames):
 
     filters: int = setting(80, "band-passes", at_least=1, at_most=MAX_FILTERS)
     taps: int = setting(
-        251,
-        "length of a filter; made odd",
-        unit="samples",
-        at_least=3,
-        at_most=MAX_FFT,
+        251, "length of a filter; made odd", unit="samples", at_least=3, at_most=MAX_FFT
     )
     low_hz: float = setting(
-        30.0, "where the lowest filter begins at the start", unit="Hz", at_least=0, at_most=MAX_HZ
+        30.0, "where the lowest filter begins at the start", unit="Hz", at_least=0
     )
 
 
@@ -120,8 +112,7 @@ class OwnSizes(KnownNames):
         at_most=MAX_LAYER_WIDTH,
     )
     classifier_projection: int = width(
-        256,
-        "SSL_Classifier, SSL_SUPERB: values that frames are projected to before their mean",
+        256, "SSL_Classifier, SSL_SUPERB: values that frames are projected to before their mean"
     )
     classifier_pooling: Literal["mean", "tokens"] = setting(
         "mean",

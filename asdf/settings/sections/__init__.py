@@ -28,24 +28,8 @@ from asdf.settings.sections.examples import (
     SpeechActivity,
     Vocoding,
 )
-from asdf.settings.sections.fields import (
-    FRAME_SAMPLES,
-    MAX_BLOCKS,
-    MAX_CLIP_SAMPLES,
-    MAX_FFT,
-    MAX_FILTERS,
-    MAX_HZ,
-    MAX_LAYER_WIDTH,
-    MAX_PROCESSES,
-    setting,
-    with_extras,
-)
-from asdf.settings.sections.front_ends import (
-    FRONT_ENDS,
-    FrontEnd,
-    Lora,
-    Spectrum,
-)
+from asdf.settings.sections.fields import FRAME_SAMPLES, MAX_LAYER_WIDTH, setting, with_extras
+from asdf.settings.sections.front_ends import FRONT_ENDS, FrontEnd, Lora, Spectrum
 from asdf.settings.sections.runs import SAMPLERS, Computing, Paths, Recipe
 from asdf.settings.sections.training import (
     CALLBACKS,

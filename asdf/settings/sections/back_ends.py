@@ -90,10 +90,7 @@ class BackEnd(KnownNames):
         144, "SSL_Conformer, SSL_ConformerTCM: size of the frames and of the embedding"
     )
     conformer_blocks: int = setting(
-        4,
-        "SSL_Conformer, SSL_ConformerTCM: number of blocks",
-        at_least=1,
-        at_most=MAX_BLOCKS,
+        4, "SSL_Conformer, SSL_ConformerTCM: number of blocks", at_least=1, at_most=MAX_BLOCKS
     )
     conformer_heads: int = count(4, "SSL_Conformer, SSL_ConformerTCM: attention heads")
     conformer_kernel: int = setting(

@@ -11,7 +11,6 @@ from asdf.settings.sections.fields import (
     MAX_CLIP_SAMPLES,
     MAX_FFT,
     MAX_FILTERS,
-    MAX_HZ,
     MAX_LAYER_WIDTH,
     proportion,
     setting,
@@ -114,17 +113,13 @@ class FrontEnd(KnownNames):
         0.0,
         "proportion of the frames that masks cover in training, counted before overlaps; 0: none",
     )
-    time_mask_length: int = setting(
-        10, "length of a time mask", unit="frames", at_least=1, at_most=MAX_CLIP_SAMPLES
-    )
+    time_mask_length: int = setting(10, "length of a time mask", unit="frames", at_least=1)
     channel_mask_proportion: float = proportion(
         0.0,
         "proportion of the feature values that masks cover in training, counted before overlaps; "
         "0: none",
     )
-    channel_mask_length: int = setting(
-        64, "width of a channel mask", unit="values", at_least=1, at_most=MAX_CLIP_SAMPLES
-    )
+    channel_mask_length: int = setting(64, "width of a channel mask", unit="values", at_least=1)
     normalize_waveforms: bool = setting(
         False,
         "scale every waveform to zero mean and unit variance, as some pretrained networks expect",
@@ -181,15 +176,12 @@ class Spectrum(KnownNames):
         at_least=1,
         at_most=MAX_FILTERS,
     )
-    low_hz: float = setting(
-        0.0, "where the lowest filter begins", unit="Hz", at_least=0, at_most=MAX_HZ
-    )
+    low_hz: float = setting(0.0, "where the lowest filter begins", unit="Hz", at_least=0)
     high_hz: float | None = setting(
         None,
         "where the highest filter ends; None: half of audio.sample_rate, of lfcc 4000",
         unit="Hz",
         above=0,
-        at_most=MAX_HZ,
     )
     coefficients: int | None = setting(
         None,
