@@ -32,12 +32,7 @@ _STATES_DURATION = ("mov", "wav")
 _PADDING_S = 0.25
 
 # Full scale of integer samples, and the value that means zero.
-_SCALES = {
-    "u1": (128.0, 128),
-    "i2": (2.0**15, 0),
-    "i4": (2.0**31, 0),
-    "i8": (2.0**63, 0),
-}
+_SCALES = {"u1": (128.0, 128), "i2": (2.0**15, 0), "i4": (2.0**31, 0), "i8": (2.0**63, 0)}
 
 # Position of the sum in a FLAC file that begins with its magic bytes.
 _FLAC_MD5 = slice(26, 42)

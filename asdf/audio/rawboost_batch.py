@@ -177,10 +177,7 @@ def _join_impulses(isd: Sequence[Impulses], samples: int, gain: float) -> dict[s
         positions.append(row * samples + impulses.positions)
         changes.append(impulses.factors)
     factors = 1 + gain * np.concatenate(changes)
-    return {
-        "positions_N": np.concatenate(positions),
-        "factors_N": factors.astype(np.float32),
-    }
+    return {"positions_N": np.concatenate(positions), "factors_N": factors.astype(np.float32)}
 
 
 def _join_stationary(ssi: Sequence[Stationary], settings: RawBoost) -> dict[str, np.ndarray]:

@@ -24,12 +24,7 @@ from asdf.audio.recording_files import (
     open_recording,
 )
 from asdf.audio.recording_sources import AnySource, limits_of, open_source
-from asdf.audio.sample_rates import (
-    resample,
-    resampled_length,
-    resampled_position,
-    source_span,
-)
+from asdf.audio.sample_rates import resample, resampled_length, resampled_position, source_span
 from asdf.errors import AsdfError
 from asdf.settings.sections import USUAL_AUDIO, Audio
 
@@ -59,10 +54,7 @@ class _Span:
 
 
 def read_audio(
-    path: AnySource,
-    start: int = 0,
-    samples: int | None = None,
-    audio: Audio = USUAL_AUDIO,
+    path: AnySource, start: int = 0, samples: int | None = None, audio: Audio = USUAL_AUDIO
 ) -> np.ndarray:
     """Read a recording, or `samples` of it from sample `start` on, as (T,) float32.
 

@@ -83,11 +83,7 @@ def resample(waveform: np.ndarray, rate: int, to: int = SAMPLE_RATE) -> np.ndarr
     spare = np.zeros(old * spare_periods, np.float32)
     padded = np.concatenate([waveform, spare])
     resampled: torch.Tensor = torchaudio_resample(
-        torch.from_numpy(padded),
-        rate,
-        to,
-        lowpass_filter_width=_ZERO_CROSSINGS,
-        rolloff=_ROLLOFF,
+        torch.from_numpy(padded), rate, to, lowpass_filter_width=_ZERO_CROSSINGS, rolloff=_ROLLOFF
     )
     length = resampled_length(len(waveform), rate, to)
     return resampled.numpy()[:length]

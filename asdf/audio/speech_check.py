@@ -45,18 +45,7 @@ _ALL_RATES = (0.5, 28.0)
 _SYLLABLES = (2.0, 9.0)
 _RATTLE = (12.0, 28.0)
 # Band edges in Hz, within the bandwidth of a telephone line.
-_EDGES = (
-    100,
-    250,
-    400,
-    630,
-    920,
-    1270,
-    1720,
-    2320,
-    3150,
-    3800,
-)
+_EDGES = (100, 250, 400, 630, 920, 1270, 1720, 2320, 3150, 3800)
 # Lags of pitches from 64 to 400 Hz, in samples.
 _FIRST_LAG = 40
 _LAST_LAG = 250
@@ -158,10 +147,7 @@ def _trees() -> _Trees:
     for name in ("limit", "value"):
         arrays[name] = np.array(content[name], np.float64)
     return _Trees(
-        threshold=content["threshold"],
-        base=content["base"],
-        depth=content["depth"],
-        **arrays,
+        threshold=content["threshold"], base=content["base"], depth=content["depth"], **arrays
     )
 
 
@@ -337,10 +323,7 @@ def _window_correlation() -> np.ndarray:
 
 
 def _describe_voice(
-    active: np.ndarray,
-    peaks: Floats,
-    pitch: Floats,
-    seconds: float,
+    active: np.ndarray, peaks: Floats, pitch: Floats, seconds: float
 ) -> list[float]:
     """Return the proportion of voicing and the movement of pitch: voices glide, begin and end."""
     voiced = active & (peaks > _VOICED)

@@ -44,9 +44,7 @@ def check_sendable(part: object, name: str, method: str) -> None:
 
 
 def unpickle_from(
-    kind: Callable[[Any, Path | None], Holder],
-    pickled: bytes,
-    folder: Path | None,
+    kind: Callable[[Any, Path | None], Holder], pickled: bytes, folder: Path | None
 ) -> Holder:
     """Return `kind(objects, folder)` for pickled objects whose classes may lie in `folder`."""
     with searched_first(folder):

@@ -121,10 +121,7 @@ def _file_of(entry: dict[str, Any]) -> RecordFile:
     return RecordFile(name, int(entry["size"]), digest, address)
 
 
-def download_record(
-    record: Record,
-    folder: Path,
-) -> list[Path]:
+def download_record(record: Record, folder: Path) -> list[Path]:
     """Download the files of a record to a folder, and unpack compressed archives there.
 
     Complete files are not downloaded again; an uncompressed tar is not unpacked.
@@ -149,10 +146,7 @@ def download_record(
     return unpacked
 
 
-def unpack_archive(
-    path: Path,
-    digest: str,
-) -> bool:
+def unpack_archive(path: Path, digest: str) -> bool:
     """Unpack a compressed archive in place, unless done; return whether it is an archive.
 
     Args:
@@ -173,18 +167,12 @@ def _note_of(path: Path) -> Path:
     return path.with_name(f".{path.name}{_NOTE}")
 
 
-def _was_unpacked(
-    path: Path,
-    digest: str,
-) -> bool:
+def _was_unpacked(path: Path, digest: str) -> bool:
     note = _note_of(path)
     return note.is_file() and note.read_text(encoding="utf-8").strip() == digest
 
 
-def _fetch(
-    file: RecordFile,
-    path: Path,
-) -> None:
+def _fetch(file: RecordFile, path: Path) -> None:
     # Two processes would append to the same partial file.
     with one_at_a_time(path):
         if path.is_file() and path.stat().st_size == file.size and _md5(path) == file.md5:
@@ -203,10 +191,7 @@ def _fetch(
         part.replace(path)
 
 
-def _receive(
-    file: RecordFile,
-    part: Path,
-) -> None:
+def _receive(file: RecordFile, part: Path) -> None:
     """Append to the partial file until it is complete, while each connection makes progress."""
     while True:
         arrived = part.stat().st_size if part.exists() else 0
@@ -234,11 +219,7 @@ def _receive(
             )
 
 
-def _receive_rest(
-    file: RecordFile,
-    part: Path,
-    arrived: int,
-) -> None:
+def _receive_rest(file: RecordFile, part: Path, arrived: int) -> None:
     """Append the data of one connection."""
     request = urllib.request.Request(file.address)
     if arrived:
@@ -274,10 +255,7 @@ def _md5(path: Path) -> str:
     return digest.hexdigest()
 
 
-def _unpack(
-    path: Path,
-    folder: Path,
-) -> None:
+def _unpack(path: Path, folder: Path) -> None:
     LOG.info("unpacking %s", path.name)
     try:
         if path.suffix.lower() == ".zip":
@@ -305,10 +283,7 @@ def _unpack(
         raise AsdfError(f"{path}: it cannot be unpacked: {error}.") from error
 
 
-def _refuse_outside(
-    path: Path,
-    name: str,
-) -> None:
+def _refuse_outside(path: Path, name: str) -> None:
     pure = PurePosixPath(name)
     if pure.is_absolute() or ".." in pure.parts or "\\" in name:
         raise AsdfError(

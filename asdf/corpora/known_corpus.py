@@ -185,10 +185,7 @@ def _locate(tree: Tree, name: str) -> _Location:
 
 
 def with_files(
-    trials: TrialList,
-    tree: Tree,
-    folders: Sequence[str],
-    suffix: str = ".flac",
+    trials: TrialList, tree: Tree, folders: Sequence[str], suffix: str = ".flac"
 ) -> TrialList:
     """Return `trials` with the names of their recordings in `folders`, with any suffix.
 

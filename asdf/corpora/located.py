@@ -59,10 +59,7 @@ def parse_located(name: str) -> Located | None:
     return Located(kind, where.rstrip("/") or "/", split, columns)
 
 
-def _read_query(
-    name: str,
-    query: str,
-) -> Columns:
+def _read_query(name: str, query: str) -> Columns:
     """Parse the text after a '?': `label=COLUMN,speaker=COLUMN,bona_fide=VALUE`.
 
     Raises:

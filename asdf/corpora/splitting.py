@@ -32,12 +32,7 @@ class _List:
         indices: Indices of its trials.
     """
 
-    def __init__(
-        self,
-        name: str,
-        share: float,
-        totals: Mapping[_Stratum, int],
-    ) -> None:
+    def __init__(self, name: str, share: float, totals: Mapping[_Stratum, int]) -> None:
         self.name = name
         self.indices: list[int] = []
         self._wanted = {}
@@ -45,21 +40,14 @@ class _List:
             self._wanted[stratum] = share * total
         self._lacking = dict(self._wanted)
 
-    def need(
-        self,
-        counts: Mapping[_Stratum, int],
-    ) -> float:
+    def need(self, counts: Mapping[_Stratum, int]) -> float:
         """Return the missing proportion of the list's share of some strata, 1 at first."""
         need = 0.0
         for stratum, count in counts.items():
             need += count * self._lacking[stratum] / self._wanted[stratum]
         return need / sum(counts.values())
 
-    def add(
-        self,
-        indices: Sequence[int],
-        counts: Mapping[_Stratum, int],
-    ) -> None:
+    def add(self, indices: Sequence[int], counts: Mapping[_Stratum, int]) -> None:
         """Add the trials of a speaker."""
         self.indices += indices
         for stratum, count in counts.items():
@@ -67,9 +55,7 @@ class _List:
 
 
 def split_trials(
-    trials: TrialList,
-    shares: Mapping[str, float],
-    seed: int = 0,
+    trials: TrialList, shares: Mapping[str, float], seed: int = 0
 ) -> dict[str, Indices]:
     """Return the indices of the trials of each list.
 
@@ -122,10 +108,7 @@ def _groups(trials: TrialList) -> list[list[int]]:
     return [groups[key] for key in sorted(groups)]
 
 
-def columns_from_names(
-    ids: Sequence[str],
-    patterns: Sequence[str],
-) -> dict[str, list[str]]:
+def columns_from_names(ids: Sequence[str], patterns: Sequence[str]) -> dict[str, list[str]]:
     """Return the columns that patterns extract from paths, '' if a pattern lacks a field.
 
     A pattern is the end of a path without its suffix: `{speaker}_{}` or `{speaker}/{}/{text}`; `{}`
@@ -159,10 +142,7 @@ def columns_from_names(
     return columns
 
 
-def _match(
-    compiled: Sequence[re.Pattern[str]],
-    path: str,
-) -> dict[str, str] | None:
+def _match(compiled: Sequence[re.Pattern[str]], path: str) -> dict[str, str] | None:
     """Return the fields of the first pattern that matches a path; None if none matches."""
     for pattern in compiled:
         match = pattern.fullmatch(path)

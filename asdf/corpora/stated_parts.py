@@ -32,10 +32,7 @@ class StatedPart:
     amount: float
     seed: int = 0
 
-    def of(
-        self,
-        trials: TrialList,
-    ) -> TrialList:
+    def of(self, trials: TrialList) -> TrialList:
         """Return the part of a list, in its order and with its name.
 
         Each class and attack keeps its proportion, and at least one trial.
@@ -60,10 +57,7 @@ class StatedPart:
             chosen += indices[:wanted]
         return trials.select(np.array(sorted(chosen)))
 
-    def _rank(
-        self,
-        utterance: str,
-    ) -> bytes:
+    def _rank(self, utterance: str) -> bytes:
         """Return a sort key of a trial, independent of other trials and of their order."""
         # Not hash(), which differs from process to process. Names of files need not be valid UTF-8.
         text = f"{self.seed}:{utterance}"

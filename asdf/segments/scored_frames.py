@@ -63,10 +63,7 @@ class FrameTable:
 
 
 def frame_table(
-    ids: Sequence[str],
-    scores: Sequence[Singles],
-    hop_s: float,
-    durations_s: Floats,
+    ids: Sequence[str], scores: Sequence[Singles], hop_s: float, durations_s: Floats
 ) -> FrameTable:
     """Return the table of trials with these scores per frame, each (frames,)."""
     counts = [len(part) for part in scores]

@@ -59,24 +59,15 @@ class _Table:
     rows: Sequence[Sequence[str]]
     numbers: Sequence[int]
 
-    def column(
-        self,
-        index: int,
-    ) -> list[str]:
+    def column(self, index: int) -> list[str]:
         return [row[index] for row in self.rows]
 
-    def first_values(
-        self,
-        index: int,
-    ) -> list[str]:
+    def first_values(self, index: int) -> list[str]:
         """Return the values of the first rows that are not empty."""
         values = (row[index] for row in self.rows[:_LOOKED_AT])
         return [value for value in values if value]
 
-    def our_names(
-        self,
-        columns: Columns,
-    ) -> list[str]:
+    def our_names(self, columns: Columns) -> list[str]:
         """Return our name of each column."""
         theirs = {}
         for ours, name in columns.names.items():
@@ -108,11 +99,7 @@ def delimiter_of(first_line: str) -> str:
     return best
 
 
-def parse_any_table(
-    lines: NumberedLines,
-    path: Path,
-    columns: Columns | None = None,
-) -> TrialList:
+def parse_any_table(lines: NumberedLines, path: Path, columns: Columns | None = None) -> TrialList:
     """Read the lines of a table of recordings and labels with any names of columns.
 
     Args:
@@ -157,9 +144,7 @@ def is_our_csv(header: Sequence[str]) -> bool:
 
 
 def parse_columns(
-    lines: NumberedLines,
-    path: Path,
-    columns: Columns | None = None,
+    lines: NumberedLines, path: Path, columns: Columns | None = None
 ) -> dict[str, dict[str, str]]:
     """Return the values of each recording in a table, by path; labels are words.
 
@@ -180,10 +165,7 @@ def parse_columns(
     return entries
 
 
-def _read(
-    lines: NumberedLines,
-    path: Path,
-) -> _Table:
+def _read(lines: NumberedLines, path: Path) -> _Table:
     """Read all cells.
 
     Raises:
@@ -212,10 +194,7 @@ def _read(
     return _Table(path, [str(index + 1) for index in range(len(header))], rows, numbers)
 
 
-def _cells(
-    line: str,
-    delimiter: str,
-) -> list[str]:
+def _cells(line: str, delimiter: str) -> list[str]:
     cells = next(csv.reader([line], delimiter=delimiter), [])
     return [cell.strip() for cell in cells]
 
@@ -226,10 +205,7 @@ def _is_header(cells: Sequence[str]) -> bool:
     return not has_values and len({cell.lower() for cell in cells}) == len(cells)
 
 
-def _find_paths(
-    table: _Table,
-    columns: Columns,
-) -> int:
+def _find_paths(table: _Table, columns: Columns) -> int:
     """Return the index of the column of paths."""
     if "path" in columns.names:
         return _named(table, columns.names["path"])
@@ -253,11 +229,7 @@ def _find_paths(
     )
 
 
-def _find_labels(
-    table: _Table,
-    columns: Columns,
-    utterance: int,
-) -> int:
+def _find_labels(table: _Table, columns: Columns, utterance: int) -> int:
     """Return the index of the column of labels."""
     if "label" in columns.names:
         return _named(table, columns.names["label"])
@@ -277,9 +249,7 @@ def _find_labels(
 
 
 def likely_labels(
-    header: Sequence[str],
-    first_values: Sequence[Sequence[str]],
-    utterance: int = -1,
+    header: Sequence[str], first_values: Sequence[Sequence[str]], utterance: int = -1
 ) -> list[int]:
     """Return the indices of columns that may hold labels, by their names and values.
 
@@ -306,19 +276,13 @@ def our_name(name: str) -> str:
     return _OURS.get(plain_word(name), name.strip().lower())
 
 
-def _by_name(
-    header: Sequence[str],
-    names: Sequence[str],
-) -> list[int]:
+def _by_name(header: Sequence[str], names: Sequence[str]) -> list[int]:
     """Return the columns with one of these names, in the order of the names."""
     plain = [plain_word(name) for name in header]
     return [plain.index(name) for name in names if name in plain]
 
 
-def _named(
-    table: _Table,
-    name: str,
-) -> int:
+def _named(table: _Table, name: str) -> int:
     lowered = [known.lower() for known in table.header]
     if name.lower() not in lowered:
         raise AsdfError(

@@ -48,9 +48,7 @@ class _Key:
 
 
 def read_asv_scores(
-    path: _FilePath,
-    keys: _FilePath | None = None,
-    subset: str | None = None,
+    path: _FilePath, keys: _FilePath | None = None, subset: str | None = None
 ) -> AsvScores:
     """Read the organisers' ASV scores, `SOURCE KEY SCORE`, KEY target, nontarget or spoof.
 

@@ -127,10 +127,7 @@ def labels_of_values(
     return [meaning for value in plain if (meaning := meanings[value]) is not None]
 
 
-def meaning_of(
-    column: str,
-    value: str,
-) -> int | None:
+def meaning_of(column: str, value: str) -> int | None:
     """Return the label that a value of a column means; None if it may mean either, or neither.
 
     A yes or no is a label in a column named by a class, such as `is_fake`.
@@ -152,9 +149,6 @@ def _seen(counts: Mapping[str, int]) -> str:
     return ", ".join(shown) + (f" and {rest} more" if rest > 0 else "")
 
 
-def are_labels(
-    column: str,
-    values: Iterable[str],
-) -> bool:
+def are_labels(column: str, values: Iterable[str]) -> bool:
     """Whether each of some values means a class."""
     return all(meaning_of(column, value) is not None for value in values)

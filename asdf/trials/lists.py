@@ -109,10 +109,7 @@ def _list_lines(path: Path) -> NumberedLines:
 
 
 def check_both_classes(
-    utterances: TrialList,
-    use: str,
-    without_spoofs: str = "",
-    without_bona_fide: str = "",
+    utterances: TrialList, use: str, without_spoofs: str = "", without_bona_fide: str = ""
 ) -> None:
     """Raise an AsdfError if a class is missing, since loss and EER would have no meaning.
 

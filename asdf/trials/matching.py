@@ -64,10 +64,7 @@ def read_matched(
 
 
 def read_any_scores(
-    path: AnyPath,
-    labels: Mapping[str, int] | None = None,
-    *,
-    ignore_others: bool = False,
+    path: AnyPath, labels: Mapping[str, int] | None = None, *, ignore_others: bool = False
 ) -> Scores:
     """Read a score file of any format, with the labels in it or else those in `labels`.
 

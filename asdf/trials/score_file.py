@@ -127,12 +127,7 @@ class ScoreCollector:
         self._attacks: list[str] = []
 
     def add(
-        self,
-        line: int,
-        utterance: str,
-        score: str,
-        label: int = 0,
-        attack: str | None = None,
+        self, line: int, utterance: str, score: str, label: int = 0, attack: str | None = None
     ) -> None:
         """Add the trial of a line, with the text of its score.
 
@@ -221,10 +216,7 @@ def missing_class(labels: AnyIntegers) -> str:
 
 
 def write_scores(
-    path: AnyPath,
-    ids: Sequence[str],
-    labels: Iterable[int],
-    scores: npt.ArrayLike,
+    path: AnyPath, ids: Sequence[str], labels: Iterable[int], scores: npt.ArrayLike
 ) -> None:
     """Write a score file atomically, in the order of `ids`, the same bytes for the same scores.
 

@@ -25,12 +25,7 @@ from asdf.trials.submission_formats import FORMATS, SUBMISSION_FORMATS, Submissi
 from asdf.trials.text_lines import numbered_lines
 from asdf.trials.trial_list import TrialList, bare_name
 
-__all__ = [
-    "FORMATS",
-    "check_submission",
-    "write_submission",
-    "write_text_or_zip",
-]
+__all__ = ["FORMATS", "check_submission", "write_submission", "write_text_or_zip"]
 
 _SHOWN = 5
 # The earliest date in a zip, so that equal scores give equal bytes.

@@ -39,9 +39,7 @@ _GZIP_MAGIC = b"\x1f\x8b"
 
 
 def numbered_lines(
-    path: AnyPath,
-    strip: str | None = None,
-    errors: str = "strict",
+    path: AnyPath, strip: str | None = None, errors: str = "strict"
 ) -> NumberedLines:
     """Yield the lines of a file that a user names.
 

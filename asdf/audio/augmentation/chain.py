@@ -61,11 +61,7 @@ class Chain:
         return UNCHANGED
 
     def fill(
-        self,
-        speech: np.ndarray,
-        samples: int,
-        rng: Generator,
-        recording: object = "",
+        self, speech: np.ndarray, samples: int, rng: Generator, recording: object = ""
     ) -> np.ndarray:
         """Apply the parts that shorten, and repeat the result: (samples,) float32.
 

@@ -134,10 +134,7 @@ def transcode(
 
 
 def _code_in_libsndfile(
-    waveform: np.ndarray,
-    rate: int,
-    kind: Kind,
-    level: float | None = None,
+    waveform: np.ndarray, rate: int, kind: Kind, level: float | None = None
 ) -> np.ndarray:
     """Code `waveform` (T,) as a file of `kind`, and decode it: (at least T,) float32."""
     file = io.BytesIO()

@@ -77,11 +77,7 @@ def code_amr(waveform: np.ndarray, kbps: float) -> np.ndarray:
 
 
 def _code_and_decode(
-    name: str,
-    samples: np.ndarray,
-    kind: str,
-    kbps: float,
-    rate: int = SAMPLE_RATE,
+    name: str, samples: np.ndarray, kind: str, kbps: float, rate: int = SAMPLE_RATE
 ) -> np.ndarray:
     """Send (T,) samples, in FFmpeg's format `kind`, through a coder and its decoder."""
     import av

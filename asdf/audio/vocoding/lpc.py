@@ -11,13 +11,7 @@ from numpy.random import Generator
 
 from asdf.audio.vocoding.analysis import FFT, analyse, predict_linearly
 from asdf.audio.vocoding.frames import Array
-from asdf.audio.vocoding.synthesis import (
-    Excitation,
-    draw_noise,
-    excite,
-    per_sample,
-    regular_wave,
-)
+from asdf.audio.vocoding.synthesis import Excitation, draw_noise, excite, per_sample, regular_wave
 from asdf.audio.vocoding.vocoder import Vocoder, normalize
 
 

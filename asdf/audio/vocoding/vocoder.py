@@ -89,11 +89,7 @@ class Vocoders:
         return unpickle_from, (Vocoders, pickle.dumps(self.by_name), self.folder)
 
     def copy(
-        self,
-        name: str,
-        speech: np.ndarray,
-        rng: Generator,
-        recording: object = "",
+        self, name: str, speech: np.ndarray, rng: Generator, recording: object = ""
     ) -> np.ndarray:
         """Copy speech (T,) float32 at 16 kHz through the vocoder `name`: (T,) float32.
 

@@ -26,10 +26,7 @@ from asdf.runs.streams import show_error
 _GIGABYTE = 1_000_000_000
 
 
-def download_corpus(
-    name: str,
-    folder: Path | None,
-) -> None:
+def download_corpus(name: str, folder: Path | None) -> None:
     """Download a corpus into its folder below `folder`.
 
     Raises:

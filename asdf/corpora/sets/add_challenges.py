@@ -9,11 +9,7 @@ code takes 0 for genuine.
 
 from __future__ import annotations
 
-from asdf.corpora.known_corpus import (
-    KnownCorpus,
-    Origin,
-    SubsetFiles,
-)
+from asdf.corpora.known_corpus import KnownCorpus, Origin, SubsetFiles
 from asdf.corpora.label_lists import Format, Lists
 
 _AISHELL_3 = Origin(("AISHELL-3",), "the Arena's pages of the ADD sets")

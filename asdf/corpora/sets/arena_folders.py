@@ -75,9 +75,7 @@ DEEP_VOICE = KnownCorpus(
     folders=("DEEP-VOICE", "deep-voice", "DeepVoice", "deep-voice-deepfake-voice-recognition"),
     marks=("KAGGLE/AUDIO", "AUDIO/REAL", "REAL"),
     read=Layout(
-        homes=("KAGGLE/AUDIO", "AUDIO"),
-        pattern=r"(?P<kind>REAL|FAKE)/.+",
-        bona_fide={"REAL"},
+        homes=("KAGGLE/AUDIO", "AUDIO"), pattern=r"(?P<kind>REAL|FAKE)/.+", bona_fide={"REAL"}
     ).read,
 )
 

@@ -9,12 +9,7 @@ sheet of WaveFake.
 
 from __future__ import annotations
 
-from asdf.corpora.known_corpus import (
-    ANTI_DEEPFAKE,
-    VCTK,
-    KnownCorpus,
-    Origin,
-)
+from asdf.corpora.known_corpus import ANTI_DEEPFAKE, VCTK, KnownCorpus, Origin
 from asdf.corpora.path_layouts import Groups, Layout
 from asdf.facts import Published
 

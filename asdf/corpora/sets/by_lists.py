@@ -8,13 +8,7 @@ SVDDChallenge/CtrSVDD_Utils. If their paths differ, all are tried.
 
 from __future__ import annotations
 
-from asdf.corpora.known_corpus import (
-    ANTI_DEEPFAKE,
-    KnownCorpus,
-    Origin,
-    SubsetFiles,
-    Taken,
-)
+from asdf.corpora.known_corpus import ANTI_DEEPFAKE, KnownCorpus, Origin, SubsetFiles, Taken
 from asdf.corpora.label_lists import Format, Lists, Row
 from asdf.facts import Published
 

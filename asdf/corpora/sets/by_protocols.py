@@ -78,10 +78,7 @@ _2019_SUFFIXES = {"train": "train.trn", "dev": "dev.trl", "eval": "eval.trl"}
 
 
 def _asvspoof_2019(
-    track: str,
-    name: str,
-    published: Mapping[str, Published],
-    origin: Origin,
+    track: str, name: str, published: Mapping[str, Published], origin: Origin
 ) -> KnownCorpus:
     protocols = f"ASVspoof2019_{track}_cm_protocols"
     files = {}

@@ -47,11 +47,7 @@ class _Way:
     below: str
 
 
-def read_class_folders(
-    tree: Tree,
-    split: str,
-    bona_fide: Collection[str] = (),
-) -> Reading:
+def read_class_folders(tree: Tree, split: str, bona_fide: Collection[str] = ()) -> Reading:
     """Read the recordings of a tree by the names of its folders.
 
     Args:
@@ -115,10 +111,7 @@ def has_class_folders(tree: Tree) -> bool:
     return any(way.label is not None for way in _ways(tree, ()))
 
 
-def _ways(
-    tree: Tree,
-    bona_fide: Collection[str],
-) -> Iterator[_Way]:
+def _ways(tree: Tree, bona_fide: Collection[str]) -> Iterator[_Way]:
     """Yield the recordings sorted by name.
 
     Raises:
@@ -135,11 +128,7 @@ def _ways(
         yield _Way(name, way.label, way.split, way.below)
 
 
-def _way(
-    tree: Tree,
-    folder: str,
-    stated: Collection[str],
-) -> _Way:
+def _way(tree: Tree, folder: str, stated: Collection[str]) -> _Way:
     parts = folder.split("/") if folder else []
     splits = [_split_of(part) for part in parts]
     split = next(filter(None, reversed(splits)), "")
@@ -198,10 +187,7 @@ def _columns(ways: Sequence[_Way]) -> list[str]:
     return columns
 
 
-def _describe_unknown(
-    tree: Tree,
-    ways: Sequence[_Way],
-) -> str:
+def _describe_unknown(tree: Tree, ways: Sequence[_Way]) -> str:
     if not ways:
         return f"{tree.root}: no recordings found. Check the path."
     seen = Counter(part for way in ways for part in way.name.split("/")[:-1])

@@ -17,17 +17,12 @@ from asdf.trials.trees import Tree
 _AT_ADD_SUBSETS = ("train", "dev", "eval")
 
 
-def _at_add(
-    number: int,
-    columns: dict[str, str],
-    what: str,
-) -> KnownCorpus:
+def _at_add(number: int, columns: dict[str, str], what: str) -> KnownCorpus:
     track = f"T{number}"
     files = {}
     for subset in _AT_ADD_SUBSETS:
         files[subset] = SubsetFiles(
-            (f"{track}/label/{subset}.csv", f"label/{subset}.csv"),
-            (f"{track}/{subset}", subset),
+            (f"{track}/label/{subset}.csv", f"label/{subset}.csv"), (f"{track}/{subset}", subset)
         )
     reader = Lists(
         Format(columns),
@@ -70,10 +65,7 @@ _ESDD2_LISTS = {
 _UNKNOWN = "-"  # label of lines whose truth is not published
 
 
-def read_esdd2(
-    tree: Tree,
-    subset: str,
-) -> Reading:
+def read_esdd2(tree: Tree, subset: str) -> Reading:
     """Read a subset of CompSpoof V2; a spoofed component, speech or surroundings, means spoof.
 
     Raises:

@@ -60,10 +60,7 @@ def _read(variant: str, tree: Tree, subset: str) -> Reading:
 
 
 def _corpus(
-    name: str,
-    variant: str,
-    published: dict[str, Published] | None = None,
-    source: str = "",
+    name: str, variant: str, published: dict[str, Published] | None = None, source: str = ""
 ) -> KnownCorpus:
     return KnownCorpus(
         name=name,

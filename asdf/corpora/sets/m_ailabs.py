@@ -8,13 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from asdf.corpora.known_corpus import (
-    KnownCorpus,
-    Origin,
-    Reading,
-    is_there,
-    recordings,
-)
+from asdf.corpora.known_corpus import KnownCorpus, Origin, Reading, is_there, recordings
 from asdf.errors import AsdfError
 from asdf.trials.trees import Tree
 from asdf.trials.trial_list import TrialList

@@ -75,10 +75,7 @@ def _read(tree: Tree, subset: str) -> Reading:
 
 
 def _read_meta(
-    tree: Tree,
-    folder: str,
-    existing: set[str],
-    notes: list[str],
+    tree: Tree, folder: str, existing: set[str], notes: list[str]
 ) -> dict[str, dict[str, str]]:
     """Return the lines of a system's meta.csv by file name.
 

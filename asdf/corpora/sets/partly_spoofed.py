@@ -47,9 +47,7 @@ Columns = dict[str, list[str]]
 
 
 def read_parts(
-    tree: Tree,
-    label_file: str,
-    columns_of: Callable[[list[str]], Columns] = lambda names: {},
+    tree: Tree, label_file: str, columns_of: Callable[[list[str]], Columns] = lambda names: {}
 ) -> tuple[TrialList, list[str]]:
     """Return the trials of a text of segments, with the column of spoofed parts, and notes.
 
@@ -69,10 +67,7 @@ def read_parts(
 
 
 def with_parts(
-    trials: TrialList,
-    recordings: Mapping[str, Timed],
-    names: Sequence[str],
-    source: str,
+    trials: TrialList, recordings: Mapping[str, Timed], names: Sequence[str], source: str
 ) -> tuple[TrialList, list[str]]:
     """Return the trials with the column of spoofed parts, and notes on discrepancies.
 
@@ -168,7 +163,7 @@ PARTIAL_SPOOF = KnownCorpus(
     taken={
         "asvspoof19": Taken(
             "PartialSpoof is made of the recordings of ASVspoof 2019 LA", "the corpus's paper"
-        ),
+        )
     },
 )
 

@@ -18,12 +18,7 @@ from pathlib import Path
 from asdf.errors import AsdfError
 from asdf.extras.stores.archive import FolderInArchive
 from asdf.extras.stores.headers import COMPRESSED
-from asdf.extras.stores.members import (
-    KNOWN_FOLDERS,
-    known_folder,
-    open_archive,
-    remember_folder,
-)
+from asdf.extras.stores.members import KNOWN_FOLDERS, known_folder, open_archive, remember_folder
 from asdf.extras.stores.parquet import PARQUET
 from asdf.extras.stores.store import absolute, absolute_name
 from asdf.places import Member, Reader

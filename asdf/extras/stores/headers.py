@@ -164,10 +164,7 @@ def _headers(file: OpenFile) -> Iterator[tuple[tarfile.TarInfo, int]]:
         # A separate handle, since readers share theirs with previously forked processes.
         Path(file.path).open("rb", buffering=_READ_AHEAD) as content,
         tarfile.open(
-            fileobj=content,
-            mode="r:",
-            encoding="utf-8",
-            errors="surrogateescape",
+            fileobj=content, mode="r:", encoding="utf-8", errors="surrogateescape"
         ) as archive,
     ):
         while (member := archive.next()) is not None:

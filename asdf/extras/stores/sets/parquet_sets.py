@@ -18,14 +18,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from asdf.corpora import (
-    KnownCorpus,
-    Reading,
-    first_there,
-    is_there,
-    join_name,
-    with_files,
-)
+from asdf.corpora import KnownCorpus, Reading, first_there, is_there, join_name, with_files
 from asdf.errors import AsdfError, UsageError
 from asdf.extras.stores.archives import find_folder
 from asdf.extras.stores.parquet import ParquetArchive, ParquetTable, open_table
