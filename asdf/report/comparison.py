@@ -17,7 +17,7 @@ from asdf.metrics.results import Result, evaluate
 from asdf.metrics.summary import speakers_of
 from asdf.report.gathering import distinct_names
 from asdf.runs.evaluations import best_network
-from asdf.tasks.studies.configurations import NO_EFFECT, SEED, group_runs, recorded_seed
+from asdf.tasks.studies.configurations import NO_EFFECT, SEED, RunGroup, group_runs, recorded_seed
 from asdf.tasks.studies.over_seeds import SeedDifference, Spread, compare_seeds, spreads
 from asdf.tasks.studies.seed_results import Member, describe_mean, difference_sentence, draw_members
 from asdf.text import and_more
@@ -135,39 +135,25 @@ def different_results(
         The results, and a message for each set without one: the trials differ, there is only one
         class, or a file cannot be read.
     """
-    first_files = first.score_files()[networks[0]]
-    second_files = second.score_files()[networks[1]]
+    sides = tuple(zip((first, second), networks, strict=True))
+    scored_by_second = second.score_files()[networks[1]]
     differences = []
     refused = []
-    for set_name in first_files:
-        if set_name not in second_files:
+    for set_name in first.score_files()[networks[0]]:
+        if set_name not in scored_by_second:
             continue
         try:
-            differences.append(_test_set(first, second, networks, set_name, replicates))
+            scores = [run.scores(network, set_name) for run, network in sides]
+            # An earlier version may have made either run without saving columns.
+            speakers = speakers_of(scores[0], first.trials(set_name) or second.trials(set_name))
+            tested = paired_test(scores[0], scores[1], speakers=speakers, replicates=replicates)
+            a, b = map(evaluate, scores)
+            ways = [how_scored(run.score_file(network, set_name)) for run, network in sides]
+            difference = ResultDifference(set_name, a, b, tested, speakers is not None, *ways)
+            differences.append(difference)
         except AsdfError as error:
             refused.append(f"{set_name}: {error}")
     return differences, refused
-
-
-def _test_set(
-    first: RunFolder, second: RunFolder, networks: tuple[str, str], set_name: str, replicates: int
-) -> ResultDifference:
-    first_scores = first.scores(networks[0], set_name)
-    second_scores = second.scores(networks[1], set_name)
-    # An earlier version may have made either run without saving columns.
-    trials = first.trials(set_name) or second.trials(set_name)
-    speakers = speakers_of(first_scores, trials)
-    return ResultDifference(
-        set=set_name,
-        first=evaluate(first_scores),
-        second=evaluate(second_scores),
-        difference=paired_test(
-            first_scores, second_scores, speakers=speakers, replicates=replicates
-        ),
-        by_speakers=speakers is not None,
-        first_scored=how_scored(first.score_file(networks[0], set_name)),
-        second_scored=how_scored(second.score_file(networks[1], set_name)),
-    )
 
 
 def _last_start(run: RunFolder) -> dict[str, str]:
@@ -226,7 +212,14 @@ class Side:
         members = []
         for run, seed, network in zip(self.runs, self.seeds, self.networks, strict=True):
             scores = run.scores(network or "", set_name)
-            members.append(_member(run, seed, set_name, scores))
+
+            # Defaults, because a closure would have the scores and the run of the last seed.
+            def read(
+                scores: Scores = scores, run: RunFolder = run
+            ) -> tuple[Scores, TrialList | None]:
+                return scores, run.trials(set_name)
+
+            members.append(Member(run.name, seed, evaluate(scores), read))
         return members
 
     def roles(self, set_name: str) -> list[tuple[str, SetRole | None]]:
@@ -236,13 +229,6 @@ class Side:
             scored = how_scored(run.score_file(network or "", set_name))
             roles.append((f"{run.name} on {set_name}", scored.role))
         return roles
-
-
-def _member(run: RunFolder, seed: str, set_name: str, scores: Scores) -> Member:
-    def read() -> tuple[Scores, TrialList | None]:
-        return scores, run.trials(set_name)
-
-    return Member(run.name, seed, evaluate(scores), read)
 
 
 @dataclass(frozen=True)
@@ -286,26 +272,24 @@ def two_sides(runs: Sequence[RunFolder], networks: tuple[str | None, str | None]
         AsdfError: a run has no scores of a requested network.
     """
     names = distinct_names(runs)
-    members: list[tuple[str, tuple[int, ...], tuple[str, ...]]] = []
-    for group in group_runs(runs, names):
-        members.append((group.name, group.runs, group.seeds))
-    grouped = {index for _, indices, _ in members for index in indices}
+    groups = group_runs(runs, names)
+    grouped = {index for group in groups for index in group.runs}
     for index, run in enumerate(runs):
         if index not in grouped:
-            members.append((names[index], (index,), (recorded_seed(run) or "",)))
-    if len(members) != 2:
-        described = [f"{name} ({len(indices)})" for name, indices, _ in members]
+            groups.append(RunGroup(names[index], (index,), (recorded_seed(run) or "",)))
+    if len(groups) != 2:
+        described = [f"{group.name} ({len(group.runs)})" for group in groups]
         raise UsageError(
-            f"compare needs two configurations, but these {len(runs)} runs are of {len(members)}: "
+            f"compare needs two configurations, but these {len(runs)} runs are of {len(groups)}: "
             f"{and_more(described, _SHOWN)}. Runs are of one configuration if they recorded the "
             "same settings but for recipe.seed, each seed once."
         )
-    members.sort(key=lambda member: min(member[1]))
+    groups.sort(key=lambda group: min(group.runs))
     sides = []
-    for (name, indices, seeds), requested in zip(members, networks, strict=True):
-        of_side = tuple(runs[index] for index in indices)
+    for group, requested in zip(groups, networks, strict=True):
+        of_side = tuple(runs[index] for index in group.runs)
         chosen = tuple(chosen_network(run, requested) for run in of_side)
-        sides.append(Side(name, of_side, seeds, chosen))
+        sides.append(Side(group.name, of_side, group.seeds, chosen))
     return sides
 
 
@@ -350,14 +334,7 @@ def _compare_set(first: Side, second: Side, set_name: str, replicates: int) -> S
         lower, higher = higher, lower
         ordered = tested.reverse()
     sentence = difference_sentence(ordered, describe_mean(*lower), describe_mean(*higher))
-    return SetDifference(
-        set_name,
-        eer_a,
-        eer_b,
-        cost_a,
-        cost_b,
-        tested,
-        a.by_speakers and b.by_speakers,
-        sentence,
-        role_notes([*first.roles(set_name), *second.roles(set_name)]),
-    )
+    remarks = role_notes([*first.roles(set_name), *second.roles(set_name)])
+    by_speakers = a.by_speakers and b.by_speakers
+    means = (eer_a, eer_b, cost_a, cost_b)
+    return SetDifference(set_name, *means, tested, by_speakers, sentence, remarks)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
 from asdf.metrics.results import FEW, Condition
 from asdf.metrics.summary import Summary
@@ -43,10 +43,7 @@ class ConditionTable:
 def columns_of(summaries: Sequence[Summary]) -> list[str]:
     """Return the columns for which any of the summaries has conditions."""
     # As keys: each column once, in the order of the first system that has it.
-    columns: dict[str, None] = {}
-    for summary in summaries:
-        columns.update(dict.fromkeys(summary.columns))
-    return list(columns)
+    return list(dict.fromkeys(column for summary in summaries for column in summary.columns))
 
 
 def condition_table(summaries: Sequence[Summary], column: str) -> ConditionTable:
@@ -120,23 +117,16 @@ _SMALL = 6
 
 
 @dataclass(frozen=True)
-class HeatMap:
-    """The EERs of the systems by the values of a column."""
-
-    column: str
-    table: PageTable
-
-
-@dataclass(frozen=True)
 class HeatMaps:
     """The heat maps of a set.
 
     Attributes:
+        maps: Column and table of each map.
         steps: Ranges of EERs in % for each colour, in words.
         few: Number of trials of a class below which an EER has no colour.
     """
 
-    maps: list[HeatMap]
+    maps: list[dict[str, Any]]
     steps: list[str]
     few: int
     is_small: bool
@@ -151,7 +141,8 @@ def heat_maps(gathered: Gathered, set_name: str) -> HeatMaps | None:
     for column in columns_of(summaries):
         conditions = condition_table(summaries, column)
         is_small = is_small and max(map(len, conditions.systems)) <= _SMALL
-        maps.append(HeatMap(column, _heat_table(gathered, set_name, measured, conditions)))
+        table = _heat_table(gathered, set_name, measured, conditions)
+        maps.append({"column": column, "table": table})
     return HeatMaps(maps, step_words(), FEW, is_small) if maps else None
 
 

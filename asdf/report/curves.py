@@ -148,10 +148,8 @@ def _distances(x: Floats, y: Floats) -> Floats:
     inside_x = x[1:-1] - x[0]
     inside_y = y[1:-1] - y[0]
     length = math.hypot(dx, dy)
-    distances: Floats
-    if not length:  # the ends are the same point
-        distances = np.hypot(inside_x, inside_y)
-    else:
+    distances: Floats = np.hypot(inside_x, inside_y)
+    if length:  # otherwise the ends are the same point
         distances = np.abs(dx * inside_y - dy * inside_x) / length
     return distances
 

@@ -91,18 +91,13 @@ def det_panel(curves: Sequence[NamedCurve], title: str = "", choice: str | None 
         marks.append(mark)
         if not line.is_hidden:
             all_words.append(words)
+    x_axis = Axis(*ends, "False alarm: spoof accepted (%)", _deviates)
+    y_axis = Axis(*ends, "Miss: bona fide rejected (%)", _deviates)
+    described = f"DET curves on {title}. {'; '.join(all_words)}"
     is_perfect = all(named.curve.eer == 0 for named in curves)
-    return Panel(
-        Axis(*ends, "False alarm: spoof accepted (%)", _deviates),
-        Axis(*ends, "Miss: bona fide rejected (%)", _deviates),
-        500,
-        500,
-        css="det",
-        description=f"DET curves on {title}. {'; '.join(all_words)}",
-        lines=[*lines, *marks],
-        choice=choice,
-        note="No error at the threshold of the EER" if is_perfect else "",
-    )
+    note = "No error at the threshold of the EER" if is_perfect else ""
+    panel = Panel(x_axis, y_axis, 500, 500, "", "det", described, [*lines, *marks])
+    return replace(panel, choice=choice, note=note)
 
 
 def _deviates(percents: Any) -> Floats:
@@ -144,18 +139,14 @@ def det_figure(gathered: Gathered, set_name: str) -> Figure:
         if choice == _POOLED and len(curves) > 1:
             legends.append(Legend("Systems", [(named.line, named.label) for named in curves]))
         panels.append(det_panel(curves, set_name, choice))
-    return Figure(
-        "det",
-        "DET curves",
-        "Both axes are normal deviates of the rates. A mark shows where the EER is taken: "
-        "it is the mean of the two rates there.",
-        panels,
-        set_name,
-        "canvas",
-        legends,
-        choices if attacks else {_POOLED: _POOLED},
-        "Curves of",
+    text = (
+        "Both axes are normal deviates of the rates. A mark shows where the EER is taken: it is "
+        "the mean of the two rates there."
     )
+    if not attacks:
+        choices = {_POOLED: _POOLED}
+    drawn = (panels, set_name, "canvas", legends, choices, "Curves of")
+    return Figure("det", "DET curves", text, *drawn)
 
 
 def _system_line(gathered: Gathered, measured: Measurement) -> Line:
@@ -188,17 +179,13 @@ def histogram_figure(gathered: Gathered, set_name: str) -> Figure:
         line = _system_line(gathered, known)
         panels.append(replace(panel, name=line.name, is_hidden=line.is_hidden))
     classes = [(Line((), index), name) for index, name in enumerate(("bona fide", "spoof"))]
-    return Figure(
-        "histograms",
-        "Scores",
-        "Share of each class; the upright line is the threshold of the EER, the outermost "
-        "bars hold all beyond them.",
-        panels,
-        set_name,
-        legends=[Legend("", classes)],
-        choices={"": "all attacks"} | {name: name for name in attacks},
-        choose="Spoofs of",
+    text = (
+        "Share of each class; the upright line is the threshold of the EER, the outermost bars "
+        "hold all beyond them."
     )
+    choices = {"": "all attacks"} | {name: name for name in attacks}
+    drawn = (panels, set_name, _SIDE_BY_SIDE, [Legend("", classes)], choices, "Spoofs of")
+    return Figure("histograms", "Scores", text, *drawn)
 
 
 def histogram_panel(
@@ -236,17 +223,10 @@ def histogram_panel(
         text = f"{threshold:.4g}".replace("-", "−")
         uprights.append(Upright(threshold, text, "threshold of the EER"))
         words = f"; threshold of the EER {text}"
-    return Panel(
-        Axis(low, high, nice_ticks(low, high, 4), "Score (higher: more bona fide)"),
-        Axis(0, top, nice_ticks(0, top, 4), "Share (%)"),
-        360,
-        220,
-        title,
-        "histogram",
-        f"Scores of {title}, bona fide and spoofs{words}",
-        lines,
-        uprights,
-    )
+    x_axis = Axis(low, high, nice_ticks(low, high, 4), "Score (higher: more bona fide)")
+    y_axis = Axis(0, top, nice_ticks(0, top, 4), "Share (%)")
+    described = f"Scores of {title}, bona fide and spoofs{words}"
+    return Panel(x_axis, y_axis, 360, 220, title, "histogram", described, lines, uprights)
 
 
 def training_figure(gathered: Gathered) -> Figure:
@@ -274,15 +254,9 @@ def training_figure(gathered: Gathered) -> Figure:
     if len(courses) > 1 and any(panels):
         entries = [(_run_line(courses, i, hidden), c.name) for i, c in enumerate(courses)]
         legends.append(Legend("Runs", entries))
-    return Figure(
-        "training",
-        "Course",
-        "By epoch; filled marks are the networks whose results are shown.",
-        list(filter(None, panels)),
-        legends=legends,
-        choices=choices,
-        choose="Validation set",
-    )
+    text = "By epoch; filled marks are the networks whose results are shown."
+    drawn = (list(filter(None, panels)), "", _SIDE_BY_SIDE, legends, choices, "Validation set")
+    return Figure("training", "Course", text, *drawn)
 
 
 def sets_of_courses(courses: Sequence[TrainingCourse]) -> list[str]:
@@ -310,19 +284,25 @@ def term_lines(
     courses: Sequence[TrainingCourse], name: str, hidden: Collection[str] = ()
 ) -> list[Line]:
     """Return the course of a further loss term."""
-    lines = []
-    for index, course in enumerate(courses):
-        line = replace(_run_line(courses, index, hidden), series=f"{index}:term:{name}")
-        lines.append(replace(line, points=course.terms.get(name, [])))
-    return [line for line in lines if line.points]
+    points = [course.terms.get(name, []) for course in courses]
+    return _course_lines(courses, points, f"term:{name}", hidden)
 
 
 def rate_lines(courses: Sequence[TrainingCourse], hidden: Collection[str] = ()) -> list[Line]:
     """Return the learning rates."""
+    return _course_lines(courses, [course.learning_rate for course in courses], "rate:", hidden)
+
+
+def _course_lines(
+    courses: Sequence[TrainingCourse],
+    points: Sequence[Sequence[float]],
+    series: str,
+    hidden: Collection[str],
+) -> list[Line]:
     lines = []
-    for index, course in enumerate(courses):
-        line = replace(_run_line(courses, index, hidden), series=f"{index}:rate:")
-        lines.append(replace(line, points=course.learning_rate))
+    for index, of_course in enumerate(points):
+        line = replace(_run_line(courses, index, hidden), series=f"{index}:{series}")
+        lines.append(replace(line, points=of_course))
     return [line for line in lines if line.points]
 
 
@@ -375,14 +355,7 @@ def course_panel(
             x, y = line.points[-2:]
             words.append(f"{line.name}: {y:.4g}{unit} at epoch {x:.4g}")
     css = {"Loss": "loss", "Learning rate": "rate"}.get(label, "eer")
-    return Panel(
-        Axis(0, last, nice_ticks(0, last, 4), "Epoch"),
-        Axis(bottom, top, nice_ticks(bottom, top, 5), label),
-        360,
-        245,
-        title,
-        css,
-        f"{title} by epoch. {'; '.join(words)}",
-        list(lines),
-        choice=choice,
-    )
+    x_axis = Axis(0, last, nice_ticks(0, last, 4), "Epoch")
+    y_axis = Axis(bottom, top, nice_ticks(bottom, top, 5), label)
+    described = f"{title} by epoch. {'; '.join(words)}"
+    return Panel(x_axis, y_axis, 360, 245, title, css, described, list(lines), choice=choice)

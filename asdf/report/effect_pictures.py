@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from asdf.metrics.score_checks import rank_correlation
-from asdf.report.conditions import HeatMap, HeatMaps, step_words
+from asdf.report.conditions import HeatMaps, step_words
 from asdf.report.drawing import Figure
 from asdf.report.gathering import Gathered
 from asdf.settings.literals import parse_literal
@@ -123,44 +123,31 @@ def find_effects(gathered: Gathered) -> Effects | None:
         return None
     recorded = [effective_settings(gathered.runs[run]) for run in runs]
     # The settings keep their order; other versions may have additional ones.
-    names: dict[str, None] = {}
-    for settings in recorded:
-        names.update(dict.fromkeys(settings))
-    differing = []
-    for name in names:
-        if len({settings.get(name, "-") for settings in recorded}) > 1:
-            differing.append(name)
+    texts_of = {}
+    for name in dict.fromkeys(name for settings in recorded for name in settings):
+        texts_of[name] = [settings.get(name, "-") for settings in recorded]
+    differing = [name for name, texts in texts_of.items() if len(set(texts)) > 1]
     # More than two settings are shown by ranks, for which a few configurations are too few.
     if not differing or (len(differing) > 2 and len(runs) < max(_MIN_FOR_RANKS, len(differing))):
         return None
-    groups = _group_settings(differing, recorded)
-    points = []
-    for known, settings in zip(configurations, recorded, strict=True):
-        texts = [settings.get(name, "-") for name in differing]
-        of_name = dict(zip(differing, texts, strict=True))
-        values = tuple(TOGETHER.join(map(of_name.__getitem__, group)) for group in groups)
-        points.append(Point(known.name, values, _eers_of(gathered, known)))
-    points.sort(key=lambda point: list(map(value_order, point.values)))
-    together = tuple(group for group in groups if len(group) > 1)
-    return Effects(tuple(map(TOGETHER.join, groups)), tuple(gathered.sets), points, together)
-
-
-def _group_settings(
-    names: Sequence[str], recorded: Sequence[Mapping[str, str]]
-) -> list[tuple[str, ...]]:
-    """Return the names in groups that changed together, each group in the order of the names."""
-    groups: list[tuple[str, ...]] = []
-    for name in names:
-        texts = [settings.get(name, "-") for settings in recorded]
-        for index, group in enumerate(groups):
+    groups: list[list[str]] = []
+    for name in differing:
+        for group in groups:
             # The first of a group suffices, since all of them changed together.
-            others = [settings.get(group[0], "-") for settings in recorded]
-            if _changed_together(texts, others):
-                groups[index] = (*group, name)
+            if _changed_together(texts_of[name], texts_of[group[0]]):
+                group.append(name)
                 break
         else:
-            groups.append((name,))
-    return groups
+            groups.append([name])
+    points = []
+    for index, known in enumerate(configurations):
+        values = []
+        for group in groups:
+            values.append(TOGETHER.join(texts_of[name][index] for name in group))
+        points.append(Point(known.name, tuple(values), _eers_of(gathered, known)))
+    points.sort(key=lambda point: list(map(value_order, point.values)))
+    together = tuple(tuple(group) for group in groups if len(group) > 1)
+    return Effects(tuple(map(TOGETHER.join, groups)), tuple(gathered.sets), points, together)
 
 
 def _changed_together(first: Sequence[str], second: Sequence[str]) -> bool:
@@ -234,9 +221,8 @@ def effect_section(gathered: Gathered) -> EffectSection | None:
             "their effects are confounded, and these runs do not show which of the settings a "
             "difference comes from."
         )
-    section = EffectSection(
-        ", ".join(effects.settings), _points_table(effects), confounded=tuple(confounded)
-    )
+    named = ", ".join(effects.settings)
+    section = EffectSection(named, _points_table(effects), confounded=tuple(confounded))
     if len(effects.settings) == 1:
         panels = [effect_panel(effects, [set_name], set_name) for set_name in effects.sets]
         figure = Figure("effect", f"Effect of {effects.settings[0]}", _EFFECT, panels)
@@ -306,16 +292,9 @@ def effect_panel(effects: Effects, sets: Sequence[str], title: str = "") -> Pane
 
         lines.append(Line(points, index, is_linked=False, mark_words=words_at))
     top = 1.05 * max(rates) or 1.0  # without errors, every rate is 0
-    return Panel(
-        _value_axis(scale, setting),
-        Axis(0, top, nice_ticks(0, top, 5), "EER (%)"),
-        360,
-        245,
-        title,
-        "effect",
-        f"EER on {', '.join(sets)} by {setting}. {'; '.join(words)}",
-        lines,
-    )
+    axes = (_value_axis(scale, setting), Axis(0, top, nice_ticks(0, top, 5), "EER (%)"))
+    text = f"EER on {', '.join(sets)} by {setting}. {'; '.join(words)}"
+    return Panel(*axes, 360, 245, title, "effect", text, lines)
 
 
 def _value_axis(scale: Scale, setting: str) -> Axis:
@@ -331,14 +310,10 @@ def _value_axis(scale: Scale, setting: str) -> Axis:
         low, high = low - room, high + room
     # Rounded up, so that there are at most `_MAX_TICKS`.
     step = -(-len(positions) // _MAX_TICKS)
-    return Axis(
-        low,
-        high,
-        positions[::step],
-        _short_name(setting),
-        np.log if scale.is_log else np.asarray,
-        lambda position: shorten(texts[position], _TICK),
-    )
+    to_position = np.log if scale.is_log else np.asarray
+    ticks = positions[::step]
+    name = _short_name(setting)
+    return Axis(low, high, ticks, name, to_position, lambda at: shorten(texts[at], _TICK))
 
 
 def _effect_maps(effects: Effects) -> HeatMaps:
@@ -356,7 +331,7 @@ def _effect_maps(effects: Effects) -> HeatMaps:
         rows = [f"{_short_name(down)} = {shorten(name, _LABEL)}" for name in names]
         caption = f"EER in % on {set_name} by {down} and {across}"
         table = as_page(Table(rows, columns), caption, "heat")
-        maps.append(HeatMap(f"settings on {set_name}", table))
+        maps.append({"column": f"settings on {set_name}", "table": table})
     return HeatMaps(maps, step_words(), 0, is_small=True)
 
 

@@ -193,9 +193,7 @@ def _configurations(
 
 def _run_of(path: Path) -> RunFolder | None:
     layout = layout_of_score_file(path.absolute())
-    if layout is None or not layout.settings.exists():
-        return None
-    return RunFolder(layout.system)
+    return RunFolder(layout.system) if layout and layout.settings.exists() else None
 
 
 def over_seeds_of(
@@ -262,11 +260,9 @@ def _record(result: SeedResult) -> dict[str, Any]:
         shown = None if bounds is None else {"low": bounds.low, "high": bounds.high}
         fields[f"interval_95_{name}"] = shown
     if result.best is not None:
-        fields["best"] = {
-            "system": result.best.system,
-            "eer": result.best.eer,
-            "chosen_by": result.best.chosen_words,
-        }
+        best = result.best
+        chosen = {"system": best.system, "eer": best.eer, "chosen_by": best.chosen_words}
+        fields["best"] = chosen
     return fields
 
 

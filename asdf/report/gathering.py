@@ -36,7 +36,6 @@ from asdf.tasks.studies.generalisation import Generalisation, measure_generalisa
 from asdf.tasks.studies.left_out import LeftOutSystem, evaluates_left_out, measure_left_out
 from asdf.tasks.studies.seed_results import OverSeeds, measure_over_seeds
 from asdf.text import and_more
-from asdf.trials.how_scored import HowScored
 from asdf.trials.run_folder import RunFolder, open_run_folder
 from asdf.trials.score_file import Scores
 from asdf.trials.scored_files import how_scored
@@ -365,8 +364,17 @@ class _Collection:
             try:
                 if has_sources_alone(run, network, set_name):
                     continue
-                scored = how_scored(run.score_file(network, set_name), picked_best)
-                summary = self._summarise(system, run, network, set_name, scored)
+                trials = run.trials(set_name)
+                summary = summarise(
+                    system,
+                    set_name,
+                    run.scores(network, set_name),
+                    trials,
+                    by=shown_columns(trials),
+                    replicates=self._replicates,
+                    condition_replicates=min(self._replicates, _CONDITION_REPLICATES),
+                    scored=how_scored(run.score_file(network, set_name), picked_best),
+                )
             except AsdfError as error:
                 # The message begins with the system's name, which `where` states already.
                 message = str(error).removeprefix(f"{system}: ")
@@ -375,22 +383,6 @@ class _Collection:
             for finding in summary.findings:
                 self.findings.append(ReportFinding(where, finding.level, finding.message))
             self.measurements.append(self._measure(index, system, network, summary))
-
-    def _summarise(
-        self, system: str, run: RunFolder, network: str, set_name: str, scored: HowScored
-    ) -> Summary:
-        scores = run.scores(network, set_name)
-        trials = run.trials(set_name)
-        return summarise(
-            system,
-            set_name,
-            scores,
-            trials,
-            by=shown_columns(trials),
-            replicates=self._replicates,
-            condition_replicates=min(self._replicates, _CONDITION_REPLICATES),
-            scored=scored,
-        )
 
     def _measure(self, run: int, system: str, network: str, summary: Summary) -> Measurement:
         """Reduce the scores of a summary to the data for drawing."""
@@ -409,19 +401,12 @@ class _Collection:
         curves = {"": thinned_det(pooled)}
         for attack, scores in spoofs.items():
             curves[attack] = thinned_det(DetCurve.of(pooled.bona_fide, scores))
-        return Measurement(
-            run=run,
-            system=system,
-            network=network,
-            # The scores of all systems together may not fit into memory.
-            summary=summary.without_trials(),
-            misses=pooled.miss_at([tick / 100 for tick in DET_TICKS]),
-            curves=curves,
-            histogram=histogram(
-                pooled.bona_fide, pooled.spoof, spoofs, summary.result.eer_threshold
-            ),
-            page_attacks=page_attacks,
-        )
+        misses = pooled.miss_at([tick / 100 for tick in DET_TICKS])
+        threshold = summary.result.eer_threshold
+        counts = histogram(pooled.bona_fide, pooled.spoof, spoofs, threshold)
+        # The scores of all systems together may not fit into memory.
+        shown = summary.without_trials()
+        return Measurement(run, system, network, shown, misses, curves, counts, page_attacks)
 
 
 def _compare_systems(gathered: Gathered, set_name: str, replicates: int) -> None:

@@ -25,10 +25,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from asdf.arrays import Floats
+from asdf.arrays import Floats, Labels
 from asdf.errors import AsdfError
 from asdf.metrics.bootstrap import BestPoint, Intervals, difference_interval
-from asdf.metrics.costs import ASVSPOOF5, DetectionCost, min_dcf_of
+from asdf.metrics.costs import ASVSPOOF5, min_dcf_of
 from asdf.metrics.detection import DetCurve, Weights, into_blocks
 from asdf.metrics.intervals import (
     Interval,
@@ -91,15 +91,12 @@ class SeedDraws:
         return self.groups is not None
 
 
-# Options with defaults are passed by keyword.
 def draw_seeds(
     seeds: Sequence[str],
     scores: Sequence[Scores],
     trials: TrialList | None = None,
     *,
     replicates: int = 1000,
-    seed: int = 0,
-    cost: DetectionCost = ASVSPOOF5,
     is_compared: bool = True,
 ) -> SeedDraws:
     """Measure the networks of a configuration on a set, and on draws of its trials.
@@ -120,42 +117,29 @@ def draw_seeds(
         ordered.append(part.select(np.array(order, np.intp)))
     first = ordered[0]
     trials_key = _trials_key(first)
-    for part in ordered[1:]:
-        if _trials_key(part) != trials_key:
-            raise AsdfError(
-                f"the networks of seeds {', '.join(seeds)} were not scored on the same trials "
-                f"({', '.join(str(len(part)) for part in ordered)}). Score all of them on the same "
-                "set."
-            )
+    if any(_trials_key(part) != trials_key for part in ordered[1:]):
+        raise AsdfError(
+            f"the networks of seeds {', '.join(seeds)} were not scored on the same trials "
+            f"({', '.join(str(len(part)) for part in ordered)}). Score all of them on the same set."
+        )
     curves = list(map(DetCurve.of_scores, ordered))
+    points = [BestPoint.of(into_blocks(curve), ASVSPOOF5) for curve in curves]
     speakers = speakers_of(first, trials)
     # The generator depends on the trials: sets are drawn independently, in any order.
-    rng = generator(seed, "trials", trials_key)
+    rng = generator(0, "trials", trials_key)
     # Draws of blocks work for a single network only, and are much faster than draws of trials.
-    if is_compared or len(curves) > 1:
-        drawn = _shared_draws(curves, first, speakers, replicates, rng, cost)
-    else:
-        drawn = _draws_of_one(curves[0], first, speakers, replicates, rng, cost)
-    measured = np.array([(curve.eer()[0], min_dcf_of(curve, cost)) for curve in curves])
-    groups = None if speakers is None else speakers_of_fewer_class(first.labels, speakers)
-    at_best = _rates_at_best(curves, drawn[:, _METRICS:], cost)
-    return SeedDraws(tuple(seeds), measured, drawn[:, :_METRICS], trials_key, at_best, groups)
-
-
-def _rates_at_best(curves: Sequence[DetCurve], drawn: Floats, cost: DetectionCost) -> Rates:
-    """Average the rates at the best threshold of each network.
-
-    Args:
-        drawn: Rates on the draws, (curves, 2, replicates).
-    """
-    points = [BestPoint.of(into_blocks(curve), cost) for curve in curves]
-    return Rates(
+    draw = _shared_draws if is_compared or len(curves) > 1 else _draws_of_one
+    drawn = draw(curves, points, first.labels, speakers, replicates, rng)
+    at_best = Rates(
         values=np.mean([point.rates for point in points], axis=0),
         weights=points[0].weights,
         trials=points[0].trials,
-        drawn=drawn.mean(axis=0),
+        drawn=drawn[:, _METRICS:].mean(axis=0),
         networks=len(curves),
     )
+    measured = np.array([(curve.eer()[0], min_dcf_of(curve)) for curve in curves])
+    groups = None if speakers is None else speakers_of_fewer_class(first.labels, speakers)
+    return SeedDraws(tuple(seeds), measured, drawn[:, :_METRICS], trials_key, at_best, groups)
 
 
 def average_of_sets(sets: Sequence[SeedDraws]) -> SeedDraws:
@@ -189,54 +173,49 @@ def _trials_key(scores: Scores) -> str:
 
 def _shared_draws(
     curves: Sequence[DetCurve],
-    scores: Scores,
+    points: Sequence[BestPoint],
+    labels: Labels,
     speakers: Sequence[str] | None,
     replicates: int,
     rng: np.random.Generator,
-    cost: DetectionCost,
 ) -> Floats:
     """Return the draws of all curves, (curves, 4, replicates), with shared replicates."""
-    blocks = list(map(into_blocks, curves))
-    points = [BestPoint.of(of_curve, cost) for of_curve in blocks]
     if speakers is None:
-        draws = trial_draws(scores.labels, replicates, rng)
+        draws = trial_draws(labels, replicates, rng)
     else:
-        draws = speaker_draws(scores.labels, speakers, replicates, rng)
+        draws = speaker_draws(labels, speakers, replicates, rng)
     drawn = np.empty((len(curves), _DRAWN, replicates))  # metrics, then rates
     done = 0
-    for of_curves in counts_of_draws(draws, blocks):
+    for of_curves in counts_of_draws(draws, list(map(into_blocks, curves))):
         for index, (counts, point) in enumerate(zip(of_curves, points, strict=True)):
-            values = _drawn_of(counts, point, cost)
+            values = _drawn_of(counts, point)
             drawn[index, :, done : done + values.shape[1]] = values
         done += values.shape[1]
     return drawn
 
 
-def _drawn_of(counts: Weights, point: BestPoint, cost: DetectionCost) -> Floats:
+def _drawn_of(counts: Weights, point: BestPoint) -> Floats:
     """Return metrics and rates at a point, (4, replicates), from the counts of each block."""
-    metrics = weighted_metrics(counts.bona_fide, counts.spoof, cost)
+    metrics = weighted_metrics(counts.bona_fide, counts.spoof)
     return np.concatenate([metrics, point.rates_of(counts)])
 
 
 def _draws_of_one(
-    curve: DetCurve,
-    scores: Scores,
+    curves: Sequence[DetCurve],
+    points: Sequence[BestPoint],
+    labels: Labels,
     speakers: Sequence[str] | None,
     replicates: int,
     rng: np.random.Generator,
-    cost: DetectionCost,
 ) -> Floats:
     """Return the draws of a single curve, (1, 4, replicates)."""
-    blocks = into_blocks(curve)
-    point = BestPoint.of(blocks, cost)
+    blocks = into_blocks(curves[0])
     if speakers is None:
         draws = block_draws(blocks, replicates, rng)
     else:
-        draws = speaker_block_draws(blocks, scores.labels, speakers, replicates, rng)
+        draws = speaker_block_draws(blocks, labels, speakers, replicates, rng)
     # Without replicates there are no other parts.
-    parts = [np.empty((_DRAWN, 0))]
-    for counts in draws:
-        parts.append(_drawn_of(counts, point, cost))
+    parts = [np.empty((_DRAWN, 0)), *(_drawn_of(counts, points[0]) for counts in draws)]
     return np.concatenate(parts, axis=1)[None]
 
 
@@ -278,9 +257,8 @@ class SeedDifference:
 
     def reverse(self) -> SeedDifference:
         """Return the same test with the sides exchanged."""
-        difference = Intervals(
-            eer=_negative(self.difference.eer), min_dcf=_negative(self.difference.min_dcf)
-        )
+        tested = (self.difference.eer, self.difference.min_dcf)
+        difference = Intervals(*map(_negative, tested))
         return SeedDifference(difference, self.is_paired, self.seeds[::-1], self.eer_welch_p)
 
 
@@ -296,7 +274,7 @@ def spread_of(values: Sequence[float] | Floats) -> Spread:
     return Spread(tuple(array.tolist()), float(array.mean()), deviation)
 
 
-def spreads(draws: SeedDraws, *, level: float = 0.95) -> tuple[Spread, Spread]:
+def spreads(draws: SeedDraws) -> tuple[Spread, Spread]:
     """Return EER and minDCF over seeds, with intervals of their means if there are draws."""
     eers = spread_of(draws.measured[:, 0])
     min_dcfs = spread_of(draws.measured[:, 1])
@@ -305,28 +283,24 @@ def spreads(draws: SeedDraws, *, level: float = 0.95) -> tuple[Spread, Spread]:
     of_eers, of_min_dcfs = draws.drawn.mean(axis=0)  # (2, replicates)
     # Without an error, the class with fewer trials bounds the EER.
     fewer = int(draws.at_best.trials.min())
-    rates = rate_interval(eers.mean, of_eers, trials=fewer, groups=draws.groups, level=level)
-    costs = lowest_interval(
-        min_dcfs.mean, of_min_dcfs, draws.at_best, groups=draws.groups, level=level
-    )
-    eers = replace(eers, interval=_add_seeds(rates, eers, level))
-    return eers, replace(min_dcfs, interval=_add_seeds(costs, min_dcfs, level))
+    rates = rate_interval(eers.mean, of_eers, trials=fewer, groups=draws.groups)
+    costs = lowest_interval(min_dcfs.mean, of_min_dcfs, draws.at_best, groups=draws.groups)
+    eers = replace(eers, interval=_add_seeds(rates, eers))
+    return eers, replace(min_dcfs, interval=_add_seeds(costs, min_dcfs))
 
 
-def _add_seeds(over_trials: Interval, spread: Spread, level: float) -> Interval:
+def _add_seeds(over_trials: Interval, spread: Spread) -> Interval:
     """Return an interval over trials, widened by the variation of the mean over seeds."""
-    count = len(spread.values)
     if spread.deviation is None:
         return over_trials
-    reach = t_quantile(level, count - 1) * spread.deviation / math.sqrt(count)
-    below = math.hypot(spread.mean - over_trials.low, reach)
-    above = math.hypot(over_trials.high - spread.mean, reach)
-    low = max(0.0, spread.mean - below)
-    high = min(1.0, spread.mean + above)
+    count = len(spread.values)
+    reach = t_quantile(0.95, count - 1) * spread.deviation / math.sqrt(count)
+    low = max(0.0, spread.mean - math.hypot(spread.mean - over_trials.low, reach))
+    high = min(1.0, spread.mean + math.hypot(over_trials.high - spread.mean, reach))
     return Interval(spread.mean, low, high, groups=over_trials.groups)
 
 
-def compare_seeds(first: SeedDraws, second: SeedDraws, *, level: float = 0.95) -> SeedDifference:
+def compare_seeds(first: SeedDraws, second: SeedDraws) -> SeedDifference:
     """Test the difference of the means of two configurations over seeds and trials.
 
     Seeds are paired if both sides have the same ones. The two-sided p-value is that of Student's t
@@ -346,12 +320,8 @@ def compare_seeds(first: SeedDraws, second: SeedDraws, *, level: float = 0.95) -
     is_paired = len(first.seeds) > 1 and set(first.seeds) == set(second.seeds)
     if is_paired:
         order = [second.seeds.index(name) for name in first.seeds]
-        second = replace(
-            second,
-            seeds=tuple(first.seeds),
-            measured=second.measured[order],
-            drawn=second.drawn[order],
-        )
+        measured, drawn = second.measured[order], second.drawn[order]
+        second = replace(second, seeds=first.seeds, measured=measured, drawn=drawn)
     intervals = []
     for metric in (0, 1):
         values = (first.measured[:, metric], second.measured[:, metric])
@@ -362,15 +332,11 @@ def compare_seeds(first: SeedDraws, second: SeedDraws, *, level: float = 0.95) -
             groups=first.groups,
             of_seeds=of_seeds,
             seed_degrees=degrees,
-            level=level,
         )
         intervals.append(interval)
-    return SeedDifference(
-        difference=Intervals(eer=intervals[0], min_dcf=intervals[1]),
-        is_paired=is_paired,
-        seeds=(len(first.seeds), len(second.seeds)),
-        eer_welch_p=welch_test(first.measured[:, 0], second.measured[:, 0]),
-    )
+    seeds = (len(first.seeds), len(second.seeds))
+    welch_p = welch_test(first.measured[:, 0], second.measured[:, 0])
+    return SeedDifference(Intervals(*intervals), is_paired, seeds, welch_p)
 
 
 def _seed_variance(first: Floats, second: Floats, *, is_paired: bool) -> tuple[float, float]:

@@ -7,6 +7,7 @@ system is marked as the best only if a test over seeds supports it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from asdf.errors import AsdfError
@@ -179,42 +180,36 @@ def _member_of(measured: Measured, seed: str, runs: Sequence[RunFolder]) -> Memb
 def measure_set(
     over: OverSeeds, set_name: str, members: Mapping[str, Sequence[Member]], replicates: int
 ) -> None:
-    """Add the results of all configurations on a set, by configuration name, and test them.
+    """Add the results of all configurations on a set, by configuration name, and test the first.
 
     Args:
         members: Systems of each configuration that were scored on the set, by configuration name.
     """
     results = []
     for configuration in over.configurations:
-        if configuration.name in members:
-            of_set = members[configuration.name]
-            results.append(_measure(over, configuration, set_name, of_set, replicates))
+        if configuration.name not in members:
+            continue
+        of_set = members[configuration.name]
+        eer = spread_of([member.result.eer for member in of_set])
+        min_dcf = spread_of([member.result.min_dcf for member in of_set])
+        draws = None
+        if replicates:
+            try:
+                draws = draw_members(of_set, replicates)
+                eer, min_dcf = spreads(draws)
+            except AsdfError as error:
+                where = f"{configuration.name} on {set_name}"
+                over.findings.append(ReportFinding(where, "warning", f"no interval: {error}"))
+        seeds = tuple(member.seed for member in of_set)
+        best = _best_seed(of_set) if len(of_set) > 1 else None
+        results.append(SeedResult(configuration, set_name, seeds, eer, min_dcf, best, draws))
     results.sort(key=lambda result: result.eer.mean)
     over.by_set[set_name] = results
-    _test_first(over, set_name)
-
-
-def _measure(
-    over: OverSeeds,
-    configuration: Configuration,
-    set_name: str,
-    members: Sequence[Member],
-    replicates: int,
-) -> SeedResult:
-    """Measure a configuration on a set; add a finding if it has no interval."""
-    seeds = tuple(member.seed for member in members)
-    eer = spread_of([member.result.eer for member in members])
-    min_dcf = spread_of([member.result.min_dcf for member in members])
-    draws = None
-    if replicates:
-        try:
-            draws = draw_members(members, replicates)
-            eer, min_dcf = spreads(draws)
-        except AsdfError as error:
-            where = f"{configuration.name} on {set_name}"
-            over.findings.append(ReportFinding(where, "warning", f"no interval: {error}"))
-    best = _best_seed(members) if len(members) > 1 else None
-    return SeedResult(configuration, set_name, seeds, eer, min_dcf, best, draws)
+    draws_of_two = [result.draws for result in results[:2] if result.draws is not None]
+    if len(draws_of_two) == 2:
+        # If the trials differ, a finding states it already.
+        with suppress(AsdfError):
+            over.next_tested[set_name] = compare_seeds(*draws_of_two)
 
 
 def draw_members(members: Sequence[Member], replicates: int) -> SeedDraws:
@@ -252,18 +247,6 @@ def validation_cost(run: RunFolder, network: str) -> tuple[float, str] | None:
         if cost is not None:
             return cost, f"{evaluation.metric} on {set_name}"
     return None
-
-
-def _test_first(over: OverSeeds, set_name: str) -> None:
-    """Test whether the configuration with the lowest mean is better than the next one."""
-    results = over.by_set[set_name]
-    if len(results) < 2 or results[0].draws is None or results[1].draws is None:
-        return
-    try:
-        over.next_tested[set_name] = compare_seeds(results[0].draws, results[1].draws)
-    except AsdfError:
-        # A finding already states that the trials differ.
-        return
 
 
 SEEDS_LEAD = (

@@ -69,12 +69,12 @@ def test_two_settings_are_a_heat_map(tmp_path):
     section = effect_section(gathered_of(folders))
     assert section.figure is None
     (heat,) = section.maps.maps
-    assert [cell.shown for cell in heat.table.head] == [
+    assert [cell.shown for cell in heat["table"].head] == [
         "",
         "minibatch_size = 4",
         "minibatch_size = 16",
     ]
-    first = heat.table.rows[0]
+    first = heat["table"].rows[0]
     assert first[0].shown == "loss = 'aam_softmax'"
     expected = [f"{100 * eer_of(tmp_path / f'aam_softmax-{size}'):.2f}" for size in (4, 16)]
     assert [cell.shown for cell in first[1:]] == expected
