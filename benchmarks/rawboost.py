@@ -13,8 +13,7 @@ from itertools import count
 
 import numpy as np
 
-from asdf.audio.notch_filters import Notches
-from asdf.audio.rawboost import Draws, boost, draw
+from asdf.audio.rawboost import Draws, Notches, boost, draw
 from asdf.settings.sections import RawBoost
 from benchmarks.harness import has, in_turns
 from benchmarks.rows import Row, compared, unmeasured

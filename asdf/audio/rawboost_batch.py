@@ -25,15 +25,18 @@ from torch.fft import irfft, rfft
 from torch.linalg import vector_norm
 from torch.nn.functional import pad
 
-from asdf.audio.notch_filters import (
+from asdf.audio.rawboost import (
+    PARALLEL,
+    Draws,
+    Impulses,
     Notches,
+    Stationary,
     align,
     design,
     filter_length,
     join_notches,
     plan_blocks,
 )
-from asdf.audio.rawboost import PARALLEL, Draws, Impulses, Stationary
 from asdf.settings.sections import RawBoost
 
 
@@ -198,7 +201,7 @@ def _join_stationary(ssi: Sequence[Stationary], settings: RawBoost) -> dict[str,
 
 
 def filter_powers(waveforms_RT: Tensor, filters_RKL: Tensor) -> Tensor:
-    """Compute `asdf.audio.notch_filters.filter_powers` for many waveforms: (R, T).
+    """Compute `asdf.audio.rawboost.filter_powers` for many waveforms: (R, T).
 
     Args:
         filters_RKL: Filters, aligned by `align`.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator
 
-from asdf.audio.vocoding.frames import Array, smooth
+from asdf.audio.vocoding.analysis import Array, smooth
 from asdf.facts import SAMPLE_RATE
 
 TICK = 32

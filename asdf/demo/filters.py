@@ -10,7 +10,7 @@ import numpy as np
 from numpy.fft import irfft, rfft
 from numpy.random import Generator
 
-from asdf.audio.vocoding.frames import Array, round_up
+from asdf.audio.vocoding.analysis import Array, round_up
 from asdf.facts import SAMPLE_RATE
 
 _FFT_MULTIPLE = 2048

@@ -20,7 +20,7 @@ import numpy as np
 import soundfile
 from numpy.random import Generator, default_rng
 
-from asdf.audio.vocoding.frames import Array
+from asdf.audio.vocoding.analysis import Array
 from asdf.demo.articulation import draw_speaker
 from asdf.demo.filters import record
 from asdf.demo.making import MARK, Making, make_once

@@ -13,12 +13,18 @@ from collections.abc import Callable
 import numpy as np
 from numpy.random import Generator
 
-from asdf.audio.vocoding.analysis import BINS, FFT, analyse, mel_filters
-from asdf.audio.vocoding.frames import Array
-from asdf.audio.vocoding.griffin_lim import griffin_lim
-from asdf.audio.vocoding.lpc import predict_and_excite
-from asdf.audio.vocoding.source_filter import excite_envelope
-from asdf.audio.vocoding.synthesis import Excitation, draw_noise, excite, regular_wave
+from asdf.audio.vocoding.analysis import (
+    BINS,
+    FFT,
+    Array,
+    Excitation,
+    analyse,
+    draw_noise,
+    excite,
+    mel_filters,
+    regular_wave,
+)
+from asdf.audio.vocoding.classical import excite_envelope, griffin_lim, predict_and_excite
 from asdf.facts import SAMPLE_RATE
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.fft import irfft, rfft
 from numpy.random import Generator
 
-from asdf.audio.vocoding.frames import HOP, Array, cut, overlap_add, smooth
+from asdf.audio.vocoding.analysis import HOP, Array, cut, overlap_add, smooth
 from asdf.demo.articulation import TICK, Speaker, articulate, draw_targets
 from asdf.demo.filters import filtered, resonators
 from asdf.facts import SAMPLE_RATE

@@ -1,6 +1,9 @@
-"""Spectrograms, and the analysis of a voice into envelope and F0, frame by frame.
+"""Frames and spectra of a voice, its envelope and F0, and the way back to a waveform.
 
-Invariant: an analysis is deterministic and the same for all vocoders.
+Invariant: an analysis is deterministic and the same for all vocoders. No Python loop runs over
+samples; a filter that changes over time is applied by FFT in windowed frames that sum to the
+signal. A copy differs from its voice only in structure: long-term spectrum and level, which would
+reveal it to a level meter, are restored by `match_spectrum`.
 """
 
 from __future__ import annotations
@@ -10,10 +13,76 @@ from functools import cache
 
 import numpy as np
 from numpy.fft import irfft, rfft
+from numpy.random import Generator
 from numpy.typing import NDArray
 
-from asdf.audio.vocoding.frames import HOP, Array, overlap_add, slide, smooth, squared_sine
 from asdf.facts import SAMPLE_RATE
+
+Array = NDArray[np.float64]
+
+HOP = 128
+"""Number of samples between frames."""
+
+
+def smooth(track: Array, width: int) -> Array:
+    """Average `track` (time, ...) along time by a Hann window of about `width` points.
+
+    The first and last values are repeated beyond the ends.
+    """
+    # Without the ends of the window, which are 0.
+    window = np.hanning(width + 2)[1:-1]
+    weights = window / window.sum()
+    before = width // 2
+    after = width - 1 - before
+    start = np.repeat(track[:1], before, 0)
+    end = np.repeat(track[-1:], after, 0)
+    padded = np.concatenate([start, track, end])
+    columns = padded.reshape(len(padded), -1).T
+    averaged = []
+    for column in columns:
+        averaged.append(np.convolve(column, weights, mode="valid"))
+    return np.stack(averaged, axis=1).reshape(track.shape)
+
+
+def squared_sine(points: int) -> Array:
+    """Return a window (points,) whose half-overlapping copies sum to 1."""
+    half_steps = np.arange(points) + 0.5
+    return np.sin(np.pi * half_steps / points) ** 2
+
+
+def cut(signal: Array, frames: int) -> Array:
+    """Cut `signal` into Hann-windowed frames of 2 HOP samples, (frames, 2 HOP).
+
+    They overlap by half, so that their windows sum to 1.
+    """
+    length = 2 * HOP
+    padded = np.zeros((frames + 1) * HOP)
+    padded[HOP : HOP + len(signal)] = signal
+    frames_without_window = slide(padded, length)[::HOP]
+    return frames_without_window * squared_sine(length)
+
+
+def slide(signal: Array, length: int) -> Array:
+    """Return all windows of `length` of a signal (samples,), each one sample later."""
+    return np.lib.stride_tricks.sliding_window_view(signal, length)
+
+
+def overlap_add(frames: Array, hop: int) -> Array:
+    """Sum frames (count, length), a multiple of `hop` long, that start `hop` samples apart."""
+    count, length = frames.shape
+    parts = length // hop
+    total = np.zeros((count + parts - 1, hop))
+    for part in range(parts):
+        start = part * hop
+        of_frames = frames[:, start : start + hop]
+        total[part : part + count] += of_frames
+    return total.reshape(-1)
+
+
+def round_up(number: int, multiple: int) -> int:
+    """Return the smallest multiple of `multiple` that is at least `number`."""
+    return -(-number // multiple) * multiple
+
 
 _WINDOW = 512
 FFT = 1024
@@ -151,3 +220,85 @@ def mel_filters(bands: int, bins: int) -> Array:
     width = centres[1]
     filters: Array = np.maximum(0, 1 - distance / width)
     return filters
+
+
+_WAVE_POINTS = 2048
+# Number of bands in which a copy gets the spectrum of its voice, and their frequencies.
+_MATCHED_BANDS = 24
+_MATCHED_BINS = 1024
+
+
+@dataclass(frozen=True)
+class Excitation:
+    """A source (samples,), and the filter for each of its frames: (frames, 513)."""
+
+    response: NDArray[np.inexact]
+    source: Array
+
+
+def regular_wave(f0_hz: Array, samples: int, dispersion: float) -> Array:
+    """Return a perfectly regular wave of unit variance, (samples,), of equal harmonics.
+
+    The phase of each harmonic is `dispersion` cycles after that of the previous one. Dispersed
+    pulses sound less buzzy (LPC-10), without the sharp closures of a glottis.
+    """
+    below_nyquist = SAMPLE_RATE / 2 // np.median(f0_hz)
+    harmonics = np.arange(1.0, below_nyquist + 1)
+    spectrum = np.zeros(_WAVE_POINTS // 2 + 1, dtype=complex)
+    phases = -1j * np.pi * dispersion * harmonics**2
+    spectrum[1 : len(harmonics) + 1] = np.exp(phases)
+    cycle = irfft(spectrum)
+    cycles = np.cumsum(per_sample(f0_hz, samples)) / SAMPLE_RATE
+    point = cycles % 1 * _WAVE_POINTS
+    # The point after the last is the first of the next cycle.
+    closed = np.append(cycle, cycle[0])
+    wave = np.interp(point, np.arange(_WAVE_POINTS + 1), closed)
+    normalized: Array = wave / cycle.std()
+    return normalized
+
+
+def per_sample(track: Array, samples: int) -> Array:
+    """Interpolate a track of frames: (samples,)."""
+    frame_of_sample = np.arange(samples) / HOP
+    return np.interp(frame_of_sample, np.arange(len(track)), track)
+
+
+def draw_noise(voice: Array, rng: Generator) -> Array:
+    """Draw white noise of unit variance, as long as `voice`."""
+    return rng.standard_normal(len(voice))
+
+
+def excite(voice: Array, *parts: Excitation) -> Array:
+    """Filter sources by responses and sum them, with the spectrum and level of `voice`."""
+    frames = len(voice) // HOP + 2
+    total = np.zeros((frames, BINS), dtype=complex)
+    for part in parts:
+        spectrum = rfft(cut(part.source, frames), FFT)
+        total += part.response * spectrum
+    wave = overlap_add(irfft(total), HOP)
+    return match_spectrum(wave[HOP : HOP + len(voice)], voice)
+
+
+def match_spectrum(copy: Array, voice: Array) -> Array:
+    """Give `copy` the long-term spectrum of `voice` in 24 mel bands."""
+    size = round_up(len(voice), 2 * _MATCHED_BINS)
+    bands = mel_filters(_MATCHED_BANDS, _MATCHED_BINS + 1)[:, :_MATCHED_BINS]
+    spectrum = rfft(copy, size)
+    wanted = _measure_levels(rfft(voice, size), bands)
+    ratio = wanted / _measure_levels(spectrum, bands)
+    share_of_bands = bands / bands.sum(0)
+    gain = np.sqrt(ratio) @ share_of_bands
+    frequencies_per_bin = size // (2 * _MATCHED_BINS)
+    centres = np.arange(_MATCHED_BINS) * frequencies_per_bin
+    gain_of_frequency = np.interp(np.arange(len(spectrum)), centres, gain)
+    shaped = spectrum * gain_of_frequency
+    return irfft(shaped, size)[: len(voice)]
+
+
+def _measure_levels(spectrum: NDArray[np.complex128], bands: Array) -> Array:
+    """Return the mean power of a spectrum in bands (count, bins): (count,)."""
+    power = np.abs(spectrum) ** 2
+    bins = bands.shape[1]
+    frequencies_of_bins = power[:-1].reshape(bins, -1)
+    levels: Array = bands @ frequencies_of_bins.mean(1) + 1e-9
+    return levels

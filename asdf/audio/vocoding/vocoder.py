@@ -18,7 +18,7 @@ import numpy as np
 from numpy.random import Generator
 
 from asdf.audio.user_classes import TRIAL, check_sendable, second_of_noise, unpickle_from
-from asdf.audio.vocoding.frames import Array
+from asdf.audio.vocoding.analysis import Array
 from asdf.errors import AsdfError
 from asdf.settings.catalogue import class_path_of
 from asdf.settings.class_path import UserErrors, find_class, is_ours

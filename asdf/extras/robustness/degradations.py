@@ -24,11 +24,10 @@ import numpy as np
 from numpy.random import Generator
 
 from asdf.arrays import Floats
-from asdf.audio.augmentation.bandwidth import limit_bandwidth
+from asdf.audio.augmentation.acoustics import mix, read_response, reverberate
 from asdf.audio.augmentation.codecs import CODECS, check_codecs, transcode
-from asdf.audio.augmentation.noise import mix
-from asdf.audio.augmentation.reverberation import read_response, reverberate
-from asdf.audio.augmentation.speed import at_speed
+from asdf.audio.augmentation.filtering import limit_bandwidth
+from asdf.audio.augmentation.timing import at_speed
 from asdf.audio.draws import draw_item
 from asdf.audio.reading import audio_length, read_audio
 from asdf.audio.sample_rates import resample

@@ -87,14 +87,14 @@ class RawBoost(KnownNames):
 
 
 AUGMENTATIONS = {
-    "speed": "asdf.audio.augmentation.speed.Speed",
-    "noise": "asdf.audio.augmentation.noise.Noise",
-    "reverberation": "asdf.audio.augmentation.reverberation.Reverberation",
+    "speed": "asdf.audio.augmentation.timing.Speed",
+    "noise": "asdf.audio.augmentation.acoustics.Noise",
+    "reverberation": "asdf.audio.augmentation.acoustics.Reverberation",
     "codec": "asdf.audio.augmentation.codecs.Coding",
-    "silence": "asdf.audio.augmentation.silence.TrimmedSilence",
-    "bandwidth": "asdf.audio.augmentation.bandwidth.Bandwidth",
-    "frequency_mask": "asdf.audio.augmentation.masks.FrequencyMask",
-    "time_mask": "asdf.audio.augmentation.masks.TimeMask",
+    "silence": "asdf.audio.augmentation.timing.TrimmedSilence",
+    "bandwidth": "asdf.audio.augmentation.filtering.Bandwidth",
+    "frequency_mask": "asdf.audio.augmentation.filtering.FrequencyMask",
+    "time_mask": "asdf.audio.augmentation.filtering.TimeMask",
 }
 
 
@@ -188,10 +188,10 @@ class Augmentation(KnownNames):
 
 
 VOCODERS = {
-    "griffin_lim": "asdf.audio.vocoding.griffin_lim.GriffinLim",
-    "source_filter": "asdf.audio.vocoding.source_filter.SourceFilter",
-    "lpc": "asdf.audio.vocoding.lpc.LinearPrediction",
-    "phase": "asdf.audio.vocoding.phase.PhaseReplacement",
+    "griffin_lim": "asdf.audio.vocoding.classical.GriffinLim",
+    "source_filter": "asdf.audio.vocoding.classical.SourceFilter",
+    "lpc": "asdf.audio.vocoding.classical.LinearPrediction",
+    "phase": "asdf.audio.vocoding.classical.PhaseReplacement",
 }
 
 

@@ -30,7 +30,7 @@ def test_what_cannot_be_done_is_named_with_the_reason(monkeypatch) -> None:
     assert "PyAV" in chosen.left_out["amr-wb"]
     with_noise = choose_conditions(Material(("a", "b"), noise=("n.wav",)))
     assert "noise" not in with_noise.left_out
-    monkeypatch.setattr("asdf.audio.augmentation.ffmpeg_codecs.is_available", lambda name: False)
+    monkeypatch.setattr("asdf.audio.augmentation.codecs.is_available", lambda name: False)
     chosen = choose_conditions(MATERIAL)
     for name in ("aac", "g722", "amr-nb", "mobile-call"):
         assert "FFmpeg has no coder" in chosen.left_out[name]

@@ -13,8 +13,7 @@ from torchaudio.functional import resample as torchaudio_resample
 
 from asdf.audio import audio_length, decoded_length, measure_speech, read_audio, read_speech
 from asdf.audio.augmentation import open_chain
-from asdf.audio.notch_filters import Notches, design
-from asdf.audio.rawboost import draw
+from asdf.audio.rawboost import Notches, design, draw
 from asdf.audio.speech import identity, speech_mask
 from asdf.audio.streaming import read_blocks
 from asdf.errors import AsdfError, UsageError

@@ -12,8 +12,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.signal import firwin, freqz, lfilter
 
-from asdf.audio.notch_filters import design
-from asdf.audio.rawboost import Draws, boost, draw, draw_for_some
+from asdf.audio.rawboost import Draws, boost, design, draw, draw_for_some
 from asdf.settings.sections import RawBoost
 
 ALWAYS = RawBoost(enabled=True, applyingRatio=1.0)

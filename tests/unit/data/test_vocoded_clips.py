@@ -11,7 +11,7 @@ from numpy.testing import assert_array_equal
 
 from asdf.audio import crop_start, read_audio
 from asdf.audio.augmentation import Chain
-from asdf.audio.augmentation.speed import Speed, at_speed
+from asdf.audio.augmentation.timing import Speed, at_speed
 from asdf.audio.vocoding import Vocoder, Vocoders, open_vocoders
 from asdf.data.datasets import TrainingClips
 from asdf.data.loaders import BatchLoader

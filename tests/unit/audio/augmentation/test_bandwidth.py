@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from asdf.audio.augmentation.bandwidth import Bandwidth, limit_bandwidth
+from asdf.audio.augmentation.filtering import Bandwidth, limit_bandwidth
 from tests.augmentations import augmentation
 
 

@@ -134,7 +134,7 @@ def test_every_codec_and_every_quality_is_drawn() -> None:
 
 def test_what_ffmpeg_cannot_code_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     check_codecs([name for name in CODECS if CODECS[name].kind])
-    monkeypatch.setattr("asdf.audio.augmentation.ffmpeg_codecs.is_available", lambda name: False)
+    monkeypatch.setattr("asdf.audio.augmentation.codecs.is_available", lambda name: False)
     with pytest.raises(UsageError) as caught:
         check_codecs(["opus", "g722"])
     assert str(caught.value) == (

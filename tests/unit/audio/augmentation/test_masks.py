@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from asdf.audio.augmentation.masks import FrequencyMask, TimeMask
+from asdf.audio.augmentation.filtering import FrequencyMask, TimeMask
 from tests.augmentations import augmentation
 
 

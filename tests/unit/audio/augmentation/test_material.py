@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from asdf.audio.augmentation.material import find_material
+from asdf.audio.augmentation.acoustics import find_material
 from asdf.errors import UsageError
 
 

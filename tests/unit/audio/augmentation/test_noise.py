@@ -8,7 +8,7 @@ import soundfile
 from numpy.testing import assert_array_equal
 
 from asdf.audio import read_audio
-from asdf.audio.augmentation.noise import Noise, mix
+from asdf.audio.augmentation.acoustics import Noise, mix
 from asdf.errors import AsdfError
 from tests.augmentations import augmentation
 

@@ -7,7 +7,7 @@ import pytest
 import soundfile
 from numpy.testing import assert_allclose, assert_array_equal
 
-from asdf.audio.augmentation.reverberation import Reverberation, read_response, reverberate
+from asdf.audio.augmentation.acoustics import Reverberation, read_response, reverberate
 from asdf.errors import AsdfError
 from tests.augmentations import augmentation
 

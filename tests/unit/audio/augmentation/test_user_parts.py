@@ -11,7 +11,7 @@ import torch
 from numpy.testing import assert_array_equal
 
 from asdf.audio.augmentation import Chain, Part, open_chain
-from asdf.audio.augmentation.user_parts import build_user_part
+from asdf.audio.augmentation.chain import build_user_part
 from asdf.errors import AsdfError
 from asdf.settings.class_path import find_class
 from tests.augmentations import augmentation
