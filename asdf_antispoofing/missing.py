@@ -6,7 +6,10 @@ import sys
 from importlib.util import find_spec
 from types import TracebackType
 
-REQUIRED = ("torch", "torchaudio", "numpy", "jinja2", "safetensors", "soundfile", "tqdm")
+REQUIRED = (
+    *("torch", "torchaudio", "numpy", "jinja2", "matplotlib", "safetensors", "soundfile", "av"),
+    *("filelock", "tqdm"),
+)
 
 
 def explain_missing_packages() -> None:

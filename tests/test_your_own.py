@@ -245,6 +245,7 @@ def test_the_metric(recipe, capsys):
 
 
 def test_the_callback(recipe, capsys):
+    pytest.importorskip("tensorboard")
     run(recipe, capsys, EXAMPLES["my_callbacks"])
     newest = (recipe.system() / "newest_eer.txt").read_text()
     assert re.fullmatch(r"epoch 1(\.0)?: demo-dev [\d.]+ %, gradients up to [\d.]+\n", newest)

@@ -14,7 +14,7 @@ from asdf.recipe import Corpus
 from asdf.trials.lists import read_list
 from asdf.trials.trial_list import UNLABELLED, TrialList
 from tests.distributed.test_exactness import assert_equal_runs
-from tests.steps_shown import FILE, PAGE
+from tests.steps_shown import shown_files
 
 CONFIG = """
 mixed < normed
@@ -58,7 +58,7 @@ front_end.weights = 'output/pretrained/networks/epoch.2.pt'
 def mine(recipe, corpus):
     """The recipe with a corpus of evaluation recordings whose labels nobody knows."""
     recipe.add_configs(CONFIG)
-    for name, code in FILE.findall(PAGE.read_text(encoding="utf-8")):
+    for name, code in shown_files().items():
         (recipe.folder / f"{name}.py").write_text(code)
     names = [line.split()[0] for line in (corpus / "eval_list.txt").read_text().splitlines()]
     (recipe.folder / "calls.txt").write_text("\n".join(names) + "\n")

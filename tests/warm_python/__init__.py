@@ -54,5 +54,7 @@ def warm_python(folder: Path, variables: Mapping[str, str] | None = None) -> Ite
     finally:
         # The server ends with its input, also when this process is killed.
         server.stdin.close()
+        # A process that a test left behind, such as a loader's worker, holds the input open too.
+        server.terminate()
         server.wait()
         server.stdout.close()

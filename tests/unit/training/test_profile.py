@@ -115,8 +115,7 @@ def test_the_trace_holds_the_ranges_of_the_steps(train, tmp_path):
     names = [event["name"] for event in events if event.get("ph") == "X"]
     for part in (DATA, FORWARD, BACKWARD, OPTIMISER):
         assert names.count(part) == 3, part
-    # Of the step, and of the line in the log behind it.
-    assert names.count(COMMUNICATION) == 2 * 3
+    assert names.count(COMMUNICATION) == 3
     assert names.count("aten::conv1d") == 3
 
 
