@@ -171,7 +171,7 @@ def test_the_core_knows_tasks_by_their_class_paths_alone() -> None:
     naming = [relative(path) for path in core if "asdf.tasks." in path.read_text(encoding="utf-8")]
     assert sorted(naming) == [
         "asdf/networks/__init__.py",
-        "asdf/networks/heads.py",
+        "asdf/networks/attached.py",
         "asdf/settings/sections/training.py",
         "asdf/training/task.py",
     ]

@@ -18,9 +18,17 @@ from torch import nn
 from asdf.checkpoint.described_network import OURS, DescribedNetwork, check_folder
 from asdf.checkpoint.fitting import check_layers
 from asdf.errors import AsdfError
-from asdf.networks.heads import Head, attach_head, heads_of, module_name
-from asdf.networks.trained_loss import PREFIX, ScoringLoss, attach_loss, loss_of
-from asdf.networks.without_numbers import without_numbers
+from asdf.networks.attached import (
+    PREFIX,
+    Head,
+    ScoringLoss,
+    attach_head,
+    attach_loss,
+    heads_of,
+    loss_of,
+    module_name,
+)
+from asdf.networks.autocast import without_numbers
 from asdf.settings.class_path import describe_error, find_class
 from asdf.settings.sections import MAX_LAYER_WIDTH
 from asdf.text import and_more, shorten

@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from asdf.errors import AsdfError
 from asdf.hub import hub_name
 from asdf.networks.front_ends.front_end import FrontEnd
+from asdf.networks.interface import NetworkSections
 from asdf.networks.split import tensors_digest
-from asdf.networks.views import NetworkSections
 from asdf.runs.log import LOG
 from asdf.settings.front_end_values import BUNDLE
 

@@ -19,6 +19,7 @@ from torch import nn
 from asdf.checkpoint.base_weights import resting_layers
 from asdf.checkpoint.fitting import OTHER_ARCHITECTURE, check_layers
 from asdf.errors import AsdfError, UsageError
+from asdf.networks.autocast import without_numbers
 from asdf.networks.build import build_network
 from asdf.networks.rawnet2 import RawNet2
 from asdf.networks.ssl_detector import (
@@ -29,7 +30,6 @@ from asdf.networks.ssl_detector import (
     find_back_end_class,
     find_front_end_class,
 )
-from asdf.networks.without_numbers import without_numbers
 from asdf.ports import provided
 from asdf.settings.catalogue import named_classes
 from asdf.settings.class_path import find_class

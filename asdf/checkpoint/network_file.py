@@ -18,9 +18,9 @@ from asdf.checkpoint.base_weights import base_of
 from asdf.checkpoint.state_dicts import OUR_KEY, check_names
 from asdf.checkpoint.weights_file import write_weights_file
 from asdf.errors import AsdfError
+from asdf.networks.attached import PREFIX
 from asdf.networks.build import self_contained
 from asdf.networks.front_ends.front_end import FrontEnd
-from asdf.networks.trained_loss import PREFIX
 from asdf.removed import ANY, SETTINGS, setting_has_left
 from asdf.runs.log import LOG
 from asdf.settings.catalogue import (

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from asdf.errors import AsdfError
 from asdf.networks.front_ends.architectures import Architecture
-from asdf.networks.front_ends.wavlm import join_attention_layers
+from asdf.networks.front_ends.encoder_layers import join_attention_layers
 
 Layer = TypeVar("Layer")
 

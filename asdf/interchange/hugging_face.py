@@ -27,7 +27,7 @@ from asdf.checkpoint.weights_file import read_weights_file
 from asdf.errors import AsdfError
 from asdf.facts import SAMPLE_RATE
 from asdf.networks.front_ends.architectures import Architecture
-from asdf.networks.front_ends.wavlm import join_attention_layers, split_attention_layers
+from asdf.networks.front_ends.encoder_layers import join_attention_layers, split_attention_layers
 from asdf.settings.sections import HIGHEST_RATE, LOWEST_RATE
 
 PREPROCESSOR = "preprocessor_config.json"

@@ -21,8 +21,12 @@ from asdf.errors import AsdfError
 from asdf.interchange import hugging_face
 from asdf.interchange.front_end_weights import log_normalization
 from asdf.interchange.named_weights import fetch_configuration, fetch_weights
-from asdf.networks.front_ends.extractors import recorded_settings
-from asdf.networks.front_ends.transformers_config import EXTRACTOR, config_text, read_config
+from asdf.networks.front_ends.transformers_config import (
+    EXTRACTOR,
+    config_text,
+    read_config,
+    recorded_settings,
+)
 from asdf.networks.front_ends.transformers_front_end import TransformersFrontEnd
 from asdf.runs.log import LOG
 from asdf.settings.front_end_values import missing_weights

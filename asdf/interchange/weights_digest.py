@@ -23,9 +23,9 @@ from asdf.checkpoint.network_file import OtherLayoutError
 from asdf.checkpoint.network_reading import read_network_file
 from asdf.errors import AsdfError
 from asdf.interchange.named_networks import find_network, read_detector
+from asdf.networks.attached import PREFIX
+from asdf.networks.interface import NetworkSections
 from asdf.networks.split import tensors_digest
-from asdf.networks.trained_loss import PREFIX
-from asdf.networks.views import NetworkSections
 from asdf.text import AnyPath
 
 # A network in memory has its updates merged and its base filled in, unlike its file.

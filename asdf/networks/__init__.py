@@ -15,7 +15,7 @@ from asdf.ports import provided
 
 if TYPE_CHECKING:
     from asdf.networks.aasist import AASIST, AASIST_L
-    from asdf.networks.back_ends.back_end import BackEnd
+    from asdf.networks.back_ends.back_end import BackEnd, TimedBackEnd
     from asdf.networks.back_ends.conformer import (
         ConformerBackEnd,
         SSL_Conformer,
@@ -48,20 +48,20 @@ if TYPE_CHECKING:
         AASISTBackEnd,
         AASISTLBackEnd,
     )
-    from asdf.networks.back_ends.timed_back_end import TimedBackEnd
     from asdf.networks.build import build_network, summary
-    from asdf.networks.composed import ComposedDetector
-    from asdf.networks.front_ends.encoder_output import EncoderOutputFrontEnd
     from asdf.networks.front_ends.front_end import FrontEnd
-    from asdf.networks.front_ends.raw_samples import RawFrontEnd
     from asdf.networks.front_ends.spectral import (
         FilterBankFrontEnd,
         LFCCFrontEnd,
         LogMelFrontEnd,
         MFCCFrontEnd,
+        RawFrontEnd,
         SpectrogramFrontEnd,
     )
-    from asdf.networks.front_ends.transformers_front_end import TransformersFrontEnd
+    from asdf.networks.front_ends.transformers_front_end import (
+        EncoderOutputFrontEnd,
+        TransformersFrontEnd,
+    )
     from asdf.networks.front_ends.wav2vec2 import Wav2Vec2FrontEnd
     from asdf.networks.interface import (
         DetectorNetwork,
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
         scoring_length,
     )
     from asdf.networks.rawnet2 import RawNet2
-    from asdf.networks.ssl_detector import SSLDetector
+    from asdf.networks.ssl_detector import ComposedDetector, SSLDetector
 
 _HEADS = "asdf.tasks.tracing.heads"
 __all__, __getattr__ = open_door(

@@ -23,10 +23,9 @@ from asdf.networks.back_ends.graph_back_end import (
     normalize_map,
     order_one_channel,
 )
-from asdf.networks.fast_functions import largest_magnitudes
-from asdf.networks.interface import DetectorNetwork, repeat_short
-from asdf.networks.sinc import SincFilters
-from asdf.networks.views import NetworkSections
+from asdf.networks.filters import SincFilters
+from asdf.networks.functions import largest_magnitudes
+from asdf.networks.interface import DetectorNetwork, NetworkSections, repeat_short
 
 FILTERS = 70
 FILTER_LENGTH = 128

@@ -18,6 +18,7 @@ from torch import nn
 from asdf.errors import AsdfError, UsageError
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.interface import (
+    NetworkSections,
     frame_hop,
     front_end_parameters,
     note_audio,
@@ -30,7 +31,6 @@ from asdf.networks.ssl_detector import (
     find_front_end_class,
 )
 from asdf.networks.tuning.freezing import tune_front_ends
-from asdf.networks.views import NetworkSections
 from asdf.settings.class_path import describe_error, find_class
 from asdf.settings.relations import THAT_KEEP_TIME
 from asdf.settings.sections import Audio

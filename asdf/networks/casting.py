@@ -33,8 +33,8 @@ from torchaudio.models.wav2vec2.components import LayerNorm, SelfAttention
 from torchaudio.models.wav2vec2.wavlm_attention import WavLMSelfAttention
 
 from asdf.networks.autocast import PASS, is_autocast_on
+from asdf.networks.functions import is_plain
 from asdf.networks.gated_attention import attend_gated, attend_rows, can_gate
-from asdf.networks.watched import is_plain
 
 # Autocast casts weight and bias of exactly these classes; a derived class may differ.
 _KINDS = (nn.Linear, nn.Conv1d, nn.Conv2d)

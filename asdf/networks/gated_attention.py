@@ -26,8 +26,7 @@ from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 from torchaudio.models.wav2vec2.wavlm_attention import WavLMSelfAttention
 
 from asdf.networks.autocast import without_autocast
-from asdf.networks.products import multiply
-from asdf.networks.watched import is_plain
+from asdf.networks.functions import is_plain, multiply
 
 # Row length of the term added to the scores: attention copies rows of other multiples.
 _ALIGNED = 16

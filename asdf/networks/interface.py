@@ -3,27 +3,59 @@
 Invariant: a network needs only a constructor that takes the settings and a `forward`. Everything
 else is read through the functions below, which provide defaults for classes that lack it. Whatever
 a network adds to its outputs, they still iterate, index and count as the pair (embeddings, logits).
+A network depends only on the sections of `NetworkSections` and on those declared by a user's class,
+never on lists, folders or the machine.
 
-Shapes: B utterances, T samples, E embedding values, F frames, 2 classes (spoof, bona fide).
+Shapes: B utterances, T samples, E embedding values, F or L frames, 2 classes (spoof, bona fide).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
+import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
+from torch.nn.utils.rnn import pad_sequence
 from torch.utils import _pytree
 
 from asdf.data.batches import LENGTHS, REFERENCES
 from asdf.errors import AsdfError, UsageError
 from asdf.networks.front_ends.encoder_layers import WeightedSum
-from asdf.networks.traced_sizes import at_least, is_traced
-from asdf.networks.views import NetworkSections
-from asdf.settings.sections import USUAL_AUDIO, Audio
+from asdf.networks.functions import at_least, is_traced
+from asdf.settings.sections import (
+    USUAL_AUDIO,
+    Audio,
+    BackEnd,
+    FrontEnd,
+    Localisation,
+    Lora,
+    Network,
+    Spectrum,
+)
+
+
+class NetworkSections(Protocol):
+    """The sections that the project's networks read; users' classes get all sections."""
+
+    @property
+    def audio(self) -> Audio: ...
+    @property
+    def network(self) -> Network: ...
+    @property
+    def front_end(self) -> FrontEnd: ...
+    @property
+    def spectrum(self) -> Spectrum: ...
+    @property
+    def back_end(self) -> BackEnd: ...
+    @property
+    def localisation(self) -> Localisation: ...
+    @property
+    def lora(self) -> Lora: ...
+
 
 _NOTED = "_heard_audio"
 COLUMNS = "columns"
@@ -396,3 +428,59 @@ def _read_parameters(module: nn.Module, method_name: str) -> list[nn.Parameter]:
 
 def _unwrap(network: nn.Module) -> nn.Module:
     return network.module if isinstance(network, DistributedDataParallel) else network
+
+
+@dataclass(frozen=True)
+class Padded:
+    """A batch of recordings of varying length, which a front end takes instead of one tensor.
+
+    Attributes:
+        recordings: Waveforms, each (1, samples).
+        masks: Whether features equal those of each recording alone, padded with zeros; False for
+            those of recordings padded with silence.
+    """
+
+    recordings: Sequence[Tensor]
+    masks: bool = True
+
+    @classmethod
+    def from_batch(
+        cls, waveforms_BT: Tensor, lengths_B: Tensor, shortest: int, masks: bool
+    ) -> Padded:
+        """Return the recordings of a padded batch, repeating those below `shortest` samples."""
+        recordings = []
+        for row, length in enumerate(lengths_B.tolist()):
+            recordings.append(repeat_short(waveforms_BT[row : row + 1, :length], shortest))
+        return cls(recordings, masks)
+
+    @property
+    def lengths(self) -> list[int]:
+        """The number of samples of each recording."""
+        return [recording.shape[1] for recording in self.recordings]
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether a gradient with respect to the samples is required."""
+        return any(recording.requires_grad for recording in self.recordings)
+
+
+def pad_rows(rows: Sequence[Tensor]) -> Tensor:
+    """Concatenate tensors (1, any, ...), padded with zeros: (batch, longest, ...)."""
+    return pad_sequence([row[0] for row in rows], batch_first=True)
+
+
+def counting_frames(frames: Sequence[int], device: torch.device) -> Tensor:
+    """Return a mask (B, L) that is True for frames of recordings and False for padding."""
+    numbers_L = torch.arange(max(frames), device=device)
+    return numbers_L < torch.tensor(frames, device=device)[:, None]
+
+
+def mean_over_frames(features_BLC: Tensor, counts_BL: Tensor) -> Tensor:
+    """Return the mean over the frames that are not padding, (B, C)."""
+    kept_BLC = features_BLC * counts_BL[:, :, None]
+    return kept_BLC.sum(dim=1) / counts_BL.sum(dim=1)[:, None]
+
+
+def softmax_over_frames(scores_BLH: Tensor, counts_BL: Tensor) -> Tensor:
+    """Return the softmax over the frames that are not padding, 0 for padding: (B, L, H)."""
+    return scores_BLH.masked_fill(~counts_BL[:, :, None], -torch.inf).softmax(dim=1)

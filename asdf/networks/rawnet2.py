@@ -20,9 +20,8 @@ from torch import Tensor, nn
 
 from asdf.facts import SAMPLE_RATE
 from asdf.networks.autocast import in_full_precision
-from asdf.networks.interface import DetectorNetwork, repeat_short
-from asdf.networks.sinc import SincFilters
-from asdf.networks.views import NetworkSections
+from asdf.networks.filters import SincFilters
+from asdf.networks.interface import DetectorNetwork, NetworkSections, repeat_short
 from asdf.settings.sections import BackEnd as BackEndSettings
 
 POOL = 3

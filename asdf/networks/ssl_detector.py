@@ -1,9 +1,12 @@
-"""The base of all networks with a front end: a front end, then a back end.
+"""Networks of a front end, then a back end, and possibly a frame-level head.
 
 Invariant: a back end gets the input that its paper describes, which it declares itself (`takes`).
-Parameter names are `front_end.*` and `back_end.*`, the latter as in published checkpoints.
+Parameter names are `front_end.*` and `back_end.*`, the latter as in published checkpoints. Random
+numbers are drawn in the same order by all classes, so that `ComposedDetector` with AASIST's back
+end equals `SSL_AASIST`. Frame f covers the samples from f * `hop` to (f + 1) * `hop`, for every
+back end before the head.
 
-Shapes: B utterances, T samples, L frames, C feature values, E embedding values.
+Shapes: B utterances, T samples, L or F frames, C feature values, E embedding values, 2 classes.
 """
 
 from __future__ import annotations
@@ -14,27 +17,88 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from asdf.data.batches import LENGTHS
 from asdf.errors import AsdfError, UsageError
+from asdf.networks.autocast import in_full_precision
 from asdf.networks.back_ends.back_end import BackEnd, Takes
-from asdf.networks.frame_head import make_frame_head
 from asdf.networks.front_ends.front_end import FrontEnd
-from asdf.networks.front_ends.padded import Padded, counting_frames
 from asdf.networks.front_ends.wav2vec2 import Wav2Vec2FrontEnd
 from asdf.networks.interface import (
     DetectorNetwork,
+    NetworkSections,
     Outputs,
+    Padded,
     as_outputs,
+    counting_frames,
     cut_or_repeat,
     repeat_short,
 )
-from asdf.networks.views import NetworkSections
 from asdf.settings.catalogue import class_path_of
 from asdf.settings.class_path import describe_error, find_class
+from asdf.settings.relations import THAT_KEEP_TIME
+from asdf.settings.sections import BACK_ENDS, Localisation
 from asdf.settings.sections import BackEnd as BackEndSettings
 from asdf.settings.sections import FrontEnd as FrontEndSettings
+
+
+class FrameHead(nn.Module):
+    """A linear layer on the frames of a back end, or on means of `pooled` consecutive frames.
+
+    Attributes:
+        hop: Number of samples from the start of a frame to the start of the next.
+    """
+
+    def __init__(self, dimension: int, hop: int, pooled: int = 1) -> None:
+        super().__init__()
+        self.hop = hop
+        self._pooled = pooled
+        self.output = nn.Linear(dimension, 2)
+
+    def forward(self, frames_BFC: Tensor) -> Tensor:
+        """Return logits (batch, frames, 2), column 1 for bona fide."""
+        if self._pooled > 1:
+            # The last mean may be of fewer frames, so that all of them are used.
+            pooled_BCF = F.avg_pool1d(
+                frames_BFC.transpose(1, 2), self._pooled, self._pooled, ceil_mode=True
+            )
+            frames_BFC = pooled_BCF.transpose(1, 2)
+        return in_full_precision(self.output, frames_BFC)
+
+
+def make_frame_head(
+    settings: Localisation,
+    front_end: FrontEnd,
+    back_end: BackEnd,
+) -> FrameHead | None:
+    """Return the head for `back_end`; None if the settings request none.
+
+    Raises:
+        UsageError: the back end has no time axis, or `localisation.resolution` is not a multiple of
+            the samples per frame.
+    """
+    if not settings.enabled:
+        return None
+    if back_end.frame_step is None:
+        raise UsageError(
+            f"localisation.enabled = True: {type(back_end).__name__} has no frames to classify. "
+            f"Choose a back end that has: {THAT_KEEP_TIME}; or derive your own from "
+            "asdf.networks.TimedBackEnd."
+        )
+    samples = front_end.hop * back_end.frame_step
+    hop = settings.resolution or samples
+    if hop % samples:
+        lower = hop - hop % samples
+        nearest = [str(size) for size in (lower, lower + samples) if size]
+        raise UsageError(
+            f"localisation.resolution = {hop}: frames of {type(back_end).__name__} behind this "
+            f"front end are {samples} samples long, and the resolution must be a multiple of that. "
+            f"The nearest: {' and '.join(nearest)}."
+        )
+    return FrameHead(back_end.frame_dimension, hop, hop // samples)
+
 
 FRONT_END_SETTING = "front_end.front_end_class"
 BACK_END_SETTING = "back_end.back_end_class"
@@ -267,3 +331,24 @@ def find_back_end_class(
         return None
     path = class_path_of(BACK_END_SETTING, value)
     return find_class(path, folder, BACK_END_SETTING, BackEnd)  # type: ignore[type-abstract]
+
+
+class ComposedDetector(SSLDetector):
+    """The front end of `front_end.front_end_class`, the back end of `back_end.back_end_class`."""
+
+    def make_back_end(self, settings: NetworkSections) -> BackEnd:
+        """Return the back end that the settings name.
+
+        Raises:
+            UsageError: they name none; or as in `find_back_end_class` or the back end's
+                constructor.
+        """
+        back_end_class = find_back_end_class(settings.back_end)
+        if back_end_class is None:
+            raise UsageError(
+                f"{BACK_END_SETTING} is None, and asdf.networks.ComposedDetector has no default "
+                f"back end. Set it to one of {', '.join(BACK_ENDS)}, or the class path of your own."
+            )
+        value = settings.back_end.back_end_class
+        build = back_end_class.from_settings
+        return build_end(BACK_END_SETTING, value, build, settings, self.front_end)

@@ -22,7 +22,7 @@ from asdf.metrics.detection import eer
 from asdf.metrics.results import evaluate
 from asdf.metrics.run_results import MetricValue, Row, results_table, write_results
 from asdf.metrics.validation import ChosenMetric
-from asdf.networks.extras import Extra
+from asdf.networks.attached import Extra
 from asdf.recipe.run import Run
 from asdf.recipe.starts import mark_evaluations
 from asdf.report import gather, report_page

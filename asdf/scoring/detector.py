@@ -25,7 +25,7 @@ from asdf.audio.speech_check import speech_finder
 from asdf.errors import UsageError
 from asdf.metrics.calibration import Calibration
 from asdf.metrics.home import read_home
-from asdf.networks.extras import EMBEDDING
+from asdf.networks.attached import EMBEDDING
 from asdf.runs.log import LOG
 from asdf.runs.seeds import generator
 from asdf.scoring.computing import check_process

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from asdf.data.scoring_plan import ScoringBatch
 from asdf.errors import UsageError
 from asdf.metrics.fusion import Fusion
-from asdf.networks.extras import Extra
+from asdf.networks.attached import Extra
 from asdf.scoring.scorer import Outcomes, Scorer, WaveformScorer
 from asdf.trials.how_scored import ScoredLength
 

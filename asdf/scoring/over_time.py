@@ -23,7 +23,7 @@ from asdf.audio.streaming import read_blocks
 from asdf.data.scoring_plan import ScoringBatch
 from asdf.distributed.gpus import fetch_later
 from asdf.errors import UsageError
-from asdf.networks.extras import Extra
+from asdf.networks.attached import Extra
 from asdf.scoring.scorer import Scorer, WaveformScorer
 from asdf.segments import FrameTable, frame_table
 from asdf.settings.sections import SpeechActivity

@@ -27,11 +27,9 @@ from asdf.data.scoring_plan import ScoringBatch, ScoringPlan, batch_samples
 from asdf.distributed.gpus import fetch_later, send
 from asdf.errors import AsdfError, UsageError
 from asdf.networks import fixed_samples, scoring_length
-from asdf.networks.extras import Extra
-from asdf.networks.heads import extras_of
+from asdf.networks.attached import Extra, extras_of, loss_of
 from asdf.networks.interface import as_outputs, takes_references, waveform_channels
 from asdf.networks.split import state_digest
-from asdf.networks.trained_loss import loss_of
 from asdf.scoring.computing import (
     PACKED,
     ScoringPrecision,

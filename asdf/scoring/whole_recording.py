@@ -17,7 +17,7 @@ from asdf.errors import AsdfError
 from asdf.facts import SAMPLE_RATE
 from asdf.metrics.calibration import Calibration
 from asdf.metrics.home import Home
-from asdf.networks.extras import EMBEDDING, Extra
+from asdf.networks.attached import EMBEDDING, Extra
 from asdf.scoring.recordings import Recording
 from asdf.scoring.scored import (
     MIN_SPEECH_S,

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from asdf.data.training_plan import Window, minibatch_per_process
 from asdf.distributed.world import World
 from asdf.errors import UsageError
-from asdf.networks.watched import is_plain
+from asdf.networks.functions import is_plain
 from asdf.runs.log import LOG
 from asdf.settings.sections import Sections
 from asdf.training.gradients import Precision

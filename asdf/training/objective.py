@@ -30,9 +30,9 @@ from asdf.data.clip_frames import ClipFrames
 from asdf.data.training_plan import Share, Window
 from asdf.distributed.gpus import send
 from asdf.errors import AsdfError, UsageError
+from asdf.networks.attached import loss_of
 from asdf.networks.interface import COLUMNS, Outputs, input_columns
 from asdf.networks.output_check import numbers_unchanged
-from asdf.networks.trained_loss import loss_of
 from asdf.runs.log import LOG
 from asdf.scoring.scorer import Computed
 from asdf.settings.class_path import describe_error

@@ -3,7 +3,7 @@
 Invariant: the core trains, scores and stores for tasks without knowing any of them. ASDF's tasks
 and those in `network.tasks` are found by class path, and used through the same methods.
 
-A task adds a head to the network (`asdf.networks.heads.Head`) and a term to the loss
+A task adds a head to the network (`asdf.networks.attached.Head`) and a term to the loss
 (`asdf.training.terms.Term`), and defines how the head's scores are written and reported.
 """
 
@@ -23,8 +23,7 @@ from torch import Tensor, nn
 
 from asdf.data.clip_frames import ClipFrames
 from asdf.errors import AsdfError, UsageError
-from asdf.networks.extras import EMBEDDING, Extra
-from asdf.networks.heads import Head, attach_head
+from asdf.networks.attached import EMBEDDING, Extra, Head, attach_head
 from asdf.networks.output_check import compute_on_noise, left_unchanged
 from asdf.runs.files import atomic_write
 from asdf.runs.seeds import derived_seed

@@ -34,11 +34,10 @@ from asdf.extras.cpu.raw_aasist import PackedMagnitudePool, pack_encoder, pack_f
 from asdf.networks.aasist import MagnitudePool
 from asdf.networks.autocast import weights_cast_apart
 from asdf.networks.back_ends.graph_attention import GraphAttention, HeterogeneousGraphAttention
-from asdf.networks.back_ends.residual_blocks import ResidualEncoder
+from asdf.networks.back_ends.graph_back_end import ResidualEncoder
 from asdf.networks.back_ends.ssl_aasist import NodeAttention
-from asdf.networks.fast_functions import LearningSELU, LearningTanh, PackedSelu, PackedTanh
-from asdf.networks.sinc import SincFilters
-from asdf.networks.watched import is_plain
+from asdf.networks.filters import SincFilters
+from asdf.networks.functions import LearningSELU, LearningTanh, PackedSelu, PackedTanh, is_plain
 
 Make = Callable[[Any, torch.dtype], nn.Module | None]
 

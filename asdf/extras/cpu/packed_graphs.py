@@ -26,7 +26,7 @@ from asdf.networks.back_ends.graph_attention import (
     Pairs,
 )
 from asdf.networks.back_ends.ssl_aasist import NodeAttention
-from asdf.networks.fast_functions import ALPHA, LOG2_E, SCALE, selu, unscaled_selu_
+from asdf.networks.functions import ALPHA, LOG2_E, SCALE, selu, unscaled_selu_
 
 
 class PackedGraphAttention(nn.Module):

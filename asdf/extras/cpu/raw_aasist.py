@@ -23,9 +23,9 @@ from torch import Tensor, nn
 
 from asdf.extras.cpu.packed_weights import ConvolutionWeight, fold_norm
 from asdf.networks.aasist import POOL
-from asdf.networks.back_ends.residual_blocks import ResidualBlock, ResidualEncoder
-from asdf.networks.fast_functions import ALPHA, LOG2_E, SCALE, unscaled_selu_
-from asdf.networks.sinc import SincFilters
+from asdf.networks.back_ends.graph_back_end import ResidualBlock, ResidualEncoder
+from asdf.networks.filters import SincFilters
+from asdf.networks.functions import ALPHA, LOG2_E, SCALE, unscaled_selu_
 
 # Times of a block of the filters and the pooling.
 _FILTERED = 8192

@@ -158,8 +158,8 @@ def _write(
     address: str = "this/folder",
 ) -> None:
     """Write the network and print what was written."""
+    from asdf.networks.attached import describe_heads
     from asdf.networks.build import summary
-    from asdf.networks.heads import describe_heads
     from asdf.scoring.scorer import check_usual
 
     write = provided("EXPORTS").get(args.format)

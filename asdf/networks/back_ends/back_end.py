@@ -1,7 +1,16 @@
-"""The base class of back ends, the project's and your own.
+"""The base classes of back ends, the project's and your own.
 
 Invariant: a back end knows of its front end only the dimension, layers and hop, so it works behind
-every front end that provides the required features.
+every front end that provides the required features. With a time axis, `forward` is `with_frames`
+without the frames, so an utterance's logits are the same with and without a frame head.
+
+Features as maps are for back ends that treat them as images. The output of Whisper's encoder, in
+frames of 20 ms, is tiled there to the length of cepstra in frames of 10 ms, as in the code of
+Whisper-MesoNet; frames of the two then cover different times.
+
+Source: piotrkawa/deepfake-whisper-features, `src/models/whisper_meso_net.py`, for the maps.
+
+Shapes: B utterances, L or F frames, C values of a frame, M maps, F values, N times.
 """
 
 from __future__ import annotations
@@ -9,11 +18,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Literal
 
+import torch
 from torch import Tensor, nn
 
 from asdf.errors import UsageError
 from asdf.networks.front_ends.front_end import FrontEnd
-from asdf.networks.views import NetworkSections
+from asdf.networks.interface import NetworkSections
 from asdf.settings.sections import BackEnd as BackEndSettings
 
 # Names of our back ends that mask padding.
@@ -138,3 +148,95 @@ class SizedBackEnd(BackEnd):
         if cls.size_settings is None:
             return cls(front_end.dimension, sizes)
         return cls(front_end.dimension, *(getattr(sizes, name) for name in cls.size_settings))
+
+
+class TimedBackEnd(BackEnd):
+    """A back end that has features of frames before it pools them over time.
+
+    Attributes:
+        frame_step: Frames of the front end per frame of the back end.
+        frame_dimension: Number of values of a frame of the back end.
+
+    Examples:
+        >>> import torch
+        >>> from asdf.networks import TimedBackEnd
+        >>> class Smoothed(TimedBackEnd):
+        ...     frame_dimension = 32
+        ...
+        ...     def __init__(self, dimension):
+        ...         super().__init__()
+        ...         self.smooth = torch.nn.Conv1d(dimension, 32, kernel_size=5, padding=2)
+        ...         self.output = torch.nn.Linear(32, 2)
+        ...
+        ...     def with_frames(self, features_BLC):
+        ...         frames_BCL = torch.relu(self.smooth(features_BLC.transpose(1, 2)))
+        ...         frames_BLC = frames_BCL.transpose(1, 2)
+        ...         embeddings_BE = frames_BLC.mean(dim=1)
+        ...         return embeddings_BE, self.output(embeddings_BE), frames_BLC
+        >>> embeddings_BE, logits_B2, frames_BLC = Smoothed(8).with_frames(torch.zeros(1, 50, 8))
+        >>> frames_BLC.shape
+        torch.Size([1, 50, 32])
+    """
+
+    frame_step: ClassVar[int] = 1
+    frame_dimension: int
+
+    def forward(self, features: Any) -> tuple[Tensor, Tensor]:
+        """Return embeddings (batch, anything) and logits (batch, 2)."""
+        embeddings_BE, logits_B2, _ = self.with_frames(features)
+        return embeddings_BE, logits_B2
+
+    @abstractmethod
+    def with_frames(self, features: Any) -> tuple[Tensor, Tensor, Tensor]:
+        """Return embeddings, logits and the frames, (batch, frames, frame_dimension).
+
+        Frame f covers the samples from f * frame_step * hop (of the front end) on. There may be one
+        frame fewer than fit into the recording.
+
+        Args:
+            features: Features of the kind in `takes`.
+        """
+
+
+_SLOW_HOP = 320
+"""Number of samples between frames from which a map is repeated."""
+
+
+class FrameMaps:
+    """A converter from features of a front end to maps.
+
+    Attributes:
+        maps: Number of maps: 1, or 2 for an encoder with cepstra.
+        values: Number of values of a map.
+        frames: Number of frames in a map per frame of the front end.
+    """
+
+    def __init__(self, front_end: FrontEnd, fewest: int) -> None:
+        """Read the sizes of the front end.
+
+        Args:
+            fewest: Minimum number of values of a map that the network needs.
+
+        Raises:
+            UsageError: there are fewer values.
+        """
+        beside = getattr(front_end, "cepstral_values", 0)
+        self.maps = 2 if beside else 1
+        self.frames = 2 if front_end.hop >= _SLOW_HOP else 1
+        self.values = front_end.dimension - self.frames * beside
+        if self.values < fewest:
+            raise UsageError(
+                f"the back end needs maps of at least {fewest} values, but the front end gives "
+                f"{self.values} per frame. Choose a front end with more values."
+            )
+
+    def __call__(self, features_BLC: Tensor) -> Tensor:
+        """Return (batch, maps, values, times)."""
+        first_BLF = features_BLC[:, :, : self.values]
+        first_BFN = torch.cat([first_BLF] * self.frames, dim=1).transpose(1, 2)
+        if self.maps == 1:
+            return first_BFN.unsqueeze(1)
+        beside_BLC = features_BLC[:, :, self.values :]
+        batch, frames, _ = beside_BLC.shape
+        beside_BNF = beside_BLC.reshape(batch, self.frames * frames, -1)
+        return torch.stack([first_BFN, beside_BNF.transpose(1, 2)], dim=1)

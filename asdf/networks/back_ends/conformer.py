@@ -1,17 +1,23 @@
 """Conformer with a class token, and its variant with temporal-channel modelling (TCM).
 
-Invariant: parameter names and numbers are those of the published networks. The variant's positional
-encodings are computed rather than stored; published files hold them for 10,000 frames.
+Invariant: parameter names and numbers are those of the published networks, and so of lucidrains'
+package `conformer` 0.2.5. The variant's positional encodings are computed rather than stored;
+published files hold them for 10,000 frames. In `eval()` mode, no result depends on the other
+utterances of a batch.
 
-Source: Rosello et al., "A conformer-based classifier for variable-length utterance processing in
+Source: Gulati et al., "Conformer: Convolution-augmented Transformer for Speech Recognition",
+Interspeech 2020; Shaw et al., "Self-Attention with Relative Position Representations", NAACL 2018;
+Rosello et al., "A conformer-based classifier for variable-length utterance processing in
 anti-spoofing", Interspeech 2023; Truong et al., "Temporal-Channel Modeling in Multi-head
 Self-Attention for Synthetic Speech Detection", Interspeech 2024.
 
-Shapes: B utterances, L frames, C feature values, E embedding values.
+Shapes: B utterances, L frames with the class token before them, C values, H heads, D values of a
+head, R distances, N frames and head tokens, E embedding values.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import ClassVar
 
 import torch
@@ -20,16 +26,217 @@ from torch import Tensor, nn
 
 from asdf.errors import UsageError
 from asdf.networks.autocast import in_full_precision
-from asdf.networks.back_ends.back_end import SizedBackEnd
-from asdf.networks.back_ends.conformer_blocks import (
-    ConformerBlock,
-    HeadTokenAttention,
-    RelativeAttention,
-)
-from asdf.networks.back_ends.timed_back_end import TimedBackEnd
+from asdf.networks.back_ends.back_end import SizedBackEnd, TimedBackEnd
+from asdf.networks.functions import Size, at_most
 from asdf.networks.ssl_detector import PairedDetector
-from asdf.networks.traced_sizes import Size
 from asdf.settings.sections import BackEnd as BackEndSettings
+
+MAX_DISTANCE = 512
+"""Maximum distance in frames; larger distances share its embedding."""
+FEED_FORWARD = 4
+EXPANSION = 2
+
+
+class RelativeAttention(nn.Module):
+    """Attention whose scores include an embedding of the distance between frames."""
+
+    def __init__(self, dimension: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        self.heads = heads
+        self.to_q = nn.Linear(dimension, dimension, bias=False)
+        self.to_kv = nn.Linear(dimension, 2 * dimension, bias=False)
+        self.to_out = nn.Linear(dimension, dimension)
+        self.rel_pos_emb = nn.Embedding(2 * MAX_DISTANCE + 1, dimension // heads)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x_BLC: Tensor) -> Tensor:
+        queries_BHLD = split_heads(self.to_q(x_BLC), self.heads)
+        keys_BLC, values_BLC = self.to_kv(x_BLC).chunk(2, dim=2)
+        keys_BHLD = split_heads(keys_BLC, self.heads)
+        values_BHLD = split_heads(values_BLC, self.heads)
+        scores_BHLL = queries_BHLD @ keys_BHLD.transpose(2, 3)
+        scores_BHLL = scores_BHLL + self._score_distances(queries_BHLD)
+        scale = queries_BHLD.shape[3] ** -0.5
+        weights_BHLL = (scores_BHLL * scale).softmax(dim=3)
+        out_BLC = (weights_BHLL @ values_BHLD).transpose(1, 2).flatten(2)
+        dropped_BLC: Tensor = self.dropout(self.to_out(out_BLC))
+        return dropped_BLC
+
+    def _score_distances(self, queries_BHLD: Tensor) -> Tensor:
+        """Return the product of each query with the embeddings of its distances, (B, H, L, L).
+
+        The product with each occurring distance is computed once per query: an embedding for each
+        pair of frames would take L times as much memory.
+        """
+        frames = queries_BHLD.shape[2]
+        reach = at_most(frames - 1, MAX_DISTANCE)
+        first = MAX_DISTANCE - reach
+        embeddings_RD = self.rel_pos_emb.weight[first : first + 2 * reach + 1]
+        by_distance_BHLR = queries_BHLD @ embeddings_RD.transpose(0, 1)
+        positions_L = torch.arange(frames, device=queries_BHLD.device)
+        distances_LL = positions_L[:, None] - positions_L
+        index_LL = distances_LL.clamp(-reach, reach) + reach
+        # Read each size separately, since a tracer turns a slice of a shape into constants.
+        batch = queries_BHLD.shape[0]
+        index_BHLL = index_LL.expand(batch, self.heads, frames, frames)
+        return by_distance_BHLR.gather(3, index_BHLL)
+
+
+class HeadTokenAttention(nn.Module):
+    """Attention with an additional token per head, which summarises that head over all frames.
+
+    The tokens and the mean of the frames are added to the class token, the first frame.
+    """
+
+    def __init__(self, dimension: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        self.heads = heads
+        width = dimension // heads
+        self.qkv = nn.Linear(dimension, 3 * dimension, bias=False)
+        self.proj = nn.Linear(dimension, dimension)
+        self.ht_proj = nn.Linear(width, dimension)
+        self.ht_norm = nn.LayerNorm(width)
+        self.pos_embed = nn.Parameter(torch.zeros(1, heads, dimension))
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x_BLC: Tensor) -> Tensor:
+        # A token of C values for each head.
+        means_BHD = x_BLC.mean(dim=1).unflatten(1, (self.heads, -1))
+        parts_BHHD = self.ht_proj(means_BHD).unflatten(2, (self.heads, -1))
+        tokens_BHC = F.gelu(self.ht_norm(parts_BHHD)).flatten(2) + self.pos_embed
+        x_BNC = torch.cat([x_BLC, tokens_BHC], dim=1)
+        queries_BNC, keys_BNC, values_BNC = self.qkv(x_BNC).chunk(3, dim=2)
+        queries_BHND = split_heads(queries_BNC, self.heads)
+        keys_BHND = split_heads(keys_BNC, self.heads)
+        values_BHND = split_heads(values_BNC, self.heads)
+        scale = queries_BHND.shape[3] ** -0.5
+        scores_BHNN = queries_BHND @ keys_BHND.transpose(2, 3) * scale
+        out_BNC = (scores_BHNN.softmax(dim=3) @ values_BHND).transpose(1, 2).flatten(2)
+        out_BNC = self.proj(out_BNC)
+        frames_BLC = out_BNC[:, 1 : -self.heads]
+        tokens_BHC = out_BNC[:, -self.heads :]
+        class_B1C = out_BNC[:, :1] + tokens_BHC.mean(dim=1, keepdim=True)
+        class_B1C = class_B1C + frames_BLC.mean(dim=1, keepdim=True)
+        dropped_BLC: Tensor = self.dropout(torch.cat([class_B1C, frames_BLC], dim=1))
+        return dropped_BLC
+
+
+def split_heads(x_BLC: Tensor, heads: int) -> Tensor:
+    """Return (batch, heads, frames, values of a head)."""
+    # Not unflatten, since ONNX's exporter would make its batch size a constant.
+    heads_BLHD = x_BLC.reshape(x_BLC.shape[0], x_BLC.shape[1], heads, -1)
+    return heads_BLHD.transpose(1, 2)
+
+
+class ConformerBlock(nn.Module):
+    """Half a feed-forward layer, attention, a convolution over time, half a feed-forward layer."""
+
+    def __init__(
+        self,
+        dimension: int,
+        attention: nn.Module,
+        kernel_size: int,
+        dropout: float,
+    ) -> None:
+        super().__init__()
+        self.ff1 = _Half(_Normed(dimension, _FeedForward(dimension, dropout)))
+        self.attn = _Normed(dimension, attention)
+        self.conv = _TimeConvolution(dimension, kernel_size, dropout)
+        self.ff2 = _Half(_Normed(dimension, _FeedForward(dimension, dropout)))
+        self.post_norm = nn.LayerNorm(dimension)
+
+    def forward(self, x_BLC: Tensor) -> Tensor:
+        x_BLC = x_BLC + self.ff1(x_BLC)
+        x_BLC = x_BLC + self.attn(x_BLC)
+        x_BLC = x_BLC + self.conv(x_BLC)
+        x_BLC = x_BLC + self.ff2(x_BLC)
+        normed_BLC: Tensor = self.post_norm(x_BLC)
+        return normed_BLC
+
+
+class _Normed(nn.Module):
+    def __init__(self, dimension: int, fn: nn.Module) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(dimension)
+        self.fn = fn
+
+    def forward(self, x_BLC: Tensor) -> Tensor:
+        out_BLC: Tensor = self.fn(self.norm(x_BLC))
+        return out_BLC
+
+
+class _Half(nn.Module):
+    def __init__(self, fn: nn.Module) -> None:
+        super().__init__()
+        self.fn = fn
+
+    def forward(self, x_BLC: Tensor) -> Tensor:
+        out_BLC: Tensor = self.fn(x_BLC)
+        return 0.5 * out_BLC
+
+
+class _FeedForward(nn.Module):
+    def __init__(self, dimension: int, dropout: float) -> None:
+        super().__init__()
+        self.net = nn.Sequential(
+            nn.Linear(dimension, FEED_FORWARD * dimension),
+            nn.SiLU(),
+            nn.Dropout(dropout),
+            nn.Linear(FEED_FORWARD * dimension, dimension),
+            nn.Dropout(dropout),
+        )
+
+    def forward(self, x_BLC: Tensor) -> Tensor:
+        out_BLC: Tensor = self.net(x_BLC)
+        return out_BLC
+
+
+class _TimeConvolution(nn.Module):
+    """A gated depthwise convolution and a batch norm."""
+
+    def __init__(self, dimension: int, kernel_size: int, dropout: float) -> None:
+        super().__init__()
+        inside = EXPANSION * dimension
+        # Indices as in the published names, which also count modules without parameters.
+        self.net = nn.Sequential(
+            OrderedDict[str, nn.Module](
+                {
+                    "0": nn.LayerNorm(dimension),
+                    "1": _Transposed(),
+                    "2": nn.Conv1d(dimension, 2 * inside, kernel_size=1),
+                    "3": nn.GLU(dim=1),
+                    "4": _EachChannel(inside, kernel_size),
+                    "5": nn.BatchNorm1d(inside),
+                    "6": nn.SiLU(),
+                    "7": nn.Conv1d(inside, dimension, kernel_size=1),
+                    "8": _Transposed(),
+                    "9": nn.Dropout(dropout),
+                }
+            )
+        )
+
+    def forward(self, x_BLC: Tensor) -> Tensor:
+        out_BLC: Tensor = self.net(x_BLC)
+        return out_BLC
+
+
+class _Transposed(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.transpose(1, 2)
+
+
+class _EachChannel(nn.Module):
+    """A depthwise convolution over time that preserves the number of frames."""
+
+    def __init__(self, channels: int, kernel_size: int) -> None:
+        super().__init__()
+        before = kernel_size // 2
+        self.padding = (before, kernel_size - 1 - before)
+        self.conv = nn.Conv1d(channels, channels, kernel_size, groups=channels)
+
+    def forward(self, x_BCL: Tensor) -> Tensor:
+        out_BCL: Tensor = self.conv(F.pad(x_BCL, self.padding))
+        return out_BCL
 
 
 class ConformerEncoder(nn.Module):

@@ -20,8 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from asdf.networks.autocast import without_autocast
-from asdf.networks.fast_functions import LearningSELU, LearningTanh, learns_on_cpu
-from asdf.networks.traced_sizes import at_least, share
+from asdf.networks.functions import LearningSELU, LearningTanh, at_least, learns_on_cpu, share
 
 INPUT_DROPOUT = 0.2
 POOL_DROPOUT = 0.3

@@ -1,18 +1,23 @@
-"""The common part of AASIST on raw waveforms and behind a front end: two graphs to logits.
+"""The common part of AASIST on raw waveforms and behind a front end: from a map to logits.
 
 Invariant: parameter names and numbers are those of the published networks. Both networks derive
-from `GraphBackEnd` because published state dicts hold its layers at the top level.
+from `GraphBackEnd` because published state dicts hold its layers at the top level. The residual
+blocks of the published networks compute the first batch norm of blocks 1 to 5 but discard its
+output, so published weights give correct scores only without it. Here the blocks hold the norm, so
+that state dicts load, but do not compute it: its parameters are unused, and its statistics stay
+unchanged.
 
 Source: Jung et al., "AASIST", ICASSP 2022.
 
-Shapes: B utterances, S spectral nodes, T temporal nodes, N nodes of either, C values of a node, E
-embedding values.
+Shapes: B utterances, F frequencies, T times or temporal nodes, S spectral nodes, N nodes of either,
+C channels or values of a node, E embedding values.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import torch
@@ -34,15 +39,101 @@ from asdf.networks.back_ends.joined_branches import (
     pool,
 )
 from asdf.networks.back_ends.joined_gradients import Summary
-from asdf.networks.back_ends.residual_blocks import ResidualBlock, residual_encoder
-from asdf.networks.fast_functions import (
+from asdf.networks.casting import weights_cast_together
+from asdf.networks.functions import (
     LearningSELU,
     is_on_cpu,
+    is_traced,
     largest,
     largest_magnitudes,
     learns_on_cpu,
 )
-from asdf.networks.traced_sizes import is_traced
+
+
+class ResidualBlock(nn.Module):
+    """Two convolutions around a batch norm, plus their input; `pool` pools time by 3."""
+
+    def __init__(
+        self,
+        channels_in: int,
+        channels_out: int,
+        first: bool,
+        pool: bool,
+    ) -> None:
+        super().__init__()
+        if not first:
+            self.bn1 = nn.BatchNorm2d(channels_in)
+        self.conv1 = nn.Conv2d(
+            channels_in,
+            channels_out,
+            kernel_size=(2, 3),
+            padding=(1, 1),
+        )
+        self.bn2 = nn.BatchNorm2d(channels_out)
+        self.conv2 = nn.Conv2d(
+            channels_out,
+            channels_out,
+            kernel_size=(2, 3),
+            padding=(0, 1),
+        )
+        self.changes_channels = channels_in != channels_out
+        if self.changes_channels:
+            self.conv_downsample = nn.Conv2d(
+                channels_in,
+                channels_out,
+                kernel_size=(1, 3),
+                padding=(0, 1),
+            )
+        self.selu = LearningSELU()
+        self.pool = pool
+
+    def forward(self, x_BCFT: Tensor) -> Tensor:
+        """Map (batch, channels_in, F, T) to (batch, channels_out, F, T or T // 3)."""
+        # Intermediate results are not stored in variables: without gradients they are freed at
+        # once, which saves a quarter of the memory of scoring.
+        out_BCFT: Tensor = self.conv2(self.selu(self.bn2(order_map(self.conv1(x_BCFT)))))
+        if self.changes_channels:
+            x_BCFT = order_map(self.conv_downsample(x_BCFT))
+        out_BCFT = out_BCFT + x_BCFT
+        if self.pool:
+            out_BCFT = F.max_pool2d(out_BCFT, (1, 3))
+        return out_BCFT
+
+    def unused_parameters(self) -> Iterator[nn.Parameter]:
+        """Yield the parameters of the first batch norm."""
+        if hasattr(self, "bn1"):
+            yield from self.bn1.parameters()
+
+
+def order_map(x_BCFT: Tensor) -> Tensor:
+    """Return a map in the memory layout that suits the next operations, mostly channels-last.
+
+    Otherwise batch norms in 16 bits take most of raw AASIST's time on a GPU.
+    """
+    if not (learns_on_cpu(x_BCFT) or is_short_on_gpu(x_BCFT)):
+        return x_BCFT
+    return x_BCFT.contiguous(memory_format=torch.channels_last)
+
+
+class ResidualEncoder(nn.Sequential):
+    """Residual blocks in sequence."""
+
+    def forward(self, x_BCFT: Tensor) -> Tensor:
+        """Return the output of the last block for (batch, channels, F, T)."""
+        with weights_cast_together(self, x_BCFT.device):
+            out_BCFT: Tensor = super().forward(x_BCFT)
+        return out_BCFT
+
+
+def residual_encoder(channels: tuple[int, ...], pool: bool) -> ResidualEncoder:
+    """Build blocks between each two consecutive entries of `channels`."""
+    blocks = []
+    for number, (channels_in, channels_out) in enumerate(pairwise(channels)):
+        block = ResidualBlock(channels_in, channels_out, first=number == 0, pool=pool)
+        # Each block in a Sequential, as in the published names.
+        blocks.append(nn.Sequential(block))
+    return ResidualEncoder(*blocks)
+
 
 EMBEDDING_DROPOUT = 0.5
 BRANCH_DROPOUT = 0.2

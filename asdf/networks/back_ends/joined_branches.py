@@ -42,9 +42,7 @@ from asdf.networks.back_ends.joined_gradients import (
     Pick,
     Retain,
 )
-from asdf.networks.fast_functions import LearningSELU, LearningTanh
-from asdf.networks.traced_sizes import at_least, share
-from asdf.networks.watched import is_plain
+from asdf.networks.functions import LearningSELU, LearningTanh, at_least, is_plain, share
 
 _KNOWN = (
     *(GraphAttention, HeterogeneousGraphAttention, GraphPool),

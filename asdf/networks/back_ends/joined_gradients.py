@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from asdf.networks.products import multiply, multiply_long
+from asdf.networks.functions import multiply, multiply_long
 
 
 class LinearMaps(torch.autograd.Function):

@@ -17,12 +17,10 @@ from torch import Tensor, nn
 
 from asdf.errors import UsageError
 from asdf.networks.autocast import in_full_precision
-from asdf.networks.back_ends.back_end import BackEnd, SizedBackEnd
-from asdf.networks.back_ends.maps import FrameMaps
-from asdf.networks.back_ends.timed_back_end import TimedBackEnd
+from asdf.networks.back_ends.back_end import BackEnd, FrameMaps, SizedBackEnd, TimedBackEnd
 from asdf.networks.front_ends.front_end import FrontEnd
+from asdf.networks.interface import NetworkSections
 from asdf.networks.ssl_detector import PairedDetector
-from asdf.networks.views import NetworkSections
 
 POOL = 16
 """Number of frames, and of feature values, pooled into one: four poolings by 2."""

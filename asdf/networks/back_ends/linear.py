@@ -13,9 +13,8 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from asdf.networks.autocast import in_full_precision
-from asdf.networks.back_ends.back_end import SizedBackEnd
-from asdf.networks.back_ends.timed_back_end import TimedBackEnd
-from asdf.networks.front_ends.padded import mean_over_frames
+from asdf.networks.back_ends.back_end import SizedBackEnd, TimedBackEnd
+from asdf.networks.interface import mean_over_frames
 from asdf.networks.ssl_detector import PairedDetector
 
 

@@ -19,13 +19,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from asdf.networks.autocast import in_full_precision
-from asdf.networks.back_ends.back_end import BackEnd
-from asdf.networks.back_ends.timed_back_end import TimedBackEnd
+from asdf.networks.back_ends.back_end import BackEnd, TimedBackEnd
 from asdf.networks.front_ends.encoder_layers import weighted_sum
 from asdf.networks.front_ends.front_end import FrontEnd
-from asdf.networks.front_ends.padded import softmax_over_frames
+from asdf.networks.interface import NetworkSections, softmax_over_frames
 from asdf.networks.ssl_detector import PairedDetector
-from asdf.networks.views import NetworkSections
 
 
 class MHFABackEnd(TimedBackEnd):

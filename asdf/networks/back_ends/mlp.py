@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from asdf.networks.autocast import in_full_precision
 from asdf.networks.back_ends.back_end import SizedBackEnd
-from asdf.networks.front_ends.padded import mean_over_frames
+from asdf.networks.interface import mean_over_frames
 from asdf.settings.sections import BackEnd as BackEndSettings
 
 LIMIT = 4.0

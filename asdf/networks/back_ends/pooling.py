@@ -14,9 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from asdf.networks.autocast import in_full_precision
-from asdf.networks.back_ends.back_end import SizedBackEnd
-from asdf.networks.back_ends.timed_back_end import TimedBackEnd
-from asdf.networks.front_ends.padded import softmax_over_frames
+from asdf.networks.back_ends.back_end import SizedBackEnd, TimedBackEnd
+from asdf.networks.interface import softmax_over_frames
 from asdf.networks.ssl_detector import PairedDetector
 
 MIN_VARIANCE = 1e-10

@@ -19,8 +19,7 @@ from torch import Tensor, nn
 
 from asdf.errors import UsageError
 from asdf.networks.autocast import in_full_precision
-from asdf.networks.back_ends.back_end import SizedBackEnd
-from asdf.networks.back_ends.timed_back_end import TimedBackEnd
+from asdf.networks.back_ends.back_end import SizedBackEnd, TimedBackEnd
 from asdf.networks.ssl_detector import PairedDetector
 
 STEM = 16

@@ -21,8 +21,8 @@ from asdf.errors import UsageError
 from asdf.networks.autocast import in_full_precision
 from asdf.networks.back_ends.back_end import BackEnd
 from asdf.networks.front_ends.front_end import FrontEnd
+from asdf.networks.interface import NetworkSections
 from asdf.networks.ssl_detector import PairedDetector
-from asdf.networks.views import NetworkSections
 
 POOL = 3
 

@@ -22,10 +22,10 @@ from asdf.networks.aasist import AASIST_L
 from asdf.networks.back_ends.back_end import BackEnd
 from asdf.networks.back_ends.graph_back_end import GraphBackEnd, Sizes, normalize_map
 from asdf.networks.casting import weights_cast_together
-from asdf.networks.fast_functions import LearningSELU, softmax_mean
 from asdf.networks.front_ends.front_end import FrontEnd
+from asdf.networks.functions import LearningSELU, softmax_mean
+from asdf.networks.interface import NetworkSections
 from asdf.networks.ssl_detector import PairedDetector
-from asdf.networks.views import NetworkSections
 
 PROJECTED = 128
 POOL = 3

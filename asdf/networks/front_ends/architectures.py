@@ -21,8 +21,8 @@ from torchaudio.models import Wav2Vec2Model, wav2vec2_model, wavlm_model
 
 from asdf.errors import UsageError
 from asdf.facts import SAMPLE_RATE
-from asdf.networks.front_ends.wavlm import add_bucket_table
-from asdf.networks.without_numbers import without_numbers
+from asdf.networks.autocast import without_numbers
+from asdf.networks.front_ends.encoder_layers import add_bucket_table
 from asdf.text import did_you_mean
 
 # Channels, kernel and stride of each layer.

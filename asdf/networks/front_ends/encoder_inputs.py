@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from asdf.facts import SAMPLE_RATE
 from asdf.networks.front_ends.architectures import ConvLayers, first_inputs
 from asdf.networks.front_ends.spectral import power_spectrum
-from asdf.networks.traced_sizes import windows
+from asdf.networks.functions import windows
 
 WINDOW = 400
 HOP = 160

@@ -28,7 +28,7 @@ from torchaudio.models.wav2vec2.components import (
 )
 
 from asdf.networks.autocast import is_short_on_gpu, without_autocast
-from asdf.networks.watched import is_plain
+from asdf.networks.functions import is_plain
 
 # The inputs seen by all groups have 128 times the size; this many times are computed at once.
 _COPIES = 32

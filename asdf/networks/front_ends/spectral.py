@@ -1,9 +1,10 @@
-"""Spectral front ends: LFCC, MFCC, linear and mel filter banks, and the spectrogram.
+"""Front ends without trained weights: LFCC, MFCC, filter banks, the spectrogram, raw samples.
 
 Invariant: a frame is computed only from its window (and the sample before it), never from padding,
 so features end with the last whole window, unless `spectrum.centred` requests frames that extend
-beyond both ends. Nothing is trained: the matrices depend only on the settings and are not part of a
-state dict.
+beyond both ends. Deltas and normalisation are those of the section `spectrum`, the same for every
+kind of static values. Nothing is trained: the matrices depend only on the settings and are not part
+of a state dict.
 
 Source: the LFCC-LCNN baseline of ASVspoof 2021 (github.com/asvspoof-challenge/2021) and Sahidullah
 et al., "A comparison of features for synthetic speech detection", Interspeech 2015. The baseline
@@ -17,6 +18,7 @@ feature values.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
@@ -27,17 +29,80 @@ from torch import Tensor, nn
 
 from asdf.errors import UsageError
 from asdf.facts import SAMPLE_RATE
-from asdf.networks.front_ends.framed import FramedFrontEnd
-from asdf.networks.front_ends.spectral_matrices import (
+from asdf.networks.autocast import without_autocast
+from asdf.networks.filters import (
     band_bins,
     cosine_transform,
     fourier_matrix,
     linear_filters,
     mel_filters,
 )
-from asdf.networks.traced_sizes import windows
+from asdf.networks.front_ends.front_end import FrontEnd
+from asdf.networks.functions import windows
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 from asdf.settings.sections import Spectrum
+
+MIN_VARIANCE = 1e-10
+
+
+def in_time(samples: int, rate: int) -> int:
+    """Return the number of samples at `rate` Hz for `samples` at 16 kHz, rounded."""
+    return round(samples * rate / SAMPLE_RATE)
+
+
+class FramedFrontEnd(FrontEnd):
+    """A front end whose `model` computes the static values of frames from waveforms.
+
+    Attributes:
+        deltas: Number of times that differences over time are appended.
+    """
+
+    deltas: int
+
+    def set_dimension(self, static: int, deltas: int) -> None:
+        """Set the number of values per frame from the number of static values."""
+        self.deltas = deltas
+        self.dimension = static * (deltas + 1)
+
+    def states(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
+        """Yield the features: static values, then their differences over time."""
+        with without_autocast(waveforms_BT):
+            x_BLC: Tensor = self.model(waveforms_BT.float())
+            blocks = [x_BLC]
+            for _ in range(self.deltas):
+                blocks.append(time_differences(blocks[-1]))
+            x_BLC = torch.cat(blocks, dim=2)
+            x_BLC = normalize_over_time(x_BLC, self.sections.spectrum.normalization)
+        yield self.mask(x_BLC)
+
+    def feature_settings(self) -> dict[str, Any]:
+        """Return the settings of the base class without an architecture, and the spectrum's."""
+        known = super().feature_settings()
+        del known["architecture"]
+        spectrum = asdict(self.sections.spectrum)
+        known = {**known, "kind": type(self).__name__, "spectrum": spectrum}
+        rate = self.sections.audio.sample_rate
+        # Features cached before this choice existed state no rate.
+        return known if rate == SAMPLE_RATE else {**known, "sample_rate": rate}
+
+
+def time_differences(x_BLC: Tensor) -> Tensor:
+    """Return the difference of each frame's neighbours, repeating the first and the last frame."""
+    earlier_BLC = torch.cat([x_BLC[:, :1], x_BLC[:, :-1]], dim=1)
+    later_BLC = torch.cat([x_BLC[:, 1:], x_BLC[:, -1:]], dim=1)
+    return later_BLC - earlier_BLC
+
+
+def normalize_over_time(x_BLC: Tensor, kind: str) -> Tensor:
+    """Return features minus their mean over the utterance, optionally divided by the deviation."""
+    if kind == "none":
+        return x_BLC
+    centred_BLC = x_BLC - x_BLC.mean(dim=1, keepdim=True)
+    if kind == "mean":
+        return centred_BLC
+    variance_B1C = centred_BLC.square().mean(dim=1, keepdim=True)
+    return centred_BLC / variance_B1C.clamp(min=MIN_VARIANCE).sqrt()
+
 
 NYQUIST_HZ = SAMPLE_RATE / 2
 
@@ -296,3 +361,32 @@ def choose_sizes(spectrum: Spectrum, usual: Sizes) -> Sizes:
             f"second at most {sizes.rate / 2:g}."
         )
     return sizes
+
+
+class RawFrontEnd(FrontEnd):
+    """The samples unchanged, in frames of `spectrum.window` samples every `spectrum.hop` samples.
+
+    By default, each sample is a frame of one value, for back ends with filters of their own.
+    """
+
+    cacheable = True
+
+    def set_sizes(self, settings: FrontEndSettings) -> None:
+        """Read the section `spectrum`."""
+        self.window = self.sections.spectrum.window or 1
+        self.hop = self.sections.spectrum.hop or self.window
+        self.dimension = self.window
+
+    def make_model(self, settings: FrontEndSettings) -> nn.Module:
+        """Return a module without parameters."""
+        return nn.Identity()
+
+    def states(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
+        """Yield the samples, (batch, frames, window)."""
+        yield self.mask(windows(waveforms_BT, self.window, self.hop))
+
+    def feature_settings(self) -> dict[str, Any]:
+        """Return the base class's settings without an architecture, and those of the frames."""
+        known = super().feature_settings()
+        del known["architecture"]
+        return {**known, "kind": type(self).__name__, "frames": [self.window, self.hop]}

@@ -3,7 +3,7 @@
 Invariant: transformers itself computes the features; nothing is downloaded, and only transformers'
 own code runs. Layers above `front_end.layer` are not even built. Modules after the layers and their
 norm, such as pooling or a projection to a language model, are not used, so all layers have the same
-frames.
+frames; only `EncoderOutputFrontEnd` ends with the output of the whole encoder.
 
 Shapes: B utterances, T samples, L frames, C feature values, N bands.
 """
@@ -20,10 +20,10 @@ from torch import Tensor, nn
 from asdf.errors import UsageError
 from asdf.facts import SAMPLE_RATE
 from asdf.networks.autocast import without_autocast
-from asdf.networks.front_ends.encoder_frames import FrameRule
 from asdf.networks.front_ends.encoder_inputs import Waveforms, WhisperLogMel
 from asdf.networks.front_ends.encoder_layers import choose_dropped
 from asdf.networks.front_ends.encoder_outline import (
+    FrameRule,
     Outline,
     describe_frames,
     first_tensor,
@@ -34,16 +34,16 @@ from asdf.networks.front_ends.encoder_outline import (
     run_encoder,
     whisper_stem,
 )
-from asdf.networks.front_ends.extractors import make_inputs
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.front_ends.transformers_config import (
     EXTRACTOR,
     check_layer_counts,
     config_text,
     count_layers,
+    make_inputs,
     read_config,
 )
-from asdf.networks.traced_sizes import is_traced
+from asdf.networks.functions import is_traced
 from asdf.runs.log import LOG
 from asdf.settings.class_path import describe_error
 from asdf.settings.sections import FrontEnd as FrontEndSettings
@@ -369,3 +369,33 @@ def _set_dropout(config: Any, dropout: float) -> None:
             setattr(config, name, dropout)
         elif hasattr(value, "model_type"):
             _set_dropout(value, dropout)
+
+
+class EncoderOutputFrontEnd(TransformersFrontEnd):
+    """An encoder of transformers with all modules after its layers, such as SEW's upsampling.
+
+    The frames of its features are those of the encoder's input; `frames` and frame-level heads
+    count the frames of its layers.
+    """
+
+    cacheable: ClassVar[bool] = True
+
+    def make_model(self, settings: FrontEndSettings) -> nn.Module:
+        """Return transformers' encoder with random weights, all of which are trained."""
+        model = super().make_model(settings)
+        # Parameters after the layers, which the gradient of their last output does not reach.
+        self.without_gradient = {
+            name for name in self.without_gradient if ".upsample." not in f".{name}"
+        }
+        return model
+
+    def states(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
+        """Yield the first layer's input, all outputs but the last, and the encoder's output."""
+        with self.watched() as watch:
+            output = run_encoder(self.model, self.inputs, waveforms_BT)
+        yield from watch.states[: self.layers]
+        yield first_tensor(output)
+
+    def final_norm(self, x_BLC: Tensor) -> Tensor:
+        """Return the encoder's output unchanged."""
+        return x_BLC

@@ -24,7 +24,7 @@ from asdf.networks.front_ends.architectures import Architecture
 from asdf.networks.front_ends.encoder_layers import encoder_states, run_cast
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.front_ends.gpu_convolutions import computes_frames_first, convolve_frames
-from asdf.networks.front_ends.padded import counting_frames, pad_rows
+from asdf.networks.interface import counting_frames, pad_rows
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 
 

@@ -15,9 +15,8 @@ from torch import nn
 from asdf.errors import UsageError
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.front_ends.trained_parts import all_parameters
-from asdf.networks.interface import front_end_parameters, untrained_parameters
+from asdf.networks.interface import NetworkSections, front_end_parameters, untrained_parameters
 from asdf.networks.tuning.low_rank import add_low_rank
-from asdf.networks.views import NetworkSections
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 
 # Names of the parameters trained before a network's front end was frozen. Names stay valid when

@@ -13,7 +13,7 @@ import numpy as np
 from torch import Tensor
 
 from asdf.facts import SAMPLE_RATE
-from asdf.networks.extras import Extra
+from asdf.networks.attached import Extra
 from asdf.networks.interface import Outputs
 from asdf.segments import Segment, segments_from_scores
 

@@ -19,9 +19,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from asdf.networks.attached import Head, HeadExtra
 from asdf.networks.autocast import in_full_precision, without_autocast
-from asdf.networks.extras import HeadExtra
-from asdf.networks.heads import Head
 from asdf.networks.interface import Outputs
 from asdf.settings.sections import MAX_LAYER_WIDTH, Sections
 from asdf.tasks.tracing.source_scores import (

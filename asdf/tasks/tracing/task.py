@@ -20,8 +20,7 @@ from torch.nn import functional as F
 
 from asdf.data.clip_frames import ClipFrames
 from asdf.errors import AsdfError, UsageError
-from asdf.networks.extras import Extra
-from asdf.networks.heads import attach_head
+from asdf.networks.attached import Extra, attach_head
 from asdf.networks.interface import Outputs
 from asdf.networks.output_check import compute_on_noise, left_unchanged
 from asdf.runs.files import write_text

@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from asdf.networks.attached import ScoringLoss
 from asdf.networks.interface import Outputs
-from asdf.networks.trained_loss import ScoringLoss
 from asdf.settings.sections import Sections
 
 # Values of the trial list by column name, one per utterance.

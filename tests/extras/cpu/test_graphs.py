@@ -20,7 +20,7 @@ from asdf.networks.back_ends.graph_attention import (
     Pairs,
 )
 from asdf.networks.back_ends.ssl_aasist import AASISTBackEnd
-from asdf.networks.fast_functions import softmax_mean
+from asdf.networks.functions import softmax_mean
 
 TOLERANCE = 2e-6
 

@@ -22,8 +22,8 @@ from asdf.extras.zoo.layouts.published import rename_published
 from asdf.extras.zoo.layouts.sizes import class_of_layers, find_architecture
 from asdf.interchange import build_front_end, read_network
 from asdf.networks import SSL_AASIST, SSL_Linear
+from asdf.networks.attached import attach_loss
 from asdf.networks.build import build_network
-from asdf.networks.trained_loss import attach_loss
 from asdf.settings.sections import FrontEnd, Sections
 from asdf.training import losses
 from tests.extras.zoo.antideepfake_cases import (

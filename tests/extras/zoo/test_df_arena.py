@@ -14,8 +14,8 @@ from asdf.errors import AsdfError
 from asdf.extras.zoo.layouts.hub.df_arena import df_arena_state
 from asdf.extras.zoo.layouts.importing import import_detector, load_detector_weights
 from asdf.interchange import read_network
+from asdf.networks.autocast import without_numbers
 from asdf.networks.front_ends.architectures import KNOWN
-from asdf.networks.without_numbers import without_numbers
 from asdf.settings.sections import Sections
 from tests.unit.networks.inspection import count_parameters
 from tests.unit.networks.official import official_case

@@ -10,7 +10,7 @@ from asdf.checkpoint.network_file import NetworkFile, write_network_file
 from asdf.errors import UsageError
 from asdf.interchange import read_network, write_onnx, write_torchscript
 from asdf.networks import SincFrontEnd, build_network
-from asdf.networks.sinc import band_pass_filters
+from asdf.networks.filters import band_pass_filters
 from asdf.settings.sections import Sections, assign
 from tests.unit.networks.inspection import trainable_names
 

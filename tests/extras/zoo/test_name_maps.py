@@ -24,9 +24,9 @@ from asdf.extras.zoo.layouts.name_maps.writing import named_state
 from asdf.extras.zoo.layouts.recognition import LAYOUTS
 from asdf.interchange import read_detector
 from asdf.networks import build_network
+from asdf.networks.autocast import without_numbers
 from asdf.networks.front_ends.architectures import KNOWN, Architecture
 from asdf.networks.interface import cut_or_repeat
-from asdf.networks.without_numbers import without_numbers
 from asdf.settings.sections import Sections, assign
 from tests.extras.zoo.test_published_layouts import write
 from tests.unit.networks.official import official_case

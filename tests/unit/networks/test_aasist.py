@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from asdf.extras.zoo.layouts.importing import load_detector_weights
 from asdf.networks import AASIST, AASIST_L, build_network, scoring_length, summary
 from asdf.networks.back_ends.graph_attention import GraphPool, HeterogeneousGraphAttention
-from asdf.networks.sinc import SincFilters, band_pass_filters
+from asdf.networks.filters import SincFilters, band_pass_filters
 from asdf.settings.sections import Sections
 from tests.unit.networks.inspection import first_norm_names, frozen_names, names_without_gradient
 

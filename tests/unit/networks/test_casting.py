@@ -10,7 +10,7 @@ from torchaudio.models.wav2vec2.components import EncoderLayer, FeedForward, Sel
 
 from asdf.networks import build_network, casting
 from asdf.networks.autocast import norms_shortened
-from asdf.networks.back_ends import residual_blocks, ssl_aasist
+from asdf.networks.back_ends import graph_back_end, ssl_aasist
 from asdf.networks.casting import weights_cast_together
 from asdf.networks.front_ends import encoder_layers, wav2vec2
 from asdf.settings.sections import Sections
@@ -71,7 +71,7 @@ def test_numbers_are_those_of_autocast(choices, monkeypatch):
     waveforms = torch.randn(2, 8000)
     with Casts() as counted:
         together = gradients(network, waveforms)
-    for module in (wav2vec2, encoder_layers, residual_blocks, ssl_aasist):
+    for module in (wav2vec2, encoder_layers, graph_back_end, ssl_aasist):
         monkeypatch.setattr(module, "weights_cast_together", lambda *_: nullcontext())
     with Casts() as plain:
         alone = gradients(network, waveforms)

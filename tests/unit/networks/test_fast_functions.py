@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from asdf.networks.fast_functions import PackedSelu, PackedTanh
+from asdf.networks.functions import PackedSelu, PackedTanh
 
 EXTREMES = torch.tensor([-1e30, -200.0, -87.4, -1e-8, -0.0, 0.0, 1e-8, 1.0, 2e38, float("nan")])
 

@@ -10,8 +10,8 @@ from torch import nn
 
 from asdf.errors import AsdfError, UsageError
 from asdf.networks import frame_hop
-from asdf.networks.frame_head import FrameHead
 from asdf.networks.interface import Outputs
+from asdf.networks.ssl_detector import FrameHead
 from asdf.settings.sections import Localisation
 from tests.unit.networks.conftest import build
 

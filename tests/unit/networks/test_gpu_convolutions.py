@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torchaudio.models import wav2vec2_model
 from torchaudio.models.wav2vec2.components import ConvolutionalPositionalEmbedding
 
-from asdf.networks.back_ends import graph_back_end, residual_blocks
+from asdf.networks.back_ends import graph_back_end
 from asdf.networks.front_ends import gpu_convolutions
 from asdf.networks.front_ends.gpu_convolutions import (
     GroupedConvolution,
@@ -18,7 +18,7 @@ from asdf.networks.front_ends.gpu_convolutions import (
     convolve_frames,
     encode_positions,
 )
-from asdf.networks.products import multiply_long
+from asdf.networks.functions import multiply_long
 
 
 def gradients_of(module: nn.Module, output: Tensor) -> list[Tensor]:
@@ -106,11 +106,10 @@ def test_maps_have_their_channels_last_and_the_same_numbers(
 ) -> None:
     torch.manual_seed(0)
     norm = nn.BatchNorm2d(1).double()
-    blocks = residual_blocks.residual_encoder((1, 4, 6), pool=True).double()
+    blocks = graph_back_end.residual_encoder((1, 4, 6), pool=True).double()
     x_B1FT = torch.randn(2, 1, 6, 27).double().requires_grad_()
     plain = blocks(norm(x_B1FT))
-    for module in (graph_back_end, residual_blocks):
-        monkeypatch.setattr(module, "is_short_on_gpu", lambda x: True)
+    monkeypatch.setattr(graph_back_end, "is_short_on_gpu", lambda x: True)
     seen = []
     norm.register_forward_hook(lambda _, inputs, output: seen.append(inputs[0].stride()))
     blocks[0][0].bn2.register_forward_hook(  # type: ignore[index]

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch.autograd import gradcheck
 
-from asdf.networks import fast_functions as module
-from asdf.networks.fast_functions import largest, largest_magnitudes
+from asdf.networks import functions as module
+from asdf.networks.functions import largest, largest_magnitudes
 
 
 @pytest.fixture

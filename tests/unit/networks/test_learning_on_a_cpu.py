@@ -12,9 +12,8 @@ from asdf.networks.back_ends.graph_attention import (
     Pairs,
     _project_edges,
 )
-from asdf.networks.back_ends.graph_back_end import order_one_channel
-from asdf.networks.back_ends.residual_blocks import ResidualBlock
-from asdf.networks.fast_functions import (
+from asdf.networks.back_ends.graph_back_end import ResidualBlock, order_one_channel
+from asdf.networks.functions import (
     LearningSELU,
     LearningTanh,
     learns_on_cpu,

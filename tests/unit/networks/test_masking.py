@@ -10,7 +10,7 @@ import torch
 from asdf.extras.zoo.layouts.importing import load_detector_weights
 from asdf.interchange import build_pretrained
 from asdf.networks import Wav2Vec2FrontEnd
-from asdf.networks.front_ends.masking import Masking, draw_spans
+from asdf.networks.front_ends.front_end import Masking, draw_spans
 from asdf.settings.sections import FrontEnd
 
 

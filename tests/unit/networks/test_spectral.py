@@ -14,8 +14,8 @@ from asdf.checkpoint.network_file import NetworkFile, write_network_file
 from asdf.errors import UsageError
 from asdf.interchange import read_network, write_onnx, write_torchscript
 from asdf.networks import FrontEnd, build_network
+from asdf.networks.filters import cosine_transform, linear_filters, mel_filters
 from asdf.networks.front_ends.spectral import SpectralFrontEnd
-from asdf.networks.front_ends.spectral_matrices import cosine_transform, linear_filters, mel_filters
 from asdf.networks.split import FromFeatures, feature_identity
 from asdf.networks.ssl_detector import find_front_end_class
 from asdf.settings.sections import Sections

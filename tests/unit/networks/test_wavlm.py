@@ -10,7 +10,7 @@ from torchaudio.models import Wav2Vec2Model
 from torchaudio.models.wav2vec2.wavlm_attention import WavLMSelfAttention
 
 from asdf.networks.front_ends.architectures import Architecture, stem
-from asdf.networks.front_ends.wavlm import add_bucket_table, position_bias
+from asdf.networks.front_ends.encoder_layers import add_bucket_table, position_bias
 
 SMALL = Architecture(stem(16), "group_norm", False, 24, 2, 2, 48, False, 16, 4)
 

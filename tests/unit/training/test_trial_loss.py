@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
 from asdf.networks import build_network
-from asdf.networks.trained_loss import loss_of
+from asdf.networks.attached import loss_of
 from asdf.runs import parts
 from asdf.scoring.score_list import ScoredList, build_list_scorer, score_with_extras
 from asdf.scoring.scorer import Computed, Scorer

@@ -21,10 +21,10 @@ from asdf.checkpoint.attached_parts import describe_loss
 from asdf.checkpoint.fitting import ANTIDEEPFAKE_FRONT_END
 from asdf.errors import AsdfError
 from asdf.extras.zoo.layouts.published import Layout, front_end_of, name_layers
+from asdf.networks.attached import PREFIX
 from asdf.networks.back_ends.linear import LinearBackEnd
 from asdf.networks.front_ends.architectures import KNOWN, Architecture
 from asdf.networks.ssl_detector import SSLDetector
-from asdf.networks.trained_loss import PREFIX
 
 KIND = "SSL_Linear"
 """Our class of these detectors."""

@@ -11,8 +11,8 @@ from functools import cache
 
 from asdf.checkpoint.fitting import PUBLISHED_FRONT_ENDS
 from asdf.extras.zoo.layouts.name_maps.known import NAME_MAPS, name_maps_by_kind
+from asdf.networks.autocast import without_numbers
 from asdf.networks.build import build_network
-from asdf.networks.without_numbers import without_numbers
 from asdf.settings.sections import Sections
 from asdf.text import and_more, shorten
 

@@ -18,8 +18,7 @@ from asdf.extras.zoo.layouts.hub.classifier_writing import write_classifier
 from asdf.extras.zoo.layouts.hub.df_arena import df_arena_state
 from asdf.extras.zoo.layouts.published import aasist_state, published_state, rawnet2_state
 from asdf.extras.zoo.settings import sizes_of
-from asdf.networks.heads import describe_heads
-from asdf.networks.trained_loss import loss_of
+from asdf.networks.attached import describe_heads, loss_of
 
 
 def write_published(layout: str, out: Path, network: nn.Module, file: NetworkFile) -> str:

@@ -63,7 +63,7 @@ from asdf.extras.zoo.layouts.sizes import (
 from asdf.interchange.fairseq_names import fairseq_names
 from asdf.interchange.front_end_weights import is_antideepfake
 from asdf.networks.front_ends.architectures import Architecture
-from asdf.networks.views import NetworkSections
+from asdf.networks.interface import NetworkSections
 from asdf.settings.front_end_values import BUNDLE
 from asdf.settings.sections import FrontEnd, Sections, assign
 from asdf.text import shorten

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from asdf.networks.views import NetworkSections
+from asdf.networks.interface import NetworkSections
 from asdf.settings.sections import FRAME_SAMPLES, assign
 from asdf.trials.how_scored import PUBLISHED, ScoredLength
 

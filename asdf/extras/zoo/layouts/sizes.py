@@ -20,7 +20,7 @@ from asdf.interchange.front_end_weights import matching_architecture
 from asdf.networks.aasist import AASIST_L
 from asdf.networks.front_ends.architectures import KNOWN, Architecture
 from asdf.networks.front_ends.transformers_config import config_text
-from asdf.networks.views import NetworkSections
+from asdf.networks.interface import NetworkSections
 
 ARCHITECTURE = "front_end.architecture"
 SHAPES = "by the shapes of the layers"

@@ -23,8 +23,8 @@ from torchaudio.models.wav2vec2.components import ConvolutionalPositionalEmbeddi
 from asdf.extras.zoo.networks.patches import PatchSizes, kaldi_bands
 from asdf.networks.autocast import without_autocast
 from asdf.networks.front_ends.encoder_inputs import WINDOW, kaldi_log_bands
+from asdf.networks.front_ends.encoder_layers import buckets_between, make_bucket_table
 from asdf.networks.front_ends.gpu_convolutions import encode_positions
-from asdf.networks.front_ends.wavlm import buckets_between, make_bucket_table
 
 # Mean, and twice the deviation, of filter banks in pretraining.
 _MEAN = 15.41663

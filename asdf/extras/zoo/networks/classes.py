@@ -23,8 +23,8 @@ from asdf.extras.zoo.settings import sizes_of
 from asdf.networks.autocast import in_full_precision
 from asdf.networks.back_ends.back_end import BackEnd
 from asdf.networks.front_ends.front_end import FrontEnd
+from asdf.networks.interface import NetworkSections
 from asdf.networks.ssl_detector import PairedDetector
-from asdf.networks.views import NetworkSections
 
 VARIANCE_FLOOR = 1e-7
 """Number that transformers' extractors add to a waveform's variance before normalising."""

@@ -28,8 +28,8 @@ from asdf.extras.zoo.networks.constant_q_matrices import (
     window_lengths,
 )
 from asdf.extras.zoo.settings import ConstantQ, sections_of
-from asdf.networks.front_ends.framed import FramedFrontEnd, in_time
-from asdf.networks.traced_sizes import windows
+from asdf.networks.front_ends.spectral import FramedFrontEnd, in_time
+from asdf.networks.functions import windows
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 
 HOP = 160

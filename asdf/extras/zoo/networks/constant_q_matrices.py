@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from asdf.facts import SAMPLE_RATE
-from asdf.networks.front_ends.spectral_matrices import cosine_transform
+from asdf.networks.filters import cosine_transform
 
 
 def tone_frequencies(low_hz: float, high_hz: float, bins_per_octave: int) -> np.ndarray:

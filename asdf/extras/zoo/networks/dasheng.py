@@ -29,7 +29,7 @@ from asdf.facts import SAMPLE_RATE
 from asdf.networks.autocast import without_autocast
 from asdf.networks.front_ends.encoder_inputs import HOP
 from asdf.networks.front_ends.spectral import power_spectrum
-from asdf.networks.traced_sizes import is_traced, windows
+from asdf.networks.functions import is_traced, windows
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 
 BANDS = 64

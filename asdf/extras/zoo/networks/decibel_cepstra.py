@@ -28,7 +28,7 @@ from asdf.networks.front_ends.encoder_outline import outside_modes
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.front_ends.spectral import power_spectrum
 from asdf.networks.front_ends.transformers_front_end import TransformersFrontEnd
-from asdf.networks.traced_sizes import windows
+from asdf.networks.functions import windows
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 
 COEFFICIENTS = 128

@@ -18,11 +18,10 @@ import torch
 from torch import Tensor, nn
 
 from asdf.networks.autocast import in_full_precision
-from asdf.networks.back_ends.back_end import SizedBackEnd
+from asdf.networks.back_ends.back_end import SizedBackEnd, TimedBackEnd
 from asdf.networks.back_ends.conformer import TCMBackEnd
 from asdf.networks.back_ends.nes2net import KERNEL, Nes2NetXBackEnd, SqueezeExcitation
 from asdf.networks.back_ends.ssl_aasist import AASISTBackEnd
-from asdf.networks.back_ends.timed_back_end import TimedBackEnd
 from asdf.networks.ssl_detector import PairedDetector
 
 ACTIVATIONS = {"relu": nn.ReLU, "selu": nn.SELU, "tanh": nn.Tanh, "sigmoid": nn.Sigmoid}

@@ -19,9 +19,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from asdf.errors import UsageError
-from asdf.networks.back_ends.back_end import SizedBackEnd, Takes
+from asdf.networks.back_ends.back_end import SizedBackEnd, Takes, TimedBackEnd
 from asdf.networks.back_ends.conformer import TCMEncoder
-from asdf.networks.back_ends.timed_back_end import TimedBackEnd
 from asdf.networks.ssl_detector import PairedDetector
 from asdf.settings.sections import BackEnd as BackEndSettings
 

@@ -1,8 +1,8 @@
 """Band-pass filters on the waveform with trained edges, and the log powers of their outputs.
 
-Invariant: the initial filters are those of `asdf.networks.sinc`, with edges equally spaced in mel.
-The trained values are distances from the initial edges, so weight decay pulls them back to the mel
-scale rather than to 0 Hz.
+Invariant: the initial filters are those of `asdf.networks.filters`, with edges equally spaced in
+mel. The trained values are distances from the initial edges, so weight decay pulls them back to the
+mel scale rather than to 0 Hz.
 
 Source: Ravanelli and Bengio, "SincNet", SLT 2018. The part after the filters is ours: they are
 meant for back ends that take maps of time and frequency, like those of the spectral front ends.
@@ -23,8 +23,8 @@ from torch import Tensor, nn
 from asdf.errors import UsageError
 from asdf.extras.zoo.settings import Sinc, sections_of
 from asdf.facts import SAMPLE_RATE
-from asdf.networks.front_ends.framed import FramedFrontEnd, in_time
-from asdf.networks.sinc import mel_edges
+from asdf.networks.filters import mel_edges
+from asdf.networks.front_ends.spectral import FramedFrontEnd, in_time
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 from asdf.settings.sections import Spectrum
 

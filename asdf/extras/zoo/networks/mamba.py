@@ -24,8 +24,7 @@ from torch import Tensor, nn
 from asdf.extras.zoo.networks.selective_scan import selective_scan
 from asdf.extras.zoo.settings import sizes_of
 from asdf.networks.autocast import in_full_precision, without_autocast
-from asdf.networks.back_ends.back_end import SizedBackEnd
-from asdf.networks.back_ends.timed_back_end import TimedBackEnd
+from asdf.networks.back_ends.back_end import SizedBackEnd, TimedBackEnd
 from asdf.networks.ssl_detector import PairedDetector
 from asdf.settings.sections import BackEnd as BackEndSettings
 

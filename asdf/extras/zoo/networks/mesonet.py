@@ -18,12 +18,11 @@ from torch import Tensor, nn
 
 from asdf.extras.zoo.settings import sizes_of
 from asdf.networks.autocast import in_full_precision
-from asdf.networks.back_ends.back_end import BackEnd
-from asdf.networks.back_ends.maps import FrameMaps
+from asdf.networks.back_ends.back_end import BackEnd, FrameMaps
 from asdf.networks.front_ends.front_end import FrontEnd
+from asdf.networks.functions import is_traced
+from asdf.networks.interface import NetworkSections
 from asdf.networks.ssl_detector import PairedDetector
-from asdf.networks.traced_sizes import is_traced
-from asdf.networks.views import NetworkSections
 
 CHANNELS = 16
 POOL = 32

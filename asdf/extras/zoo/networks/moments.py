@@ -32,10 +32,10 @@ from torch import Tensor, nn
 from asdf.extras.zoo.settings import sections_of
 from asdf.facts import SAMPLE_RATE
 from asdf.networks.autocast import without_autocast
+from asdf.networks.filters import band_bins, mel_filters
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.front_ends.spectral import power_spectrum
-from asdf.networks.front_ends.spectral_matrices import band_bins, mel_filters
-from asdf.networks.traced_sizes import windows
+from asdf.networks.functions import windows
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 
 LOW_HZ = 80.0

@@ -29,13 +29,10 @@ from asdf.facts import SAMPLE_RATE
 from asdf.networks.aasist import FILTER_LENGTH, FILTERS, POOL, SPECTRAL_NODES, MagnitudePool
 from asdf.networks.autocast import in_full_precision, without_autocast
 from asdf.networks.back_ends.graph_attention import GraphAttention, GraphPool
-from asdf.networks.back_ends.graph_back_end import normalize_map
-from asdf.networks.back_ends.residual_blocks import order_map
-from asdf.networks.fast_functions import LearningSELU, largest_magnitudes
-from asdf.networks.interface import DetectorNetwork, cut_or_repeat
-from asdf.networks.sinc import SincFilters
-from asdf.networks.traced_sizes import share
-from asdf.networks.views import NetworkSections
+from asdf.networks.back_ends.graph_back_end import normalize_map, order_map
+from asdf.networks.filters import SincFilters
+from asdf.networks.functions import LearningSELU, largest_magnitudes, share
+from asdf.networks.interface import DetectorNetwork, NetworkSections, cut_or_repeat
 
 SAMPLES = 64600
 CHANNELS = (1, 32, 32, 64, 64, 64, 64)

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from asdf.networks.traced_sizes import is_traced
+from asdf.networks.functions import is_traced
 
 _KERNEL = "mamba_ssm.ops.selective_scan_interface"
 # Rounds of doubling for any length: 2^20 frames of 20 ms are nearly six hours.

@@ -18,11 +18,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from asdf.networks.autocast import in_full_precision
-from asdf.networks.back_ends.back_end import BackEnd
-from asdf.networks.back_ends.maps import FrameMaps
+from asdf.networks.back_ends.back_end import BackEnd, FrameMaps
 from asdf.networks.front_ends.front_end import FrontEnd
+from asdf.networks.interface import NetworkSections
 from asdf.networks.ssl_detector import PairedDetector
-from asdf.networks.views import NetworkSections
 
 CHANNELS = (20, 64, 64)
 POOL = 64

@@ -30,10 +30,9 @@ from asdf.networks.back_ends.back_end import BackEnd
 from asdf.networks.back_ends.ecapa import ContextualStatistics, NormOfPooled, Res2NetBlock
 from asdf.networks.back_ends.graph_attention import INPUT_DROPOUT, POOL_DROPOUT
 from asdf.networks.front_ends.front_end import FrontEnd
-from asdf.networks.interface import repeat_short
+from asdf.networks.functions import at_least, share
+from asdf.networks.interface import NetworkSections, repeat_short
 from asdf.networks.ssl_detector import PairedDetector, SSLDetector
-from asdf.networks.traced_sizes import at_least, share
-from asdf.networks.views import NetworkSections
 
 PROJECTED = 128
 POSITIONS = 400

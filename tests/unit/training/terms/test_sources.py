@@ -13,7 +13,7 @@ from asdf.checkpoint.network_reading import fill_network
 from asdf.data.clip_frames import ClipFrames
 from asdf.errors import AsdfError, UsageError
 from asdf.interchange import read_network
-from asdf.networks.heads import heads_of
+from asdf.networks.attached import heads_of
 from asdf.networks.interface import Outputs
 from asdf.settings.sections import Sections
 from asdf.tasks.tracing.heads import ClassHead, CosineClassHead

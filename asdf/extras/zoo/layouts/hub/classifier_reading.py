@@ -33,10 +33,12 @@ from asdf.extras.zoo.layouts.hub.classifier_folder import (
 )
 from asdf.interchange import hugging_face
 from asdf.interchange.transformers_weights import architecture_text_of, choose_layers
+from asdf.networks.autocast import without_numbers
 from asdf.networks.front_ends.architectures import Architecture
-from asdf.networks.front_ends.encoder_output import EncoderOutputFrontEnd
-from asdf.networks.front_ends.transformers_front_end import TransformersFrontEnd
-from asdf.networks.without_numbers import without_numbers
+from asdf.networks.front_ends.transformers_front_end import (
+    EncoderOutputFrontEnd,
+    TransformersFrontEnd,
+)
 from asdf.settings.sections import FRAME_SAMPLES, FrontEnd, Sections, assign
 from asdf.text import shorten
 

@@ -30,9 +30,8 @@ from asdf.extras.zoo.settings import OwnSizes, sizes_of
 from asdf.facts import SAMPLE_RATE
 from asdf.interchange.hugging_face import PREPROCESSOR, WEIGHTS, hugging_face_names
 from asdf.networks.front_ends.architectures import Architecture
-from asdf.networks.front_ends.extractors import TYPE
 from asdf.networks.front_ends.front_end import FrontEnd
-from asdf.networks.front_ends.transformers_config import EXTRACTOR, read_config
+from asdf.networks.front_ends.transformers_config import EXTRACTOR, TYPE, read_config
 from asdf.networks.front_ends.transformers_front_end import INSTALL, TransformersFrontEnd
 from asdf.networks.front_ends.wav2vec2 import Wav2Vec2FrontEnd
 from asdf.runs.files import write_text

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from asdf.extras.zoo.layouts.name_maps.name_map import FLIPPED, SINGLE, NameMap
 from asdf.extras.zoo.layouts.name_maps.training_config import read_stated
 from asdf.networks.back_ends.conformer import TCMBackEnd, sinusoids
+from asdf.networks.filters import cosine_transform, linear_filters
 from asdf.networks.front_ends.spectral import LFCCFrontEnd
-from asdf.networks.front_ends.spectral_matrices import cosine_transform, linear_filters
 from asdf.networks.ssl_detector import SSLDetector
 
 _BACK_END = "back_end."

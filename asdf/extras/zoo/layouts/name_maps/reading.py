@@ -18,9 +18,9 @@ from asdf.extras.zoo.layouts.scored_as_published import published_length, whole_
 from asdf.extras.zoo.layouts.sizes import ARCHITECTURE, SHAPES, back_end_sizes, find_architecture
 from asdf.interchange.fairseq_names import original_names
 from asdf.interchange.front_end_weights import read_front_end_weights, rename_front_end
+from asdf.networks.autocast import without_numbers
 from asdf.networks.build import build_network
 from asdf.networks.front_ends.architectures import Architecture
-from asdf.networks.without_numbers import without_numbers
 from asdf.settings.sections import Sections, assign
 
 WEIGHTS = "front_end.weights"

@@ -1,17 +1,21 @@
-"""Functions computed faster than by torch's operations, with their gradients.
+"""Functions on tensors that torch lacks, or computes more slowly: for tracers, CPUs and GPUs.
 
-Invariant: equal to torch's results up to the rounding of float32 (SELU and tanh within 1e-6), and
-deterministic. Most functions are for CPUs: where gradients are needed, and in packed layers
-(an engine); GPUs have a kernel for each of them. The maximum over a dimension is for GPUs,
-where it takes few operations: one of several equal maxima gets the gradient there, whereas on a
-CPU, with torch's operations, all share it.
+Invariant: outside a tracer, results are torch's up to the rounding of float32 (SELU and tanh within
+1e-6), with their gradients, and deterministic. In a tracer, a size is a tensor, and `int`, `min`,
+`max`, a comparison or `unfold` would turn it into a constant: the graph would silently score other
+lengths wrongly. The functions of sizes become part of the graph instead.
+
+SELU, tanh and the softmax are for CPUs, where gradients are needed, and in packed layers (an
+engine); the maximum over a dimension is for GPUs, where it takes few operations: one of several
+equal maxima gets the gradient there, whereas on a CPU, with torch's operations, all share it.
 
 SELU is computed in existing memory with the exponential function to base two. Torch computes exp(x)
 - 1 with a function that is also exact near 0, which takes ten times as long and changes no score.
 
 Source: Klambauer et al., "Self-Normalizing Neural Networks", NeurIPS 2017, for SELU's constants.
 
-Shapes: N numbers.
+Shapes: B utterances, T samples, L frames, W samples of a window; X matrices; M, K, N their sizes; S
+parts of a sum.
 """
 
 from __future__ import annotations
@@ -21,10 +25,61 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from asdf.networks.traced_sizes import is_traced
+VARIANCE_FLOOR = 1e-5
+"""Number that a layer norm adds to the variance before taking its root."""
+
+# A size: an int, or in a tracer a tensor that stands for one, which torch's types do not express.
+Size = Any
+
+
+def is_traced() -> bool:
+    """Return whether a tracer is recording the computation."""
+    traced: bool = torch.jit.is_tracing()  # type: ignore[attr-defined]
+    return traced or torch.compiler.is_exporting()
+
+
+def at_least(size: Size, lowest: int) -> Size:
+    """Return the larger of two sizes."""
+    return size.clamp(min=lowest) if isinstance(size, Tensor) else max(size, lowest)
+
+
+def at_most(size: Size, highest: int) -> Size:
+    """Return the smaller of two sizes."""
+    return size.clamp(max=highest) if isinstance(size, Tensor) else min(size, highest)
+
+
+def share(size: Size, ratio: float) -> Size:
+    """Return ratio * size, rounded down."""
+    # In float64, like Python's numbers: float32 would round other products up to whole numbers.
+    return (size.double() * ratio).long() if isinstance(size, Tensor) else int(size * ratio)
+
+
+def windows(x_BT: Tensor, window: int, hop: int) -> Tensor:
+    """Return the whole windows that begin every `hop` samples: (batch, frames, window)."""
+    if not is_traced():
+        return x_BT.unfold(1, window, hop)
+    starts_L = torch.arange(0, x_BT.shape[1] - window + 1, hop, device=x_BT.device)
+    index_LW = starts_L.unsqueeze(1) + torch.arange(window, device=x_BT.device)
+    return x_BT[:, index_LW]
+
+
+def normalize_rows(x_BT: Tensor, floor: float = VARIANCE_FLOOR) -> Tensor:
+    """Return each row normalised to mean 0 and variance 1, like a layer norm over all its values.
+
+    Args:
+        floor: Number added to the variances.
+    """
+    if not is_traced():
+        return F.layer_norm(x_BT, [x_BT.shape[1]], eps=floor)
+    # In a graph, a layer norm has a constant size.
+    centred_BT = x_BT - x_BT.mean(dim=1, keepdim=True)
+    variance_B1 = centred_BT.square().mean(dim=1, keepdim=True)
+    return centred_BT / (variance_B1 + floor).sqrt()
+
 
 SCALE = 1.0507009873554805
 ALPHA = 1.6732632423543772
@@ -239,3 +294,50 @@ class _LargestMagnitudes(torch.autograd.Function):
             of_x.scatter_add_(dim, index, source)
         signs = x.sgn()
         return of_x.mul_(signs), None
+
+
+# Number of terms from which a product is computed as a sum of products, and terms of each part.
+_LONG, _PART = 8192, 1024
+_MOST_PARTS = 64
+
+
+def multiply(first_XMK: Tensor, second_XKN: Tensor) -> Tensor:
+    """Return the matrix products of (X, M, K) and (X, K, N)."""
+    if first_XMK.shape[2] == 1:
+        # Torch 2.14 computes outer products with Triton, which needs a C compiler on the machine.
+        return first_XMK * second_XKN
+    return torch.bmm(first_XMK, second_XKN)
+
+
+def multiply_long(first_XMK: Tensor, second_XKN: Tensor) -> Tensor:
+    """Return the matrix products of (X, M, K) and (X, K, N) for a very large K.
+
+    A GPU assigns each part of the result to one multiprocessor: a small result with 60,000 terms
+    leaves most of them idle, and takes 20 times as long as a sum of several products.
+    """
+    terms = first_XMK.shape[2]
+    parts = 1
+    if terms >= _LONG:
+        # The largest number of equal parts that are long enough.
+        parts = min(_MOST_PARTS, terms // _PART)
+        while terms % parts:
+            parts -= 1
+    if parts == 1:
+        return multiply(first_XMK, second_XKN)
+    first_XMSK = first_XMK.unflatten(2, (parts, -1))
+    first_XSMK = first_XMSK.transpose(1, 2)
+    second_XSKN = second_XKN.unflatten(1, (parts, -1))
+    products = torch.bmm(
+        first_XSMK.flatten(0, 1),
+        second_XSKN.flatten(0, 1),
+    )
+    products_XSMN = products.unflatten(0, (-1, parts))
+    result_XMN: Tensor = products_XSMN.sum(1)
+    return result_XMN
+
+
+def is_plain(module: nn.Module) -> bool:
+    """Return whether a module has no hooks that watch or change its computation."""
+    hooks = (module._forward_hooks, module._forward_pre_hooks)
+    # A method set on the object, as by `weights_cast_together`, replaces that of the class.
+    return not any(hooks) and "forward" not in vars(module)
