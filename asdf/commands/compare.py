@@ -66,18 +66,14 @@ class Comparison:
 class CompareOptions:
     """Options of the command."""
 
-    first: Path = argument("system folder of a run", metavar="RUN_A")
-    second: Path = argument("system folder of the run to compare it with", metavar="RUN_B")
+    first: Path = argument("system folder of a run", "RUN_A")
+    second: Path = argument("system folder of the run to compare it with", "RUN_B")
     others: tuple[Path, ...] = argument(
-        "more runs of the two configurations, with other seeds", metavar="RUN", default=()
+        "more runs of the two configurations, with other seeds", "RUN", default=()
     )
-    networks: tuple[str, str] | None = option(
-        "network of each run, such as epoch.20", metavar=("A", "B")
-    )
+    networks: tuple[str, str] | None = option("network of each run, such as epoch.20", ("A", "B"))
     replicates: int = replicates_option("number of bootstrap replicates", may_be_none=False)
-    json: Path | None = option(
-        "also write the differences as JSON; - is standard output", metavar="OUT"
-    )
+    json: Path | None = option("also write the differences as JSON; - is standard output", "OUT")
 
 
 COMMAND = Command("compare", __doc__, CompareOptions, {".json": "json"})

@@ -94,7 +94,20 @@ def _report(
         groups = each(systems, "group")
         over = over_seeds_of(summaries, paths, groups, trials, args.replicates)
     # Files first: if the screen is closed or full, the results are not lost.
-    _write(args, summaries, leading, over, trials)
+    first = summaries[0]
+    threshold = first.decisions.threshold.value if first.decisions else None
+
+    def write_scores(path: Path) -> None:
+        write_submission(path, args.format or "", first.scores, trials, threshold)
+
+    write_outputs(
+        [
+            (args.json, lambda path: write_text(path, json_with_seeds(summaries, over))),
+            (args.csv, lambda path: write_text(path, csv_with_seeds(summaries, over))),
+            (args.latex, lambda path: write_text(path, latex_with_seeds(summaries, leading, over))),
+            (args.submission, write_scores),
+        ]
+    )
     drawn = []
     if any(_plots(args)):
         # Imported here, because matplotlib takes a moment.
@@ -186,29 +199,6 @@ def _as_ratios(args: EvaluateOptions, judged: Judged, path: Path) -> Judged:
     return Judged(Scores.of(scores, llrs), threshold)
 
 
-def _write(
-    args: EvaluateOptions,
-    summaries: Sequence[Summary],
-    leading: Mapping[str, int],
-    over: OverSeeds,
-    trials: TrialList | None,
-) -> None:
-    first = summaries[0]
-    threshold = first.decisions.threshold.value if first.decisions else None
-
-    def write_scores(path: Path) -> None:
-        write_submission(path, args.format or "", first.scores, trials, threshold)
-
-    write_outputs(
-        [
-            (args.json, lambda path: write_text(path, json_with_seeds(summaries, over))),
-            (args.csv, lambda path: write_text(path, csv_with_seeds(summaries, over))),
-            (args.latex, lambda path: write_text(path, latex_with_seeds(summaries, leading, over))),
-            (args.submission, write_scores),
-        ]
-    )
-
-
 def _print(
     args: EvaluateOptions,
     summaries: Sequence[Summary],
@@ -237,7 +227,15 @@ def _print(
         for finding in different_lengths(summaries) + mixed_precisions(summaries):
             show_error(f"{finding.level}: {finding.message}")
     if args.submission:
-        _print_submission(args, len(summaries[0].scores), screen)
+        written = output_name(args.submission)
+        count = len(summaries[0].scores)
+        show(f"written to {written}: {count} scores in the format {args.format}", screen)
+        if args.format == "asvspoof2021" and args.subset:
+            show_error(
+                f"warning: {written} contains only subset {args.subset}, but the packages of "
+                "ASVspoof 2021 need the scores of all trials and select the subset themselves. "
+                "Leave --subset out."
+            )
 
 
 def _check(args: EvaluateOptions, systems: Sequence[System]) -> None:
@@ -290,15 +288,3 @@ def _columns(requested: str | None, trials: TrialList | None) -> tuple[str, ...]
         known = ", ".join(existing) if trials else "only attack without --protocol"
         raise UsageError(f"--by {requested}: no column {', '.join(unknown)}. Columns: {known}.")
     return names
-
-
-def _print_submission(args: EvaluateOptions, trials: int, screen: TextIO) -> None:
-    assert args.submission is not None
-    written = output_name(args.submission)
-    show(f"written to {written}: {trials} scores in the format {args.format}", screen)
-    if args.format == "asvspoof2021" and args.subset:
-        show_error(
-            f"warning: {written} contains only subset {args.subset}, but the packages of ASVspoof "
-            "2021 need the scores of all trials and select the subset themselves. Leave --subset "
-            "out."
-        )

@@ -22,13 +22,13 @@ class ThresholdOptions:
     threshold: str | None = option(
         "lowest score that is called bona fide; of frame scores one for all resolutions, or T,T "
         "with one for each",
-        metavar="X",
+        "X",
         one_of="threshold",
     )
     threshold_from: tuple[str, ...] = option(
         "choose the threshold on this score file of another set; repeat once per system in the "
         "same order, or give it once for several sets scored by one network",
-        metavar="DEV",
+        "DEV",
         default=(),
         repeated=True,
         one_of="threshold",
@@ -36,7 +36,7 @@ class ThresholdOptions:
     threshold_of: tuple[str, ...] = option(
         "use the threshold of this calibrated network; repeat once per system in the same order, "
         "or give it once for several sets scored by one network",
-        metavar="NETWORK",
+        "NETWORK",
         default=(),
         repeated=True,
         one_of="threshold",
@@ -49,10 +49,8 @@ class ThresholdOptions:
         "criterion for the threshold on DEV (eer); best-f1 means the best macro-F1",
         choices=THRESHOLD_RULES,
     )
-    threshold_protocol: Path | None = option("label file of DEV, if DEV has no labels", metavar="P")
-    threshold_subset: str | None = option(
-        "use only this subset of the label file of DEV", metavar="S"
-    )
+    threshold_protocol: Path | None = option("label file of DEV, if DEV has no labels", "P")
+    threshold_subset: str | None = option("use only this subset of the label file of DEV", "S")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,11 +60,11 @@ class TandemOptions:
     asv_scores: Path | None = option(
         "its scores, lines 'SOURCE KEY SCORE'; with --keys 'SPK UTT SCORE', next to SCORES of the "
         "countermeasure (CM)",
-        metavar="F",
+        "F",
         aliases=("--asv",),
     )
     asv_keys: Path | None = option(
-        "keys of the ASV scores, if these have none (ASVspoof 2021)", metavar="F"
+        "keys of the ASV scores, if these have none (ASVspoof 2021)", "F"
     )
 
 
@@ -75,22 +73,22 @@ class RatioOptions:
     """Likelihood ratios, as natural logarithms."""
 
     calibration: str | None = option(
-        "first convert scores of this calibrated network to likelihood ratios", metavar="NETWORK"
+        "first convert scores of this calibrated network to likelihood ratios", "NETWORK"
     )
     tippett: Path | None = option(
         "draw a Tippett plot, the distribution of likelihood ratios of each class",
-        metavar="OUT",
+        "OUT",
         check=check_file,
     )
     ece: Path | None = option(
         "draw the empirical cross-entropy of likelihood ratios over the prior odds, before and"
         " after PAV",
-        metavar="OUT",
+        "OUT",
         check=check_file,
     )
     reliability: Path | None = option(
         "draw a reliability diagram: observed over stated proportion of bona fide trials",
-        metavar="OUT",
+        "OUT",
         check=check_file,
     )
 
@@ -102,7 +100,7 @@ class SubmissionOptions:
     submission: Path | None = option(
         "write the scores of all trials of P in a challenge's format; without labels in P, nothing "
         "is evaluated; also fused SASV scores",
-        metavar="OUT",
+        "OUT",
     )
     format: str | None = option("format of the submission", choices=FORMATS)
     check: bool = flag("check the file SCORES, which is to be submitted, against the trials of P")
@@ -113,10 +111,10 @@ class FrameOptions:
     """Frame scores, which locate spoofed parts: give the file with these parts as well."""
 
     resolution: str | None = option(
-        "frame lengths for point metrics in seconds (that of the scores)", metavar="S,S"
+        "frame lengths for point metrics in seconds (that of the scores)", "S,S"
     )
     hop: float | None = option(
-        "frame length in seconds of a text file 'RECORDING FRAME SCORE'", metavar="S"
+        "frame length in seconds of a text file 'RECORDING FRAME SCORE'", "S"
     )
 
 
@@ -124,9 +122,7 @@ class FrameOptions:
 class SourceOptions:
     """Source scores: which attack, vocoder, language etc. a recording is of."""
 
-    column: str | None = option(
-        "column of P with the classes (the column in the file)", metavar="C"
-    )
+    column: str | None = option("column of P with the classes (the column in the file)", "C")
     bona_fide: BonaFideRule = option(
         "class of bona fide trials of P, as in source.bona_fide", default="left_out"
     )
@@ -139,29 +135,25 @@ class SourceOptions:
 class SasvOptions:
     """SASV scores, of spoofing-robust speaker verification."""
 
-    keys: Path | None = option(
-        "file with the key of each trial: target, nontarget or spoof", metavar="K"
-    )
+    keys: Path | None = option("file with the key of each trial: target, nontarget or spoof", "K")
     llr: bool = flag(
         "scores are log-likelihood ratios: also compute the a-DCF at the Bayes threshold"
     )
-    path: Path | None = option("write the t-EER path as CSV", metavar="OUT")
+    path: Path | None = option("write the t-EER path as CSV", "OUT")
     costs: str | None = option(
         "costs of the a-DCF other than those of ASVspoof 5: p_target, p_nontarget, p_spoof, "
         "cost_miss, cost_fa, cost_spoof",
-        metavar="NAME=X,...",
+        "NAME=X,...",
     )
     fuse: str | None = option(
         "fuse CM and ASV scores into a SASV score, with this method", choices=FUSIONS
     )
     on: str | None = option(
         "score file of the development set for fitting the fusion, or its CM and ASV scores",
-        metavar="DEV|CM,ASV",
+        "DEV|CM,ASV",
     )
-    on_keys: Path | None = option("keys of the development set", metavar="K")
-    spoof_share: float | None = option(
-        "proportion of spoofs among impostors (from the costs)", metavar="R"
-    )
+    on_keys: Path | None = option("keys of the development set", "K")
+    spoof_share: float | None = option("proportion of spoofs among impostors (from the costs)", "R")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,38 +172,38 @@ class EvaluateOptions(
     scores: tuple[str, ...] = argument(
         "score files, one per system; the default name of a system is that of its file, or the "
         "folders in which the paths differ; after frame scores, the file with the spoofed parts",
-        metavar="[NAME=]SCORES",
+        "[NAME=]SCORES",
         default=(),
     )
     protocol: Path | None = option(
-        "label file of the set, with labels and conditions", metavar="P", aliases=("--trials",)
+        "label file of the set, with labels and conditions", "P", aliases=("--trials",)
     )
-    subset: str | None = option("evaluate only this subset of P (ASVspoof 2021: eval)", metavar="S")
+    subset: str | None = option("evaluate only this subset of P (ASVspoof 2021: eval)", "S")
     ignore_others: bool = flag("ignore scored trials that are not in P")
     by: str | None = option(
         "columns of P to break results down by (attack); gender+language combines two columns",
-        metavar="C,C",
+        "C,C",
     )
     replicates: int = replicates_option(
         "number of bootstrap replicates (%(default)s); 0: no intervals"
     )
-    set: str = option("name of the set in the output", metavar="NAME", default="")
+    set: str = option("name of the set in the output", "NAME", default="")
     scored_length: str | None = option(
         "scored length of each recording, if the file does not state it: published (64,600"
         " samples), whole, or a number of samples",
-        metavar="L",
+        "L",
     )
-    json: Path | None = option("write all results as JSON, with all digits", metavar="OUT")
-    csv: Path | None = option("write a CSV row per system and condition", metavar="OUT")
-    latex: Path | None = option("write LaTeX tables for a paper (booktabs)", metavar="OUT")
+    json: Path | None = option("write all results as JSON, with all digits", "OUT")
+    csv: Path | None = option("write a CSV row per system and condition", "OUT")
+    latex: Path | None = option("write LaTeX tables for a paper (booktabs)", "OUT")
     plot: Path | None = option(
         "draw DET curves (.pdf, .png, .svg); for a single system also by the columns of --by; of"
         " sources the confusion matrix, for several systems OSCR curves",
-        metavar="OUT",
+        "OUT",
         check=check_file,
         aliases=("--picture",),
     )
-    title: str = option("title of the plots", metavar="TEXT", default="")
+    title: str = option("title of the plots", "TEXT", default="")
 
 
 def development_files(on: str | None) -> list[str]:

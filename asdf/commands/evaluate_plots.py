@@ -40,7 +40,11 @@ def draw(
     """
     lines = []
     if args.plot:
-        curves = _det_curves(summaries)
+        curves = {}
+        for summary in summaries:
+            scored = summary.scored
+            name = f"{summary.name}{in_precision(scored.precision)}{role_words(scored.role)}"
+            curves[name] = thinned_det(summary.curve)
         # Conditions of several systems would overload a plot.
         if len(summaries) == 1:
             curves |= _condition_curves(summaries[0], trials, columns, curves)
@@ -60,15 +64,6 @@ def draw(
         save_figure(plot(of_systems, args.title), path)
         lines.append(f"written to {path}: {noun}")
     return lines
-
-
-def _det_curves(summaries: Sequence[Summary]) -> dict[str, ThinnedCurve]:
-    curves = {}
-    for summary in summaries:
-        scored = summary.scored
-        name = f"{summary.name}{in_precision(scored.precision)}{role_words(scored.role)}"
-        curves[name] = thinned_det(summary.curve)
-    return curves
 
 
 def _condition_curves(

@@ -7,7 +7,7 @@ would be chosen on the trials that it decides.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -98,9 +98,10 @@ def threshold_of(args: EvaluateOptions, index: int, scores: Scores, path: Path) 
     if args.threshold is not None:
         return Threshold(read_threshold(args.threshold), "as stated")
     if args.threshold_of:
-        return _threshold_of_network(_choose(args.threshold_of, index))
+        # A single source applies to all systems.
+        return _threshold_of_network(args.threshold_of[index % len(args.threshold_of)])
     if args.threshold_from:
-        other = Path(_choose(args.threshold_from, index))
+        other = Path(args.threshold_from[index % len(args.threshold_from)])
         _warn_of_other_network(other, path)
         return _threshold_of_set(args, other, scores)
     return None
@@ -119,11 +120,6 @@ def read_threshold(text: str) -> float:
     if not abs(value) < float("inf"):
         raise UsageError(f"--threshold {text}: a threshold must be a finite number.")
     return value
-
-
-def _choose(named: Sequence[str], index: int) -> str:
-    """Return the source of a system's threshold; a single source applies to all systems."""
-    return named[0] if len(named) == 1 else named[index]
 
 
 def _threshold_of_set(args: EvaluateOptions, path: Path, judged: Scores) -> Threshold:
@@ -295,24 +291,22 @@ def one_class_text(sets: Sequence[OneClassSet]) -> str:
         }
         lines += ["", *as_facts(f"{found.name}: one class, so no EER", rows)]
         for column, parts in found.by.items():
-            lines += ["", *as_lines(_parts_table(column, parts))]
+            errors = each(parts.values(), "error_rate")
+            wrong = [Value(error.value, {"trials": error}) for error in errors]
+            shown = rate("error_rate", "error %", over={"trials": "95 %"})
+            columns: Columns = [
+                counts("trials", each(parts.values(), "trials")),
+                counts("errors", each(parts.values(), "errors")),
+                (shown, wrong),
+                rate("recall", "recall %").with_values(each(parts.values(), "recall.value")),
+            ]
+            lines += ["", *as_lines(Table(list(parts), columns, column))]
     return "\n".join(lines[1:])
 
 
 def _percent(interval: Interval) -> str:
     bounds = f"{100 * interval.low:.2f} .. {100 * interval.high:.2f}"
     return f"{100 * interval.value:.2f} %   95 %: {bounds}, exact"
-
-
-def _parts_table(column: str, parts: Mapping[str, Decided]) -> Table:
-    wrong = [Value(rate.value, {"trials": rate}) for rate in each(parts.values(), "error_rate")]
-    columns: Columns = [
-        counts("trials", each(parts.values(), "trials")),
-        counts("errors", each(parts.values(), "errors")),
-        (rate("error_rate", "error %", lower_is_better=True, over={"trials": "95 %"}), wrong),
-        rate("recall", "recall %").with_values(each(parts.values(), "recall.value")),
-    ]
-    return Table(list(parts), columns, column)
 
 
 def one_class_json(sets: Sequence[OneClassSet]) -> str:

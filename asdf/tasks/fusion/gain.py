@@ -65,7 +65,14 @@ def make_folds(
         fold = int(np.argmin(loads @ shares))
         loads[fold] += shares
         folds[group.trials] = fold
-    _check_folds(folds, labels, count, speakers is not None)
+    for fold in range(count):
+        missing = missing_class(labels[folds != fold])
+        if missing:
+            kind = "trials" if speakers is None else "speakers"
+            raise AsdfError(
+                f"cross-validation is not possible: without one of {count} folds of {kind} no "
+                f"trial is {missing}. Take a larger set, or fewer folds."
+            )
     return folds
 
 
@@ -83,17 +90,6 @@ def _groups(
         group.trials.append(trial)
         group.counts[labels[trial]] += 1
     return list(groups.values())
-
-
-def _check_folds(folds: Folds, labels: Labels, count: int, by_speaker: bool) -> None:
-    for fold in range(count):
-        missing = missing_class(labels[folds != fold])
-        if missing:
-            groups = "speakers" if by_speaker else "trials"
-            raise AsdfError(
-                f"cross-validation is not possible: without one of {count} folds of {groups} no "
-                f"trial is {missing}. Take a larger set, or fewer folds."
-            )
 
 
 Fit = Callable[[Floats, Labels], Callable[[Floats], Floats]]
@@ -179,10 +175,8 @@ def measure_gain(
     members = []
     for index, (name, system) in enumerate(zip(names, systems, strict=True)):
         weights = tuple(fusion.weights[index] for fusion in fusions)
-        member = Member(
-            name, evaluate(system), calibrated_cllr(system, folds), whole.weights[index], weights
-        )
-        members.append(member)
+        alone = (evaluate(system), calibrated_cllr(system, folds))
+        members.append(Member(name, *alone, whole.weights[index], weights))
     # On all trials at once, since the EER of a single system needs no fit.
     best = min(range(len(members)), key=lambda index: members[index].result.eer)
     gain = None

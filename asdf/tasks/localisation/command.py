@@ -149,10 +149,8 @@ def _locate(
             duration_s = stated or whole_frames_s
         spoofed = spoofed_parts(reference.trials, index)
         recordings.append(LocatedRecording(recording.scores, recording.hop_s, spoofed, duration_s))
-    unscored = []
-    for index, name in enumerate(reference.trials.ids):
-        if index not in scored:
-            unscored.append(name)
+    ids = reference.trials.ids
+    unscored = [ids[index] for index in range(len(ids)) if index not in scored]
     frames_path, reference_path = paths
     if unknown:
         _report_others(unknown, frames_path, reference_path, ignore_others)
@@ -185,13 +183,8 @@ def _entry(result: Localisation, intervals: LocalisationIntervals | None) -> dic
 
 
 def _agreement_entry(agreement: Agreement) -> dict[str, float]:
-    return {
-        **asdict(agreement),
-        "precision": agreement.precision,
-        "recall": agreement.recall,
-        "f1": agreement.f1,
-        "iou": agreement.iou,
-    }
+    names = ("precision", "recall", "f1", "iou")
+    return {**asdict(agreement), **{name: getattr(agreement, name) for name in names}}
 
 
 def _describe(name: str, result: Localisation, is_own: bool) -> list[str]:

@@ -225,16 +225,11 @@ def pooled_stretches(recordings: Sequence[LocatedRecording]) -> Stretches:
             parts.append(_stretches_of(recording, index))
     if not parts:
         raise AsdfError("there are no frames with scores. Is the file of frame scores complete?")
-    return Stretches(
-        np.concatenate([part.scores for part in parts]),
-        np.concatenate([part.is_bona_fide for part in parts]),
-        np.concatenate([part.seconds for part in parts]),
-        np.concatenate([part.recording for part in parts]),
-    )
+    return Stretches(*map(np.concatenate, zip(*parts, strict=True)))
 
 
-def _stretches_of(recording: LocatedRecording, index: int) -> Stretches:
-    """Return the stretches of one recording, in order."""
+def _stretches_of(recording: LocatedRecording, index: int) -> tuple[np.ndarray, ...]:
+    """Return the attributes of the `Stretches` of one recording, in order."""
     starts = np.arange(len(recording.scores)) * recording.hop_s
     # The first frame is kept in any recording; the last one extends to the end of the recording.
     starts = starts[: max(1, int(np.searchsorted(starts, recording.duration_s)))]
@@ -247,8 +242,7 @@ def _stretches_of(recording: LocatedRecording, index: int) -> Stretches:
     # A time after an odd number of bounds is in a spoofed part.
     is_spoofed = np.searchsorted(bounds, middles) % 2 == 1
     scores = recording.scores[frames]
-    owner = np.full(len(scores), index, np.intp)
-    return Stretches(scores, ~is_spoofed, np.diff(edges), owner)
+    return scores, ~is_spoofed, np.diff(edges), np.full(len(scores), index, np.intp)
 
 
 def range_eer(stretches: Stretches) -> RangeEer:
@@ -291,26 +285,15 @@ def _point_result(
     recordings: Sequence[LocatedRecording], hop_s: float, threshold: float | None
 ) -> PointResult:
     """Return the metrics of frames of `hop_s`; None: at the threshold of their EER."""
-    scores = []
-    labels = []
-    for recording in recordings:
-        frame_scores, frame_labels_here = _frames_of(recording, hop_s)
-        scores.append(frame_scores)
-        labels.append(frame_labels_here)
-    pooled = np.concatenate(scores)
-    is_bona_fide = np.concatenate(labels) == 1
+    frames = [_frames_of(recording, hop_s) for recording in recordings]
+    pooled = np.concatenate([scores for scores, _ in frames])
+    is_bona_fide = np.concatenate([labels for _, labels in frames]) == 1
     eer, eer_threshold = DetCurve.of(pooled[is_bona_fide], pooled[~is_bona_fide]).eer()
     if threshold is None:
         threshold = _just_above(eer_threshold)
-    return PointResult(
-        hop_s=hop_s,
-        eer=eer,
-        eer_threshold=eer_threshold,
-        bona_fide=int(is_bona_fide.sum()),
-        spoof=int((~is_bona_fide).sum()),
-        threshold=threshold,
-        agreement=_agreement(pooled, is_bona_fide, np.ones(len(pooled)), threshold),
-    )
+    agreement = _agreement(pooled, is_bona_fide, np.ones(len(pooled)), threshold)
+    sizes = (int(is_bona_fide.sum()), int((~is_bona_fide).sum()))
+    return PointResult(hop_s, eer, eer_threshold, *sizes, threshold, agreement)
 
 
 def _just_above(rejected: float) -> float:
@@ -343,11 +326,8 @@ def _frames_of(recording: LocatedRecording, hop_s: float) -> tuple[Floats, Label
 
 def _agreement(scores: Floats, is_bona_fide: Flags, weights: Floats, threshold: float) -> Agreement:
     is_marked = scores < threshold
-    return Agreement(
-        hits=float(weights[is_marked & ~is_bona_fide].sum()),
-        false_alarms=float(weights[is_marked & is_bona_fide].sum()),
-        misses=float(weights[~is_marked & ~is_bona_fide].sum()),
-    )
+    kinds = (is_marked & ~is_bona_fide, is_marked & is_bona_fide, ~is_marked & ~is_bona_fide)
+    return Agreement(*(float(weights[chosen].sum()) for chosen in kinds))
 
 
 def _share(part: float, whole: float) -> float:
@@ -374,7 +354,6 @@ def localisation_intervals(
     *,
     speakers: Sequence[str] | None = None,
     replicates: int = 1000,
-    level: float = 0.95,
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> LocalisationIntervals:
@@ -410,7 +389,7 @@ def localisation_intervals(
             "fide for intervals: leave them out with --replicates 0."
         )
     # Recordings are groups too, since stretches of one recording are dependent.
-    interval = partial(rate_interval, trials=count, groups=count, level=level)
+    interval = partial(rate_interval, trials=count, groups=count)
     whole = agreement_of(stretches, threshold)
     hit, false, missed = np.array(agreements).T
     return LocalisationIntervals(

@@ -11,6 +11,7 @@ Shapes: B utterances, F frames, 2 classes (spoof, bona fide).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
@@ -44,7 +45,6 @@ from asdf.settings.sections import Localisation as FrameSettings
 from asdf.tables.plain_json import as_json
 from asdf.tasks.localisation.located_measures import Localisation as Measured
 from asdf.tasks.localisation.located_measures import (
-    LocalisationIntervals,
     LocatedRecording,
     localisation,
     localisation_intervals,
@@ -196,7 +196,16 @@ class Localisation(Task):
                 if located is None or result is None:
                     continue
                 origin = chosen_on or entry.corpus
-                intervals = _intervals(located, result.threshold)
+                intervals = None
+                # A set that is too small has none.
+                with suppress(AsdfError):
+                    stretches = pooled_stretches(located.recordings)
+                    intervals = localisation_intervals(
+                        stretches,
+                        result.threshold,
+                        speakers=located.speakers,
+                        replicates=_REPLICATES,
+                    )
                 entries.append(
                     located_record(network, entry.corpus, origin, result, intervals, located.drawn)
                 )
@@ -231,10 +240,16 @@ class Localisation(Task):
         speakers = list(trials.columns.get("speaker", []))
         try:
             # A set that cannot be measured must not end the report on the others.
-            recordings = _locate(table, trials)
+            parts = [spoofed_parts(trials, index) for index in range(len(table))]
         except AsdfError as error:
             _warn(entry.corpus, error)
             return None
+        recordings = []
+        for index, spoofed in enumerate(parts):
+            # In float32, the threshold just above a rejected score would round to that score.
+            scores = table.of_trial(index).astype("float64")
+            duration_s = float(table.durations_s[index])
+            recordings.append(LocatedRecording(scores, table.hop_s, spoofed, duration_s))
         known = speakers if speakers and all(speakers) else None
         return _LocatedSet(entry.corpus, recordings, known)
 
@@ -266,30 +281,6 @@ def _measure(located: _LocatedSet | None, threshold: float | None) -> Measured |
 
 def _warn(corpus: str, error: AsdfError) -> None:
     LOG.warning("warning: the frames of %s are not evaluated: %s", corpus, error)
-
-
-def _intervals(located: _LocatedSet, threshold: float) -> LocalisationIntervals | None:
-    """Return the intervals of a set; None if it is too small for them."""
-
-    stretches = pooled_stretches(located.recordings)
-    try:
-        return localisation_intervals(
-            stretches, threshold, speakers=located.speakers, replicates=_REPLICATES
-        )
-    except AsdfError:
-        return None
-
-
-def _locate(table: FrameTable, trials: TrialList) -> list[LocatedRecording]:
-
-    recordings = []
-    for index in range(len(table)):
-        # In float32, the threshold just above a rejected score would round to that score.
-        scores = table.of_trial(index).astype("float64")
-        duration_s = float(table.durations_s[index])
-        parts = spoofed_parts(trials, index)
-        recordings.append(LocatedRecording(scores, table.hop_s, parts, duration_s))
-    return recordings
 
 
 class FrameEER(TaskMetric):

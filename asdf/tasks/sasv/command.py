@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from asdf.commands.evaluate_options import EvaluateOptions, development_files
 from asdf.commands.judged_files import System
 from asdf.commands.outputs import (
@@ -69,7 +71,11 @@ def evaluate(args: EvaluateOptions, named: Sequence[System]) -> None:
     cost = _read_cost(args.costs)
     _check(args, named)
     screen = text_stream([args.json, args.csv, args.latex, args.path, args.submission])
-    systems = _read_systems(args, named)
+    keys = read_sasv_keys(args.keys) if args.keys else None
+    if keys is not None and args.asv_scores:
+        systems = [_Scored("CM and ASV", _join(keys, named[0].path, args.asv_scores))]
+    else:
+        systems = [_Scored(one.name, _read_scores(one.path, keys)) for one in named]
     if args.fuse:
         systems = _fuse(args, systems[0], cost)
     summaries = [_summarise(args, scored, cost) for scored in systems]
@@ -96,14 +102,6 @@ def evaluate(args: EvaluateOptions, named: Sequence[System]) -> None:
     if args.submission:
         written = output_name(args.submission)
         show(f"written to {written}: {len(scores.trials)} trials", screen)
-
-
-def _read_systems(args: EvaluateOptions, named: Sequence[System]) -> list[_Scored]:
-    """Read the scores of all systems, with the kinds of their trials."""
-    keys = read_sasv_keys(args.keys) if args.keys else None
-    if keys is not None and args.asv_scores:
-        return [_Scored("CM and ASV", _join(keys, named[0].path, args.asv_scores))]
-    return [_Scored(one.name, _read_scores(one.path, keys)) for one in named]
 
 
 def _read_scores(path: Path, keys: SasvTrials | None) -> SasvScores:
@@ -139,28 +137,21 @@ def _fuse(args: EvaluateOptions, system: _Scored, cost: TandemCost) -> list[_Sco
     elif files:
         development = _read_scores(files[0], keys)
     fusion = fit_fusion(args.fuse, development, cost, args.spoof_share)
-    _warn_of_shared(development, system.scores)
+    trials = system.scores.trials
+    known = [] if development is None else development.trials.names()
+    shared = len(set(known).intersection(trials.names()))
+    if shared:
+        show_error(
+            f"warning: {shared} of the {len(trials)} trials are also in the development set, so "
+            "the fusion looks better than on new trials."
+        )
     fused = fusion.apply(system.scores)
     show_error(f"fusion: {fusion.describe()}")
-    systems = []
-    if system.scores.sasv is not None:
-        systems.append(system)
-    trials = system.scores.trials
+    systems = [system] if system.scores.sasv is not None else []
     systems.append(_Scored("ASV alone", SasvScores(trials, sasv=system.scores.asv)))
     systems.append(_Scored("CM alone", SasvScores(trials, sasv=system.scores.cm)))
     systems.append(_Scored(f"fused ({fusion.kind})", fused, fusion.are_llrs))
     return systems
-
-
-def _warn_of_shared(development: SasvScores | None, scores: SasvScores) -> None:
-    if development is None:
-        return
-    shared = len(set(development.trials.names()).intersection(scores.trials.names()))
-    if shared:
-        show_error(
-            f"warning: {shared} of the {len(scores.trials)} trials are also in the development "
-            "set, so the fusion looks better than on new trials."
-        )
 
 
 def _summarise(args: EvaluateOptions, system: _Scored, cost: TandemCost) -> SasvSummary:
@@ -197,13 +188,8 @@ def _by(requested: str | None, scores: SasvScores) -> list[str]:
 def _write_path(path: Path, scores: SasvScores) -> None:
     """Write the t-EER path as csv: pairs of thresholds with equal tandem rates, and the rate."""
     curve = tandem_path(scores)
-    rows = zip(
-        curve.asv_thresholds.tolist(),
-        curve.cm_thresholds.tolist(),
-        curve.rates.tolist(),
-        curve.gaps.tolist(),
-        strict=True,
-    )
+    columns = (curve.asv_thresholds, curve.cm_thresholds, curve.rates, curve.gaps)
+    rows = np.stack(columns, axis=1).tolist()
     with atomic_write(path) as file:
         file.write("asv_threshold,cm_threshold,tandem_eer\n")
         for asv_threshold, cm_threshold, rate, gap in rows:

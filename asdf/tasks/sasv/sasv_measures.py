@@ -15,6 +15,7 @@ both systems, and metrics without scores are None. The values equal those of the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -27,7 +28,6 @@ from asdf.metrics.replicates import replicate_eer, times_drawn
 from asdf.metrics.tandem import (
     ASVSPOOF5_ASV,
     TANDEM,
-    ConcurrentPoint,
     TandemCost,
     TandemPath,
     min_a_dcf,
@@ -145,7 +145,13 @@ def sasv_result(
     counted = kinds if chosen is None else kinds[chosen]
     values: dict[str, float] = {}
     if scores.sasv is not None:
-        values.update(_of_sasv(scores, cost, chosen, are_llrs))
+        target, nontarget, spoof = scores.by_kind("sasv", chosen)
+        values["a_dcf"], values["a_dcf_threshold"] = min_a_dcf(target, nontarget, spoof, cost)
+        values["sasv_eer"] = eer(target, np.concatenate([nontarget, spoof]))[0]
+        values["sv_eer"] = eer(target, nontarget)[0]
+        values["spf_eer"] = eer(target, spoof)[0]
+        if are_llrs:
+            values["act_a_dcf"] = act_a_dcf((target, nontarget, spoof), cost)
     if scores.asv is not None:
         target, nontarget, _ = scores.by_kind("asv", chosen)
         values["asv_eer"] = eer(target, nontarget)[0]
@@ -156,13 +162,14 @@ def sasv_result(
         values["cm_eer"] = eer(speech, spoof)[0]
         values["min_tdcf"] = min_tdcf(speech, spoof, ASVSPOOF5_ASV)
     if scores.asv is not None and scores.cm is not None:
-        values.update(_concurrent(scores, chosen))
-    return SasvResult(
-        target=int((counted == TARGET).sum()),
-        nontarget=int((counted == NONTARGET).sum()),
-        spoof=int((counted == SPOOF).sum()),
-        **values,
-    )
+        # If no pair of thresholds has equal rates, the other metrics are defined nevertheless.
+        with suppress(AsdfError):
+            point = tandem_path(scores, chosen).concurrent()
+            values["t_eer"] = point.rate
+            values["t_eer_asv_threshold"] = point.asv_threshold
+            values["t_eer_cm_threshold"] = point.cm_threshold
+    sizes = [int((counted == kind).sum()) for kind in (TARGET, NONTARGET, SPOOF)]
+    return SasvResult(sizes[0], sizes[1], sizes[2], **values)
 
 
 def tandem_path(scores: SasvScores, chosen: Flags | None = None) -> TandemPath:
@@ -173,36 +180,6 @@ def tandem_path(scores: SasvScores, chosen: Flags | None = None) -> TandemPath:
     return t_eer_path(asv, DetCurve.of(speech, spoof))
 
 
-def _of_sasv(
-    scores: SasvScores, cost: TandemCost, chosen: Flags | None, are_llrs: bool
-) -> dict[str, float]:
-    target, nontarget, spoof = scores.by_kind("sasv", chosen)
-    lowest, threshold = min_a_dcf(target, nontarget, spoof, cost)
-    values = {
-        "a_dcf": lowest,
-        "a_dcf_threshold": threshold,
-        "sasv_eer": eer(target, np.concatenate([nontarget, spoof]))[0],
-        "sv_eer": eer(target, nontarget)[0],
-        "spf_eer": eer(target, spoof)[0],
-    }
-    if are_llrs:
-        values["act_a_dcf"] = act_a_dcf((target, nontarget, spoof), cost)
-    return values
-
-
-def _concurrent(scores: SasvScores, chosen: Flags | None) -> dict[str, float]:
-    try:
-        point: ConcurrentPoint = tandem_path(scores, chosen).concurrent()
-    except AsdfError:
-        # No pair of thresholds has equal rates; the other metrics are defined nevertheless.
-        return {}
-    return {
-        "t_eer": point.rate,
-        "t_eer_asv_threshold": point.asv_threshold,
-        "t_eer_cm_threshold": point.cm_threshold,
-    }
-
-
 def summarise_sasv(
     name: str,
     scores: SasvScores,
@@ -210,7 +187,6 @@ def summarise_sasv(
     cost: TandemCost = TANDEM,
     by: Sequence[str] = (),
     replicates: int = 0,
-    seed: int = 0,
     are_llrs: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> SasvSummary:
@@ -228,9 +204,9 @@ def summarise_sasv(
     result = sasv_result(scores, cost, are_llrs=are_llrs)
     if replicates and scores.sasv is not None:
         bootstrap = _Bootstrap(scores, cost, result, progress)
-        intervals = bootstrap.intervals(replicates, seed, over_speakers=False)
+        intervals = bootstrap.intervals(replicates, over_speakers=False)
         if len(set(scores.trials.speakers)) > 1:
-            speaker_intervals = bootstrap.intervals(replicates, seed, over_speakers=True)
+            speaker_intervals = bootstrap.intervals(replicates, over_speakers=True)
     conditions: list[SasvCondition] = []
     left_out = {}
     for column in by:
@@ -238,16 +214,8 @@ def summarise_sasv(
         conditions += of_column
         if lacking:
             left_out[column] = lacking
-    return SasvSummary(
-        name=name,
-        result=result,
-        cost=cost,
-        intervals=intervals,
-        speaker_intervals=speaker_intervals,
-        conditions=tuple(conditions),
-        left_out=left_out,
-        are_llrs=are_llrs,
-    )
+    drawn = (intervals, speaker_intervals)
+    return SasvSummary(name, result, cost, *drawn, tuple(conditions), left_out, are_llrs)
 
 
 def _conditions(
@@ -311,9 +279,9 @@ class _Bootstrap:
         self._best = int(np.argmin(self._weights @ rates))
         self._best_rates = rates[:, self._best]
 
-    def intervals(self, replicates: int, seed: int, *, over_speakers: bool) -> dict[str, Interval]:
+    def intervals(self, replicates: int, *, over_speakers: bool) -> dict[str, Interval]:
         """Return the intervals of the metrics in `DRAWN`."""
-        rng = np.random.default_rng(seed)
+        rng = np.random.default_rng(0)
         drawn = []
         at_best = []
         for done in range(1, replicates + 1):
@@ -369,13 +337,10 @@ class _Bootstrap:
         # Among the impostors of all blocks, nontargets come first.
         of_nontarget = blocks.of_spoof[: nontarget.size]
         of_spoof = blocks.of_spoof[nontarget.size :]
-        return np.stack(
-            [
-                _rejected(blocks.of_bona_fide, target, blocks.count),
-                1 - _rejected(of_nontarget, nontarget, blocks.count),
-                1 - _rejected(of_spoof, spoof, blocks.count),
-            ]
-        )
+        missed = _rejected(blocks.of_bona_fide, target, blocks.count)
+        rejected = _rejected(of_nontarget, nontarget, blocks.count)
+        rejected_spoof = _rejected(of_spoof, spoof, blocks.count)
+        return np.stack([missed, 1 - rejected, 1 - rejected_spoof])
 
 
 def _rejected(block: Indices, weights: Counts, blocks: int) -> Floats:

@@ -23,8 +23,6 @@ from asdf.text import as_facts
 class _Metric(Column):
     """A metric of `SasvResult`, in the field named by its key."""
 
-    lower_is_better: bool | None = True
-
     def of(self, result: SasvResult) -> float | None:
         """Return the value; None if it is not defined."""
         value: float | None = getattr(result, self.key)
@@ -92,7 +90,16 @@ def sasv_systems_text(summaries: Sequence[SasvSummary]) -> str:
 
 def sasv_json(summaries: Sequence[SasvSummary]) -> str:
     """Return a list with a record for each system."""
-    return as_json(list(map(_record, summaries)))
+    records = []
+    for summary in summaries:
+        intervals = {
+            "trials": bounds_records(summary.intervals),
+            "speakers": bounds_records(summary.speaker_intervals),
+        }
+        record = {"system": summary.name, **asdict(summary.result), "cost": asdict(summary.cost)}
+        conditions = list(map(_condition_record, summary.conditions))
+        records.append({**record, "intervals_95": intervals, "conditions": conditions})
+    return as_json(records)
 
 
 def sasv_csv(summaries: Sequence[SasvSummary]) -> str:
@@ -101,10 +108,13 @@ def sasv_csv(summaries: Sequence[SasvSummary]) -> str:
     for summary in summaries:
         rows.append({"system": summary.name, **asdict(summary.result)})
         for condition in summary.conditions:
-            named = {"column": condition.column, "value": condition.value}
-            rows.append({"system": summary.name, **named, **asdict(condition.result)})
+            rows.append({"system": summary.name, **_condition_record(condition)})
     # All metrics have a column, including those that no system of this table has.
     return as_csv(["system", "column", "value", *asdict(SasvResult(0, 0, 0))], rows)
+
+
+def _condition_record(condition: SasvCondition) -> dict[str, Any]:
+    return {"column": condition.column, "value": condition.value, **asdict(condition.result)}
 
 
 def sasv_latex(summaries: Sequence[SasvSummary]) -> str:
@@ -114,36 +124,17 @@ def sasv_latex(summaries: Sequence[SasvSummary]) -> str:
     parts = [as_latex(Table(names, columns, "System", ["rates in per cent"]))]
     by = dict.fromkeys(column for summary in summaries for column in _conditions_of(summary))
     for column in by:
-        table = as_latex(Table(names, _a_dcf_columns(summaries, column), "System"))
-        parts.append(f"% min a-DCF by {column}\n{table}")
+        by_value: dict[str, list[float | None]] = {}
+        for index, summary in enumerate(summaries):
+            for condition in _of_column(summary, column):
+                known = by_value.setdefault(condition.value, [None] * len(summaries))
+                known[index] = condition.result.a_dcf
+        by_value["pooled"] = [summary.result.a_dcf for summary in summaries]
+        columns = []
+        for value, numbers in by_value.items():
+            columns.append(replace(_A_DCF, name=value).with_values(numbers))
+        parts.append(f"% min a-DCF by {column}\n{as_latex(Table(names, columns, 'System'))}")
     return PACKAGES + "\n".join(parts)
-
-
-def _a_dcf_columns(summaries: Sequence[SasvSummary], column: str) -> Columns:
-    by_value: dict[str, list[float | None]] = {}
-    for index, summary in enumerate(summaries):
-        for condition in _of_column(summary, column):
-            known = by_value.setdefault(condition.value, [None] * len(summaries))
-            known[index] = condition.result.a_dcf
-    by_value["pooled"] = [summary.result.a_dcf for summary in summaries]
-    return [replace(_A_DCF, name=value).with_values(numbers) for value, numbers in by_value.items()]
-
-
-def _record(summary: SasvSummary) -> dict[str, Any]:
-    conditions = []
-    for condition in summary.conditions:
-        names = {"column": condition.column, "value": condition.value}
-        conditions.append({**names, **asdict(condition.result)})
-    return {
-        "system": summary.name,
-        **asdict(summary.result),
-        "cost": asdict(summary.cost),
-        "intervals_95": {
-            "trials": bounds_records(summary.intervals),
-            "speakers": bounds_records(summary.speaker_intervals),
-        },
-        "conditions": conditions,
-    }
 
 
 def _conditions_of(summary: SasvSummary) -> list[str]:

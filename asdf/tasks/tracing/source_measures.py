@@ -39,7 +39,6 @@ CLOSED_METRICS = ("accuracy", "balanced_accuracy", "macro_f1")
 OPEN_METRICS = ("unknown_eer", "oscr")
 FALSE_POSITIVE_RATES = (0.01, 0.1)
 """False positive rates at which the rate of correct classification is reported."""
-_LEVEL = 0.95
 _MOST_TRIES = 100
 _FEWEST_SPEAKERS = 2
 
@@ -109,7 +108,6 @@ def evaluate_sources(
     *,
     speakers: Sequence[str] | None = None,
     replicates: int = 0,
-    seed: int = 0,
 ) -> SourceResult:
     """Measure source tracing.
 
@@ -139,7 +137,7 @@ def evaluate_sources(
     if replicates:
         # Trials without a class are not drawn.
         kept = None if speakers is None else [speakers[row] for row in trials.rows.tolist()]
-        intervals = _intervals(trials, values, kept, replicates, seed)
+        intervals = _intervals(trials, values, kept, replicates)
     return SourceResult(
         classes=scores.classes,
         column=scores.column,
@@ -336,14 +334,10 @@ def _rate_at_or_above(scores: Floats, thresholds: Floats, total: int) -> Floats:
 
 
 def _intervals(
-    trials: _Trials,
-    values: dict[str, float],
-    speakers: Sequence[str] | None,
-    replicates: int,
-    seed: int,
+    trials: _Trials, values: dict[str, float], speakers: Sequence[str] | None, replicates: int
 ) -> dict[str, Interval]:
     """Return the bootstrap intervals of all metrics."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     draw = _trial_draw if speakers is None else _speaker_draw(speakers)
     drawn: dict[str, list[float]] = {name: [] for name in values}
     for _ in range(replicates):
@@ -364,10 +358,8 @@ def _intervals(
             fewest = int(known.size)
         elif name in OPEN_METRICS:
             fewest = int(min(known.size, trials.truths.size - known.size))
-        values_drawn = np.array(drawn[name])
-        intervals[name] = rate_interval(
-            value, values_drawn, trials=fewest, groups=groups, level=_LEVEL
-        )
+        of_name = np.array(drawn[name])
+        intervals[name] = rate_interval(value, of_name, trials=fewest, groups=groups)
     return intervals
 
 

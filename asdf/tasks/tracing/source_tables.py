@@ -119,6 +119,19 @@ def source_result(record: Mapping[str, Any]) -> SourceResult:
     Raises:
         ValueError, TypeError, KeyError: the record has another form.
     """
+    open_set = None
+    if "rejection" in record:
+        curve = np.array(record["oscr_curve"], np.float64)
+        correct_at = record["correct_at_false_positives"]
+        open_set = OpenSet(
+            rejection=str(record["rejection"]),
+            eer=float(record["unknown_eer"]),
+            threshold=float(record["threshold"]),
+            oscr=float(record["oscr"]),
+            false_positive_rates=curve[:, 0],
+            correct_rates=curve[:, 1],
+            correct_at=tuple(float(correct_at[str(rate)]) for rate in FALSE_POSITIVE_RATES),
+        )
     classes = tuple(map(str, record["classes"]))
     confusion_KK = np.array(record["confusion"], np.int64)
     if confusion_KK.shape != (len(classes), len(classes)):
@@ -132,22 +145,8 @@ def source_result(record: Mapping[str, Any]) -> SourceResult:
         of_no_class=int(record["of_no_class"]),
         closed={name: float(record[name]) for name in CLOSED_METRICS},
         by_class=[ClassResult(**entry) for entry in record["by_class"]],
-        open=_open_set(record) if "rejection" in record else None,
+        open=open_set,
         intervals=read_intervals(record),
-    )
-
-
-def _open_set(record: Mapping[str, Any]) -> OpenSet:
-    curve = np.array(record["oscr_curve"], np.float64)
-    correct_at = record["correct_at_false_positives"]
-    return OpenSet(
-        rejection=str(record["rejection"]),
-        eer=float(record["unknown_eer"]),
-        threshold=float(record["threshold"]),
-        oscr=float(record["oscr"]),
-        false_positive_rates=curve[:, 0],
-        correct_rates=curve[:, 1],
-        correct_at=tuple(float(correct_at[str(rate)]) for rate in FALSE_POSITIVE_RATES),
     )
 
 

@@ -34,7 +34,6 @@ from asdf.tasks.tracing.heads import ClassHead, Traced
 from asdf.tasks.tracing.source_measures import describe_traced, evaluate_sources
 from asdf.tasks.tracing.source_scores import (
     BONA_FIDE_CLASS,
-    SourceClasses,
     SourceScores,
     classes_of_list,
     classes_of_trials,
@@ -134,7 +133,16 @@ def build_source_term(
     head = build_head(network, len(classes.names), settings, folder)
     head.name_classes(classes)
     attach_head(network, head)
-    _log_classes(classes, indices)
+    counts = np.bincount(indices[indices >= 0], minlength=len(classes.names))
+    counted = [f"{name} {count}" for name, count in zip(classes.names, counts, strict=True)]
+    LOG.info(
+        "source tracing: %d classes of the column %s: %s; %d of %d training utterances are of none",
+        len(classes.names),
+        classes.column,
+        and_more(counted, _SHOWN),
+        (indices < 0).sum(),
+        len(indices),
+    )
     return SourceTerm(head, indices, settings.source.weight, frames)
 
 
@@ -152,10 +160,24 @@ def build_head(
     form = torch.promote_types(parameter.dtype, torch.float32)
     with left_unchanged(network):
         embeddings = compute_on_noise(network, settings.network, parameter.device).embeddings
-    head = construct_head(settings, _dimension_of(embeddings, settings), classes, folder)
+    if not isinstance(embeddings, Tensor) or embeddings.dim() != 2:
+        raise UsageError(
+            f"source.column = {settings.source.column!r}: sources are traced by embeddings (batch, "
+            f"numbers), which {settings.network.network_class} does not return. Set source.column "
+            "= None, or make its forward return embeddings first."
+        )
+    head = construct_head(settings, embeddings.shape[1], classes, folder)
     head = head.to(parameter.device, form)
-    with torch.no_grad():
-        _check_logits(head, embeddings, classes, settings)
+    name = f"{HEAD}: {settings.source.head}"
+    with torch.no_grad(), UserErrors(f"{name} fails"):
+        logits = head.logits(embeddings)
+    shape = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+    if shape != (len(embeddings), classes) or not logits.isfinite().all():
+        raise AsdfError(
+            f"{name} returns {shape} as the logits of {len(embeddings)} utterances, or numbers "
+            f"that are not finite. It has to return (batch, {classes}). This was seen on noise, "
+            "before the first step; nothing was written."
+        )
     return head
 
 
@@ -177,42 +199,6 @@ def construct_head(
     with torch.random.fork_rng(devices=[]), UserErrors(failed, advice):
         torch.manual_seed(derived_seed(settings.recipe.seed, "class head"))
         return kind(settings, dimension, classes)
-
-
-def _dimension_of(embeddings: Any, settings: Sections) -> int:
-    if isinstance(embeddings, Tensor) and embeddings.dim() == 2:
-        return embeddings.shape[1]
-    raise UsageError(
-        f"source.column = {settings.source.column!r}: sources are traced by embeddings (batch, "
-        f"numbers), which {settings.network.network_class} does not return. Set source.column = "
-        "None, or make its forward return embeddings first."
-    )
-
-
-def _check_logits(head: ClassHead, embeddings_BE: Tensor, classes: int, settings: Sections) -> None:
-    with UserErrors(f"{HEAD}: {settings.source.head} fails"):
-        logits = head.logits(embeddings_BE)
-    shape = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
-    if shape != (len(embeddings_BE), classes) or not logits.isfinite().all():
-        raise AsdfError(
-            f"{HEAD}: {settings.source.head} returns {shape} as the logits of "
-            f"{len(embeddings_BE)} utterances, or numbers that are not finite. It has to return "
-            f"(batch, {classes}). This was seen on noise, before the first step; nothing was "
-            "written."
-        )
-
-
-def _log_classes(classes: SourceClasses, indices: np.ndarray) -> None:
-    counts = np.bincount(indices[indices >= 0], minlength=len(classes.names))
-    counted = [f"{name} {count}" for name, count in zip(classes.names, counts, strict=True)]
-    LOG.info(
-        "source tracing: %d classes of the column %s: %s; %d of %d training utterances are of none",
-        len(classes.names),
-        classes.column,
-        and_more(counted, _SHOWN),
-        (indices < 0).sum(),
-        len(indices),
-    )
 
 
 # Number of classes of a head that is tested before the training list is known.

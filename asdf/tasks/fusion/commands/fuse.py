@@ -55,20 +55,6 @@ if TYPE_CHECKING:
     from asdf.tasks.fusion.gain import FusionGain
 
 
-def check_networks(networks: Sequence[str], out: Path) -> None:
-    """Refuse missing networks before anything is read.
-
-    Raises:
-        UsageError: a network does not exist, or the output has another suffix.
-    """
-    check_file(out)
-    if out.suffix != ".json":
-        raise UsageError(f"--output {out}: the name of a fused system must end in .json.")
-    for network in networks:
-        if parse_name(network) is None and not is_shipped(network) and not Path(network).exists():
-            raise UsageError(f"there is no network {network}. Check the path.")
-
-
 def write_fused_system(
     out: Path, networks: Sequence[str], development: DevelopmentSet, measured: FusionGain
 ) -> None:
@@ -131,32 +117,32 @@ class FuseOptions(DevelopmentOptions):
     method: str = option("fusion method", default="logistic", choices=METHODS)
     apply: tuple[str, ...] = option(
         "also fuse these score files of another set: one per system, in the same order",
-        metavar="SCORES",
+        "SCORES",
         default=(),
     )
     networks: tuple[str, ...] = option(
         "networks that made the score files: one per system, in the same order",
-        metavar="NETWORK",
+        "NETWORK",
         default=(),
     )
     folder: Path | None = option(
         "folder that the paths of trials are relative to; two trials are scored to check that "
         "score files without a digest are from --networks",
-        metavar="F",
+        "F",
     )
     output: Path | None = option(
         "output file: the fused scores of --apply (- is standard output), or the fused system of "
         "--networks (.json)",
-        metavar="OUT",
+        "OUT",
         short="-o",
         aliases=("--out",),
     )
-    folds: int = option("number of folds of the cross-validation", metavar="N", default=5)
-    seed: int = option("seed of folds and test", metavar="N", default=0)
+    folds: int = option("number of folds of the cross-validation", "N", default=5)
+    seed: int = option("seed of folds and test", "N", default=0)
     replicates: int = replicates_option(
         "number of replicates of the paired bootstrap (%(default)s); 0: no test"
     )
-    json: Path | None = option("write all results as JSON, with all digits", metavar="OUT")
+    json: Path | None = option("write all results as JSON, with all digits", "OUT")
 
 
 COMMAND = Command("fuse", __doc__, FuseOptions)
@@ -181,7 +167,20 @@ def main(arguments: list[str]) -> int:
     if args.networks:
         # In another order than their scores, networks would get each other's weights.
         check_networks_of(args.networks, development.paths, development.scores, args.folder)
-    measured = fit_development(development, args.method, args.folds, args.seed, args.replicates)
+    # Imported here, so that mistakes in the options are reported at once.
+    from asdf.tasks.fusion.gain import make_folds, measure_gain
+
+    first = development.scores[0]
+    speakers = development.speakers
+    measured = measure_gain(
+        development.scores,
+        development.names,
+        args.method,
+        make_folds(first.ids, first.labels, speakers, args.folds, args.seed),
+        speakers=speakers,
+        replicates=args.replicates,
+        seed=args.seed,
+    )
     applied = None
     if args.apply:
         # Read before anything is written, so that a mistake in these files leaves no output.
@@ -207,43 +206,12 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def fit_development(
-    development: DevelopmentSet, method: str, folds: int, seed: int, replicates: int
-) -> FusionGain:
-    """Fit a fusion to a development set, and measure it by cross-validation.
-
-    Args:
-        method, folds, seed, replicates: Values of the options with these names.
-
-    Raises:
-        AsdfError: the set is too small for the folds, or the scores cannot be fused.
-    """
-    from asdf.tasks.fusion.gain import make_folds, measure_gain
-
-    first = development.scores[0]
-    speakers = development.speakers
-    return measure_gain(
-        development.scores,
-        development.names,
-        method,
-        make_folds(first.ids, first.labels, speakers, folds, seed),
-        speakers=speakers,
-        replicates=replicates,
-        seed=seed,
-    )
-
-
-def check_folds(folds: int, seed: int) -> None:
-    """Raise UsageError for invalid folds or an invalid seed."""
-    if folds < MIN_FOLDS or seed < 0:
-        raise UsageError(f"--folds must be at least {MIN_FOLDS}, and --seed must not be negative.")
-
-
 def _check(args: FuseOptions) -> None:
     """Raise UsageError for contradictory options."""
     if len(args.scores) < 2:
         raise UsageError("a fusion needs at least two systems. Give a score file per system.")
-    check_folds(args.folds, args.seed)
+    if args.folds < MIN_FOLDS or args.seed < 0:
+        raise UsageError(f"--folds must be at least {MIN_FOLDS}, and --seed must not be negative.")
     if args.apply and args.networks:
         raise UsageError("--apply and --networks write different files. Give one of them.")
     if bool(args.apply or args.networks) != (args.output is not None):
@@ -254,7 +222,15 @@ def _check(args: FuseOptions) -> None:
     _check_count("--apply", args.apply, len(args.scores))
     _check_count("--networks", args.networks, len(args.scores))
     if args.networks and args.output:
-        check_networks(args.networks, args.output)
+        check_file(args.output)
+        if args.output.suffix != ".json":
+            raise UsageError(
+                f"--output {args.output}: the name of a fused system must end in .json."
+            )
+        for network in args.networks:
+            is_known = parse_name(network) is not None or is_shipped(network)
+            if not is_known and not Path(network).exists():
+                raise UsageError(f"there is no network {network}. Check the path.")
     inputs = [Path(word) for word in args.apply]
     inputs += [Path(word) for word in args.scores]
     check_inputs([*inputs, args.protocol])

@@ -51,12 +51,10 @@ class DevelopmentOptions(ProtocolOptions):
     scores: tuple[str, ...] = argument(
         "score files of the development set, one per system; or, with --on, folders with score "
         "files, such as scores/epoch.4 of a run",
-        metavar="[NAME=]SCORES",
+        "[NAME=]SCORES",
     )
     on: str = option(
-        "name of the development set; in folders the file SET.txt is used",
-        metavar="SET",
-        default="",
+        "name of the development set; in folders the file SET.txt is used", "SET", default=""
     )
 
 
@@ -219,7 +217,13 @@ def gain_text(development: DevelopmentSet, measured: FusionGain) -> str:
     ]
     best = measured.members[measured.best].name
     lines += _difference_lines(best, measured.gain, groups)
-    return "\n".join([*lines, *_remarks(measured)])
+    for member in measured.members:
+        if member.weight < 0:
+            lines.append(
+                f"{member.name} has a negative weight: it only corrects errors that it shares with "
+                "the others. Compare with a fusion without it."
+            )
+    return "\n".join(lines)
 
 
 def applied_text(applied: Applied, measured: FusionGain, replicates: int) -> str:
@@ -276,14 +280,3 @@ def _difference_lines(best: str, gain: Intervals | None, drawn: str) -> list[str
         shown = f"{value}  95 %: {bounds}  p {p_value_text(tested.p_value)}: {verdict}"
         lines.append(f"  {metric.name:<6}  {shown}")
     return lines
-
-
-def _remarks(measured: FusionGain) -> list[str]:
-    remarks = []
-    for member in measured.members:
-        if member.weight < 0:
-            remarks.append(
-                f"{member.name} has a negative weight: it only corrects errors that it shares with "
-                "the others. Compare with a fusion without it."
-            )
-    return remarks
