@@ -75,24 +75,6 @@ def corpora_of(run_file: Path) -> Mapping[str, Corpus]:
 _WEIGHTS = "front_end.weights"
 _TYPED_PATHS = ("paths.output_folder", "paths.database_folder", _WEIGHTS)
 
-_PROCESSES = (
-    "torchrun --nproc_per_node=2 run.py CONFIG (a process per GPU), or under Slurm srun python "
-    "run.py CONFIG; the processes find each other."
-)
-_BACKEND = "computing.backend=nccl after the config; without it, nccl on GPUs and gloo on CPUs."
-# Options of DeepSpeed, Accelerate, SpeechBrain and older scripts, by their names with underscores.
-_OTHER_LAUNCHERS = {
-    "--backend": _BACKEND,
-    "--dist_backend": _BACKEND,
-    "--distributed_backend": _BACKEND,
-    "--nprocs": _PROCESSES,
-    "--nproc_per_node": _PROCESSES,
-    "--num_processes": _PROCESSES,
-    "--num_gpus": _PROCESSES,
-    "--distributed_launch": _PROCESSES,
-    "--data_parallel_backend": _PROCESSES,
-}
-
 
 @dataclass(frozen=True)
 class CommandLine:
@@ -113,14 +95,8 @@ def parse_command_line(arguments: list[str], description: str) -> CommandLine:
     """Read the arguments of `run.py CONFIG [CONFIG ...] [section.name=value ...]`.
 
     Raises:
-        UsageError: no config is given, or an option belongs to another program's launcher.
+        UsageError: no config is given.
     """
-    for argument in arguments:
-        option = argument.partition("=")[0]
-        # With underscores, as the table has them, except for the two dashes before the name.
-        ours = _OTHER_LAUNCHERS.get(option.replace("-", "_").replace("__", "--", 1))
-        if ours is not None:
-            raise UsageError(f"{option} is an option of other launchers. In ASDF, use: {ours}")
     args = _build_parser(description).parse_intermixed_args(arguments)
     # The name of a config contains no equals sign, and an override always contains one.
     configs = [word for word in args.words if "=" not in word]

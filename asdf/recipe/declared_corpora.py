@@ -199,64 +199,46 @@ class Corpus:
 
     def read_with_notes(self, name: str, database_folder: Path) -> CorpusReading:
         """Read the utterances, with notes on them for the user; errors as for `read`."""
-        reading = self._read_whole(name, database_folder)
-        if self.unlabelled:
-            whole = reading.utterances
-            labels = np.full(len(whole), UNLABELLED, np.int8)
-            reading = CorpusReading(replace(whole, labels=labels), reading.notes)
-        if self.part is None:
-            return reading
-        part = self.part.of(reading.utterances)
-        note = f"{name}: {len(part):,} of {len(reading.utterances):,} utterances, as its name says"
-        return CorpusReading(part, [*reading.notes, note])
-
-    def _read_whole(self, name: str, database_folder: Path) -> CorpusReading:
         folder = database_folder / self.folder
+        columns = Columns(self.columns, str(self.bona_fide))
+        notes: list[str] = []
         if self.reader:
-            return self._read_known(name, folder)
-        if self.audio is not None:
-            protocol = folder / self.list
-            return CorpusReading(read_asvspoof2019_protocol(protocol, folder, self.audio, name))
-        if (path := provided("LISTS").get(Path(self.list).suffix)) is not None:
-            utterances = load(path)(folder / self.list, self._named_columns())
-            return CorpusReading(replace(utterances, name=name, folder=folder))
-        # The list determines the utterances; the protocol only adds columns.
-        columns = self._named_columns() if self.columns or self.bona_fide != "" else None
-        utterances = read_list(folder / self.list, folder, name, columns, self.unlabelled)
-        trials = self._read_trials(folder)
-        if trials is not None:
-            utterances = _with_columns(utterances, trials, folder / self.protocol)
-        return CorpusReading(utterances)
-
-    def _read_known(self, name: str, folder: Path) -> CorpusReading:
-        chosen = choose(self.reader)
-        utterances, reading, _ = read_chosen(
-            chosen, folder, itself=bool(self.folder), columns=self._named_columns(), name=name
-        )
-        notes = [*differences(chosen, utterances.labels), *reading.notes[:_SHOWN]]
-        rest = len(reading.notes) - _SHOWN
-        # There may be one note per system or book, hundreds in total.
-        if rest > 0:
+            chosen = choose(self.reader)
+            utterances, reading, _ = read_chosen(
+                chosen, folder, itself=bool(self.folder), columns=columns, name=name
+            )
+            notes += [*differences(chosen, utterances.labels), *reading.notes[:_SHOWN]]
+            rest = len(reading.notes) - _SHOWN
+            # There may be one note per system or book, hundreds in total.
+            if rest > 0:
+                notes.append(
+                    f"and {rest} more of the kind: 'python -m asdf corpora {self.reader} FOLDER' "
+                    "lists all"
+                )
+        elif self.audio is not None:
+            utterances = read_asvspoof2019_protocol(folder / self.list, folder, self.audio, name)
+        elif (path := provided("LISTS").get(Path(self.list).suffix)) is not None:
+            utterances = load(path)(folder / self.list, columns)
+            utterances = replace(utterances, name=name, folder=folder)
+        else:
+            # The list determines the utterances; the protocol only adds columns.
+            named = columns if self.columns or self.bona_fide != "" else None
+            utterances = read_list(folder / self.list, folder, name, named, self.unlabelled)
+            protocol = folder / self.protocol
+            if self.protocol and protocol.is_file():
+                utterances = _with_columns(utterances, read_protocol(protocol), protocol)
+            elif self.protocol and is_there(tree := open_tree(folder), self.protocol):
+                utterances = _with_columns(utterances, read_from(tree, self.protocol), protocol)
+        if self.unlabelled:
+            labels = np.full(len(utterances), UNLABELLED, np.int8)
+            utterances = replace(utterances, labels=labels)
+        if self.part is not None:
+            whole = utterances
+            utterances = self.part.of(whole)
             notes.append(
-                f"and {rest} more of the kind: 'python -m asdf corpora {self.reader} FOLDER' lists "
-                "all"
+                f"{name}: {len(utterances):,} of {len(whole):,} utterances, as its name says"
             )
         return CorpusReading(utterances, notes)
-
-    def _named_columns(self) -> Columns:
-        return Columns(self.columns, str(self.bona_fide))
-
-    def _read_trials(self, folder: Path) -> TrialList | None:
-        """Read `protocol`; return None if there is none."""
-        if not self.protocol:
-            return None
-        path = folder / self.protocol
-        if path.is_file():
-            return read_protocol(path)
-        tree = open_tree(folder)
-        if not is_there(tree, self.protocol):
-            return None
-        return read_from(tree, self.protocol)
 
 
 def find_corpus(name: str, corpora: Mapping[str, Corpus]) -> Corpus:
@@ -293,14 +275,13 @@ def set_parts(name: str, corpora: Mapping[str, Corpus]) -> list[str]:
     """
     parts = name.split("+")
     # A '+' may also be part of the name of a recipe's corpus, or of a path.
-    if name in corpora or not all(_is_name(part, corpora) for part in parts):
+    if name in corpora:
         return [name]
+    for part in parts:
+        whole, _ = parse_part(part)
+        if not (part in corpora or whole in corpora or is_known(whole)):
+            return [name]
     return parts
-
-
-def _is_name(name: str, corpora: Mapping[str, Corpus]) -> bool:
-    whole, _ = parse_part(name)
-    return name in corpora or whole in corpora or is_known(whole)
 
 
 def _with_columns(utterances: TrialList, trials: TrialList, protocol: Path) -> TrialList:

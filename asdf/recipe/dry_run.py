@@ -303,7 +303,12 @@ def _describe_epoch(
     total = steps * network.max_epochs
     if network.max_steps:
         total = min(total, network.max_steps)
-    described = _describe_training(settings, parts)
+    described = f"{sum(map(len, parts))} training utterances"
+    if settings.vocoding.vocoders:
+        utterances = join_with_copies(parts, settings)
+        described = (
+            f"{len(utterances)} training utterances, of which {describe_copies(utterances)},"
+        )
     if settings.recipe.sampler != _DEFAULT_SAMPLER:
         described = f"{turns} turns of the {described} ({settings.recipe.sampler})"
     if settings.lengths.minibatch_s is not None:
@@ -316,13 +321,6 @@ def _describe_epoch(
         f"{described} = {steps} steps per epoch, at most {network.max_epochs} epochs and "
         f"{total:,} steps"
     )
-
-
-def _describe_training(settings: Sections, parts: list[TrialList]) -> str:
-    if not settings.vocoding.vocoders:
-        return f"{sum(map(len, parts))} training utterances"
-    utterances = join_with_copies(parts, settings)
-    return f"{len(utterances)} training utterances, of which {describe_copies(utterances)},"
 
 
 def _check_training_step(settings: Sections, recipe_folder: Path) -> None:

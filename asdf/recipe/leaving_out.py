@@ -29,7 +29,7 @@ from typing import NamedTuple
 import numpy as np
 
 from asdf.arrays import Flags, Indices
-from asdf.errors import AsdfError, UsageError
+from asdf.errors import UsageError
 from asdf.settings.sections import Recipe
 from asdf.text import and_more, did_you_mean
 from asdf.trials.trial_list import TrialList, same_recording
@@ -79,12 +79,9 @@ class LeaveOut:
 
     def training_rows(self, utterances: TrialList) -> Indices:
         """Return the indices of the rows that are used for training."""
-        left_out = self._has_value(utterances) | _has(utterances, SPEAKER, self.speakers)
+        left_out = _has(utterances, self.column, self.values)
+        left_out |= _has(utterances, SPEAKER, self.speakers)
         return np.flatnonzero(~left_out)
-
-    def for_training(self, utterances: TrialList) -> TrialList:
-        """Return the rows that are used for training, under the name of the corpus."""
-        return utterances.select(self.training_rows(utterances))
 
     def left_out_rows(
         self, utterances: TrialList, heard: Collection[str] = (), kind: str = "validation"
@@ -98,7 +95,7 @@ class LeaveOut:
         Raises:
             UsageError: no trial has one of the values.
         """
-        rows = self._has_value(utterances)
+        rows = _has(utterances, self.column, self.values)
         if not rows.any():
             raise UsageError(
                 f"{self.setting}: the {kind} set {utterances.name} has no trial of {self.column} "
@@ -135,9 +132,6 @@ class LeaveOut:
             if self.column not in part.columns:
                 lines.append(f"{part.name} has no column {self.column!r}: all of it is trained on")
         return lines
-
-    def _has_value(self, utterances: TrialList) -> Flags:
-        return _has(utterances, self.column, self.values)
 
 
 def left_out_of(recipe: Recipe) -> LeaveOut | None:
@@ -183,7 +177,7 @@ def training_lists(recipe: Recipe, training: Sequence[TrialList]) -> list[TrialL
     if left_out is None:
         return list(training)
     left_out.check_training(training)
-    return [left_out.for_training(part) for part in training]
+    return [part.select(left_out.training_rows(part)) for part in training]
 
 
 def bona_fide_speakers(lists: Sequence[TrialList]) -> dict[str, int]:
@@ -248,14 +242,11 @@ def _check_values(
             )
 
 
-Rows = Indices
-
-
 class Part(NamedTuple):
     """A part of a list with its own name, and its rows in the list."""
 
     utterances: TrialList
-    rows: Rows
+    rows: Indices
 
 
 @dataclass(frozen=True)
@@ -296,9 +287,7 @@ class SetParts:
         if not self.evaluates:
             return Part(utterances, np.arange(len(utterances)))
         rows = self.left_out.left_out_rows(utterances, self._heard, "evaluation")
-        part = _part(utterances, self._unheard(utterances, rows), self.left_out.short_name)
-        check_unheard(part.utterances, training_lists(self.recipe, self.training))
-        return part
+        return _part(utterances, self._unheard(utterances, rows), self.left_out.short_name)
 
     @cached_property
     def _heard(self) -> Collection[str]:
@@ -313,7 +302,7 @@ class SetParts:
             paths += recordings(part)
         return frozenset(paths)
 
-    def _unheard(self, utterances: TrialList, rows: Rows) -> Rows:
+    def _unheard(self, utterances: TrialList, rows: Indices) -> Indices:
         """Return those of `rows` whose recordings are not used for training, without duplicates."""
         passed = set(self._trained)
         chosen = []
@@ -384,26 +373,6 @@ def recordings(utterances: TrialList) -> Iterator[str]:
         yield same_recording(os.fspath(utterances.path(index)))
 
 
-def check_unheard(evaluated: TrialList, training: Sequence[TrialList]) -> None:
-    """Check that no training data is evaluated.
-
-    Args:
-        training: Lists that are used for training.
-
-    Raises:
-        AsdfError: a recording is in both.
-    """
-    trained: set[str] = set()
-    for part in training:
-        trained.update(recordings(part))
-    shared = trained.intersection(recordings(evaluated))
-    if shared:
-        raise AsdfError(
-            f"{len(shared)} recordings of {evaluated.name} are trained on, such as {min(shared)}: "
-            "results on them do not test what is left out."
-        )
-
-
-def _part(utterances: TrialList, rows: Rows, short_name: str) -> Part:
+def _part(utterances: TrialList, rows: Indices, short_name: str) -> Part:
     part = replace(utterances.select(rows), name=f"{utterances.name}.{short_name}")
     return Part(part, rows)

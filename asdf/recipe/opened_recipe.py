@@ -90,12 +90,6 @@ def check_same_run(world: World, configs: Sequence[str], settings: Sections) -> 
     raise refused
 
 
-def announce(launch: Launch) -> None:
-    """Show that torch is being loaded, which takes seconds, or a minute on a busy machine."""
-    if launch.rank == 0 and "torch" not in sys.modules:
-        print(f"loading {installed_torch()}", flush=True)
-
-
 def import_torch() -> None:
     """Load all code that a run may need: if loaded later, it might have been edited."""
     try:
@@ -112,9 +106,6 @@ def import_torch() -> None:
         import_module(module)
 
 
-_REPORT_STAGE = 3
-
-
 def describe_next_steps(run: Run, next_config: str) -> list[str]:
     """Return lines for the end of a demo run, on corpora that a recipe makes; else [].
 
@@ -125,7 +116,7 @@ def describe_next_steps(run: Run, next_config: str) -> list[str]:
     sets = run.sets_in_use()
     parts = [part for name in sets for part in set_parts(name, run.corpora)]
     is_demo = all(find_corpus(part, run.corpora).make is not None for part in parts)
-    reports = run.settings.recipe.execute_stage(_REPORT_STAGE) and report.is_file()
+    reports = run.settings.recipe.execute_stage(3) and report.is_file()
     if not (sets and is_demo and reports):
         return []
     run_file = _shown(run.recipe_folder / "run.py")
@@ -193,9 +184,16 @@ class Recipe:
                 check_same_run(world, names, settings)
                 stack.enter_context(world.listening(stop))
                 run = Run(name, settings, folders, self.corpora, self.folder, world, stop)
+
+                def claim_folder(folders: Folders = folders, stack: ExitStack = stack) -> None:
+                    # Claim it first: files removed and logged below belong to its owner.
+                    stack.enter_context(owner_lock(folders.system))
+                    remove_leftovers(folders.layout, folders.sad)
+                    stack.enter_context(log_to_file(folders.layout.log))
+
                 with run.sharing():
                     # One process owns the folder; if this fails, all processes end.
-                    world.run_on_main(partial(_claim_folder, folders, stack))
+                    world.run_on_main(claim_folder)
                     start_run(run, account)
                     with end_recorded(run), end_reported(run):
                         yield run
@@ -219,14 +217,6 @@ def _end_runs(
     except BaseException as raised:
         if raised is not error:
             raise
-
-
-def _claim_folder(folders: Folders, stack: ExitStack) -> None:
-    """Claim the system folder for this run until the stack is closed, and log to a file in it."""
-    # Claim it first: files removed and logged below belong to its owner.
-    stack.enter_context(owner_lock(folders.system))
-    remove_leftovers(folders.layout, folders.sad)
-    stack.enter_context(log_to_file(folders.layout.log))
 
 
 @contextmanager
@@ -290,8 +280,9 @@ def open_recipe(
         # Before any run computes on a GPU, because the setting applies to all of them.
         deterministic = any(snapshot.computing.deterministic for snapshot in snapshots)
         ending.enter_context(workspace(deterministic))
-        # Last, because it takes seconds and nothing above needs it.
-        announce(launch)
+        # Last, because it takes seconds, or a minute on a busy machine, and nothing above needs it.
+        if launch.rank == 0 and "torch" not in sys.modules:
+            print(f"loading {installed_torch()}", flush=True)
         import_torch()
         if launch.size > 1:
             skip_shutdown(statuses)

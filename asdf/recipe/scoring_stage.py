@@ -220,7 +220,8 @@ def report(run: Run, networks: Iterable[str], sets: Iterable[str]) -> None:
     LOG.info("%s", results_table(rows))
     for sentence in describe_stale(read_evaluations(run.folders.layout)):
         LOG.warning("warning: %s", sentence)
-    scored, validated = [], []
+    scored: list[ScoredSet] = []
+    validated: list[ScoredSet] = []
     for network in networks:
         name = str(NetworkName.parse(network))
         for taken, names in ((scored, sets), (validated, run.validation_sets)):

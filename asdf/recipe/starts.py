@@ -149,24 +149,21 @@ def record_training(run: Run, step: int) -> None:
     for name in run.validation_sets:
         utterances = run.validation_utterances(name)[0]
         recordings[utterances.name] = run.describe_recordings(utterances)
-    run.world.run_on_main(partial(_record_training, run.folders.layout, step, recordings))
+    layout = run.folders.layout
 
+    def record() -> None:
+        update_record(layout.environment, {"trained_from": step, "recordings": recordings})
+        changes, planned = [], []
+        for change in find_changes(layout, step) if step else ():
+            if change.is_warning:
+                LOG.warning("warning: %s", change.words)
+                changes.append(change.words)
+            else:
+                LOG.info("%s", change.words)
+                planned.append(change.words)
+        update_record(layout.environment, {"changes": changes, "planned_changes": planned})
 
-def _record_training(layout: Layout, step: int, recordings: Mapping[str, Any]) -> None:
-    update_record(layout.environment, {"trained_from": step, "recordings": recordings})
-    changes = list(find_changes(layout, step)) if step else []
-    for change in changes:
-        if change.is_warning:
-            LOG.warning("warning: %s", change.words)
-        else:
-            LOG.info("%s", change.words)
-    update_record(
-        layout.environment,
-        {
-            "changes": [change.words for change in changes if change.is_warning],
-            "planned_changes": [change.words for change in changes if not change.is_warning],
-        },
-    )
+    run.world.run_on_main(record)
 
 
 def find_changes(layout: Layout, step: int) -> Iterator[Change]:
@@ -299,15 +296,15 @@ def mark_evaluations(run: Run, lists: Iterable[TrialList]) -> list[Evaluation]:
         # The digests of other lists are unknown, so nothing is known about them.
         if utterances.name in evaluated:
             recordings[utterances.name] = run.describe_recordings(utterances)["recordings"]
-    return run.world.run_on_main(partial(_mark, layout, recordings))
 
+    def mark() -> list[Evaluation]:
+        evaluations = read_evaluations(layout)
+        marked = mark_stale(evaluations, recordings)
+        if marked != evaluations:
+            write_evaluations(layout, marked)
+        return marked
 
-def _mark(layout: Layout, recordings: Mapping[str, str]) -> list[Evaluation]:
-    evaluations = read_evaluations(layout)
-    marked = mark_stale(evaluations, recordings)
-    if marked != evaluations:
-        write_evaluations(layout, marked)
-    return marked
+    return run.world.run_on_main(mark)
 
 
 def start_run(run: Run, account: str) -> None:
@@ -316,11 +313,12 @@ def start_run(run: Run, account: str) -> None:
     Args:
         account: Text of the settings with their sources, for log.txt.
     """
-    from asdf.distributed.gpus import start_counting_memory
+    from asdf.distributed.gpus import library_versions, start_counting_memory
     from asdf.recipe.requirements import check_requirements
     from asdf.scoring.computing import describe_scoring
 
     world = run.world
+    layout = run.folders.layout
     minibatch = world.run_on_main(partial(minibatch_per_process, run.settings.network, world.size))
     part = f"{minibatch} of the {minibatch * world.size} utterances of a minibatch"
     devices = world.gather(f"{world.describe()}, {part}") or []
@@ -332,33 +330,26 @@ def start_run(run: Run, account: str) -> None:
         LOG.warning("warning: %s", notice)
     for line in [*devices, *describe_scoring(run.settings, world)]:
         LOG.info("%s", line)
-    world.run_on_main(partial(_record_start, run, devices))
+
+    def record_start() -> None:
+        run.folders.networks.mkdir(parents=True, exist_ok=True)
+        number = last_number(layout) + 1
+        replace_settings(layout, Settings().save)
+        record = environment_record(devices, run.recipe_folder, library_versions(world.device))
+        append_record(layout.environment, {"start": number, **record})
+
+    def record_code() -> None:
+        files = code_files(run.recipe_folder, class_paths(run.settings))
+        retain_code(layout, files)
+        update_record(layout.environment, {"code": save_code(files, layout.code)})
+
+    world.run_on_main(record_start)
     LOG.debug("%s", account)
     # Memory used by earlier configs of the command does not count.
     start_counting_memory(world.device)
     check_requirements(run)
     # Only now are the modules of the settings, and their imports, loaded.
-    world.run_on_main(partial(_record_code, run))
-
-
-def _record_start(run: Run, devices: list[str]) -> None:
-    from asdf.distributed.gpus import library_versions
-
-    run.folders.networks.mkdir(parents=True, exist_ok=True)
-    layout = run.folders.layout
-    number = last_number(layout) + 1
-    replace_settings(layout, Settings().save)
-    libraries = library_versions(run.world.device)
-    record = environment_record(devices, run.recipe_folder, libraries)
-    append_record(layout.environment, {"start": number, **record})
-
-
-def _record_code(run: Run) -> None:
-    """Save the user's own code, with its digests in the record."""
-    files = code_files(run.recipe_folder, class_paths(run.settings))
-    retain_code(run.folders.layout, files)
-    digests = save_code(files, run.folders.layout.code)
-    update_record(run.folders.layout.environment, {"code": digests})
+    world.run_on_main(record_code)
 
 
 @contextmanager

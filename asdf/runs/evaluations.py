@@ -134,34 +134,25 @@ class Evaluation:
         """Return the evaluation that `record` describes, or None if it is not an evaluation."""
         if not isinstance(record, dict):
             return None
-        step, network, eers = (record.get(name) for name in ("step", "network", "eer"))
-        if not isinstance(step, int) or not isinstance(network, str):
-            return None
-        if not _are_values(eers):
+        names = ("step", "network", "eer", "validation_metric", "validation_loss")
+        entries: tuple[Any, ...] = tuple(map(record.get, names))
+        step, network, eers, metric, losses = entries
+        values: Any = None if metric is None else record.get(str(metric))
+        is_whole = isinstance(step, int) and isinstance(network, str) and _are_values(eers)
+        if not is_whole or (metric is not None and not _are_values(values)):
             return None
         chosen_by = None
-        metric = record.get("validation_metric")
         if metric is not None:
-            values = record.get(metric) if isinstance(metric, str) else None
-            if not _are_values(values):
-                return None
             chosen_by = ChosenBy(metric, values, bool(record.get("lower_is_better", True)))
-        name = NetworkName.parse(network)
-        precision = record.get("scoring_precision")
-        recordings = record.get("recordings")
-        if not isinstance(recordings, dict):
-            recordings = {}
-        stale = record.get("stale")
-        losses = record.get("validation_loss")
         return cls(
             step=step,
             epoch=record.get("epoch"),
-            network=name,
+            network=NetworkName.parse(network),
             eers=eers,
-            scoring_precision=precision,
+            scoring_precision=record.get("scoring_precision"),
             chosen_by=chosen_by,
-            recordings=recordings,
-            stale=tuple(map(str, stale)) if isinstance(stale, list) else (),
+            recordings=record.get("recordings", {}),
+            stale=tuple(record.get("stale", ())),
             losses=losses if _are_values(losses) else {},
         )
 

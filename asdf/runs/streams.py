@@ -38,9 +38,9 @@ class NobodyReadsError(BrokenPipeError):
 
 def open_streams() -> None:
     """Prepare standard output for any text and any failure; programs call this first."""
-    stream = sys.stdout
+    stream = sys.__stdout__
     # A notebook or a test has replaced the stream, which then stays.
-    if stream is None or stream is not sys.__stdout__:
+    if stream is None or sys.stdout is not stream:
         return
     stream.flush()
     # closefd=False: Python's own stream has the same descriptor and outlives this object.

@@ -28,13 +28,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from asdf.errors import AsdfError
-from asdf.settings.catalogue import (
-    Known,
-    class_settings,
-    named_classes,
-    section_types,
-    settings_of,
-)
+from asdf.settings.catalogue import Known, class_settings, named_classes, section_types, settings_of
 from asdf.settings.class_path import find_named, is_ours, module_file, names_in
 from asdf.settings.config_files import Assignment
 from asdf.settings.mistakes import Collector, Complaint, shortened
@@ -89,9 +83,7 @@ class OwnSettings(KnownNames):
 
 
 def declared_sections(
-    assignments: Iterable[Assignment],
-    folder: Path | None,
-    collector: Collector,
+    assignments: Iterable[Assignment], folder: Path | None, collector: Collector
 ) -> dict[str, type[OwnSettings]]:
     """Return the sections declared by the classes that `assignments` name, by section name.
 
@@ -157,10 +149,7 @@ def _classes_of(assignment: Assignment) -> Iterator[str]:
 
 
 def _declaration(
-    class_path: str,
-    setting: str,
-    folder: Path | None,
-    has_unknown: bool,
+    class_path: str, setting: str, folder: Path | None, has_unknown: bool
 ) -> type[OwnSettings] | None:
     """Return a class's declared section, importing its module unless its text shows none.
 

@@ -21,27 +21,17 @@ from asdf.settings.catalogue import our_catalogue, section_types
 from asdf.settings.config_layers import Config, Step, defaults, final_mistakes, resolve
 from asdf.settings.loading import Configs, FilePath, read_init_config, read_points
 from asdf.settings.mistakes import RECIPE_CODE, Collector, Complaint, Mistake, raise_all
-from asdf.settings.sections import (
-    Audio,
-    Augmentation,
-    BackEnd,
-    Computing,
-    FrontEnd,
-    Network,
-    Paths,
-    RawBoost,
-    Recipe,
-    Sections,
-    Spectrum,
-    SpeechActivity,
-    Vocoding,
-    assign,
-    no_section,
-)
+from asdf.settings.sections import Sections, assign, no_section
 from asdf.settings.value_checks import check_value
 
+# Type checkers know the sections by it; the object itself has those of its config.
+if TYPE_CHECKING:
+    from asdf.settings.sections import Sections as _Base
+else:
+    _Base = object
 
-class Settings:
+
+class Settings(_Base):
     """The settings: `Settings(init_config)` once, then `Settings().network.max_epochs` anywhere.
 
     Without an earlier path, `Settings()` holds the defaults; a later call with a path starts afresh
@@ -67,25 +57,11 @@ class Settings:
         3
     """
 
-    paths: Paths
-    computing: Computing
-    audio: Audio
-    network: Network
-    front_end: FrontEnd
-    spectrum: Spectrum
-    back_end: BackEnd
-    rawboost: RawBoost
-    augmentation: Augmentation
-    vocoding: Vocoding
-    sad: SpeechActivity
-    recipe: Recipe
-
     _instance: ClassVar[Settings | None] = None
     _initial: Config
     _applied: Config
     _turn: object | None
     _folder: Path | None = None
-    declared: dict[str, Any]
 
     def __new__(
         cls, init_config: FilePath | None = None, folder: FilePath | None = None

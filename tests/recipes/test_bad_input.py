@@ -399,14 +399,3 @@ def test_small_files_that_are_damaged_do_not_stop_a_restart(own):
     shutil.rmtree(system)
     assert own.call(*words).status == 0
     assert [path.read_bytes() for path in files] == damaged
-
-
-@pytest.mark.parametrize("name", ["networks", "log.txt", "metrics.jsonl"])
-def test_what_lies_instead_of_a_file_or_folder_is_named(own, name):
-    path = own.recipe.system() / name
-    path.parent.mkdir(parents=True)
-    path.mkdir() if "." in name else path.write_text("")
-    message = own.refusal()
-    kinds = ("folder", "file") if "." in name else ("file", "folder")
-    assert message.startswith(f"{path} is a {kinds[0]}, but a run writes a {kinds[1]} there")
-    assert [file.name for file in path.parent.iterdir()] == [name]

@@ -77,20 +77,3 @@ def test_help_is_80_columns_wide(capsys, monkeypatch):
     assert max(map(len, lines)) <= 80
     assert lines[0] == "usage: run.py CONFIG [CONFIG ...] [section.name=value ...]"
     assert lines[1] == "              [--list] [--explain [section.name]] [--dry-run]"
-
-
-@pytest.mark.parametrize(
-    ("option", "ours"),
-    [
-        ("--backend=nccl", "computing.backend=nccl"),
-        ("--nprocs", "torchrun --nproc_per_node=2 run.py CONFIG"),
-        ("--nproc-per-node=4", "torchrun --nproc_per_node=2 run.py CONFIG"),
-        ("--data_parallel_backend", "torchrun --nproc_per_node=2 run.py CONFIG"),
-        ("--distributed_launch", "srun python run.py CONFIG"),
-    ],
-)
-def test_options_of_other_launchers_are_answered_with_ours(option, ours):
-    with pytest.raises(UsageError) as error:
-        parse("quickstart", option)
-    assert f"{option.partition('=')[0]} is an option of other launchers" in str(error.value)
-    assert ours in str(error.value)
