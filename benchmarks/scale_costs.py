@@ -29,8 +29,7 @@ from asdf.data.training_plan import TrainingPlan
 from asdf.distributed.world import World, open_world
 from asdf.evaluation import Scores, confidence_intervals, eer, min_dcf, read_scores, write_scores
 from asdf.extras.stores import index as archive_index
-from asdf.extras.stores.open_files import BLOCK
-from asdf.extras.stores.store import OpenFile, read_state
+from asdf.extras.stores.open_files import BLOCK, OpenFile, read_state
 from asdf.settings.sections import Computing, Network, SpeechActivity
 from asdf.trials.how_scored import ScoredLength
 from asdf.trials.lists import check_files, read_list

@@ -26,7 +26,7 @@ from asdf.tables.plain_json import as_json
 from asdf.tables.plain_text import as_lines
 from asdf.tables.table import Columns, Table, Value, counts, each, rate
 from asdf.text import as_facts, read_number
-from asdf.trials.decision_file import BETWEEN
+from asdf.trials.formats import BETWEEN
 from asdf.trials.score_file import missing_class
 
 if TYPE_CHECKING:

@@ -167,8 +167,7 @@ def read_system_scores(
     Raises:
         AsdfError: the file cannot be read, or does not fit the protocol.
     """
-    from asdf.trials.decision_file import read_decisions
-    from asdf.trials.formats import read_score_file
+    from asdf.trials.formats import read_decisions, read_score_file
     from asdf.trials.matching import read_matched
 
     read = read_decisions if are_decisions else read_score_file

@@ -3,6 +3,7 @@
 # ruff: noqa: F401 (names for others)
 
 from asdf.corpora.checking import compare_with_disk, counts, durations_s
+from asdf.corpora.corpus_names import FOLDER, Located, StatedPart, parse_located, parse_part
 from asdf.corpora.downloading import (
     download_record,
     hub_of,
@@ -20,7 +21,6 @@ from asdf.corpora.known_corpus import (
     join_name,
     with_files,
 )
-from asdf.corpora.located import FOLDER, Located, parse_located
 from asdf.corpora.protocols import choose_subset, columns_by_path, read_from, read_protocol
 from asdf.corpora.registry import (
     ALIASES,
@@ -37,5 +37,4 @@ from asdf.corpora.registry import (
 from asdf.corpora.sets.class_folders import SPLITS, has_class_folders, read_class_folders
 from asdf.corpora.shared_speech import describe_origin, describe_overlaps, sharing
 from asdf.corpora.splitting import columns_from_names, split_trials
-from asdf.corpora.stated_parts import StatedPart, parse_part
 from asdf.trials.label_words import Columns

@@ -21,8 +21,8 @@ from asdf.corpora.known_corpus import (
     is_there,
 )
 from asdf.errors import AsdfError
-from asdf.trials.collecting import TrialCollector
 from asdf.trials.label_words import label_of
+from asdf.trials.table import TrialCollector
 from asdf.trials.text_lines import NumberedLines
 from asdf.trials.trees import Tree
 

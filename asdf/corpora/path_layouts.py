@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from asdf.corpora.known_corpus import Reading, recordings
 from asdf.errors import AsdfError
-from asdf.trials.collecting import TrialCollector
+from asdf.trials.table import TrialCollector
 from asdf.trials.trees import Tree
 
 # Group of a pattern that determines the class and is not a column.

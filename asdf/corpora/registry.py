@@ -15,8 +15,8 @@ from pkgutil import iter_modules
 import numpy as np
 
 from asdf.corpora import sets
+from asdf.corpora.corpus_names import parse_located
 from asdf.corpora.known_corpus import KnownCorpus, Reading, first_there, is_there
-from asdf.corpora.located import parse_located
 from asdf.errors import AsdfError, UsageError
 from asdf.ports import provided
 from asdf.trials.trees import Tree, open_tree

@@ -2,16 +2,20 @@
 
 # ruff: noqa: F401 (names for others)
 
-from asdf.segments.label_arrays import read_label_arrays
-from asdf.segments.labels_per_frame import (
-    frame_count,
-    frame_labels,
-    labels_of_mask,
-    sample_mask,
-    segments_from_scores,
+from asdf.segments.part_files import (
+    MIN_STRETCH_S,
+    Speaker,
+    Timed,
+    parse_rttm,
+    parse_speakers,
+    parse_text,
+    read_rttm,
+    read_speakers,
+    read_text,
+    speakers_alone,
+    write_rttm,
 )
-from asdf.segments.part_files import Timed, parse_rttm, parse_text, read_rttm, read_text, write_rttm
-from asdf.segments.reference import Reference, read_reference
+from asdf.segments.reference import Reference, read_label_arrays, read_reference
 from asdf.segments.scored_frames import (
     FrameTable,
     ScoredFrames,
@@ -20,13 +24,6 @@ from asdf.segments.scored_frames import (
     read_frame_table,
     write_frame_table,
 )
-from asdf.segments.speaker_turns import (
-    MIN_STRETCH_S,
-    Speaker,
-    parse_speakers,
-    read_speakers,
-    speakers_alone,
-)
 from asdf.segments.spoofed_seconds import (
     COLUMN,
     UNKNOWN,
@@ -34,8 +31,13 @@ from asdf.segments.spoofed_seconds import (
     Segment,
     clipped,
     format_spoofed,
+    frame_count,
+    frame_labels,
+    labels_of_mask,
     merged,
     parse_spoofed,
+    sample_mask,
+    segments_from_scores,
     spoofed_parts,
     spoofed_parts_of,
 )

@@ -2,12 +2,13 @@
 
 A line of an RTTM (NIST, Rich Transcription 2009), with the labels of PartialSpoof and WeDefense, is
 `SPEAKER NAME CHANNEL START DURATION <NA> <NA> LABEL <NA> <NA>`. It cannot represent a recording
-without parts, so readers that know the list of recordings decide about missing ones.
+without parts, so readers that know the list of recordings decide about missing ones. With the names
+of speakers as labels, it holds the turns of a conversation.
 
 A line of HAD or of LlamaPartialSpoof is a recording, with all of its parts:
 
     HAD_train_fake_00000001 0.00-1.43-T/1.43-2.02-F/2.02-4.03-T 0
-    dev01-yourtts-partial-cf_8842_304647_000034_000001 1.9740 spoof 0.0000-0.8510-bonafide 0.8510-1.1910-spoof
+    dev01-yourtts-partial-cf_8842_30 1.9740 spoof 0.0000-0.8510-bonafide 0.8510-1.1910-spoof
 
 A line of a plain file is a part, `NAME START END LABEL`, in seconds:
 
@@ -15,14 +16,15 @@ A line of a plain file is a part, `NAME START END LABEL`, in seconds:
     call-17.wav 1.43 2.02 spoof
 
 Invariant: a line's own label and its parts agree: a recording is bona fide if none of its parts is
-spoofed. `read_rttm` reads back the parts that `write_rttm` wrote.
-"""  # noqa: E501
+spoofed. `read_rttm` reads back the parts that `write_rttm` wrote. No sample of a stretch in which a
+speaker speaks alone is in a turn of another one.
+"""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -271,3 +273,99 @@ def _all_parts(timed: Timed) -> Iterable[tuple[Segment, str]]:
         reached_s = segment.end_s
     if reached_s < timed.end_s:
         yield Segment(reached_s, timed.end_s), "bonafide"
+
+
+MIN_STRETCH_S = 0.25
+"""Minimum length of a stretch: a syllable between others' words says little about a voice."""
+
+_NOBODY = "<NA>"
+_ROUNDING_S = 1e-6
+
+
+@dataclass(frozen=True)
+class Speaker:
+    """A speaker of a conversation.
+
+    Attributes:
+        alone: Stretches in which nobody else speaks, ascending.
+        overlapped_s: Length of this speaker's turns in which others speak too, in seconds.
+        short_s: Length of the stretches below `MIN_STRETCH_S` that are left out, in seconds.
+        end_s: End of the last turn, in seconds.
+    """
+
+    name: str
+    alone: tuple[Segment, ...]
+    overlapped_s: float
+    short_s: float
+    end_s: float
+
+    @property
+    def alone_s(self) -> float:
+        """Total length of the stretches, in seconds."""
+        return sum(segment.duration_s for segment in self.alone)
+
+
+def read_speakers(path: AnyPath) -> dict[str, list[Speaker]]:
+    """Read the speakers of each recording of an RTTM, plain or gzipped.
+
+    Returns:
+        Speakers in the order of their first lines, by the name of their recording.
+
+    Raises:
+        AsdfError: a line is malformed; the message names file and line.
+    """
+    return parse_speakers(numbered_lines(path), Path(path))
+
+
+def parse_speakers(lines: NumberedLines, path: Path) -> dict[str, list[Speaker]]:
+    """Read the speakers of the lines of an RTTM; as `read_speakers`."""
+    recordings: dict[str, dict[str, list[Segment]]] = {}
+    for number, name, turn, speaker in rttm_turns(lines, path):
+        if not 0 <= turn.start_s < turn.end_s < float("inf"):
+            raise AsdfError(
+                f"{path}, line {number}: a turn from {turn.start_s:g} s to {turn.end_s:g} s is not "
+                "a valid interval: column 4 is the start, column 5 the duration."
+            )
+        if speaker == _NOBODY:
+            raise AsdfError(f"{path}, line {number}: column 8, the speaker's name, is {_NOBODY}.")
+        recordings.setdefault(name, {}).setdefault(speaker, []).append(turn)
+    if not recordings:
+        raise AsdfError(f"{path}: no speaker turns found.")
+    return {name: speakers_alone(turns) for name, turns in recordings.items()}
+
+
+def speakers_alone(turns: Mapping[str, Sequence[Segment]]) -> list[Speaker]:
+    """Return the speakers with the stretches in which each speaks alone, from all turns."""
+    speakers = []
+    for name, own_turns in turns.items():
+        own = merged(own_turns)
+        others: list[Segment] = []
+        for other, other_turns in turns.items():
+            if other != name:
+                others += other_turns
+        alone = _without(own, merged(others))
+        # The difference of two decimals is rarely exact.
+        long = tuple(each for each in alone if each.duration_s > MIN_STRETCH_S - _ROUNDING_S)
+        own_s = sum(each.duration_s for each in own)
+        alone_s = sum(each.duration_s for each in alone)
+        long_s = sum(each.duration_s for each in long)
+        speakers.append(Speaker(name, long, own_s - alone_s, alone_s - long_s, own[-1].end_s))
+    return speakers
+
+
+def _without(segments: Sequence[Segment], others: Sequence[Segment]) -> list[Segment]:
+    """Return the parts of the segments outside of the others; both ascend without overlap."""
+    left = []
+    first = 0
+    for start_s, end_s in segments:
+        # Turns that have ended are passed once, because both ascend.
+        while first < len(others) and others[first].end_s <= start_s:
+            first += 1
+        reached_s = start_s
+        for other in others[first:]:
+            if other.start_s >= end_s:
+                break
+            left.append(Segment(reached_s, other.start_s))
+            reached_s = other.end_s
+        left.append(Segment(reached_s, end_s))
+    return [segment for segment in left if segment.end_s > segment.start_s]

@@ -15,8 +15,8 @@ from pathlib import Path
 from asdf.errors import AsdfError
 from asdf.facts import AUDIO_SUFFIXES
 from asdf.text import shorten
-from asdf.trials.collecting import TrialCollector
 from asdf.trials.label_words import Columns, are_labels, labels_of_values, plain_word
+from asdf.trials.table import TrialCollector
 from asdf.trials.text_lines import NumberedLines
 from asdf.trials.trial_list import TrialList
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from asdf.errors import AsdfError
 from asdf.trials.any_table import OUR_PATHS, is_our_csv
-from asdf.trials.collecting import TrialCollector
 from asdf.trials.label_words import label_of
+from asdf.trials.table import TrialCollector
 from asdf.trials.text_lines import NumberedLines, peek
 from asdf.trials.trial_list import TrialList
 

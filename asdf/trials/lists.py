@@ -15,10 +15,9 @@ from asdf.errors import AsdfError
 from asdf.places import list_names, split_part
 from asdf.text import lines_and_more
 from asdf.trials.any_table import delimiter_of, parse_any_table
-from asdf.trials.collecting import TrialCollector
 from asdf.trials.label_lines import ASVSPOOF, is_csv_list, parse_protocol
 from asdf.trials.label_words import Columns
-from asdf.trials.table import is_trials_file, parse_table
+from asdf.trials.table import TrialCollector, is_trials_file, parse_table
 from asdf.trials.text_lines import NumberedLines, file_lines, peek
 from asdf.trials.trial_list import REFERENCE, UNLABELLED, TrialList
 

@@ -11,7 +11,7 @@ import csv
 from asdf.corpora.known_corpus import KnownCorpus, Reading, SubsetFiles, find_labels
 from asdf.corpora.label_lists import Format, Lists
 from asdf.errors import AsdfError
-from asdf.trials.collecting import TrialCollector
+from asdf.trials.table import TrialCollector
 from asdf.trials.trees import Tree
 
 _AT_ADD_SUBSETS = ("train", "dev", "eval")

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 
 from asdf.corpora.known_corpus import KnownCorpus, Reading, is_there, join_name
 from asdf.errors import AsdfError
-from asdf.trials.collecting import TrialCollector
 from asdf.trials.label_words import label_of
+from asdf.trials.table import TrialCollector
 from asdf.trials.trees import Tree
 
 _PATHS = "wav.scp"

@@ -1,14 +1,25 @@
-"""MLAAD (Müller et al., IJCNN 2024): text-to-speech in many languages, all of it spoof.
+"""MLAAD (Müller et al., IJCNN 2024), its protocols for source tracing, and M-AILABS, its speech.
 
-The corpus consists of the files on disk: `fake/<language>/<system>/*.wav`. The `meta.csv` of a
-system adds columns; because some of its paths are wrong, its lines are matched with recordings by
-file name in the system's folder.
+MLAAD is text-to-speech in many languages, all of it spoof. The corpus consists of the files on
+disk: `fake/<language>/<system>/*.wav`. The `meta.csv` of a system adds columns; because some of its
+paths are wrong, its lines are matched with recordings by file name in the system's folder.
+
+The protocols for source tracing (Interspeech 2025) are on version 5. A line is a recording with its
+system. Models of dev and eval that are not in train are unknown there. The files repeat some lines,
+which count once, and have `zh` for the folder that versions of MLAAD call `zh-cn`, or vice versa.
+
+The M-AILABS Speech Dataset is audiobooks read by volunteers, all bona fide. The paths are
+`<language>/by_book/{female,male}/<speaker>/<book>/wavs/*.wav`; books that several people read are
+in `<language>/by_book/mix/...`, with unknown speakers.
 """
 
 from __future__ import annotations
 
+import csv
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -17,11 +28,14 @@ from asdf.corpora.known_corpus import (
     KnownCorpus,
     Origin,
     Reading,
+    find_labels,
+    first_there,
     is_there,
     join_name,
     recordings,
 )
 from asdf.errors import AsdfError
+from asdf.trials.table import TrialCollector
 from asdf.trials.trees import Tree
 from asdf.trials.trial_list import TrialList
 
@@ -39,7 +53,7 @@ _META = {
 _DEPTH = 3
 
 
-def _read(tree: Tree, subset: str) -> Reading:
+def _read_mlaad(tree: Tree, subset: str) -> Reading:
     audio = join_name("fake", subset)
     systems: dict[str, list[str]] = defaultdict(list)
     for name in recordings(tree, audio):
@@ -143,7 +157,186 @@ MLAAD = KnownCorpus(
     # If several versions exist, the newest one is used.
     folders=("MLAAD", "mlaad", *(f"MLAAD_v{version}" for version in range(12, 0, -1))),
     marks=("fake",),
-    read=_read,
+    read=_read_mlaad,
     subset_of="language",
     origin=Origin(("M-AILABS",), ANTI_DEEPFAKE),
+)
+
+
+_PROTOCOLS = ("mlaad4sourcetracing", "MLAADv5_for_sourcetracing", "source_tracing", "")
+_AUDIO = ("", "MLAADv5", "MLAAD_v5", "mlaad_v5", "MLAAD", "mlaad")
+_SUBSETS = ("train", "dev", "eval")
+_OTHER_LANGUAGE = {"zh": "zh-cn", "zh-cn": "zh"}
+# Number of components of a path in the protocols: fake, language, system, recording.
+_PARTS = 4
+
+
+def _read_tracing(tree: Tree, subset: str) -> Reading:
+    names = [join_name(folder, f"{subset}.csv") for folder in _PROTOCOLS]
+    protocol = find_labels(tree, names, "Unpack the protocols for source tracing there.")
+    root = first_there(tree, [join_name(folder, "fake") for folder in _AUDIO]) or "fake"
+    folders: dict[str, str] = {}
+    collector = TrialCollector(tree.path(protocol), ("attack", "model", "language"))
+    seen = set()
+    repeated = 0
+    for number, row in _rows(tree, protocol):
+        parts = row["path"].strip().replace("\\", "/").removeprefix("./").split("/")
+        model = row["model_name"].strip()
+        if len(parts) != _PARTS or parts[0] != "fake" or not model:
+            raise AsdfError(
+                f"{tree.path(protocol)}, line {number}: expected a path "
+                f"fake/<language>/<system>/<recording> and a model_name, found {row['path']!r}."
+            )
+        _, language, system, recording = parts
+        folder = f"{root}/{language}/{system}"
+        # Looked for once per folder, since a folder has thousands of recordings.
+        if folder not in folders:
+            # The same path with the other name of the language.
+            other = f"{root}/{_OTHER_LANGUAGE.get(language, language)}/{system}"
+            is_other = is_there(tree, other) and not is_there(tree, folder)
+            folders[folder] = other if is_other else folder
+        folder = folders[folder]
+        name = f"{folder}/{recording}"
+        if name in seen:
+            repeated += 1
+            continue
+        seen.add(name)
+        collector.add(number, name, 0, (system, model, language))  # all of MLAAD is spoof
+    notes = []
+    if repeated:
+        notes.append(f"{protocol} repeats {repeated} lines, which count once")
+    return Reading(collector.trials(), audio=(root,), notes=notes)
+
+
+def _rows(tree: Tree, protocol: str) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield the lines of a protocol by the names of its columns.
+
+    Raises:
+        AsdfError: it lacks a column, a line has fewer values, or a quote has no end.
+    """
+    lines = tree.lines(protocol)
+    # A quoted transcript may continue in the next line.
+    reader = csv.reader(f"{text}\n" for _, text in lines)
+    try:
+        yield from _named(tree.path(protocol), reader)
+    except csv.Error as error:
+        raise AsdfError(
+            f"{tree.path(protocol)}: a quoted value is not closed by line {reader.line_num} "
+            f"({error}). Is a quote missing above? Unpack the protocols again."
+        ) from None
+
+
+def _named(path: Path, reader: Any) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield the number and the values of each row of a csv by the names of its columns."""
+    header: list[str] = next(reader, [])
+    names = [name.strip() for name in header]
+    missing = [name for name in ("path", "model_name") if name not in names]
+    if missing:
+        raise AsdfError(
+            f"{path}: no column {missing[0]!r}; it has {', '.join(names) or 'nothing'}."
+        )
+    for row in reader:
+        if len(row) != len(names):
+            raise AsdfError(
+                f"{path}, line {reader.line_num}: expected {len(names)} values separated by "
+                f"commas, found {len(row)}."
+            )
+        yield reader.line_num, dict(zip(names, row, strict=True))
+
+
+MLAAD_SOURCE_TRACING = KnownCorpus(
+    name="mlaad-source-tracing",
+    title="MLAAD, protocols for source tracing",
+    homepage="https://deepfake-total.com/sourcetracing",
+    licence="CC BY-NC 4.0",
+    needs="MLAAD version 5, fake/<language>/<system>/*.wav, and mlaad4sourcetracing/train.csv, "
+    "dev.csv, eval.csv",
+    folders=("MLAADv5", "MLAAD_v5", "mlaad_v5", "MLAAD", "mlaad", ""),
+    marks=tuple(f"{folder}/{subset}.csv" for folder in _PROTOCOLS if folder for subset in _SUBSETS),
+    read=_read_tracing,
+    subsets=_SUBSETS,
+    usual="eval",
+)
+
+
+LANGUAGES = ("de_DE", "en_UK", "en_US", "es_ES", "fr_FR", "it_IT", "pl_PL", "ru_RU", "uk_UK")
+_COLUMNS = ("speaker", "attack", "language", "gender", "book")
+
+
+def _read_m_ailabs(tree: Tree, subset: str) -> Reading:
+    languages = [subset]
+    if not subset:
+        languages = [name for name in LANGUAGES if is_there(tree, f"{name}/by_book")]
+    ids: list[str] = []
+    columns: dict[str, list[str]] = {name: [] for name in _COLUMNS}
+    for language in languages:
+        for name in recordings(tree, f"{language}/by_book"):
+            values = _describe(name)
+            if values is None:
+                continue
+            ids.append(name)
+            for column, value in values.items():
+                columns[column].append(value)
+    if not ids:
+        what = subset or "<language>"
+        raise AsdfError(
+            f"{tree.root}: no recordings {what}/by_book/<gender>/<speaker>/<book>/wavs/*.wav. The "
+            f"archives of its languages ({', '.join(LANGUAGES)}) each unpack into a folder of that "
+            "name."
+        )
+    trials = TrialList(ids, np.ones(len(ids), np.int8), columns=columns)
+    return Reading(trials, audio=languages, notes=_find_missing(tree, ids))
+
+
+def _describe(name: str) -> dict[str, str] | None:
+    """Return the values of the columns for a recording; None if it is outside of a book."""
+    folders = [part for part in name.split("/")[:-1] if part != "wavs"]
+    if len(folders) < 4:  # language, by_book, gender, book; below mix without a speaker
+        return None
+    language, _, gender, *inner = folders
+    return {
+        "speaker": "" if gender == "mix" else inner[0],
+        "attack": "-",
+        "language": language,
+        "gender": gender,
+        "book": inner[-1],
+    }
+
+
+def _find_missing(tree: Tree, ids: list[str]) -> list[str]:
+    """Record the recordings in the books' metadata.csv (`name|text|text`) that do not exist."""
+    books: dict[str, set[str]] = {}
+    for name in ids:
+        folder, file = name.rsplit("/", 1)
+        stem = file.rsplit(".", 1)[0]
+        books.setdefault(folder.removesuffix("/wavs"), set()).add(stem)
+    notes = []
+    for book, existing in books.items():
+        path = f"{book}/metadata.csv"
+        if not is_there(tree, path):
+            continue
+        named = set()
+        for _, line in tree.lines(path):
+            named.add(line.split("|")[0].strip().removesuffix(".wav"))
+        # Not vice versa: a recording without a transcript is a trial like any other.
+        missing = named - existing
+        if missing:
+            notes.append(
+                f"{path} names recordings that are not there: {len(missing)}, such as "
+                f"{min(missing)}"
+            )
+    return notes
+
+
+M_AILABS = KnownCorpus(
+    name="m-ailabs",
+    title="M-AILABS Speech Dataset",
+    homepage="https://www.caito.de/2019/01/03/the-m-ailabs-speech-dataset/",
+    licence="its own, free of charge; see its page",
+    needs="<language>/by_book/<gender>/<speaker>/<book>/wavs/*.wav; languages such as en_US, de_DE",
+    folders=("M-AILABS", "m-ailabs", "m_ailabs", "mailabs", "M-AILABS_Speech_Dataset", ""),
+    marks=tuple(f"{language}/by_book" for language in LANGUAGES),
+    read=_read_m_ailabs,
+    subset_of="language",
+    origin=Origin(("M-AILABS",), "itself"),
 )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from asdf.extras.stores.index import NameIndex
-from asdf.extras.stores.store import ArchiveState
+from asdf.extras.stores.open_files import ArchiveState
 from asdf.places import Member, Place
 
 

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from asdf.errors import AsdfError
-from asdf.extras.stores.open_files import BLOCK
-from asdf.extras.stores.store import OpenFile
+from asdf.extras.stores.open_files import BLOCK, OpenFile
 from asdf.runs.log import LOG, track
 from asdf.text import and_more
 

@@ -26,8 +26,7 @@ import numpy as np
 
 from asdf.errors import AsdfError
 from asdf.extras.stores.headers import Location, scan
-from asdf.extras.stores.open_files import BLOCK
-from asdf.extras.stores.store import ArchiveState, OpenFile, absolute
+from asdf.extras.stores.open_files import BLOCK, ArchiveState, OpenFile, absolute
 from asdf.runs.files import atomic_write
 from asdf.runs.log import LOG
 from asdf.runs.systems import lock, unlock

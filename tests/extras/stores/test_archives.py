@@ -14,8 +14,7 @@ from numpy.testing import assert_array_equal
 
 from asdf.audio import audio_length, read_audio
 from asdf.errors import AsdfError
-from asdf.extras.stores.archives import find_folder, find_member
-from asdf.extras.stores.members import open_archive
+from asdf.extras.stores.archives import find_folder, find_member, open_archive
 from asdf.places import file_size, open_file
 from tests.extras.stores.conftest import NAMES, WRITERS, pack, system_tar
 from tests.unit.audio.test_flac import damage, flac

@@ -14,7 +14,7 @@ from numpy.testing import assert_array_equal
 from asdf.audio import read_audio
 from asdf.errors import AsdfError
 from asdf.extras.stores import index as archive_index
-from asdf.extras.stores.members import open_archive
+from asdf.extras.stores.archives import open_archive
 from tests.extras.stores.conftest import index_of, noise, pack
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from asdf.errors import AsdfError
-from asdf.extras.stores import open_files
-from asdf.extras.stores.members import open_archive
-from asdf.extras.stores.store import OpenFile
+from asdf.extras.stores import archives, open_files
+from asdf.extras.stores.archives import open_archive
+from asdf.extras.stores.open_files import OpenFile
 from asdf.places import open_file
 
 # In a process of its own: limits hold for a whole process.
@@ -77,9 +77,8 @@ def test_200_tars_are_read_where_64_files_may_be_open(tmp_path):
 def one_file(monkeypatch):
     """One tar's descriptor at a time."""
     monkeypatch.setattr(open_files, "raise_open_files_limit", lambda limit: 1)
-    from asdf.extras.stores import members
 
-    monkeypatch.setattr(members, "_files", open_files.OpenFiles())
+    monkeypatch.setattr(archives, "_files", open_files.OpenFiles())
 
 
 def test_what_is_being_read_stays_open(tmp_path, one_file):

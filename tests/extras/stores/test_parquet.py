@@ -15,8 +15,7 @@ from numpy.testing import assert_array_equal
 from asdf.audio import audio_length, read_audio
 from asdf.errors import AsdfError
 from asdf.extras.stores import parquet as archives_parquet
-from asdf.extras.stores.archives import find_member
-from asdf.extras.stores.members import open_archive
+from asdf.extras.stores.archives import find_member, open_archive
 from asdf.extras.stores.parquet import open_table
 from asdf.places import file_size, file_state, open_file
 from tests.conftest import PATIENCE_S

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from asdf.corpora import parse_part
-from asdf.corpora.stated_parts import StatedPart
+from asdf.corpora.corpus_names import StatedPart
 from asdf.errors import UsageError
 from asdf.recipe.declared_corpora import Corpus, find_corpus, set_parts
 from asdf.trials.trial_list import TrialList

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from asdf.errors import AsdfError
-from asdf.trials.collecting import TrialCollector, same_recording
+from asdf.trials.table import TrialCollector, same_recording
 from asdf.trials.trial_list import find_repeats
 
 

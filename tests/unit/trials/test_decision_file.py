@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from asdf.errors import AsdfError
-from asdf.trials.decision_file import read_decisions
+from asdf.trials.formats import read_decisions
 
 
 @pytest.mark.parametrize(

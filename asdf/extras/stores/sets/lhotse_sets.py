@@ -21,8 +21,7 @@ from typing import Any
 from asdf.corpora import KnownCorpus, Reading, is_recording
 from asdf.errors import AsdfError
 from asdf.extras.stores.archives import find_folder
-from asdf.extras.stores.sets.shard_files import find_shards
-from asdf.extras.stores.sets.shard_rows import ShardRows, plain_fields
+from asdf.extras.stores.sets.shards import ShardRows, find_shards, plain_fields
 from asdf.places import Part, part_path
 from asdf.runs.log import track
 from asdf.text import is_address

@@ -27,8 +27,8 @@ from asdf.hub import download_dataset
 from asdf.places.shard_names import locate_shard
 from asdf.text import shorten
 from asdf.trials.any_table import LABELS
-from asdf.trials.collecting import TrialCollector
 from asdf.trials.label_words import Columns, are_labels, meaning_of, plain_word
+from asdf.trials.table import TrialCollector
 from asdf.trials.trees import Tree, open_tree
 from asdf.trials.trial_list import TrialList
 

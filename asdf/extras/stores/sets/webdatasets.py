@@ -16,8 +16,7 @@ from asdf.corpora import KnownCorpus, Reading, is_recording
 from asdf.errors import AsdfError
 from asdf.extras.stores.archive import Archive
 from asdf.extras.stores.archives import find_folder
-from asdf.extras.stores.sets.shard_files import find_shards
-from asdf.extras.stores.sets.shard_rows import ShardRows, plain_fields
+from asdf.extras.stores.sets.shards import ShardRows, find_shards, plain_fields
 from asdf.runs.log import track
 from asdf.trials.label_words import Columns
 from asdf.trials.trees import Tree
@@ -52,7 +51,7 @@ def read_webdataset(
 
     Args:
         pattern: Path of the shards, or of a folder of them, relative to `folder`; see
-            `asdf.extras.stores.sets.shard_files`.
+            `asdf.extras.stores.sets.shards`.
         columns: Names of fields; 'audio' is the suffix of the recordings.
 
     Raises:
