@@ -119,8 +119,7 @@ def module_name(command: str) -> str:
 
 
 def _run(arguments: list[str] | None) -> int:
-    from asdf.commands.outputs import show
-    from asdf.commands.version import describe_version
+    from asdf.commands.outputs import describe_version, show
 
     args = _build_parser().parse_args(arguments)
     if args.version:

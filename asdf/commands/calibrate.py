@@ -373,8 +373,18 @@ def select_where(
         matches &= np.isin(cells, values)
     selected = scores.select(np.flatnonzero(matches))
     for name, label in (("bona fide", 1), ("spoofed", 0)):
-        if not (selected.labels == label).any():
-            raise AsdfError(_explain_lack(scores, trials, wanted, len(selected), name))
+        if (selected.labels == label).any():
+            continue
+        # What would remain under each condition alone.
+        known = []
+        for column in wanted:
+            cells = np.array(_cells_of(scores, trials, column))
+            of_class = cells[scores.labels == label].tolist()
+            known.append(f"{column} of the {name} trials: {_count_values(of_class)}")
+        raise AsdfError(
+            f"--where {describe_where(wanted)}: {len(selected):,} trials match, but none is "
+            f"{name}, and a calibration needs both classes. {' '.join(known)}"
+        )
     return selected
 
 
@@ -396,27 +406,6 @@ def _cells_of(scores: Scores, trials: TrialList | None, column: str) -> list[str
 
 
 def _count_values(cells: Sequence[str]) -> str:
-    counts = Counter(cells)
-    named = [f"{value or '(empty)'} ({count:,})" for value, count in counts.most_common()]
+    counts = Counter(cells).most_common()
+    named = [f"{value or '(empty)'} ({count:,})" for value, count in counts]
     return f"Values: {and_more(named, _VALUES_SHOWN)}."
-
-
-def _explain_lack(
-    scores: Scores,
-    trials: TrialList | None,
-    wanted: Mapping[str, Sequence[str]],
-    selected: int,
-    name: str,
-) -> str:
-    """Return that a class has no selected trial, with the remainder under each condition alone."""
-    label = int(name == "bona fide")
-    lines = []
-    for column in wanted:
-        cells = np.array(_cells_of(scores, trials, column))
-        of_class = cells[scores.labels == label].tolist()
-        lines.append(f"{column} of the {name} trials: {_count_values(of_class)}")
-    where = describe_where(wanted)
-    return (
-        f"--where {where}: {selected:,} trials match, but none is {name}, and a calibration needs "
-        f"both classes. {' '.join(lines)}"
-    )

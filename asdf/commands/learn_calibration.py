@@ -73,12 +73,9 @@ class CalibrationSet:
         """Return the speaker of each bona fide and each spoof trial; None if unknown."""
         if self.speakers is None:
             return None
-        bona_fide: list[str] = []
-        spoof: list[str] = []
-        for speaker, label in zip(self.speakers, self.scores.labels, strict=True):
-            group = bona_fide if label == 1 else spoof
-            group.append(speaker)
-        return bona_fide, spoof
+        of_trials = list(zip(self.speakers, self.scores.labels.tolist(), strict=True))
+        bona_fide = [speaker for speaker, label in of_trials if label == 1]
+        return bona_fide, [speaker for speaker, label in of_trials if label != 1]
 
 
 @dataclass(frozen=True)

@@ -117,7 +117,12 @@ def main(arguments: list[str]) -> int:
     args = COMMAND.read(arguments)
     shares = _read_shares(args.shares)
     trials = _read(args)
-    trials = _with_columns(args, trials)
+    more = dict(trials.columns)
+    if args.names:
+        more.update(columns_from_names(trials.ids, args.names))
+    if args.table:
+        more.update(_from_table(args.table, trials))
+    trials = replace(trials, columns=more)
     lists = _divide(args, trials, shares)
     data = Path(args.data)
     is_located = parse_located(args.data) is not None
@@ -194,7 +199,7 @@ def _read(args: ListsOptions) -> TrialList:
 
 def _read_columns(text: str | None) -> dict[str, str]:
     names = {}
-    for word in (text or "").split(",") if text else ():
+    for word in text.split(",") if text else ():
         ours, sign, theirs = (part.strip() for part in word.partition("="))
         if not (ours and sign and theirs):
             raise UsageError(
@@ -202,20 +207,6 @@ def _read_columns(text: str | None) -> dict[str, str]:
             )
         names[ours] = theirs
     return names
-
-
-def _with_columns(args: ListsOptions, trials: TrialList) -> TrialList:
-    """Return the trials with the columns of --names and of --table.
-
-    Raises:
-        AsdfError: a pattern does not fit a path, or the table lacks a recording.
-    """
-    columns = dict(trials.columns)
-    if args.names:
-        columns.update(columns_from_names(trials.ids, args.names))
-    if args.table:
-        columns.update(_from_table(args.table, trials))
-    return replace(trials, columns=columns)
 
 
 def _from_table(path: Path, trials: TrialList) -> dict[str, list[str]]:
@@ -292,16 +283,9 @@ def _describe(lists: Mapping[str, TrialList], into: Path) -> list[str]:
         numbers["spoof"].append(len(part) - bona_fide)
         for column in ("speaker", "attack"):
             if column in part.columns:
-                numbers[f"{column}s"].append(len(_values(part, column)))
-    columns = []
-    for key, values in numbers.items():
-        columns.append(counts(key, values))
+                numbers[f"{column}s"].append(len({*part.columns[column]} - _UNKNOWN))
+    columns = [counts(key, values) for key, values in numbers.items()]
     return as_lines(Table(rows, columns, "written"))
-
-
-def _values(trials: TrialList, column: str) -> set[str]:
-    """Return the known values of a column."""
-    return set(trials.columns.get(column, ())) - _UNKNOWN
 
 
 def _warn(lists: Mapping[str, TrialList]) -> None:
@@ -321,9 +305,9 @@ def _warn_of_speakers(lists: Sequence[TrialList]) -> None:
     seen: Counter[str] = Counter()
     unknown = 0
     for part in lists:
-        seen.update(_values(part, "speaker"))
-        spoken = Counter(part.columns.get("speaker", ()))
-        unknown += sum(map(spoken.__getitem__, _UNKNOWN))
+        speakers = part.columns.get("speaker", ())
+        seen.update({*speakers} - _UNKNOWN)
+        unknown += sum(speaker in _UNKNOWN for speaker in speakers)
     if not seen:
         show_error(
             "warning: the speakers are unknown, so the same voice may be in several lists, which "

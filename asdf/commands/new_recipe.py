@@ -48,7 +48,16 @@ def main(arguments: list[str]) -> int:
         )
     folder = Path(args.folder)
     copy_recipe(args.recipe, folder)
-    show(f"copied {args.recipe} to {folder}. Next:\n{_next_commands(folder)}")
+    # Quoted, so that the commands can be copied for any name of a folder.
+    run_file = shlex.quote(str(folder / "run.py"))
+    configs = shlex.quote(str(folder / "configs" / "run_configs.py"))
+    show(
+        f"copied {args.recipe} to {folder}. Next:\n"
+        f"  python {run_file} --list                    # the configs, as a tree\n"
+        f"  python {run_file} quickstart                # a minute, on a demo corpus\n"
+        f"  python {run_file} train-ssl-aasist --dry-run    # what a config needs and would do\n"
+        f"  {configs}: the configs to change"
+    )
     return 0
 
 
@@ -58,17 +67,3 @@ def _first_line(name: str) -> str:
     if not readme.is_file():
         return ""
     return readme.read_text(encoding="utf-8").splitlines()[0].strip("# ")
-
-
-def _next_commands(folder: Path) -> str:
-    """Return the next commands, one per line."""
-    # Quoted, so that the commands can be copied for any name of a folder.
-    run_file = shlex.quote(str(folder / "run.py"))
-    return "\n".join(
-        [
-            f"  python {run_file} --list                    # the configs, as a tree",
-            f"  python {run_file} quickstart                # a minute, on a demo corpus",
-            f"  python {run_file} train-ssl-aasist --dry-run    # what a config needs and would do",
-            f"  {shlex.quote(str(folder / 'configs' / 'run_configs.py'))}: the configs to change",
-        ]
-    )

@@ -330,16 +330,6 @@ class Command(Generic[T]):
             entry.add_to(groups[key])
         return parser
 
-    def flags(self) -> list[str]:
-        """Return the options in --help, as typed."""
-        shown = ["--help"]
-        if self.by_suffix:
-            shown.append("--output")
-        for entry in entries_of(self.options):
-            if not (entry.details.positional or entry.details.hidden):
-                shown.append(entry.flag)
-        return shown
-
     def _describe_suffixes(self) -> str:
         """Return the suffixes of --output and the options that they stand for."""
         suffixes: dict[str, list[str]] = {}

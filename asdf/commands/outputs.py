@@ -8,15 +8,18 @@ program can read it.
 from __future__ import annotations
 
 import os
+import platform
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
+import asdf
+from asdf.distributed.devices import installed_torch
 from asdf.errors import UsageError
 from asdf.runs.streams import STDIN, STDOUT, STREAM, descriptor_of, is_stdout, stream_name
-from asdf.text import as_typed, printable
+from asdf.text import PROGRAM, as_typed, printable
 
 
 def text_stream(outputs: Sequence[Path | None]) -> TextIO:
@@ -154,3 +157,14 @@ def base_of_several(option: str, path: Path, name: str, suffixes: Collection[str
         return path / name
     # Only known suffixes are removed, because a name may contain a dot, as in 'call.2'.
     return path.with_suffix("") if path.suffix in suffixes else path
+
+
+def describe_version() -> str:
+    """Return the versions of ASDF, torch and Python, and the location of ASDF.
+
+    torch is not imported for that.
+    """
+    build = installed_torch()
+    torch = str(build) if build.version else "no torch"
+    folder = Path(asdf.__file__).resolve().parent
+    return f"{PROGRAM} {asdf.__version__}, {torch}, Python {platform.python_version()} ({folder})"

@@ -174,6 +174,7 @@ def _score_into_outputs(
     # torch is needed from here on, and takes seconds to import.
     from asdf.commands.score_files import segment_outputs
     from asdf.commands.score_results import Outputs, Results
+    from asdf.runs.log import track
     from asdf.trials.how_scored import HowScored
 
     detector = open_detector(args, window)
@@ -186,10 +187,22 @@ def _score_into_outputs(
     with closing(Results(recordings, heading, outputs, work, screen, stdin_path)) as results:
         try:
             with _termination_is_an_interrupt():
-                _score_all(detector, recordings, results, not are_trials, window)
+                results.put_out()
+                scored = _score_all(detector, recordings, results, not are_trials, window)
+                shown = track(scored, results.remaining, "scoring", unit="recordings")
+                with closing(shown) as tracked:
+                    for result, over_time in tracked:
+                        results.add(result.index, result, over_time)
                 results.finish(HowScored(detector.length, detector.precision, detector.engine))
         except KeyboardInterrupt as stop:
-            return _report_stop(results, len(recordings), stop)
+            how_to_continue = results.stop()
+            cause = "SIGTERM" if isinstance(stop, Terminated) else "Ctrl-C"
+            show_error(
+                f"stopped by {cause}: {results.done} of {len(recordings)} recordings are done; "
+                f"{how_to_continue}"
+            )
+            # 128 plus the signal's number, as in shells.
+            return 143 if isinstance(stop, Terminated) else 130
         return int(results.failed > 0)
 
 
@@ -230,7 +243,15 @@ def _heading(
     if args.rttm is not None:
         scores = f"{heading.scores}; {SPEAKERS_NOTE}"
         heading = replace(heading, scores=scores, of_speakers=True)
-    _show_heading(heading, args.network, detector)
+    if heading.network != args.network:
+        # The commit on the hub, with which the scores can be reproduced.
+        show(f"network: {heading.network}", sys.stderr)
+    where = str(detector.device)
+    if detector.device.type == "cpu":
+        where = count_of(detector.threads, "thread")
+    show(f"{heading.scores}; higher: more bona fide; {where}", sys.stderr)
+    if heading.part_search is not None:
+        show(heading.part_search.describe_search(), sys.stderr)
     if not args.json:
         return heading
     made = made_by(provenance_of(detector), are_trials, window, command)
@@ -245,11 +266,12 @@ def _describe_work(
     are_trials: bool,
 ) -> dict[str, Any]:
     """Return what a journal must match: everything that changes a score belongs here."""
+    folder = args.network_folder
     work: dict[str, Any] = {
         "scores": heading.scores,
         "length": [detector.length.min_samples, detector.length.max_samples],
         "window": window,
-        "network_folder": None if args.network_folder is None else str(args.network_folder),
+        "network_folder": None if folder is None else str(folder),
         "engine": detector.engine,
     }
     if heading.part_search is not None:
@@ -308,29 +330,11 @@ def _score_all(
     results: Results,
     whole: bool,
     window: tuple[float, float] | None,
-) -> None:
-    from asdf.runs.log import track
+) -> Iterator[tuple[Scored, list[WindowScore]]]:
+    """Score recordings, grouped by their references if the network takes some."""
+    from asdf.scoring.scored import Scored
     from asdf.scoring.speakers import conclude_speaker
 
-    results.put_out()
-    remaining = results.remaining
-    scored = _score_groups(detector, recordings, results, whole)
-    with closing(track(scored, remaining, "scoring", unit="recordings")) as tracked:
-        for result in tracked:
-            over_time: list[WindowScore] = []
-            speaker = recordings.speaker(result.index)
-            if speaker is not None:
-                result = conclude_speaker(result, speaker)
-            if window and not result.error:
-                heard_by = _beside(detector, recordings.reference(result.index))
-                result, over_time = _over_time(heard_by, result, window)
-            results.add(result.index, result, over_time)
-
-
-def _score_groups(
-    detector: Detector, recordings: Recordings, results: Results, whole: bool
-) -> Iterator[Scored]:
-    """Score recordings, grouped by their references if the network takes some."""
     groups: dict[str, Sequence[int]] = {"": range(len(recordings))}
     if detector.takes_references:
         groups = recordings.by_reference()
@@ -338,34 +342,25 @@ def _score_groups(
         sources = recordings.sources
         if len(indices) < len(sources):
             sources = [sources[index] for index in indices]
+        beside = detector.with_reference(reference) if reference else detector
 
         def is_known(position: int, indices: Sequence[int] = indices) -> bool:
             return results.is_known(indices[position])
 
-        scored = _beside(detector, reference).score_many(
+        for scored in beside.score_many(
             sources, whole, progress=True, is_known=is_known, frames=results.needs_frames
-        )
-        for result in scored:
-            yield replace(result, index=indices[result.index])
-
-
-def _beside(detector: Detector, reference: str) -> Detector:
-    """Return the detector that hears a reference beside recordings; '': none."""
-    return detector.with_reference(reference) if reference else detector
-
-
-def _report_stop(results: Results, count: int, stop: KeyboardInterrupt) -> int:
-    """Report the progress and how to continue; return the exit status of the signal."""
-    how_to_continue = results.stop()
-    return _describe_stop(stop, f"{results.done} of {count} recordings are done; {how_to_continue}")
-
-
-def _describe_stop(stop: KeyboardInterrupt, how_far: str) -> int:
-    """Report what stopped the work and its progress; return the exit status of the signal."""
-    cause = "SIGTERM" if isinstance(stop, Terminated) else "Ctrl-C"
-    show_error(f"stopped by {cause}: {how_far}")
-    # 128 plus the signal's number, as in shells.
-    return 143 if isinstance(stop, Terminated) else 130
+        ):
+            result = replace(scored, index=indices[scored.index])
+            over_time: list[WindowScore] = []
+            speaker = recordings.speaker(result.index)
+            if speaker is not None:
+                result = conclude_speaker(result, speaker)
+            if window and result.path is not None and not result.error:
+                try:
+                    over_time = beside.score_over_time(result.path, *window, progress=True)
+                except (AsdfError, OSError) as error:
+                    result = Scored(result.index, result.path, error=str(error), name=result.name)
+            yield result, over_time
 
 
 @contextmanager
@@ -403,27 +398,3 @@ def _saved_standard_input(names: Sequence[str]) -> Iterator[tuple[Sequence[str],
         except OSError as error:
             raise AsdfError(f"cannot read standard input: {error.strerror or error}.") from None
         yield [file.name if name in STANDARD_INPUT else name for name in names], file.name
-
-
-def _show_heading(heading: Heading, named: str, detector: Detector) -> None:
-    if heading.network != named:
-        # The commit on the hub, with which the scores can be reproduced.
-        show(f"network: {heading.network}", sys.stderr)
-    where = str(detector.device)
-    if detector.device.type == "cpu":
-        where = count_of(detector.threads, "thread")
-    show(f"{heading.scores}; higher: more bona fide; {where}", sys.stderr)
-    if heading.part_search is not None:
-        show(heading.part_search.describe_search(), sys.stderr)
-
-
-def _over_time(
-    detector: Detector, result: Scored, window: tuple[float, float]
-) -> tuple[Scored, list[WindowScore]]:
-    from asdf.scoring.scored import Scored
-
-    assert result.path is not None
-    try:
-        return result, detector.score_over_time(result.path, *window, progress=True)
-    except (AsdfError, OSError) as error:
-        return Scored(result.index, result.path, error=str(error), name=result.name), []

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from asdf.errors import AsdfError, InUseError, UsageError
 from asdf.runs.files import atomic_write, files_named, write_advice
@@ -67,7 +67,7 @@ class Journal:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             # Unbuffered, so that written data is in the kernel, and survives a killed process.
             self._file = self.path.open("a+b", buffering=0)
-            self._lock(output)
+            _lock(self._file, output)
             self.begins_anew = not self._read_entries(header, is_valid)
         except OSError as error:
             raise AsdfError(write_advice(self.path, error)) from error
@@ -111,15 +111,6 @@ class Journal:
         self.path.unlink(missing_ok=True)
         self.close()
 
-    def _lock(self, output: Path) -> None:
-        try:
-            # A lock instead of a marker file, because it ends with its process in any case.
-            can_lock(self._file)
-        except BlockingIOError:
-            raise InUseError(
-                f"another process is writing {output}. Wait for it, or give another output."
-            ) from None
-
     def _read_entries(self, header: bytes, is_valid: Callable[[Entry], bool]) -> bool:
         """Read the entries of the file, up to an incomplete line.
 
@@ -145,6 +136,21 @@ class Journal:
                 offset += len(line)
         self._file.truncate(offset)
         return True
+
+
+def _lock(journal: IO[bytes], output: Path) -> None:
+    """Lock a journal for this process.
+
+    Raises:
+        InUseError: another process writes the output.
+    """
+    try:
+        # A lock instead of a marker file, because it ends with its process in any case.
+        can_lock(journal)
+    except BlockingIOError:
+        raise InUseError(
+            f"another process is writing {output}. Wait for it, or give another output."
+        ) from None
 
 
 def parse_entry(line: bytes) -> Entry | None:
@@ -248,7 +254,8 @@ def merge_parts(output: Path, work: Mapping[str, Any], count: int) -> list[Path]
         AsdfError: the journal cannot be written.
     """
     parts = _find_parts(output)
-    _refuse_in_use(output)
+    with suppress(FileNotFoundError), journal_path(output).open("rb+") as journal:
+        _lock(journal, output)
     # The same bytes as in the journals of parts, with which they are compared.
     header = json.dumps(dict(work)).encode() + b"\n"
     with atomic_write(journal_path(output), "wb") as file:
@@ -306,23 +313,6 @@ def _find_parts(output: Path) -> dict[Part, Path]:
             f"{and_more(missing, _SHOWN)}. Run them first (--part K/{of})."
         )
     return {part: found[part] for part in every}
-
-
-def _refuse_in_use(output: Path) -> None:
-    """Refuse an output whose journal another process writes.
-
-    Raises:
-        InUseError: another process writes it.
-    """
-    try:
-        with journal_path(output).open("rb+") as journal:
-            can_lock(journal)
-    except FileNotFoundError:
-        return
-    except BlockingIOError:
-        raise InUseError(
-            f"another process is writing {output}. Wait for it, or give another output."
-        ) from None
 
 
 def _read_part(part: Part, path: Path, header: bytes) -> dict[int, bytes]:

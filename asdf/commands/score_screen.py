@@ -128,14 +128,7 @@ class Screen:
         cells = [row.shown, f"{result.score:.4f}"]
         if self._heading.threshold is not None:
             cells.append(row.result.verdict or "")
-        notes = [
-            _describe_parts(row),
-            _describe_lowest(row),
-            _describe_spoofed(row),
-            _describe_source(row),
-            result.remark,
-        ]
-        text = "; ".join(note for note in notes if note)
+        text = "; ".join(_notes_of(row))
         if self._terminal is not None:
             # Words are for people: programs find them in --csv and --json.
             worded = [_describe_strength(row), text]
@@ -194,42 +187,30 @@ def _describe_strength(row: Row) -> str:
     return f"{result.llr_words} (log10 {log10_llr(result.llr):.2f}{interval})"
 
 
-def _describe_source(row: Row) -> str:
-    sources = row.result.sources
-    if sources is None:
-        return ""
-    return f"{sources.column} {sources.best} ({sources.probabilities[sources.best]:.2f})"
-
-
-def _describe_parts(row: Row) -> str:
-    parts = row.result.parts
-    if not parts:
-        return ""
-    spans = []
-    for part in parts:
-        span = f"{clock(part.start_s)}-{clock(part.end_s)}"
-        spans.append(f"{span} (lowest {part.score:.4f})")
-    noun = "part sounds" if len(parts) == 1 else "parts sound"
-    text = f"{len(parts)} {noun} spoofed: {and_more(spans, _PARTS_SHOWN)}"
-    searched = row.result.searched
-    if searched is None or searched.false_alarms is None:
-        return text
-    return f"{text}; {searched.false_alarms.describe()}"
-
-
-def _describe_lowest(row: Row) -> str:
-    lowest = row.result.lowest
-    if lowest is None:
-        return ""
-    span = f"{clock(lowest.start_s)}-{clock(lowest.end_s)}"
-    return f"mean of {row.result.windows} windows, lowest {lowest.score:.4f} at {span}"
-
-
-def _describe_spoofed(row: Row) -> str:
-    if row.result.frames is None:
-        return ""
-    if not row.spoofed:
-        return "no part marked"
-    # In seconds, as in the files, because parts are short.
-    parts = [f"{start_s:.2f}-{end_s:.2f}" for start_s, end_s in row.spoofed]
-    return f"spoofed from to (s): {and_more(parts, _PARTS_SHOWN)}"
+def _notes_of(row: Row) -> list[str]:
+    """Return parts, lowest window, marked parts, source and remark of a recording, in words."""
+    result = row.result
+    notes = []
+    if result.parts:
+        spans = []
+        for part in result.parts:
+            span = f"{clock(part.start_s)}-{clock(part.end_s)}"
+            spans.append(f"{span} (lowest {part.score:.4f})")
+        noun = "part sounds" if len(spans) == 1 else "parts sound"
+        notes.append(f"{len(spans)} {noun} spoofed: {and_more(spans, _PARTS_SHOWN)}")
+        if result.searched is not None and result.searched.false_alarms is not None:
+            notes.append(result.searched.false_alarms.describe())
+    lowest = result.lowest
+    if lowest is not None:
+        span = f"{clock(lowest.start_s)}-{clock(lowest.end_s)}"
+        notes.append(f"mean of {result.windows} windows, lowest {lowest.score:.4f} at {span}")
+    if result.frames is not None:
+        # In seconds, as in the files, because parts are short.
+        marked = [f"{start_s:.2f}-{end_s:.2f}" for start_s, end_s in row.spoofed]
+        spans_s = and_more(marked, _PARTS_SHOWN)
+        notes.append(f"spoofed from to (s): {spans_s}" if marked else "no part marked")
+    if result.sources is not None:
+        best = result.sources.best
+        probability = result.sources.probabilities[best]
+        notes.append(f"{result.sources.column} {best} ({probability:.2f})")
+    return [*notes, result.remark] if result.remark else notes

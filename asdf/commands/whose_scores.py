@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,15 +42,6 @@ machines are within it, those of another epoch of a training hardly ever."""
 _TOLERANCE_NOT_KNOWN = TOLERANCES["tf32"]
 
 
-@dataclass(frozen=True)
-class _Scored:
-    """A recording with its score in a file, and that of the network."""
-
-    name: str
-    stated: float
-    computed: float
-
-
 def check_networks_of(
     networks: Sequence[str], paths: Sequence[Path], scores: Sequence[Scores], folder: Path | None
 ) -> None:
@@ -83,18 +73,16 @@ def _check_by_scoring(
     """Score two recordings of a score file with a network, and compare."""
     # The trials with the lowest and the highest score, which differ most.
     chosen = [int(np.argmin(scores.scores)), int(np.argmax(scores.scores))]
-    recordings = locate_recordings([scores.ids[index] for index in chosen], path, folder)
+    names = [scores.ids[index] for index in chosen]
+    recordings = locate_recordings(names, path, folder)
     reason = "the recordings of its trials were not found; --folder gives their location"
     if recordings is not None:
         computed = _score(network, recordings, path)
-        if isinstance(computed, str):
-            reason = computed
-        else:
-            compared = []
-            for index, score in zip(chosen, computed, strict=True):
-                compared.append(_Scored(scores.ids[index], float(scores.scores[index]), score))
-            _compare(network, path, compared)
+        if not isinstance(computed, str):
+            stated = [float(scores.scores[index]) for index in chosen]
+            _compare(network, path, names, stated, computed)
             return
+        reason = computed
     if digest_differs:
         raise AsdfError(
             f"{input_name(path)} was scored with another network than {network}: the digest next "
@@ -165,51 +153,46 @@ def open_as_scored(network: str, path: Path, **options: Any) -> Detector | str:
     """
     from asdf.scoring.detector import Detector
 
+    length = how_scored(path).length if descriptor_of(path) is None else None
     try:
         detector = Detector(network, **options)
-        if not _same_length(detector, path):
+        if length not in (None, detector.length):
             detector = Detector(network, full_length=True, **options)
-            if not _same_length(detector, path):
+            if length != detector.length:
                 return "it was scored with another length than that of the network"
     except AsdfError as error:
         return str(error)
     return detector
 
 
-def _same_length(detector: Detector, path: Path) -> bool:
-    """Whether a detector scores the length that the file states, if it states one."""
-    if descriptor_of(path) is not None:
-        return True
-    length = how_scored(path).length
-    return length is None or length == detector.length
-
-
-def _compare(network: str, path: Path, compared: Sequence[_Scored]) -> None:
+def _compare(
+    network: str,
+    path: Path,
+    names: Sequence[str],
+    stated: Sequence[float],
+    computed: Sequence[float],
+) -> None:
     precision = None if descriptor_of(path) is not None else how_scored(path).precision
-    tolerance = TOLERANCES.get(precision or "", _TOLERANCE_NOT_KNOWN)
-    if all(_agree(one.stated, one.computed, tolerance) for one in compared):
+    tolerance = TOLERANCES.get(precision or "", _TOLERANCE_NOT_KNOWN) * np.maximum(
+        1.0, np.abs(computed)
+    )
+    if (np.abs(np.subtract(stated, computed)) <= tolerance).all():
         return
-    first, second = compared
     advice = (
         "Give networks and score files in the same order, or score the list again: python -m asdf "
         f"score {network} LIST --scores OUT"
     )
     cause = f"They are probably from another network. {_likely_network(network, path)}{advice}"
-    if all(_agree(-one.stated, one.computed, tolerance) for one in compared):
+    if (np.abs(np.add(stated, computed)) <= tolerance).all():
         cause = (
             "The signs are reversed: a higher score must mean bona fide. Use the scores as written "
             f"by: python -m asdf score {network} LIST --scores OUT"
         )
     raise AsdfError(
-        f"{input_name(path)} does not contain scores of {network}: {first.name} has "
-        f"{first.stated:.6g} in the file, but the network gives {first.computed:.6g}; "
-        f"{second.name} has {second.stated:.6g}, but the network gives {second.computed:.6g}. "
-        f"{cause}"
+        f"{input_name(path)} does not contain scores of {network}: {names[0]} has "
+        f"{stated[0]:.6g} in the file, but the network gives {computed[0]:.6g}; "
+        f"{names[1]} has {stated[1]:.6g}, but the network gives {computed[1]:.6g}. {cause}"
     )
-
-
-def _agree(stated: float, computed: float, tolerance: float) -> bool:
-    return abs(stated - computed) <= tolerance * max(1.0, abs(computed))
 
 
 def _likely_network(network: str, path: Path) -> str:

@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import TextIO
 
 from asdf.commands.options import Command, option
-from asdf.commands.outputs import show, text_stream, write_outputs
-from asdf.commands.version import describe_version
+from asdf.commands.outputs import describe_version, show, text_stream, write_outputs
 from asdf.doctor import MISSING, WARNING, Finding, examine
 from asdf.runs.files import write_text
 

@@ -220,15 +220,15 @@ def open_network(named: AnyPath, options: Options) -> OpenedNetwork:
     if precision.reason:
         LOG.warning("%s", precision.describe())
     # The values chosen for 'auto' and None, so that a copy elsewhere gives identical scores.
-    folder = _network_folder(options)
+    folder = options.network_folder
     arguments = {
         "device": str(device),
-        "network_folder": None if folder is None else str(folder.absolute()),
+        "network_folder": None if folder is None else str(Path(folder).absolute()),
         "threads": threads,
         "full_length": options.full_length,
         "precision": precision.name if options.precision == AUTO else options.precision,
         "engine": options.engine,
-        "base": _base(options),
+        "base": None if options.base is None else os.fspath(options.base),
         "threshold": options.threshold,
         **limits,
         "parts": options.parts,
@@ -289,8 +289,9 @@ def _read_scorer(
     path: Path, options: Options, precision: ScoringPrecision
 ) -> tuple[Scorer, Sections, Any]:
     """Read a network; return its scorer, its settings, and the entry of its calibration."""
-    folder = _network_folder(options)
-    network, file = read_detector(path, folder, _base(options))
+    folder = None if options.network_folder is None else Path(options.network_folder)
+    base = None if options.base is None else os.fspath(options.base)
+    network, file = read_detector(path, folder, base)
     # Set here and not only for each score, because threads may score at the same time.
     network.eval()
     settings = file.to_sections(folder=folder)
@@ -306,14 +307,6 @@ def _read_scorer(
         audio=settings.audio,
     )
     return scorer, settings, file.calibration
-
-
-def _network_folder(options: Options) -> Path | None:
-    return None if options.network_folder is None else Path(options.network_folder)
-
-
-def _base(options: Options) -> str | None:
-    return None if options.base is None else os.fspath(options.base)
 
 
 def _adapt_rules(settings: Sections, network: torch.nn.Module, full_length: bool) -> Network:

@@ -405,26 +405,22 @@ def _read_to_end(file: Any, name: str, limits: Limits) -> bytes:
         )
     largest = _MAX_CONTENT if limits.memory is None else min(limits.memory, _MAX_CONTENT)
     content = io.BytesIO()
-    while part := _read_part(file, name):
+    while True:
+        try:
+            part = file.read(_READ_AT_ONCE)
+        except (OSError, ValueError) as error:
+            # ValueError: the file object is closed.
+            raise AsdfError(f"{name} cannot be read: {error}.") from error
+        if not isinstance(part, bytes | bytearray):
+            raise UsageError(
+                f"{name} returns {type(part).__name__} instead of bytes. Open it in binary mode; "
+                "if it is asynchronous or non-blocking, read the bytes and pass them."
+            )
+        if not part:
+            return content.getvalue()
         content.write(part)
         if content.tell() > largest:
             raise AsdfError(
                 f"{name} holds more than {largest:,} bytes. Give the path of a large file, which "
                 "is read in parts; or raise the limit memory_limit."
             )
-    return content.getvalue()
-
-
-def _read_part(file: Any, name: str) -> bytes:
-    try:
-        part = file.read(_READ_AT_ONCE)
-    except (OSError, ValueError) as error:
-        # ValueError: the file object is closed.
-        raise AsdfError(f"{name} cannot be read: {error}.") from error
-    if not isinstance(part, bytes | bytearray):
-        kind = type(part).__name__
-        raise UsageError(
-            f"{name} returns {kind} instead of bytes. Open it in binary mode; if it is "
-            "asynchronous or non-blocking, read the bytes and pass them."
-        )
-    return bytes(part)

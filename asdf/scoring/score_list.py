@@ -9,8 +9,7 @@ list thus ends with the same bytes however often it was stopped.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
 from itertools import repeat
@@ -298,13 +297,20 @@ def score_with_extras(
         shown=world.is_main,
         unit="batches",
     )
-    with progress.saved_after_failures():
+    try:
         for waveforms, reference, batch in zip(tracked, references, local, strict=True):
             progress.add(batch, scorer.compute(waveforms, wanted, reference), scorer, utterances)
             if stop:
                 break
-        progress.add_long(world, stop)
+        for timed in over_time.values():
+            timed.add_long(timed.remaining_long_trials(world), stop)
         world.stop_together(stop, f"while {what}")
+    except BaseException:
+        # Once the cause of the error is fixed, the same command resumes from here.
+        progress.rows.save()
+        for timed in over_time.values():
+            timed.save()
+        raise
     return progress.gather(world, utterances)
 
 
@@ -351,11 +357,6 @@ class _Progress:
                 columns[key] = values
         self.rows.add(batch.trials, columns)
 
-    def add_long(self, world: World, stop: StopRequest) -> None:
-        """Add the extras that follow time, for recordings longer than the network's input."""
-        for timed in self.over_time.values():
-            timed.add_long(timed.remaining_long_trials(world), stop)
-
     def gather(self, world: World, utterances: TrialList) -> ScoredList | None:
         """Return the results of all trials on the main rank; None on the others.
 
@@ -377,18 +378,6 @@ class _Progress:
         scores, losses_N = extras.pop(SCORES), extras.pop(LOSSES, None)
         found = {key: table for key, table in tables.items() if table is not None}
         return ScoredList(scores, extras, found, losses_N)
-
-    @contextmanager
-    def saved_after_failures(self) -> Iterator[None]:
-        """Save what has been scored if the block ends with an error, or a stop."""
-        try:
-            yield
-        except BaseException:
-            # Once the cause of the error is fixed, the same command resumes from here.
-            self.rows.save()
-            for timed in self.over_time.values():
-                timed.save()
-            raise
 
 
 def keys_of(batch: ScoringBatch) -> list[tuple[int, int]]:

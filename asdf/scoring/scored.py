@@ -253,7 +253,16 @@ class Scored(Known):
             "seconds_scored": self.seconds_scored,
         }
         if self.llr is not None:
-            entry |= self._llr_entries(self.llr)
+            entry |= {"llr": self.llr, "log10_llr": log10_llr(self.llr)}
+            if self.llr_words:
+                entry["llr_words"] = self.llr_words
+            if self.llr_interval is not None:
+                entry["llr_interval"] = list(self.llr_interval)
+            if self.unbounded_llr is not None:
+                entry["unbounded_llr"] = self.unbounded_llr
+            if self.unlike is not None:
+                entry["unlike"] = self.unlike
+                entry["distance"] = self.distance
         if self.sources:
             entry |= self.sources.entry()
         if self.lowest:
@@ -266,22 +275,6 @@ class Scored(Known):
         if self.error:
             entry["error"] = self.error
         return entry
-
-    def _llr_entries(self, llr: float) -> dict[str, Any]:
-        """Return the LLR, also to the base of ten, its words, interval and unbounded value, and
-        whether it is valid for the recording.
-        """
-        entries: dict[str, Any] = {"llr": llr, "log10_llr": log10_llr(llr)}
-        if self.llr_words:
-            entries["llr_words"] = self.llr_words
-        if self.llr_interval is not None:
-            entries["llr_interval"] = list(self.llr_interval)
-        if self.unbounded_llr is not None:
-            entries["unbounded_llr"] = self.unbounded_llr
-        if self.unlike is not None:
-            entries["unlike"] = self.unlike
-            entries["distance"] = self.distance
-        return entries
 
 
 class Score(float, Known):

@@ -381,7 +381,14 @@ class Scorer(WaveformScorer):
             UsageError: the network gives no such extra.
         """
         self.require(wanted)
-        with self._computing(waveforms_BT):
+        with (
+            self._lock,
+            self._computing_threads(),
+            self.precision.computing(),
+            _in_evaluation_mode(self._network),
+            self._engine.in_use() if self._engine is not None else nullcontext(),
+            memory_errors_as(partial(self._explain_no_memory, waveforms_BT)),
+        ):
             if waveforms_BT.device.type != self.device.type:
                 waveforms_BT = send(waveforms_BT, self.device)
             inputs = self._reference_inputs(waveforms_BT, references)
@@ -394,19 +401,6 @@ class Scorer(WaveformScorer):
                 if not extra.on_request or key in wanted:
                     extras[key] = extra.of_outputs(outputs)
             return Computed(outputs.embeddings, logits_B2, scores_B, extras)
-
-    @contextmanager
-    def _computing(self, waveforms_BT: Tensor) -> Iterator[None]:
-        """Set up the network and torch in the block for computing scores."""
-        with (
-            self._lock,
-            self._computing_threads(),
-            self.precision.computing(),
-            _in_evaluation_mode(self._network),
-            self._engine.in_use() if self._engine is not None else nullcontext(),
-            memory_errors_as(partial(self._explain_no_memory, waveforms_BT)),
-        ):
-            yield
 
     def with_reference(self, waveform: np.ndarray) -> Scorer:
         if not self.takes_references:

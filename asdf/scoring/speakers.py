@@ -15,7 +15,6 @@ import numpy as np
 
 from asdf.audio.speech import Beginning, SpeechLength, cut_to_speech, find_beginning
 from asdf.errors import AsdfError
-from asdf.facts import SAMPLE_RATE
 from asdf.scoring.hearing import NO_DETECTION
 from asdf.scoring.recordings import Recording
 from asdf.scoring.scored import Scored, WindowScore
@@ -95,25 +94,19 @@ class SpeakerRecording(Recording):
                 f"{self.name}: a turn ends at {self.speaker.end_s:.2f} s, but the recording at "
                 f"{end_s:.2f} s. Do the turns belong to another recording?"
             )
-        spans = sample_spans(self.speaker, samples, self.audio.sample_rate)
+        spans = []
+        for segment in self.speaker.alone:
+            first = round(segment.start_s * self.audio.sample_rate)
+            # A turn may end within the tolerance after the recording.
+            last = min(round(segment.end_s * self.audio.sample_rate), samples)
+            if first < last:
+                spans.append((first, last))
         if not spans:
             raise AsdfError(
                 f"{self.name}: this speaker never speaks alone for {MIN_STRETCH_S:g} s, so there "
                 "is nothing to score."
             )
         return spans
-
-
-def sample_spans(speaker: Speaker, samples: int, rate: int = SAMPLE_RATE) -> list[tuple[int, int]]:
-    """Return the stretches of a speaker in samples of a recording of `samples`."""
-    spans = []
-    for segment in speaker.alone:
-        first = round(segment.start_s * rate)
-        # A turn may end within the tolerance after the recording.
-        last = min(round(segment.end_s * rate), samples)
-        if first < last:
-            spans.append((first, last))
-    return spans
 
 
 @dataclass(frozen=True, eq=False)
