@@ -116,6 +116,7 @@ COMMANDS: dict[str, str] = {
 """What to use instead of a command, by its name."""
 
 OPTIONS: dict[str, str] = {
+    "doctor --folder": "Change to the folder: the doctor checks the working one.",
     "launch --search": _SEARCH,
     "launch --trials": _SEARCH,
     "launch --storage": _SEARCH,

@@ -12,7 +12,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -66,13 +66,8 @@ class Finding:
     mend: str = ""
 
 
-def examine(folders: Sequence[Path]) -> Iterator[Finding]:
-    """Yield the findings as they arrive.
-
-    Args:
-        folders: Folders to check besides the working folder and those of temporary files and
-            caches.
-    """
+def examine() -> Iterator[Finding]:
+    """Yield the findings as they arrive; folders are the working, the temporary and the cache's."""
     checks: list[tuple[str, Callable[[], Iterable[Finding]], str]] = [
         ("ASDF", look_at_asdf, "Reinstall ASDF in a fresh environment"),
         ("torch", look_at_torch, _PAIR),
@@ -82,7 +77,7 @@ def examine(folders: Sequence[Path]) -> Iterator[Finding]:
         ("machine", look_at_machine, ""),
     ]
     cache = os.environ.get("HF_HOME") or "~/.cache/huggingface"
-    written = [Path.cwd(), *folders, Path(tempfile.gettempdir()), Path(cache).expanduser()]
+    written = [Path.cwd(), Path(tempfile.gettempdir()), Path(cache).expanduser()]
     for folder in dict.fromkeys(map(Path.absolute, written)):
         checks.append((f"folder {folder}", partial(look_at_folder, folder), _ELSEWHERE))
     for name, look, mend in checks:

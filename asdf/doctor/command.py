@@ -1,7 +1,6 @@
 """Check what ASDF needs on this machine: what works, and how to fix what does not.
 
     python -m asdf doctor                        # Python, torch, GPUs, decoders, disks
-    python -m asdf doctor --folder /scratch/me   # also a folder that runs will write to
     python -m asdf doctor --json doctor.json     # to attach to a question
 
 Each line begins with ok, warning (runs work, but more slowly or with limitations) or missing (runs
@@ -30,9 +29,6 @@ _INDENT = " " * 10
 class DoctorOptions:
     """Options of the command."""
 
-    folder: tuple[Path, ...] = option(
-        "also check this folder; may be repeated", "FOLDER", default=(), repeated=True
-    )
     json: Path | None = option("write the findings as JSON; - is standard output", "OUT")
 
 
@@ -42,7 +38,7 @@ COMMAND = Command("doctor", __doc__, DoctorOptions, {".json": "json"})
 def main(arguments: list[str]) -> int:
     """Print the findings as they arrive; return 1 if something is missing, else 0."""
     args = COMMAND.read(arguments)
-    findings = show_findings(examine(args.folder), text_stream([args.json]))
+    findings = show_findings(examine(), text_stream([args.json]))
     record = {"version": describe_version(), "findings": [asdict(finding) for finding in findings]}
     text = json.dumps(record, indent=1) + "\n"
     write_outputs([(args.json, lambda path: write_text(path, text))])

@@ -29,8 +29,9 @@ def test_a_finding_is_a_line_and_how_to_mend_it_another():
     ]
 
 
-def test_this_machine_is_examined_and_the_json_is_alone_on_the_screen(tmp_path, capfd):
-    status = main(["doctor", "--folder", str(tmp_path), "--json", "-"])
+def test_this_machine_is_examined_and_the_json_is_alone_on_the_screen(tmp_path, capfd, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    status = main(["doctor", "--json", "-"])
     shown = capfd.readouterr()
     record = json.loads(shown.out)
     assert record["version"].startswith("asdf-antispoofing 0.2.0, torch ")

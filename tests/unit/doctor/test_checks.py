@@ -25,7 +25,8 @@ def test_a_check_that_fails_is_a_finding_and_the_others_go_on(tmp_path, monkeypa
         raise OSError("libcudart.so: no such file")
 
     monkeypatch.setattr(checks, "look_at_torch", fail)
-    findings = named(checks.examine([tmp_path]))
+    monkeypatch.chdir(tmp_path)
+    findings = named(checks.examine())
     assert findings["torch"].status == MISSING
     assert findings["torch"].text == "libcudart.so: no such file"
     assert findings["torch"].mend.startswith("pip install --force-reinstall 'torch>=")
