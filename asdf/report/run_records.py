@@ -70,8 +70,8 @@ def run_environments(gathered: Gathered) -> list[dict[str, Any]]:
     environments = []
     for name, run in zip(gathered.names, gathered.runs, strict=True):
         starts = list(map(_read_start, run.environments()))
-        if starts:
-            starts[-1]["is_open"] = is_open
+        for start in starts:
+            start["is_open"] = is_open and start is starts[-1]
         environments.append({"name": name, "starts": starts})
     return environments
 
