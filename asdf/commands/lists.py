@@ -47,7 +47,7 @@ from asdf.runs.streams import show_error
 from asdf.tables.plain_text import as_lines
 from asdf.tables.table import Table, counts
 from asdf.text import quoted_and_more
-from asdf.trials.any_table import LABELS
+from asdf.trials.label_files import LABEL_NAMES
 from asdf.trials.label_words import Columns, plain_word
 from asdf.trials.lists import check_files, read_list
 from asdf.trials.table import write_trials
@@ -59,7 +59,7 @@ _SHOWN = 5
 # Values that mean unknown.
 _UNKNOWN = frozenset(("", "-"))
 # Columns of a table that do not belong in a list, in lower case.
-_NO_COLUMNS = frozenset(("", "utterance", *LABELS))
+_NO_COLUMNS = frozenset(("", "utterance", *LABEL_NAMES))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,7 +29,7 @@ from asdf.facts import AUDIO_SUFFIXES
 from asdf.recipe.declared_corpora import read_named
 from asdf.segments import Speaker
 from asdf.text import from_here, is_address, quoted_and_more, shorten
-from asdf.trials.label_lines import is_csv_list
+from asdf.trials.label_files import is_csv_list
 from asdf.trials.lists import is_any_table, read_list
 from asdf.trials.table import is_trials_file
 from asdf.trials.text_lines import numbered_lines

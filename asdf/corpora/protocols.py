@@ -27,8 +27,7 @@ import numpy as np
 
 from asdf.errors import UsageError
 from asdf.text import AnyPath
-from asdf.trials.any_table import parse_columns
-from asdf.trials.label_lines import parse_protocol
+from asdf.trials.label_files import parse_columns, parse_protocol
 from asdf.trials.table import is_trials_file, parse_table
 from asdf.trials.text_lines import numbered_lines, peek
 from asdf.trials.trees import Tree

@@ -14,8 +14,13 @@ from pathlib import Path
 from asdf.errors import AsdfError
 from asdf.places import list_names, split_part
 from asdf.text import lines_and_more
-from asdf.trials.any_table import delimiter_of, parse_any_table
-from asdf.trials.label_lines import ASVSPOOF, is_csv_list, parse_protocol
+from asdf.trials.label_files import (
+    ASVSPOOF,
+    delimiter_of,
+    is_csv_list,
+    parse_any_table,
+    parse_protocol,
+)
 from asdf.trials.label_words import Columns
 from asdf.trials.table import TrialCollector, is_trials_file, parse_table
 from asdf.trials.text_lines import NumberedLines, file_lines, peek
@@ -35,7 +40,7 @@ def read_list(
 
     A table of trials (see `asdf.trials.table`) is also a list, as is a csv whose header contains
     `path,label` or `file_name,label`, or any table of recordings and labels (see
-    `asdf.trials.any_table`); their columns are included.
+    `asdf.trials.label_files`); their columns are included.
 
     Args:
         folder: Folder that the paths in the list are relative to.

@@ -26,7 +26,7 @@ from asdf.facts import Published
 from asdf.hub import download_dataset
 from asdf.places.shard_names import locate_shard
 from asdf.text import shorten
-from asdf.trials.any_table import LABELS
+from asdf.trials.label_files import LABEL_NAMES
 from asdf.trials.label_words import Columns, are_labels, meaning_of, plain_word
 from asdf.trials.table import TrialCollector
 from asdf.trials.trees import Tree, open_tree
@@ -186,7 +186,7 @@ class _Shard:
         """Return the only column with a label's name, or with labels as classes or words."""
         # Reversed, so that of several spellings of a name the first column remains.
         plain = {plain_word(name): name for name in reversed(self.table.columns)}
-        for name in LABELS:
+        for name in LABEL_NAMES:
             if name in plain:
                 return plain[name]
         meant = []

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from asdf.errors import AsdfError, UsageError
 from asdf.text import lines_and_more, quoted_and_more
-from asdf.trials.any_table import likely_labels, our_name
+from asdf.trials.label_files import likely_labels, our_name
 from asdf.trials.label_words import Columns, labels_of_values
 from asdf.trials.table import TrialCollector
 from asdf.trials.trial_list import UNLABELLED, TrialList

@@ -1,0 +1,429 @@
+"""Label files and tables of recordings, whose format is detected from their content, as trials.
+
+Invariant: attack and vocoder are `-` exactly for bona fide trials, although some files state
+`bonafide` or `a00`, and each trial occurs once in the file.
+
+A table with any header has cells separated by commas, semicolons, bars or TABs. Its columns of
+paths and labels are detected, by name or content, only if a single column can be meant. Otherwise
+the message lists the columns with a value of each, and the option that names them.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from asdf.errors import AsdfError
+from asdf.facts import AUDIO_SUFFIXES
+from asdf.text import shorten
+from asdf.trials.label_words import Columns, are_labels, label_of, labels_of_values, plain_word
+from asdf.trials.table import TrialCollector
+from asdf.trials.text_lines import NumberedLines, peek
+from asdf.trials.trial_list import TrialList
+
+# In-the-Wild writes bona-fide; 1 and 0 are the labels of ASDF's own lists.
+_WORDS = {"bonafide": 1, "bona-fide": 1, "spoof": 0, "1": 1, "0": 0}
+_WORDS_OF_AT_ADD = {"real": 1, "fake": 0}
+# For tables that users make for their own corpora.
+_WORDS_OF_LISTS = {**_WORDS, **_WORDS_OF_AT_ADD, "bona fide": 1, "genuine": 1}
+
+# The columns of ASVspoof's files, by their number; 'key' is the label, and '' is unused.
+ASVSPOOF = {
+    5: ("speaker", "utterance", "environment", "attack", "key"),
+    8: ("speaker", "utterance", "codec", "transmission", "attack", "key", "trim", "subset"),
+    10: (
+        *("speaker", "utterance", "gender", "codec", "codec_q", "codec_seed"),
+        *("attack_tag", "attack", "key", ""),
+    ),
+    # PA of 2021: the first three are about the room with the speaker verification, the others about
+    # the attacker's, '-' for bona fide.
+    12: (
+        *("speaker", "utterance", "asv_room", "asv_mic", "to_asv"),
+        *("attacker_room", "attacker_mic", "replay_device", "to_talker"),
+        *("key", "trim", "subset"),
+    ),
+    13: (
+        *("speaker", "utterance", "compression", "source", "attack", "key", "trim", "subset"),
+        *("vocoder", "task", "team", "gender", "language"),
+    ),
+}
+_TWO_COLUMNS = ("utterance", "key")
+# Columns that are not columns of a trial list: they are ids and labels, or unused.
+_NOT_COLUMNS = {"", "utterance", "file", "name", "key", "label"}
+_OF_SPOOFS = {"attack", "vocoder"}
+
+_KNOWN_FILES = (
+    "a protocol of ASVspoof 2019, a trial_metadata.txt of ASVspoof 2021, a tsv of ASVspoof 5, a "
+    "meta.csv of In-the-Wild, a csv of SpoofCeleb or AT-ADD or with the columns path,label or "
+    "file_name,label, a table of trials, or lines "
+    "'UTTERANCE KEY' with a key bonafide, spoof, 1 or 0"
+)
+
+OUR_PATHS = ("path", "file_name")
+"""Names of columns of paths in our own csv files, and in the `metadata.csv` of audio folders."""
+
+PATHS = (
+    *("path", "filename", "file", "filepath", "audio", "audiopath", "audiofile", "audiofilepath"),
+    *("wav", "wavpath", "wavfile", "recording", "clip", "relativepath", "location", "uri"),
+    *("utterance", "utteranceid", "utt", "id", "name", "fname"),
+)
+"""Usual names of columns of paths, the likeliest first; in lower case, without separators."""
+
+LABEL_NAMES = (
+    *("label", "labels", "class", "key", "target", "truth", "groundtruth", "category", "type"),
+    *("isfake", "isspoof", "isdeepfake", "issynthetic", "isgenerated", "fake", "spoof", "deepfake"),
+    *("isreal", "isbonafide", "isgenuine", "real", "bonafide", "genuine", "authenticity"),
+)
+_SPEAKERS = ("speaker", "speakerid", "spk", "spkid", "speakername")
+_ATTACKS = ("attack", "attackid", "attacktype", "generator", "algorithm", "synthesizer", "tool")
+# Our names of columns; all others keep their names.
+_OURS = {**dict.fromkeys(_SPEAKERS, "speaker"), **dict.fromkeys(_ATTACKS, "attack")}
+_DELIMITERS = (",", "\t", ";", "|")
+# Number of rows examined to find out what a column holds.
+_LOOKED_AT = 200
+
+_Rows = Iterable[tuple[int, Sequence[str], int]]
+"""The number, the cells and the label of each line."""
+
+
+def parse_protocol(
+    lines: NumberedLines, path: Path, layout: Sequence[str] | None = None
+) -> TrialList:
+    """Read the lines of a label file that is no table of trials.
+
+    Args:
+        layout: Columns, one of `ASVSPOOF`, if no other file is acceptable.
+
+    Raises:
+        AsdfError: as in `asdf.corpora.protocols.read_protocol`.
+    """
+    first, lines = peek(lines)
+    if not first:
+        raise AsdfError(f"{path}: no trials found. Was it copied completely?")
+    header = [name.lower() for name in _cells(first.strip(), ",")]
+    if layout is not None:
+        advice = f" It should be {_shape(layout)}."
+        trials = _collect(path, layout, "utterance", _rows_of_columns(lines, path, layout, advice))
+    elif "file" in header or {"name", "label"}.issubset(header) or is_csv_list(first):
+        # Only AT-ADD calls a file a name.
+        utterance = next(name for name in ("file", *OUR_PATHS, "name") if name in header)
+        trials = _collect(path, header, utterance, _rows_of_csv(lines, path, header, utterance))
+    else:
+        cells = first.split()
+        names = ASVSPOOF.get(len(cells), _TWO_COLUMNS)
+        # The number of words alone is not decisive: in two columns, a name may contain spaces.
+        if names is not _TWO_COLUMNS and cells[names.index("key")] not in ("bonafide", "spoof"):
+            names = _TWO_COLUMNS
+        trials = _collect(path, names, "utterance", _rows_of_columns(lines, path, names))
+    columns = {}
+    for name, values in trials.columns.items():
+        # A column of only '-' is uninformative, such as the third one of ASVspoof 2019 LA. Attacks
+        # are kept, since readers rely on them, although they are all '-' in a list of bona fide
+        # trials.
+        if name == "attack" or set(values) != {"-"}:
+            columns[name] = values
+    return replace(trials, columns=columns)
+
+
+def _collect(path: Path, names: Sequence[str], utterance: str, rows: _Rows) -> TrialList:
+    """Return the trials of rows with these columns."""
+    positions = {}
+    for position, name in enumerate(names):
+        if name not in _NOT_COLUMNS and name != utterance:
+            positions[name] = position
+    collector = TrialCollector(path, list(positions))
+    for number, cells, label in rows:
+        values = []
+        for name, position in positions.items():
+            values.append("-" if label == 1 and name in _OF_SPOOFS else cells[position])
+        collector.add(number, cells[names.index(utterance)], label, values)
+    return collector.trials()
+
+
+def _rows_of_csv(
+    lines: NumberedLines, path: Path, header: list[str], utterance: str
+) -> Iterator[tuple[int, list[str], int]]:
+    """Yield the rows of a csv with a column of files; its header is the first line."""
+    key = "label" if "label" in header else "attack"
+    if key not in header:
+        raise AsdfError(
+            f"{path}, line 1: a csv with a column 'file' also needs 'label' (In-the-Wild) or "
+            f"'attack' (SpoofCeleb), it has {', '.join(header)}."
+        )
+    words = {"file": _WORDS, "name": _WORDS_OF_AT_ADD}.get(utterance, _WORDS_OF_LISTS)
+    # `peek` has put the header back in front of the lines.
+    next(lines)
+    for number, line in lines:
+        cells = _cells(line.strip(), ",")
+        label = None
+        if len(cells) == len(header) and cells[header.index(utterance)]:
+            cell = cells[header.index(key)]
+            # SpoofCeleb numbers its attacks, with bona fide as the first number.
+            label = words.get(cell.lower()) if key == "label" else int(cell == "a00")
+            if label is None and words is _WORDS_OF_LISTS:
+                label = label_of(cell)
+        if label is None:
+            known = ", ".join(words) if key == "label" else "a00 (bona fide) and other attacks"
+            raise AsdfError(
+                f"{path}, line {number}: expected {','.join(header)}, found "
+                f"{line.strip()[:120]!r}. Labels are {known}."
+            )
+        yield number, cells, label
+
+
+def _rows_of_columns(
+    lines: NumberedLines, path: Path, names: Sequence[str], advice: str = ""
+) -> Iterator[tuple[int, list[str], int]]:
+    """Yield lines with columns `names`, separated by white space.
+
+    Args:
+        advice: End of the message about a line that does not fit.
+    """
+    is_first = True
+    for number, line in lines:
+        # With two columns, an utterance may contain spaces; names of ASVspoof do not.
+        cells = line.strip().rsplit(None, 1) if names is _TWO_COLUMNS else line.split()
+        label = None
+        if len(cells) == len(names):
+            label = _WORDS.get(cells[names.index("key")].lower())
+        if label is None:
+            # If the first line fails, the file may be of another kind; later, the line is at fault.
+            if is_first and not advice:
+                advice = f" It should be {_KNOWN_FILES}."
+            raise AsdfError(
+                f"{path}, line {number}: expected {_shape(names)}, KEY being bonafide or spoof, "
+                f"found {line.strip()[:120]!r}.{advice}"
+            )
+        is_first = False
+        yield number, cells, label
+
+
+def _shape(names: Sequence[str]) -> str:
+    return "'" + " ".join(name.upper() or "-" for name in names) + "'"
+
+
+def is_csv_list(first_line: str) -> bool:
+    """Whether a file that begins with this line is a csv with the columns of a list.
+
+    Its columns include `path,label` or `file_name,label`, in any order; in it, 1 is bona fide.
+    """
+    return _is_our_csv(_cells(first_line.strip(), ","))
+
+
+def _is_our_csv(header: Sequence[str]) -> bool:
+    names = [name.lower() for name in header]
+    return "label" in names and any(name in names for name in OUR_PATHS)
+
+
+def _cells(line: str, delimiter: str) -> list[str]:
+    # Not split at the delimiter, since a quoted name may contain one.
+    return [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter), [])]
+
+
+def delimiter_of(first_line: str) -> str:
+    """Return the delimiter of a table with this first line; '' if there is none."""
+    best = max(_DELIMITERS, key=lambda delimiter: len(_cells(first_line, delimiter)))
+    return best if len(_cells(first_line, best)) > 1 else ""
+
+
+@dataclass(frozen=True)
+class _Table:
+    """The cells of a table.
+
+    Attributes:
+        header: Names of the columns; numbers from 1 if the file has no header.
+        numbers: Line number of each row.
+    """
+
+    path: Path
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    numbers: Sequence[int]
+
+    def first_values(self, index: int) -> list[str]:
+        """Return the values of the first rows that are not empty."""
+        values = (row[index] for row in self.rows[:_LOOKED_AT])
+        return [value for value in values if value]
+
+    def our_names(self, columns: Columns) -> list[str]:
+        """Return our name of each column."""
+        theirs = {name: ours for ours, name in columns.names.items()}
+        return [theirs.get(name, our_name(name)) for name in self.header]
+
+    def named(self, name: str) -> int:
+        """Return the index of the column that a user names."""
+        lowered = [known.lower() for known in self.header]
+        if name.lower() not in lowered:
+            raise AsdfError(f"{self.path} has no column {name!r}. {self._describe()}.")
+        return lowered.index(name.lower())
+
+    def unclear(self, problem: str, column: str, more: str = "") -> AsdfError:
+        """Return the error that asks which column is 'path' or 'label'."""
+        return AsdfError(
+            f"{self.path}: {problem}. {self._describe()}. Name the right one: python -m asdf lists "
+            f"FILE --columns {column}=NAME, or Corpus(..., columns={{'{column}': 'NAME'}}) in "
+            f"run.py{more}."
+        )
+
+    def _describe(self) -> str:
+        shown = []
+        for index, name in enumerate(self.header):
+            values = self.first_values(index)
+            shown.append(f"{name} ({shorten(values[0], 40)})" if values else f"{name} (empty)")
+        return f"Columns and the first value of each: {', '.join(shown)}"
+
+
+def parse_any_table(lines: NumberedLines, path: Path, columns: Columns | None = None) -> TrialList:
+    """Read the lines of a table of recordings and labels with any names of columns.
+
+    Args:
+        columns: Names of columns, and values that mean bona fide, if the file does not show them.
+
+    Raises:
+        AsdfError: a column cannot be determined, a row has another number of cells, or a label has
+            no meaning; the message says what was found, and how to specify it.
+    """
+    columns = columns or Columns()
+    table = _read(lines, path)
+    utterance = _find_paths(table, columns)
+    label = _find_labels(table, columns, utterance)
+    words = [row[label] for row in table.rows]
+    bona_fide = columns.bona_fide_values
+    if not bona_fide and _is_our_csv(table.header) and set(words) <= {"0", "1"}:
+        bona_fide = frozenset("1")
+    labels = labels_of_values(table.header[label], words, str(path), bona_fide)
+    others: dict[str, int] = {}
+    for index, ours in enumerate(table.our_names(columns)):
+        # Several columns may have one of our names; the first is taken.
+        is_free = ours not in ("", "utterance", "label", *others)
+        if is_free and index not in (utterance, label):
+            others[ours] = index
+    collector = TrialCollector(path, list(others))
+    for number, row, value in zip(table.numbers, table.rows, labels, strict=True):
+        cells = []
+        for name, index in others.items():
+            has_none = value == 1 and name in _OF_SPOOFS
+            # TABs would break tables of trials.
+            cells.append("-" if has_none else " ".join(row[index].split()))
+        if not row[utterance]:
+            raise AsdfError(f"{path}, line {number}: the {table.header[utterance]} is empty.")
+        collector.add(number, row[utterance], value, cells)
+    return collector.trials()
+
+
+def parse_columns(lines: NumberedLines, path: Path) -> dict[str, dict[str, str]]:
+    """Return the values of each recording in a table, by path; labels are words.
+
+    Raises:
+        AsdfError: the column of paths cannot be determined, or a row is malformed.
+    """
+    table = _read(lines, path)
+    utterance = _find_paths(table, Columns())
+    names = table.our_names(Columns())
+    entries = {}
+    for row in table.rows:
+        entry = {}
+        for index, ours in enumerate(names):
+            if index != utterance:
+                entry[ours] = " ".join(row[index].split())
+        entries[row[utterance]] = entry
+    return entries
+
+
+def _read(lines: NumberedLines, path: Path) -> _Table:
+    """Read all cells.
+
+    Raises:
+        AsdfError: there is no row, or rows differ in length.
+    """
+    first, lines = peek(lines)
+    if not first:
+        raise AsdfError(f"{path}: no trials found. Was it copied completely?")
+    delimiter = delimiter_of(first)
+    numbers: list[int] = []
+    rows: list[list[str]] = []
+    for number, line in lines:
+        cells = _cells(line, delimiter) if delimiter else [line.strip()]
+        if rows and len(cells) != len(rows[0]):
+            raise AsdfError(
+                f"{path}, line {number}: it has {len(cells)} cells, but the first line has "
+                f"{len(rows[0])}: {shorten(line.strip(), 120)!r}. A cell that holds {delimiter!r} "
+                "needs double quotes around it."
+            )
+        numbers.append(number)
+        rows.append(cells)
+    header = rows[0]
+    # Names of columns are distinct, and neither recordings nor numbers.
+    has_values = any(_is_recording(cell) or cell in ("0", "1") for cell in header)
+    if not has_values and len({cell.lower() for cell in header}) == len(header):
+        return _Table(path, header, rows[1:], numbers[1:])
+    return _Table(path, [str(index + 1) for index in range(len(header))], rows, numbers)
+
+
+def _find_paths(table: _Table, columns: Columns) -> int:
+    """Return the index of the column of paths."""
+    if "path" in columns.names:
+        return table.named(columns.names["path"])
+    holding = []
+    for index in range(len(table.header)):
+        values = table.first_values(index)
+        if values and all(map(_is_recording, values)):
+            holding.append(index)
+    for index in _by_name(table.header, PATHS):
+        # The first by name, since a table of paths often has file names as well.
+        if index in holding or not holding:
+            return index
+    if len(holding) == 1:
+        return holding[0]
+    problem = "several columns hold recordings" if holding else "no column holds recordings"
+    raise table.unclear(problem, "path")
+
+
+def _find_labels(table: _Table, columns: Columns, utterance: int) -> int:
+    """Return the index of the column of labels."""
+    if "label" in columns.names:
+        return table.named(columns.names["label"])
+    values = [table.first_values(index) for index in range(len(table.header))]
+    likely = likely_labels(table.header, values, utterance)
+    if len(likely) == 1:
+        return likely[0]
+    problem = "no column holds labels of the two classes"
+    if likely:
+        names = ", ".join(map(table.header.__getitem__, likely))
+        problem = f"several columns may be the label ({names})"
+    raise table.unclear(problem, "label", "; --bona-fide VALUE says which value is bona fide")
+
+
+def likely_labels(
+    header: Sequence[str], first_values: Sequence[Sequence[str]], utterance: int = -1
+) -> list[int]:
+    """Return the indices of columns that may hold labels, by their names and values.
+
+    Args:
+        first_values: First values of each column that are not empty.
+        utterance: Index of the column of paths, which holds no labels.
+    """
+    named = [index for index in _by_name(header, LABEL_NAMES) if index != utterance]
+    meant = []
+    for index, name in enumerate(header):
+        values = first_values[index]
+        if index != utterance and values and are_labels(name, values):
+            meant.append(index)
+    return [index for index in meant if index in named] or meant or named
+
+
+def our_name(name: str) -> str:
+    """Return our usual name for a column of this name."""
+    return _OURS.get(plain_word(name), name.strip().lower())
+
+
+def _by_name(header: Sequence[str], names: Sequence[str]) -> list[int]:
+    """Return the columns with one of these names, in the order of the names."""
+    plain = [plain_word(name) for name in header]
+    return [plain.index(name) for name in names if name in plain]
+
+
+def _is_recording(cell: str) -> bool:
+    return cell[cell.rfind(".") :].lower() in AUDIO_SUFFIXES
