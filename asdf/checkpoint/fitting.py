@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from asdf.checkpoint.base_weights import compare_with_base
-from asdf.checkpoint.state_dicts import READABLE
+from asdf.checkpoint.weights_file import READABLE
 from asdf.errors import AsdfError
 from asdf.text import and_more, shorten
 

@@ -15,8 +15,7 @@ from torch import nn
 
 from asdf.checkpoint.attached_parts import describe_heads, describe_loss
 from asdf.checkpoint.base_weights import base_of
-from asdf.checkpoint.state_dicts import OUR_KEY, check_names
-from asdf.checkpoint.weights_file import write_weights_file
+from asdf.checkpoint.weights_file import OUR_KEY, check_names, write_weights_file
 from asdf.errors import AsdfError
 from asdf.networks.attached import PREFIX
 from asdf.networks.build import self_contained

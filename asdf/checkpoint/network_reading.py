@@ -31,8 +31,7 @@ from asdf.checkpoint.safetensors_network import (
     read_hub_folder,
     read_safetensors_network,
 )
-from asdf.checkpoint.state_dicts import check_tensors
-from asdf.checkpoint.weights_file import read_weights_file
+from asdf.checkpoint.weights_file import check_tensors, read_weights_file
 from asdf.errors import AsdfError
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.tuning.low_rank import merge_updates

@@ -17,7 +17,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from asdf.checkpoint.network_file import FORMAT, NetworkFile, OtherLayoutError
-from asdf.checkpoint.plain_values import check_plain, read_json
+from asdf.checkpoint.weights_file import check_plain, read_json
 from asdf.errors import AsdfError
 from asdf.runs.files import atomic_write, write_text
 from asdf.text import printable, shorten

@@ -2,27 +2,202 @@
 
 Invariant: only `torch.load(weights_only=True)` opens a file, with a few further types for fairseq's
 checkpoints. None of these types can execute code: a namespace of plain values, numpy numbers, and
-an empty stand-in. Its plain values are bounded before any other code sees them.
+an empty stand-in.
+
+Its plain values are bounded before any other code sees them, so that they can be traversed, printed
+and copied in reasonable time and memory. A list that holds another twice, nested for sixty levels,
+takes a kilobyte in a file and prints as 2^60 items. Its tensors, at any nesting, may not claim more
+memory than the file justifies.
 """
 
 from __future__ import annotations
 
+import json
 import pickle
 import re
 import zipfile
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from asdf.checkpoint.plain_values import check_plain
 from asdf.errors import AsdfError
 from asdf.runs.files import atomic_write, write_advice
 from asdf.runs.log import LOG
 from asdf.text import from_here, printable, shorten
+
+# A checkpoint of XLS-R 2B with its optimiser has some 10,000 values, and layer names of 100,000
+# characters in total. Each evaluation of the run adds a dozen values, each of which takes five
+# bytes in the file.
+SMALL_FILE_VALUES = 200_000
+MAX_VALUES = 5_000_000
+_BYTES_PER_VALUE = 4
+MAX_CHARACTERS = 10_000_000
+MAX_LEVELS = 100
+MAX_JSON_BYTES = 20_000_000
+MAX_BITS = 1024
+"""Maximum size of an integer in bits: 308 decimal digits, as for the largest float."""
+
+
+def check_plain(content: Any, file_size: int = 0) -> None:
+    """Refuse values that are too many, too long, too large or too deeply nested.
+
+    Shared values count each time they appear.
+
+    Args:
+        file_size: Size of their file in bytes; a large file may hold more values.
+
+    Raises:
+        ValueError: a limit is exceeded; the message says which.
+    """
+    allowed = min(max(SMALL_FILE_VALUES, file_size // _BYTES_PER_VALUE), MAX_VALUES)
+    values = 1
+    characters = 0
+    # A list rather than recursion, since a malicious file could exhaust Python's stack.
+    waiting = [(content, 0)]
+    while waiting:
+        value, level = waiting.pop()
+        if isinstance(value, int) and value.bit_length() > MAX_BITS:
+            raise ValueError(f"it holds a number of {value.bit_length():,} binary digits")
+        characters += len(value) if isinstance(value, (str, bytes)) else 0
+        if characters > MAX_CHARACTERS:
+            raise ValueError(f"its values hold strings of more than {MAX_CHARACTERS:,} characters")
+        for part in _parts_of(value):
+            values += 1
+            if values > allowed or level == MAX_LEVELS:
+                raise ValueError(
+                    f"it holds more than {allowed:,} values, or more than {MAX_LEVELS} inside "
+                    "each other; shared ones are counted as often as they appear"
+                )
+            waiting.append((part, level + 1))
+
+
+def _parts_of(value: Any) -> Iterator[Any]:
+    if isinstance(value, Mapping):
+        yield from value.keys()
+        yield from value.values()
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        yield from value
+    if isinstance(value, (Mapping, Namespace, Tensor)):
+        # An OrderedDict and a tensor may also have attributes, which are saved with them.
+        yield from getattr(value, "__dict__", {}).values()
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read the dictionary in a JSON file.
+
+    Raises:
+        AsdfError: it cannot be read, or holds something else.
+    """
+    try:
+        # Checked before reading, since a malicious folder may hold a file of any size.
+        if path.stat().st_size > MAX_JSON_BYTES:
+            raise ValueError(f"it is larger than {MAX_JSON_BYTES:,} bytes")
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(content, dict):
+            raise ValueError("it is not a dictionary")
+        check_plain(content)
+    except OSError as error:
+        raise AsdfError(f"cannot read {path}: {error.strerror or error}.") from error
+    except (ValueError, RecursionError) as error:
+        raise AsdfError(f"{path} is damaged: {error}. Download it again.") from error
+    return content
+
+
+OUR_KEY = "model_state_dict"
+"""Key of the weights in ASDF's files, including those of the original."""
+
+STATE_KEYS = ("model", "network", "state_dict", OUR_KEY, "model_state")
+"""Keys of the weights in files of other programs, in the order of the search."""
+
+READABLE = (
+    "Front ends are read from fairseq checkpoints, folders of Hugging Face (wav2vec 2.0, HuBERT, "
+    "WavLM), state dicts of torchaudio's wav2vec 2.0 and WavLM networks, and published detectors; "
+    "`python -m asdf import --help` lists these detectors"
+)
+MAX_SHARED = 4
+"""Maximum ratio of the layers' total size to the stored size, since layers may share values."""
+
+_DATA_PARALLEL = "module."
+_NAMES_SHOWN = 8
+
+
+def nested_key(content: Mapping[str, Any]) -> str | None:
+    """Return the key of the nested weights in a file; None if they are not nested."""
+    for key in STATE_KEYS:
+        if isinstance(content.get(key), Mapping):
+            return key
+    return None
+
+
+def state_dict_in(content: Mapping[str, Any], path: str | Path) -> dict[str, Tensor]:
+    """Return a file's named tensors, without DataParallel's prefix `module.`.
+
+    Raises:
+        AsdfError: there are no tensors, or they are not plain.
+    """
+    key = nested_key(content)
+    layers = content[key] if key else content
+    check_names(layers, path)
+    # Programs also save plain numbers among the layers, the original ASDF two of them.
+    state = {name: value for name, value in layers.items() if isinstance(value, Tensor)}
+    if not state:
+        keys = ", ".join(map(str, list(content)[:_NAMES_SHOWN]))
+        raise AsdfError(
+            f"weights file {path} holds no tensors, only {keys or 'nothing'}. {READABLE}."
+        )
+    check_tensors(state, path)
+    # Only if all names have it, since a network may have a part called `module`.
+    if all(name.startswith(_DATA_PARALLEL) for name in state):
+        return {name.removeprefix(_DATA_PARALLEL): tensor for name, tensor in state.items()}
+    return state
+
+
+def check_names(state: Mapping[Any, Any], path: str | Path) -> None:
+    """Refuse layers whose names are not texts.
+
+    Raises:
+        AsdfError: there are such layers; the message names the first one.
+    """
+    for name in state:
+        if not isinstance(name, str):
+            raise AsdfError(
+                f"weights file {path} is damaged: the name of a layer is {shorten(repr(name))}, "
+                "which is not a string."
+            )
+
+
+def check_tensors(state: Mapping[str, Tensor], path: str | Path) -> None:
+    """Refuse tensors that would take more memory than their file when copied.
+
+    Raises:
+        AsdfError: a tensor is sparse, quantized or has no values, or tensors share the same values
+            repeatedly.
+    """
+    claimed = 0
+    stored: dict[int, int] = {}
+    for name, tensor in state.items():
+        # Such tensors may have any shape but hardly any values in the file.
+        if tensor.layout != torch.strided or tensor.is_quantized or tensor.device.type != "cpu":
+            raise AsdfError(
+                f"weights file {path} holds a tensor that is not of plain numbers: {name}. "
+                f"{READABLE}."
+            )
+        claimed += tensor.numel() * tensor.element_size()
+        storage = tensor.untyped_storage()
+        # By storage, so that values shared by several layers count once.
+        stored[storage.data_ptr()] = storage.nbytes()
+    held = sum(stored.values())
+    if claimed > MAX_SHARED * held:
+        raise AsdfError(
+            f"weights file {path} is refused: its tensors claim {claimed:,} bytes, and it holds "
+            f"{held:,}. It is damaged or malicious."
+        )
+
 
 # torch's message about an unknown type or function.
 _GLOBAL = re.compile(r"GLOBAL (.*?) (?:was not an allowed|whose module)", re.DOTALL)

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
         recommended,
         weights_bytes,
     )
-    from asdf.hub.datasets import Downloaded, download_dataset, download_into, parse_dataset
     from asdf.hub.hub_detectors import (
         KnownDetector,
         PublishedEer,
@@ -34,11 +33,15 @@ if TYPE_CHECKING:
     from asdf.hub.published_detectors import find_published, known_detectors
     from asdf.hub.repositories import (
         Contents,
+        Downloaded,
         Pushed,
+        download_dataset,
         download_folder,
+        download_into,
         download_network,
         look_up,
         name_of,
+        parse_dataset,
         push_folder,
     )
 

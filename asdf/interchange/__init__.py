@@ -21,19 +21,24 @@ if TYPE_CHECKING:
         write_onnx,
         write_torchscript,
     )
-    from asdf.interchange.initial_network import build_on_network
-    from asdf.interchange.model_card import measured_eers, model_card_text
+    from asdf.interchange.model_card import (
+        measured_eers,
+        model_card_text,
+        write_transformers_folder,
+    )
     from asdf.interchange.named_networks import (
+        build_on_network,
         describe_source,
+        digest_in_memory,
         find_network,
+        network_digest,
+        note_file,
         note_source,
         read_detector,
         read_network,
     )
     from asdf.interchange.named_weights import bytes_to_fetch, names_path, pin_weights
     from asdf.interchange.pretrained import build_front_end, build_pretrained, load_pretrained
-    from asdf.interchange.transformers_folder import write_transformers_folder
-    from asdf.interchange.weights_digest import digest_in_memory, network_digest, note_file
 
 __all__, __getattr__ = open_door(
     __name__,

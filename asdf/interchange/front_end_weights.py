@@ -15,10 +15,9 @@ from torch import Tensor
 
 from asdf.checkpoint.fitting import ANTIDEEPFAKE_FRONT_END, by_module, check_layers, first_names
 from asdf.checkpoint.safetensors_network import CONFIG, WEIGHTS, read_safetensors
-from asdf.checkpoint.state_dicts import READABLE, check_tensors, state_dict_in
-from asdf.checkpoint.weights_file import read_weights_file
+from asdf.checkpoint.weights_file import READABLE, check_tensors, read_weights_file, state_dict_in
 from asdf.errors import AsdfError
-from asdf.interchange import fairseq, fairseq_names, hugging_face
+from asdf.interchange import fairseq, hugging_face
 from asdf.interchange.bundles import bundle_architecture, bundle_normalizes, download_bundle
 from asdf.interchange.named_weights import fetch_weights
 from asdf.networks.front_ends.architectures import KNOWN, Architecture
@@ -127,7 +126,7 @@ def rename_front_end(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], li
     """
     if hugging_face.is_hugging_face(state):
         return hugging_face.torchaudio_names(state)
-    return fairseq_names.torchaudio_names(state)
+    return fairseq.torchaudio_names(state)
 
 
 def log_normalization(source: str, trained: bool | None, normalizes: bool) -> None:

@@ -20,10 +20,8 @@ from typing import Any
 
 from torch import Tensor
 
-from asdf.checkpoint.plain_values import read_json
 from asdf.checkpoint.safetensors_network import CONFIG, read_safetensors
-from asdf.checkpoint.state_dicts import state_dict_in
-from asdf.checkpoint.weights_file import read_weights_file
+from asdf.checkpoint.weights_file import read_json, read_weights_file, state_dict_in
 from asdf.errors import AsdfError
 from asdf.facts import SAMPLE_RATE
 from asdf.networks.front_ends.architectures import Architecture

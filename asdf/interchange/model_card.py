@@ -1,4 +1,4 @@
-"""Model cards of exported networks: description, usage, data and error rates.
+"""Folders for other people: the model card of an exported network, and the files for transformers.
 
 Invariant: the card states what the network's file and its run's results contain, and says what is
 missing.
@@ -12,8 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from asdf.checkpoint.network_file import NetworkFile
+from asdf.checkpoint.safetensors_network import MODEL_TYPE, TRANSFORMERS_PREFIX, write_folder
 from asdf.errors import AsdfError
+from asdf.interchange.hugging_face import PREPROCESSOR
 from asdf.metrics.calibration import read_calibration
+from asdf.runs.files import write_text
 from asdf.runs.layout import layout_of_network
 from asdf.settings.catalogue import our_catalogue
 from asdf.settings.sections import Sections
@@ -181,3 +184,48 @@ def _settings_table(settings: Sections) -> str:
         if value != setting.default and not name.startswith(_LEFT_OUT):
             rows.append(f"| `{name}` | `{value!r}` |")
     return "\n".join(rows) + "\n"
+
+
+_CODE = '''"""A detector of ASDF, the Artificial Speech Detection Framework, for transformers."""
+
+try:
+    from asdf.scoring.transformers_model import AsdfDetector, AsdfDetectorConfig
+except ImportError as error:
+    raise ImportError("this model needs ASDF: pip install asdf-antispoofing") from error
+'''
+
+
+def write_transformers_folder(folder: Path, file: NetworkFile, card: str) -> None:
+    """Write a network for `AutoModelForAudioClassification` and pipelines.
+
+    Raises:
+        AsdfError: `folder` is a file, or cannot be written.
+    """
+    rate = file.to_sections().audio.sample_rate
+    config = {
+        "architectures": ["AsdfDetector"],
+        "auto_map": {
+            "AutoConfig": "modeling_asdf.AsdfDetectorConfig",
+            "AutoModelForAudioClassification": "modeling_asdf.AsdfDetector",
+        },
+        "model_type": MODEL_TYPE,
+        "id2label": {"0": "spoof", "1": "bonafide"},
+        "label2id": {"spoof": 0, "bonafide": 1},
+        "sampling_rate": rate,
+        "dtype": "float32",
+        "asdf": file.description(),
+    }
+    preprocessing = {
+        "feature_extractor_type": "Wav2Vec2FeatureExtractor",
+        "feature_size": 1,
+        "sampling_rate": rate,
+        "padding_value": 0.0,
+        # The network prepares waveforms itself.
+        "do_normalize": False,
+        # Marks the length of each recording in a batch, so that padding is not heard.
+        "return_attention_mask": True,
+    }
+    state = {f"{TRANSFORMERS_PREFIX}{name}": tensor for name, tensor in file.state.items()}
+    write_folder(folder, state, config, card)
+    write_text(folder / "modeling_asdf.py", _CODE)
+    write_text(folder / PREPROCESSOR, json.dumps(preprocessing, indent=2) + "\n")

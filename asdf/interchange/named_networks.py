@@ -1,30 +1,61 @@
-"""Networks given by a path, or by a name on the hub.
+"""Networks given by a path, or by a name on the hub: found, read, trained further, identified.
 
 Invariant: all functions that take a network accept the same names: a file or folder on this
 machine, a repository on the hub, which is downloaded once, or the shipped detector; in ASDF's
 layout, or in another one that `recognise` supports.
+
+A config that starts from a network determines what is trained, as always. If it describes another
+network, it is refused with the lines that it lacks. Only layers that the config adds are missing in
+the initial network, and are initialised randomly.
+
+The digest of a network depends only on the weights of its file, with those of a fused system's
+networks, and not on its format.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
+from weakref import WeakKeyDictionary
 
-from torch import nn
+from torch import Tensor, nn
 
-from asdf.checkpoint.fused_file import is_fused_file
+from asdf.checkpoint.base_weights import base_of, saves_only_trained
+from asdf.checkpoint.fitting import load_layers
+from asdf.checkpoint.fused_file import is_fused_file, read_fused_file
 from asdf.checkpoint.network_file import NetworkFile, OtherLayoutError
-from asdf.checkpoint.network_reading import rebuild_network
-from asdf.errors import AsdfError
+from asdf.checkpoint.network_reading import read_network_file, rebuild_network
+from asdf.errors import AsdfError, UsageError
 from asdf.hub import HubName, download_network, find_published, name_of, parse_name
 from asdf.interchange.pretrained import build_pretrained
+from asdf.networks.attached import PREFIX
+from asdf.networks.build import build_network
+from asdf.networks.interface import NetworkSections
+from asdf.networks.split import tensors_digest
 from asdf.ports import load, provided
 from asdf.runs.evaluations import best_network
 from asdf.runs.layout import RESUME, Layout, NetworkName, in_order
 from asdf.runs.log import LOG
+from asdf.settings.sections import OF_EXTRAS, Sections
 from asdf.shipped import SMALL, is_shipped, shipped_detector
 from asdf.text import AnyPath
 from asdf.trials.run_folder import open_run_folder
+
+_INITIAL = "network.initial_network"
+_FRONT_END = (
+    *("front_end_class", "architecture", "layer"),
+    *("normalize_waveforms", "repeat_last_frame"),
+)
+# Layers that a config may add to a network; they are trained from scratch.
+_ADDED = ("front_end.masking.", "frame_head.")
+# A network in memory has its updates merged and its base filled in, unlike its file.
+_FILES: WeakKeyDictionary[nn.Module, Path] = WeakKeyDictionary()
 
 
 def find_network(named: AnyPath) -> Path:
@@ -162,3 +193,104 @@ def read_detector(
             LOG.info("%s", note)
     note_source(file, path)
     return network, file
+
+
+def build_on_network(settings: Sections, folder: Path, named: str) -> nn.Module:
+    """Build the network of the settings with the weights of a complete network.
+
+    Args:
+        folder: Folder of the recipe, for modules of your own.
+        named: Path of the network, in any supported layout, or a name on the hub.
+
+    Raises:
+        UsageError: the settings describe another network; the message has the lines to add.
+        AsdfError: it cannot be read, or has other layers.
+    """
+    network, file = read_detector(named, folder)
+    theirs = file.to_sections(folder=folder)
+    lines = list(_lines_to_add(settings, theirs))
+    if settings.front_end.weights is not None:
+        lines.append("front_end.weights = None")
+    if lines:
+        listed = "\n".join(f"    {line}" for line in lines)
+        raise UsageError(
+            f"{_INITIAL} = {named!r}: the config describes another network than this one. Add to "
+            f"the config:\n{listed}"
+        )
+    state = network.state_dict()
+
+    def load(fresh: nn.Module) -> None:
+        added = [
+            name for name in fresh.state_dict() if name not in state and name.startswith(_ADDED)
+        ]
+        load_layers(fresh, state, named, absent=added)
+
+    LOG.info("training starts from %s", named)
+    return build_network(settings, folder, load)
+
+
+def _lines_to_add(ours: Sections, theirs: Sections) -> Iterator[str]:
+    """Yield the lines that turn the network of a config into the other one."""
+    names = [("network", "network_class"), ("network", "score")]
+    names += [("front_end", name) for name in _FRONT_END]
+    names += [("back_end", each.name) for each in fields(theirs.back_end)]
+    for section in ("audio", "spectrum", *OF_EXTRAS):
+        names += [(section, each.name) for each in fields(getattr(theirs, section))]
+    for section, name in names:
+        wanted: Any = getattr(getattr(theirs, section), name)
+        if getattr(getattr(ours, section), name) != wanted:
+            yield f"{section}.{name} = {wanted!r}"
+
+
+def note_file(network: nn.Module, path: Path) -> None:
+    """Record that a network was read from the file at `path`, and is not trained further."""
+    _FILES[network] = path
+
+
+def network_digest(named: AnyPath) -> str:
+    """Return the digest of a network, or of a fused system, given by its path or name.
+
+    Raises:
+        AsdfError: it cannot be read.
+    """
+    path = find_network(named)
+    if is_fused_file(path):
+        system = read_fused_file(path)
+        # The calibration is excluded, because raw scores do not depend on it.
+        parts = [[network.sha256 for network in system.networks], system.fusion.content()]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+    try:
+        file = read_network_file(path)
+    except OtherLayoutError:
+        return _digest(read_detector(path)[1].state)
+    if not file.is_described:
+        # Only weights: of a published layout, or of a network class of a recipe.
+        with suppress(AsdfError):
+            file = read_detector(path)[1]
+    return _digest(file.state)
+
+
+def digest_in_memory(network: nn.Module, settings: NetworkSections) -> str | None:
+    """Return the digest of the current or future file of a network in memory.
+
+    Returns:
+        Digest; None if it is unknown which layers its file will omit.
+    """
+    path = _FILES.get(network)
+    if path is not None:
+        return network_digest(path)
+    state = network.state_dict()
+    base = base_of(network)
+    if base is None and saves_only_trained(settings):
+        return None
+    absent = base.names if base is not None else ()
+    return _digest({name: value for name, value in state.items() if name not in absent})
+
+
+def _digest(state: Mapping[str, Any]) -> str:
+    tensors = {}
+    # Sorted, since copies in other formats may hold the layers in another order.
+    for name in sorted(state):
+        if isinstance(state[name], Tensor) and not name.startswith(PREFIX):
+            tensors[name] = state[name]
+    return tensors_digest(tensors)

@@ -32,7 +32,7 @@ from asdf.audio.draws import draw_item
 from asdf.audio.reading import audio_length, read_audio
 from asdf.audio.sample_rates import resample
 from asdf.audio.speech import cut_to_speech, repeat_to
-from asdf.checkpoint.plain_values import read_json
+from asdf.checkpoint.weights_file import read_json
 from asdf.errors import AsdfError, UsageError
 from asdf.extras.robustness import sounds
 from asdf.facts import SAMPLE_RATE

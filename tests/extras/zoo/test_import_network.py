@@ -19,7 +19,7 @@ import asdf
 from asdf.__main__ import main
 from asdf.checkpoint.network_file import NetworkFile, write_network_file
 from asdf.interchange import read_network
-from asdf.interchange.fairseq_names import fairseq_names
+from asdf.interchange.fairseq import fairseq_names
 from asdf.networks import SSL_AASIST
 from asdf.networks.front_ends.architectures import KNOWN
 from asdf.settings.sections import Sections
@@ -195,7 +195,7 @@ def test_published_sls(reference, run, tmp_path):
 @pytest.mark.parametrize("pooling", ["mean", "astp"])
 def test_published_nes2net(pooling, reference, run, tmp_path):
     """Its published back end behind a front end of the width that it needs."""
-    from asdf.interchange.fairseq_names import fairseq_names
+    from asdf.interchange.fairseq import fairseq_names
     from asdf.networks import SSL_Nes2NetX
     from asdf.networks.front_ends.architectures import KNOWN, Architecture
 

@@ -18,7 +18,7 @@ from asdf.errors import AsdfError
 from asdf.extras.zoo.layouts.importing import import_detector
 from asdf.extras.zoo.networks.spline_map import SplineMap
 from asdf.interchange import read_detector
-from asdf.interchange.fairseq_names import fairseq_names
+from asdf.interchange.fairseq import fairseq_names
 from asdf.interchange.hugging_face import hugging_face_names
 from asdf.networks.front_ends.architectures import KNOWN
 from tests.unit.networks.official import official_case

@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from asdf.checkpoint.plain_values import check_plain
-from asdf.checkpoint.weights_file import load_plain
+from asdf.checkpoint.weights_file import check_plain, load_plain
 
 
 def test_a_checkpoint_of_many_evaluations_can_be_read_again(tmp_path):

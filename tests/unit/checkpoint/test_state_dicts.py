@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from asdf.checkpoint.state_dicts import state_dict_in
+from asdf.checkpoint.weights_file import state_dict_in
 from asdf.errors import AsdfError
 
 

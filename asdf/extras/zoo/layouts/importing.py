@@ -18,8 +18,7 @@ from asdf.checkpoint.described_network import DescribedNetwork
 from asdf.checkpoint.fitting import by_module, check_layers, first_names, load_layers
 from asdf.checkpoint.network_file import NetworkFile
 from asdf.checkpoint.safetensors_network import read_safetensors
-from asdf.checkpoint.state_dicts import state_dict_in
-from asdf.checkpoint.weights_file import read_weights_file
+from asdf.checkpoint.weights_file import read_weights_file, state_dict_in
 from asdf.errors import AsdfError
 from asdf.extras.zoo.layouts.recognition import TRAINING, Recognised, recognise
 from asdf.networks.front_ends.front_end import FrontEnd

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from asdf.checkpoint.fitting import PUBLISHED_FRONT_END, PUBLISHED_FRONT_ENDS, SPECTRA_FRONT_END
 from asdf.errors import AsdfError
-from asdf.interchange.fairseq_names import fairseq_names
+from asdf.interchange.fairseq import fairseq_names
 from asdf.interchange.front_end_weights import MASK_EMBEDDING, rename_front_end
 from asdf.interchange.hugging_face import hugging_face_names
 from asdf.networks.aasist import AASIST

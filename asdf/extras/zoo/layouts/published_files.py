@@ -8,10 +8,8 @@ from torch import Tensor
 
 from asdf.checkpoint.fitting import PUBLISHED_FRONT_ENDS
 from asdf.checkpoint.network_file import FORMAT
-from asdf.checkpoint.plain_values import read_json
 from asdf.checkpoint.safetensors_network import CONFIG, read_safetensors
-from asdf.checkpoint.state_dicts import check_tensors, state_dict_in
-from asdf.checkpoint.weights_file import read_weights_file
+from asdf.checkpoint.weights_file import check_tensors, read_json, read_weights_file, state_dict_in
 from asdf.extras.zoo.layouts.name_maps.known import name_map_of
 from asdf.extras.zoo.layouts.sizes import class_of_layers
 

@@ -24,8 +24,13 @@ from asdf.checkpoint.fitting import (
 )
 from asdf.checkpoint.network_file import FORMAT, ORIGINAL_NUMBERS, NetworkFile
 from asdf.checkpoint.network_reading import read_network_file
-from asdf.checkpoint.state_dicts import OUR_KEY, check_tensors, nested_key, state_dict_in
-from asdf.checkpoint.weights_file import read_weights_file
+from asdf.checkpoint.weights_file import (
+    OUR_KEY,
+    check_tensors,
+    nested_key,
+    read_weights_file,
+    state_dict_in,
+)
 from asdf.errors import AsdfError
 from asdf.extras.zoo.layouts.antideepfake import (
     KIND,
@@ -60,7 +65,7 @@ from asdf.extras.zoo.layouts.sizes import (
     class_of_layers,
     find_architecture,
 )
-from asdf.interchange.fairseq_names import fairseq_names
+from asdf.interchange.fairseq import fairseq_names
 from asdf.interchange.front_end_weights import is_antideepfake
 from asdf.networks.front_ends.architectures import Architecture
 from asdf.networks.interface import NetworkSections

@@ -17,8 +17,7 @@ import torch
 from torch import Tensor
 
 from asdf.checkpoint.fitting import by_module, load_layers
-from asdf.checkpoint.state_dicts import state_dict_in
-from asdf.checkpoint.weights_file import read_weights_file
+from asdf.checkpoint.weights_file import read_weights_file, state_dict_in
 from asdf.errors import AsdfError
 from asdf.extras.zoo.networks.beats import BEATsFrontEnd
 from asdf.extras.zoo.networks.beats_encoder import BEATsSizes

@@ -17,9 +17,8 @@ from typing import Any
 from torch import Tensor
 
 from asdf.checkpoint.fitting import by_module, load_layers
-from asdf.checkpoint.plain_values import read_json
 from asdf.checkpoint.safetensors_network import CONFIG
-from asdf.checkpoint.weights_file import read_weights_file
+from asdf.checkpoint.weights_file import read_json, read_weights_file
 from asdf.errors import AsdfError
 from asdf.extras.zoo.networks.dasheng import BANDS, WINDOW, DashengFrontEnd, DashengSizes
 from asdf.interchange import hugging_face

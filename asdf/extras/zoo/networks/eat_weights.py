@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from asdf.checkpoint.fitting import by_module, load_layers
-from asdf.checkpoint.plain_values import read_json
 from asdf.checkpoint.safetensors_network import CONFIG
+from asdf.checkpoint.weights_file import read_json
 from asdf.errors import AsdfError
 from asdf.extras.zoo.networks.eat import EATFrontEnd, EATSizes
 from asdf.extras.zoo.networks.patches import BANDS

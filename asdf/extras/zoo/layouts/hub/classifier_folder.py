@@ -15,8 +15,8 @@ from typing import Any
 
 from torch import Tensor
 
-from asdf.checkpoint.plain_values import read_json
 from asdf.checkpoint.safetensors_network import CONFIG
+from asdf.checkpoint.weights_file import read_json
 from asdf.errors import AsdfError
 from asdf.facts import SAMPLE_RATE
 from asdf.interchange.hugging_face import PREPROCESSOR

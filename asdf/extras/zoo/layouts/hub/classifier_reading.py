@@ -32,7 +32,7 @@ from asdf.extras.zoo.layouts.hub.classifier_folder import (
     head_size,
 )
 from asdf.interchange import hugging_face
-from asdf.interchange.transformers_weights import architecture_text_of, choose_layers
+from asdf.interchange.pretrained import architecture_text_of, choose_layers
 from asdf.networks.autocast import without_numbers
 from asdf.networks.front_ends.architectures import Architecture
 from asdf.networks.front_ends.transformers_front_end import (

@@ -8,8 +8,8 @@ from typing import Any
 
 from asdf.checkpoint.fitting import describe_layers
 from asdf.checkpoint.network_file import FORMAT
-from asdf.checkpoint.plain_values import read_json
 from asdf.checkpoint.safetensors_network import CONFIG
+from asdf.checkpoint.weights_file import read_json
 from asdf.errors import AsdfError, UsageError
 from asdf.extras.zoo.layouts.hub.classifier_folder import (
     CLASSIFIERS,

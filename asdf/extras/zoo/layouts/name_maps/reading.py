@@ -16,7 +16,7 @@ from asdf.extras.zoo.layouts.name_maps.name_map import NameMap
 from asdf.extras.zoo.layouts.name_maps.training_config import Stated
 from asdf.extras.zoo.layouts.scored_as_published import published_length, whole_recordings
 from asdf.extras.zoo.layouts.sizes import ARCHITECTURE, SHAPES, back_end_sizes, find_architecture
-from asdf.interchange.fairseq_names import original_names
+from asdf.interchange.fairseq import original_names
 from asdf.interchange.front_end_weights import read_front_end_weights, rename_front_end
 from asdf.networks.autocast import without_numbers
 from asdf.networks.build import build_network

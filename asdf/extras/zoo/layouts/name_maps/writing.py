@@ -12,7 +12,7 @@ from asdf.extras.zoo.layouts.name_maps.known import name_maps_by_kind
 from asdf.extras.zoo.layouts.name_maps.name_map import NameMap
 from asdf.extras.zoo.layouts.name_maps.reading import MASK, MASK_EMBEDDING
 from asdf.extras.zoo.layouts.published import Layout, check_nothing_added, front_end_of
-from asdf.interchange.fairseq_names import original_names
+from asdf.interchange.fairseq import original_names
 from asdf.networks.front_ends.encoder_layers import split_attention_layers
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.front_ends.spectral import SpectralFrontEnd, choose_sizes
