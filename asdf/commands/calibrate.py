@@ -366,10 +366,11 @@ def select_where(
     matches = np.ones(len(scores), bool)
     for column, values in wanted.items():
         cells = _cells_of(scores, trials, column)
-        unknown = [value for value in values if value not in cells]
-        if unknown:
-            known = f"--where {column}={unknown[0]}: no trial matches. {_count_values(cells)}"
-            raise AsdfError(known)
+        for value in values:
+            if value not in cells:
+                raise AsdfError(
+                    f"--where {column}={value}: no trial matches. {_count_values(cells)}"
+                )
         matches &= np.isin(cells, values)
     selected = scores.select(np.flatnonzero(matches))
     for name, label in (("bona fide", 1), ("spoofed", 0)):
@@ -378,8 +379,7 @@ def select_where(
         # What would remain under each condition alone.
         known = []
         for column in wanted:
-            cells = np.array(_cells_of(scores, trials, column))
-            of_class = cells[scores.labels == label].tolist()
+            of_class = np.array(_cells_of(scores, trials, column))[scores.labels == label].tolist()
             known.append(f"{column} of the {name} trials: {_count_values(of_class)}")
         raise AsdfError(
             f"--where {describe_where(wanted)}: {len(selected):,} trials match, but none is "

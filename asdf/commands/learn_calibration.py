@@ -336,7 +336,7 @@ def _learn_home(
         )
     rows = np.stack([embeddings[index].reshape(-1) for index in known])
     ids = [scores.ids[index] for index in known]
-    labels = scores.labels[known]
+    labels: np.ndarray = scores.labels[known]
     speakers = learnt_from.speakers
     named = None if speakers is None else [speakers[index] for index in known]
     folds_of = learnt_from.folds_of

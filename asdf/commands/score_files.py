@@ -350,7 +350,8 @@ def _loudness(path: Path, seconds: float) -> Floats:
     largest = [float(np.abs(block).max(initial=0.0)) for block in read_blocks(path, per_column)]
     loudness: Floats = np.array(largest or [0.0])
     # The offset avoids a division by zero for silence.
-    return loudness / (loudness.max() + 1e-12)
+    loudness /= loudness.max() + 1e-12
+    return loudness
 
 
 def text_plot(windows: Sequence[WindowScore], threshold: float | None = None) -> str:

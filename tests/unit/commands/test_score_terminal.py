@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import pty
 import re
@@ -10,13 +11,14 @@ import struct
 import subprocess
 import sys
 import termios
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 import soundfile
 
-from asdf.runs.log import _describe_rate
+from asdf.runs.log import track
 from tests.unit.conftest import small_settings, sound, write_small_network
 
 COLUMNS = 80
@@ -135,5 +137,12 @@ def test_without_a_threshold_there_is_no_verdict(folder):
         (2, 5.0, "batches", "2.5 s per batch"),
     ],
 )
-def test_slow_work_has_seconds_per_window(done, elapsed_s, unit, shown):
-    assert _describe_rate(done, elapsed_s, unit) == shown
+def test_slow_work_has_seconds_per_window(done, elapsed_s, unit, shown, monkeypatch, caplog):
+    clock_s = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock_s[0])
+    steps = track(range(done + 1), done + 1, "work", lines_every=done, unit=unit)
+    next(steps)
+    clock_s[0] = elapsed_s
+    with caplog.at_level(logging.INFO, "asdf.progress"):
+        assert list(steps) == list(range(1, done + 1))
+    assert caplog.messages == [f"work: {done} of {done + 1}, {shown}"]
