@@ -26,7 +26,6 @@ from asdf.metrics.tandem import (
 )
 from asdf.metrics.thresholds import choose_threshold
 from asdf.tasks.localisation.located_measures import LocatedRecording, localisation
-from asdf.tasks.sasv.combining import SasvFusion, fit_fusion
 from asdf.tasks.sasv.sasv_files import (
     SasvScores,
     SasvTrials,
@@ -35,7 +34,13 @@ from asdf.tasks.sasv.sasv_files import (
     with_keys,
     write_sasv_scores,
 )
-from asdf.tasks.sasv.sasv_measures import SasvResult, sasv_result, summarise_sasv
+from asdf.tasks.sasv.sasv_measures import (
+    SasvFusion,
+    SasvResult,
+    fit_fusion,
+    sasv_result,
+    summarise_sasv,
+)
 from asdf.trials.asv_scores import AsvScores, read_asv_scores
 from asdf.trials.formats import read_keyed_scores
 from asdf.trials.matching import read_any_scores, read_unlabelled_scores

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
@@ -22,11 +22,14 @@ from asdf.commands.evaluate_thresholds import (
 from asdf.commands.judged_files import Protocol, System, read_protocol_option, read_system_scores
 from asdf.commands.outputs import output_name, replicates_bar, show, text_stream, write_outputs
 from asdf.errors import UsageError
-from asdf.metrics.results import JOINED
+from asdf.metrics.detection import DetCurve
+from asdf.metrics.llr_quality import llr_quality
+from asdf.metrics.results import JOINED, joined_columns, trials_of
 from asdf.metrics.summary import (
     Summary,
     different_lengths,
     different_trials,
+    known_columns,
     leading_systems,
     mixed_precisions,
     summarise,
@@ -43,8 +46,9 @@ from asdf.runs.files import write_text
 from asdf.runs.streams import show_error
 from asdf.tables.table import each
 from asdf.tasks.studies.seed_results import OverSeeds, over_seeds_text
+from asdf.text import count_of
 from asdf.trials.asv_scores import AsvScores, read_asv_scores
-from asdf.trials.how_scored import parse_scored_length
+from asdf.trials.how_scored import in_precision, parse_scored_length, role_words
 from asdf.trials.score_file import Scores, missing_class
 from asdf.trials.scored_files import how_scored
 from asdf.trials.submission_files import FORMATS, write_submission
@@ -110,10 +114,7 @@ def _report(
     )
     drawn = []
     if any(_plots(args)):
-        # Imported here, because matplotlib takes a moment.
-        from asdf.commands.evaluate_plots import draw
-
-        drawn = draw(args, summaries, trials, columns if args.by else ())
+        drawn = _draw(args, summaries, trials, columns if args.by else ())
     _print(args, summaries, leading, columns, screen)
     if over.by_set:
         show("\n" + over_seeds_text(over), screen)
@@ -288,3 +289,80 @@ def _columns(requested: str | None, trials: TrialList | None) -> tuple[str, ...]
         known = ", ".join(existing) if trials else "only attack without --protocol"
         raise UsageError(f"--by {requested}: no column {', '.join(unknown)}. Columns: {known}.")
     return names
+
+
+def _draw(
+    args: EvaluateOptions,
+    summaries: Sequence[Summary],
+    trials: TrialList | None,
+    columns: Sequence[str],
+) -> list[str]:
+    """Write the requested plots; return a description of each.
+
+    Args:
+        columns: Columns of --by, whose conditions have curves if there is a single system.
+
+    Raises:
+        AsdfError: a file cannot be written.
+    """
+    # Imported here, because matplotlib takes a moment.
+    from asdf.report import plots
+
+    lines = []
+    if args.plot:
+        curves = {}
+        for summary in summaries:
+            scored = summary.scored
+            name = f"{summary.name}{in_precision(scored.precision)}{role_words(scored.role)}"
+            curves[name] = summary.curve
+        # Conditions of several systems would overload a plot.
+        if len(summaries) == 1:
+            curves |= _condition_curves(summaries[0], trials, columns, curves)
+        thinned = {name: plots.thinned_det(curve) for name, curve in curves.items()}
+        plots.save_figure(plots.det_plot(thinned, args.title), args.plot)
+        lines.append(f"written to {args.plot}: {count_of(len(curves), 'curve')}")
+    ratios = {
+        args.tippett: (plots.tippett_plot, "Tippett plot"),
+        args.ece: (plots.ece_plot, "empirical cross-entropy"),
+        args.reliability: (plots.reliability_plot, "reliability diagram"),
+    }
+    ratios.pop(None, None)
+    if ratios:
+        lines += _judge_ratios(summaries)
+    of_systems = {summary.name: summary.curve for summary in summaries}
+    for path, (plot, noun) in ratios.items():
+        assert path is not None
+        plots.save_figure(plot(of_systems, args.title), path)
+        lines.append(f"written to {path}: {noun}")
+    return lines
+
+
+def _condition_curves(
+    summary: Summary, trials: TrialList | None, columns: Sequence[str], others: Collection[str]
+) -> dict[str, DetCurve]:
+    """Return the curve of each condition, with the trials of its EER."""
+    known = joined_columns(known_columns(summary.name, summary.scores, trials), columns)
+    curves = {}
+    for column in columns:
+        for condition in summary.of_column(column):
+            curve = DetCurve.of(*trials_of(condition, summary.scores, known[column]))
+            # A condition may have the same name as the system.
+            name = condition.value
+            name = f"'{name}'" if name in others or name in curves else name
+            curves[name] = curve
+    return curves
+
+
+def _judge_ratios(summaries: Sequence[Summary]) -> list[str]:
+    """Return the quality of likelihood ratios; warn if ratios of 1 would be more informative."""
+    lines = []
+    for summary in summaries:
+        quality = llr_quality(summary.curve)
+        lines.append(f"{summary.name}: {quality.describe()}")
+        if quality.cllr > 1:
+            show_error(
+                f"warning: {summary.name}: Cllr is {quality.cllr:.3f} bits, worse than the 1 bit "
+                "of uninformative ratios, so these scores are not calibrated log-likelihood "
+                "ratios. Calibrate the network first (python -m asdf calibrate)."
+            )
+    return lines

@@ -10,7 +10,7 @@ from asdf.commands.judged_files import ProtocolOptions
 from asdf.commands.options import argument, flag, option, replicates_option
 from asdf.commands.outputs import check_file
 from asdf.metrics.thresholds import THRESHOLD_RULES
-from asdf.tasks.sasv.combining import FUSIONS
+from asdf.tasks.sasv.sasv_measures import FUSIONS
 from asdf.tasks.tracing.source_scores import BonaFideRule
 from asdf.trials.submission_formats import FORMATS
 

@@ -270,20 +270,14 @@ def conditions_of(
         decisions = None if threshold is None else Confusion.at(*trials, threshold)
         result = result_of(curve)
         conditions.append(Condition(column, value, result, bona_fide, interval, decisions))
-    return conditions, _find_left_out(column, sorted(alone))
-
-
-def _find_left_out(column: str, values: Sequence[str]) -> list[Finding]:
-    if not values:
-        return []
-    shown = list(values[:_SHOWN])
-    if len(values) > _SHOWN:
-        shown.append("...")
+    if not alone:
+        return conditions, []
+    shown = ", ".join([*sorted(alone)[:_SHOWN], *(["..."] if len(alone) > _SHOWN else [])])
     message = (
-        f"by {column}: left out because bona fide or spoof trials are missing: "
-        f"{', '.join(shown)} ({len(values)} values)."
+        f"by {column}: left out because bona fide or spoof trials are missing: {shown} "
+        f"({len(alone)} values)."
     )
-    return [Finding("warning", message)]
+    return conditions, [Finding("warning", message)]
 
 
 def trials_of(condition: Condition, scores: Scores, values: Sequence[str]) -> tuple[Floats, Floats]:

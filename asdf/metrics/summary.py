@@ -198,17 +198,31 @@ def summarise(  # noqa: PLR0913
     """
     scores, columns = _checked(name, scores, trials, by)
     curve = DetCurve.of_scores(scores)
-    conditions, left_out = _list_conditions(
-        scores, columns, by, condition_replicates, seed, threshold=threshold
-    )
-    speakers = _all_speakers(columns)
+    conditions: list[Condition] = []
+    left_out: list[Finding] = []
+    for column in dict.fromkeys(by):
+        of_column, omitted = conditions_of(
+            scores,
+            column,
+            columns.get(column, ()),
+            replicates=condition_replicates,
+            seed=seed,
+            threshold=None if threshold is None else threshold.value,
+        )
+        conditions += of_column
+        left_out += omitted
+    speakers = columns.get("speaker", ())
+    # An interval over the known speakers would leave out trials of the others.
+    if not all(speakers) or len(frozenset(speakers)) < 2:
+        speakers = ()
     # Hard decisions have no EER to bootstrap.
     drawn = 0 if is_hard else replicates
     over_trials, over_speakers = _draw_intervals(scores, curve, speakers, drawn, seed, progress)
     of_decisions = partial(decide, scores, speakers=speakers, replicates=replicates, seed=seed)
     decisions = None if threshold is None else of_decisions(threshold)
     findings = find_turned(decisions) if is_hard and decisions else find_warnings(curve)
-    findings += left_out + _find_about_set(len(scores), columns, scored)
+    findings += left_out + another_subset(len(scores), columns.get("subset", ()))
+    findings += [Finding("warning", message) for message in scored.warnings()]
     return Summary(
         name=name,
         set=set,
@@ -241,46 +255,6 @@ def _checked(
     if any(columns.get("attack", ())):
         scores = replace(scores, columns={**scores.columns, "attack": columns["attack"]})
     return scores, columns
-
-
-def _find_about_set(
-    trials: int, columns: Mapping[str, Sequence[str]], scored: HowScored
-) -> list[Finding]:
-    """Return findings about a set that differs from its name, or is no test of the network."""
-    findings = another_subset(trials, columns.get("subset", ()))
-    for message in scored.warnings():
-        findings.append(Finding("warning", message))
-    return findings
-
-
-def _all_speakers(columns: Mapping[str, Sequence[str]]) -> Sequence[str]:
-    """Return the speaker of each trial; empty unless all are known and some differ."""
-    speakers = columns.get("speaker", ())
-    # An interval over the known speakers would leave out trials of the others.
-    return speakers if all(speakers) and len(frozenset(speakers)) > 1 else ()
-
-
-def _list_conditions(
-    scores: Scores,
-    columns: Mapping[str, Sequence[str]],
-    names: Sequence[str],
-    replicates: int,
-    seed: int,
-    *,
-    threshold: Threshold | None = None,
-) -> tuple[list[Condition], list[Finding]]:
-    """Return the conditions of the columns `names`, and warnings about omitted ones."""
-    conditions: list[Condition] = []
-    findings: list[Finding] = []
-    limit = None if threshold is None else threshold.value
-    for name in dict.fromkeys(names):
-        values = columns.get(name, ())
-        of_column, left_out = conditions_of(
-            scores, name, values, replicates=replicates, seed=seed, threshold=limit
-        )
-        conditions += of_column
-        findings += left_out
-    return conditions, findings
 
 
 def known_columns(

@@ -23,7 +23,7 @@ from asdf.tables.table import RATE, Columns, Table, counts, each, rate, texts
 from asdf.tasks.localisation.located_record import located_columns
 from asdf.tasks.studies.generalisation import generalisation_to_latex
 from asdf.tasks.studies.left_out import left_out_latex
-from asdf.tasks.studies.seed_results import SEEDS_LEAD, OverSeeds, seed_sentences, seed_values
+from asdf.tasks.studies.seed_results import SEEDS_LEAD, seed_sentences, seed_values
 from asdf.tasks.tracing.source_tables import source_columns
 from asdf.text import as_facts
 
@@ -210,8 +210,8 @@ def _table_of_sets(gathered: Gathered) -> Table:
     sizes = []
     remarks = []
     for set_name in gathered.sets:
-        result = gathered.on(set_name)[0].summary.result
-        sizes.append(f"{set_name} {result.bona_fide} + {result.spoof}")
+        pooled = gathered.on(set_name)[0].summary.result
+        sizes.append(f"{set_name} {pooled.bona_fide} + {pooled.spoof}")
         for remark in gathered.set_remarks(set_name):
             remarks.append(f"double dagger, {set_name}: {remark}")
     scored = f"scored: {'; '.join(lengths)}"
@@ -231,14 +231,7 @@ def _table_of_sets(gathered: Gathered) -> Table:
         notes.append("[n]: of n seeds alone")
     if any(over.is_leading(results[0]) for results in over.by_set.values() if results):
         notes.append(f"bold: {SEEDS_LEAD}")
-    notes += [*_interval_notes(over, gathered.sets), *seed_sentences(over)]
-    return Table(names, columns, "System", notes, labels_of(names, _LABEL))
-
-
-def _interval_notes(over: OverSeeds, sets: Sequence[str]) -> list[str]:
-    """Return the intervals of the means on each set, if known."""
-    notes = []
-    for set_name in sets:
+    for set_name in gathered.sets:
         intervals = []
         for result in over.by_set[set_name]:
             if result.eer.interval is not None:
@@ -246,7 +239,8 @@ def _interval_notes(over: OverSeeds, sets: Sequence[str]) -> list[str]:
                 intervals.append(f"{result.name} {shown}")
         if intervals:
             notes.append(f"95 % intervals of the means on {set_name}: {'; '.join(intervals)}")
-    return notes
+    notes += seed_sentences(over)
+    return Table(names, columns, "System", notes, labels_of(names, _LABEL))
 
 
 def _task_tables(results: TaskResults) -> list[str]:

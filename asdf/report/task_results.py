@@ -131,31 +131,18 @@ _MAX_PICTURE_CLASSES = 40
 
 
 @dataclass(frozen=True)
-class ConfusionSection:
-    """The confusion matrix of a system on a set.
-
-    Attributes:
-        svg: Plot of the matrix; '' if it has too many classes.
-        matrix: Table of the matrix; None if it has too many columns.
-    """
-
-    name: str
-    svg: str
-    matrix: PageTable | None
-    classes: PageTable
-
-
-@dataclass(frozen=True)
 class SourceSection:
     """A set on which sources were traced.
 
     Attributes:
+        confusions: Confusion matrices of systems: name, svg ('' if there are too many classes),
+            matrix (None if a table has too many columns) and classes.
         left_out: Number of systems without a matrix.
     """
 
     name: str
     results: PageTable
-    confusions: list[ConfusionSection]
+    confusions: list[dict[str, Any]]
     left_out: int
 
 
@@ -234,14 +221,17 @@ def _sources_table(
     return as_page(_table(on_set, labels, columns), caption, "metrics")
 
 
-def _confusion(entry: TaskResult[SourceResult], prefix: str) -> ConfusionSection:
+def _confusion(entry: TaskResult[SourceResult], prefix: str) -> dict[str, Any]:
     result = entry.result
     title = f"{entry.system} on {entry.set}"
-    svg = ""
-    if len(result.classes) <= _MAX_PICTURE_CLASSES:
-        svg = confusion_svg(title, result, prefix)
+    is_drawn = len(result.classes) <= _MAX_PICTURE_CLASSES
     matrix = None
     if has_matrix_table(result):
         matrix = as_page(matrix_table(result, "Trials of, called"), f"Confusion matrix of {title}")
     classes = class_table(result, ("Class", "Trials", "Precision", "Recall", "F1"))
-    return ConfusionSection(title, svg, matrix, as_page(classes, f"Classes of {title}"))
+    return {
+        "name": title,
+        "svg": confusion_svg(title, result, prefix) if is_drawn else "",
+        "matrix": matrix,
+        "classes": as_page(classes, f"Classes of {title}"),
+    }

@@ -22,7 +22,6 @@ from asdf.errors import AsdfError, UsageError
 from asdf.metrics.tandem import TANDEM, TandemCost
 from asdf.runs.files import atomic_write, write_text
 from asdf.runs.streams import show_error
-from asdf.tasks.sasv.combining import fit_fusion
 from asdf.tasks.sasv.sasv_files import (
     SasvScores,
     SasvTrials,
@@ -32,7 +31,7 @@ from asdf.tasks.sasv.sasv_files import (
     with_keys,
     write_sasv_scores,
 )
-from asdf.tasks.sasv.sasv_measures import SasvSummary, summarise_sasv, tandem_path
+from asdf.tasks.sasv.sasv_measures import SasvSummary, fit_fusion, summarise_sasv, tandem_path
 from asdf.tasks.sasv.sasv_tables import (
     sasv_csv,
     sasv_json,

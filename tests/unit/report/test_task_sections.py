@@ -54,13 +54,13 @@ def test_the_tables_of_sources_have_values_by_hand(run):
     assert head[-3:] == ["Unknown EER %", "OSCR %", "Rejected by"]
     assert row[4:] == ["5", "2", "60.00", "50.00", "43.33", "45.00", "30.00", "probability"]
     (confusion,) = evaluated.confusions
-    assert shown(confusion.matrix) == [
+    assert shown(confusion["matrix"]) == [
         ["Trials of, called", "A", "B", "C"],
         ["A", "1", "1", "0"],
         ["B", "0", "2", "0"],
         ["C", "1", "0", "0"],
     ]
-    assert shown(confusion.classes)[2] == ["B", "2", "66.67", "100.00", "80.00"]
+    assert shown(confusion["classes"])[2] == ["B", "2", "66.67", "100.00", "80.00"]
     result = evaluate_sources(traced(OPEN), replicates=20)
     interval = result.intervals["oscr"]
     cell = evaluated.results.rows[0][10]
@@ -182,7 +182,7 @@ def test_several_runs_are_in_the_order_of_their_results(run, tmp_path):
     rows = shown(evaluated.results)[1:]
     assert [row[0] for row in rows] == ["better", "net"]
     assert (rows[0][6], rows[0][9], rows[0][11]) == ("100.00", "–", "–")
-    assert [confusion.name for confusion in evaluated.confusions] == [
+    assert [confusion["name"] for confusion in evaluated.confusions] == [
         "better on eval",
         "net on eval",
     ]
@@ -219,6 +219,6 @@ def test_many_classes_have_no_matrix_and_no_picture(tmp_path):
     write_traced(folder, {"eval": many})
     (section,) = source_sections(gathered(folder).tasks.traced)
     (confusion,) = section.confusions
-    assert (confusion.svg, confusion.matrix) == ("", None)
-    assert len(confusion.classes.rows) == 41
+    assert (confusion["svg"], confusion["matrix"]) == ("", None)
+    assert len(confusion["classes"].rows) == 41
     read(report_page(gathered(folder)))

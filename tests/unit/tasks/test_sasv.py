@@ -9,14 +9,16 @@ from hypothesis import strategies as st
 
 from asdf.errors import AsdfError, UsageError
 from asdf.metrics.tandem import TANDEM, TandemCost, min_a_dcf
-from asdf.tasks.sasv.combining import FUSIONS, fit_fusion, spoof_share_of
 from asdf.tasks.sasv.sasv_files import SasvScores, SasvTrials
 from asdf.tasks.sasv.sasv_measures import (
     DRAWN,
+    FUSIONS,
     _Bootstrap,
     act_a_dcf,
     bayes_threshold,
+    fit_fusion,
     sasv_result,
+    spoof_share_of,
     summarise_sasv,
     tandem_path,
 )

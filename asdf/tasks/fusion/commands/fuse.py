@@ -20,39 +20,294 @@ in the development set.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from asdf.commands.options import Command, option, replicates_option
+import numpy as np
+
+from asdf.commands.judged_files import (
+    ProtocolOptions,
+    named_systems,
+    read_protocol_option,
+    read_system_scores,
+)
+from asdf.commands.options import Command, argument, option, replicates_option
 from asdf.commands.outputs import (
     check_file,
     check_inputs,
     check_overwriting,
+    input_name,
     output_name,
     show,
     text_stream,
     write_outputs,
 )
 from asdf.commands.whose_scores import check_networks_of
-from asdf.errors import UsageError
+from asdf.errors import AsdfError, UsageError
 from asdf.hub import parse_name
+from asdf.metrics.bootstrap import SIGNIFICANT, Intervals, paired_test
+from asdf.metrics.fusion import METHODS
+from asdf.metrics.metric_columns import EER, MIN_DCF
+from asdf.metrics.results import Result, evaluate
+from asdf.metrics.summary import speakers_of
 from asdf.runs.files import write_text
+from asdf.runs.streams import descriptor_of
 from asdf.shipped import is_shipped
 from asdf.tables.plain_json import as_json
-from asdf.tasks.fusion.commands.fuse_scores import (
-    DevelopmentOptions,
-    DevelopmentSet,
-    applied_text,
-    gain_record,
-    gain_text,
-    read_applied,
-    read_development,
-)
+from asdf.tables.plain_text import as_lines
+from asdf.tables.table import Column, Columns, Table, each, texts
+from asdf.tasks.fusion.gain import FusionGain
+from asdf.text import p_value_text
+from asdf.trials.formats import read_score_file
+from asdf.trials.how_scored import NOT_KNOWN, HowScored
+from asdf.trials.matching import align_scores
+from asdf.trials.score_file import Scores, write_scores, write_unlabelled_scores
+from asdf.trials.scored_files import how_scored, remove_how_scored, write_how_scored
 
 if TYPE_CHECKING:
+    from asdf.arrays import Floats
     from asdf.metrics.calibration import Calibration
+    from asdf.metrics.fusion import Fusion
     from asdf.tasks.fusion.gain import FusionGain
+
+
+@dataclass(frozen=True, kw_only=True)
+class DevelopmentOptions(ProtocolOptions):
+    """The development set."""
+
+    scores: tuple[str, ...] = argument(
+        "score files of the development set, one per system; or, with --on, folders with score "
+        "files, such as scores/epoch.4 of a run",
+        "[NAME=]SCORES",
+    )
+    on: str = option(
+        "name of the development set; in folders the file SET.txt is used", "SET", default=""
+    )
+
+
+@dataclass(frozen=True)
+class DevelopmentSet:
+    """The scores that a fusion is fitted to.
+
+    Attributes:
+        set: Name of the set; '' if unknown.
+        names: Names of the systems.
+        paths: Paths of their score files.
+        scores: Scores of each system, for the same trials in one order.
+        speakers: Speaker of each trial; None if unknown.
+    """
+
+    set: str
+    names: list[str]
+    paths: list[Path]
+    scores: list[Scores]
+    speakers: list[str] | None
+
+
+@dataclass(frozen=True)
+class Applied:
+    """Fused scores of another set.
+
+    Attributes:
+        names: Names of the systems.
+        systems: Scores of each system.
+        fused: Fused scores; labels are all 0 if unknown.
+        labelled: Whether labels are known.
+        scored: Part of each recording that was scored, if it is the same for all systems.
+    """
+
+    names: list[str]
+    systems: list[Scores]
+    fused: Scores
+    labelled: bool
+    scored: HowScored
+
+    def write(self, path: Path) -> None:
+        """Write the fused score file.
+
+        Raises:
+            AsdfError: it cannot be written.
+        """
+        # Next to standard output or a pipe there is no place for a description.
+        is_stream = descriptor_of(path) is not None
+        if not is_stream:
+            # First, since a stop in between must not leave an old one beside new scores.
+            remove_how_scored(path)
+        if self.labelled:
+            write_scores(path, self.fused.ids, self.fused.labels, self.fused.scores)
+        else:
+            write_unlabelled_scores(path, self.fused.ids, self.fused.scores)
+        if self.scored.length is not None and not is_stream:
+            write_how_scored(path, replace(self.scored, trials=len(self.fused)))
+
+
+def read_development(args: DevelopmentOptions) -> DevelopmentSet:
+    """Read the score files of the development set, with the labels of a protocol if given.
+
+    Raises:
+        UsageError: a folder is given without --on.
+        AsdfError: a file cannot be read, or the files have different trials.
+    """
+    words = []
+    for word in args.scores:
+        path = Path(word.partition("=")[2] or word)
+        is_folder = path.is_dir()
+        if is_folder and not args.on:
+            raise UsageError(f"{path} is a folder. Select one of its score files with --on SET.")
+        words.append(f"{word}/{args.on}.txt" if is_folder else word)
+    systems = named_systems(words)
+    protocol = read_protocol_option(args)
+    scores: list[Scores] = []
+    for system in systems:
+        own = read_system_scores(system.path, protocol, args.ignore_others)
+        scores.append(_aligned(system.path, own, systems[0].path, scores))
+    return DevelopmentSet(
+        args.on,
+        [system.name for system in systems],
+        [system.path for system in systems],
+        scores,
+        speakers_of(scores[0], protocol.trials),
+    )
+
+
+def _aligned(path: Path, scores: Scores, first: Path, before: Sequence[Scores]) -> Scores:
+    """Return scores in the order of the first of those read before."""
+    if not before:
+        return scores
+    return align_scores(input_name(path), scores, input_name(first), before[0])
+
+
+def read_applied(words: Sequence[str], development: DevelopmentSet, fusion: Fusion) -> Applied:
+    """Fuse score files of another set, in any format, with or without labels.
+
+    Raises:
+        UsageError: only some files have labels.
+        AsdfError: a file cannot be read, or the files have different trials.
+    """
+    paths = [Path(word) for word in words]
+    systems: list[Scores] = []
+    have_labels = set()
+    for path in paths:
+        file = read_score_file(path)
+        have_labels.add(file.labels is not None)
+        labels = np.zeros(len(file.ids), np.int8) if file.labels is None else file.labels
+        own = Scores(file.ids, labels, file.scores)
+        if len(have_labels) > 1:
+            raise UsageError(
+                f"{path} and the files before it differ: some have labels, others do not. Give "
+                "files that all have labels, or that all have none."
+            )
+        systems.append(_aligned(path, own, paths[0], systems))
+    scores_NS: Floats = np.stack([system.scores for system in systems], axis=1)
+    fused = Scores.of(systems[0], fusion.fuse(scores_NS))
+    # One class alone has no error rates, but its scores are fused.
+    labelled = have_labels == {True}
+    # Values that differ between the files are unknown for the fusion.
+    ways = [how_scored(path) for path in paths]
+    common = NOT_KNOWN
+    if len({way.length for way in ways}) == 1:
+        precisions = {way.precision for way in ways}
+        common = HowScored(ways[0].length, precisions.pop() if len(precisions) == 1 else None)
+    return Applied(development.names, systems, fused, labelled, common)
+
+
+_FUSED = "fusion"
+
+
+def gain_text(development: DevelopmentSet, measured: FusionGain) -> str:
+    """Return the fusion, its systems and its gain on the development set."""
+    result = measured.result
+    trials = result.bona_fide + result.spoof
+    on_set = f" on {development.set}" if development.set else ""
+    groups = "trials" if development.speakers is None else "speakers"
+    folds = len(measured.members[0].fold_weights)
+    members = measured.members
+    names = [*(member.name for member in members), _FUSED]
+    columns = _rate_columns([*(member.result for member in members), result])
+    calibrated = [*(member.cllr for member in members), result.cllr]
+    columns.append(Column("cllr", "Cllr bits").with_values(calibrated))
+    ends = [(min(member.fold_weights), max(member.fold_weights)) for member in members]
+    columns += [
+        texts("weight", [*(f"{member.weight:.4g}" for member in members), ""]),
+        texts("in the folds", [*(f"{a:.4g} .. {b:.4g}" for a, b in ends), ""], is_left=True),
+    ]
+    lines = [
+        f"fusion of {len(measured.members)} systems{on_set}: {trials} trials, {result.bona_fide} "
+        f"bona fide, {result.spoof} spoof",
+        f"{measured.fusion.method}: {METHODS[measured.fusion.method]}",
+        f"cross-validated in {folds} folds of {groups}: none is fused by weights fitted to it",
+        "",
+        *as_lines(Table(names, columns, "system")),
+        "",
+        "Cllr is of scores calibrated on the other folds; EER and minDCF of single systems need "
+        "no fit",
+    ]
+    best = measured.members[measured.best].name
+    lines += _difference_lines(best, measured.gain, groups)
+    for member in measured.members:
+        if member.weight < 0:
+            lines.append(
+                f"{member.name} has a negative weight: it only corrects errors that it shares with "
+                "the others. Compare with a fusion without it."
+            )
+    return "\n".join(lines)
+
+
+def applied_text(applied: Applied, measured: FusionGain, replicates: int) -> str:
+    """Return the error rates of fused scores on another set, and their gain there."""
+    try:
+        columns = _rate_columns([evaluate(known) for known in (*applied.systems, applied.fused)])
+    # A set of one class has no error rates, but its fused scores are written.
+    except AsdfError as error:
+        return f"no error rates: {error}"
+    best = measured.best
+    gain = None
+    if replicates:
+        gain = paired_test(applied.systems[best], applied.fused, replicates=replicates)
+    # The gain is relative to the best system of the development set, not of this set.
+    lines = ["on the set of --apply, with weights fitted to all trials of the set above", ""]
+    lines += as_lines(Table([*applied.names, _FUSED], columns, "system"))
+    return "\n".join([*lines, "", *_difference_lines(applied.names[best], gain, "trials")])
+
+
+def gain_record(development: DevelopmentSet, measured: FusionGain) -> dict[str, Any]:
+    """Return all numbers of a fusion as JSON values; error rates are fractions."""
+    systems = []
+    for member, path in zip(measured.members, development.paths, strict=True):
+        systems.append({**asdict(member), "scores": str(path)})
+    return {
+        "set": development.set,
+        "fusion": measured.fusion.content(),
+        "systems": systems,
+        "fused": asdict(measured.result),
+        "best_system": measured.members[measured.best].name,
+        "gain": None if measured.gain is None else asdict(measured.gain),
+        "drawn_over": "trials" if development.speakers is None else "speakers",
+    }
+
+
+def _rate_columns(results: Sequence[Result]) -> Columns:
+    metrics = [replace(metric, marked=False) for metric in (EER, MIN_DCF)]
+    return [metric.with_values(each(results, metric.key)) for metric in metrics]
+
+
+def _difference_lines(best: str, gain: Intervals | None, drawn: str) -> list[str]:
+    if gain is None:
+        return []
+    lines = [
+        f"{_FUSED} - {best}, the best system above (paired bootstrap over {drawn}, two-sided):"
+    ]
+    for metric, tested in ((EER, gain.eer), (MIN_DCF, gain.min_dcf)):
+        # A paired test always has one.
+        assert tested.p_value is not None
+        verdict = "no significant difference"
+        if tested.p_value < SIGNIFICANT:
+            verdict = "the fusion is better" if tested.value < 0 else "the fusion is worse"
+        value, bounds, _ = metric.format_difference(tested)
+        shown = f"{value}  95 %: {bounds}  p {p_value_text(tested.p_value)}: {verdict}"
+        lines.append(f"  {metric.name:<6}  {shown}")
+    return lines
 
 
 def write_fused_system(
@@ -106,7 +361,6 @@ def _calibrate(development: DevelopmentSet, measured: FusionGain) -> Calibration
     return replace(described, eer=measured.result.eer)
 
 
-METHODS = ("logistic", "mean", "rank")
 MIN_FOLDS = 2
 
 
@@ -114,7 +368,7 @@ MIN_FOLDS = 2
 class FuseOptions(DevelopmentOptions):
     """Options of the command."""
 
-    method: str = option("fusion method", default="logistic", choices=METHODS)
+    method: str = option("fusion method", default="logistic", choices=tuple(METHODS))
     apply: tuple[str, ...] = option(
         "also fuse these score files of another set: one per system, in the same order",
         "SCORES",
