@@ -71,10 +71,7 @@ class PartKind(Generic[Part]):
         return {name: each for name, each in state.items() if not name.startswith(self.prefix)}
 
     def build(
-        self,
-        class_path: str,
-        make: Callable[[type[Part]], Part],
-        described: DescribedNetwork,
+        self, class_path: str, make: Callable[[type[Part]], Part], described: DescribedNetwork
     ) -> Part:
         """Return the part of a file; its numbers are not loaded.
 

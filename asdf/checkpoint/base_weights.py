@@ -94,10 +94,7 @@ def resting_layers(network: nn.Module, frozen: bool) -> list[str]:
 
 
 def check_base(
-    network: nn.Module,
-    state: Mapping[str, Tensor],
-    entry: Any,
-    path: Path | None,
+    network: nn.Module, state: Mapping[str, Tensor], entry: Any, path: Path | None
 ) -> None:
     """Check that the layers that a file leaves out have the weights of its training.
 

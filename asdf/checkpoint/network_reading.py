@@ -41,10 +41,7 @@ _SHOWN = 8
 
 
 def rebuild_network(
-    path: Path,
-    build: Build,
-    folder: Path | None = None,
-    base: str | None = None,
+    path: Path, build: Build, folder: Path | None = None, base: str | None = None
 ) -> tuple[nn.Module, NetworkFile]:
     """Rebuild the network of a file, in eval mode on the CPU; also return the file's content.
 

@@ -158,9 +158,7 @@ def read_safetensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str
 
 
 def write_safetensors(
-    path: str | Path,
-    tensors: Mapping[str, Tensor],
-    metadata: Mapping[str, str],
+    path: str | Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]
 ) -> None:
     """Write copies of `tensors`, by name, with `metadata`.
 

@@ -255,9 +255,7 @@ _ALLOWED: list[Any] = [
 
 
 def read_weights_file(
-    path: str | Path,
-    kind: str = "weights from",
-    mapped: bool = True,
+    path: str | Path, kind: str = "weights from", mapped: bool = True
 ) -> dict[str, Any]:
     """Return the dictionary in a file of `torch.save`, on the CPU.
 
@@ -319,10 +317,7 @@ def load_plain(path: Path, mapped: bool = False) -> Any:
         with torch.serialization.safe_globals(_ALLOWED):
             # The legacy format cannot be mapped, and torch raises an error if requested.
             content = torch.load(
-                path,
-                map_location="cpu",
-                weights_only=True,
-                mmap=mapped and zipped,
+                path, map_location="cpu", weights_only=True, mmap=mapped and zipped
             )
     except pickle.UnpicklingError as error:
         raise pickle.UnpicklingError(_reason_of(error)) from None

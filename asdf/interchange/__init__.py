@@ -15,12 +15,7 @@ from asdf.ports import provided
 
 if TYPE_CHECKING:
     from asdf.interchange.bundles import bundle_architecture, download_bundle
-    from asdf.interchange.graphs import (
-        onnx_graph,
-        samples_for,
-        write_onnx,
-        write_torchscript,
-    )
+    from asdf.interchange.graphs import onnx_graph, samples_for, write_onnx, write_torchscript
     from asdf.interchange.model_card import (
         measured_eers,
         model_card_text,

@@ -23,12 +23,7 @@ if TYPE_CHECKING:
         TCMBackEnd,
     )
     from asdf.networks.back_ends.ecapa import SSL_ECAPA, ECAPABackEnd
-    from asdf.networks.back_ends.lcnn import (
-        SSL_LCNN,
-        LCNNBackEnd,
-        MapLCNNBackEnd,
-        SSL_MapLCNN,
-    )
+    from asdf.networks.back_ends.lcnn import SSL_LCNN, LCNNBackEnd, MapLCNNBackEnd, SSL_MapLCNN
     from asdf.networks.back_ends.linear import LinearBackEnd, SSL_Linear
     from asdf.networks.back_ends.mhfa import (
         SSL_MHFA,

@@ -211,10 +211,7 @@ class ScoringLoss(Attached):
 
     @classmethod
     def of_values(
-        cls: type[AnyLoss],
-        settings: Any,
-        dimension: int,
-        values: Mapping[str, Sequence[str]],
+        cls: type[AnyLoss], settings: Any, dimension: int, values: Mapping[str, Sequence[str]]
     ) -> AnyLoss:
         """Return a loss for these values of columns, passed to constructors that accept them.
 

@@ -119,11 +119,7 @@ class _Shapes(TorchFunctionMode):
     """A mode in which meta tensors are neither initialised nor normalised."""
 
     def __torch_function__(
-        self,
-        function: Any,
-        types: Any,
-        args: Any = (),
-        kwargs: Any = None,
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         if args and isinstance(args[0], Tensor) and args[0].is_meta:
             if function is Tensor.normal_:

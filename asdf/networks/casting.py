@@ -97,9 +97,7 @@ _PLANS: WeakKeyDictionary[nn.Module, _Plan] = WeakKeyDictionary()
 
 @contextmanager
 def weights_cast_together(
-    layer: nn.Module,
-    device: torch.device,
-    short_norms: bool = False,
+    layer: nn.Module, device: torch.device, short_norms: bool = False
 ) -> Iterator[None]:
     """Within autocast, let linear maps and convolutions of `layer` use weights cast in advance.
 
@@ -236,10 +234,7 @@ class _Cast(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,
-        dtype: torch.dtype,
-        sizes: list[int],
-        *weights: Tensor,
+        ctx: Any, dtype: torch.dtype, sizes: list[int], *weights: Tensor
     ) -> tuple[Tensor, ...]:
         # The weights of a part that was not used keep a gradient of None, as under autocast.
         ctx.set_materialize_grads(False)

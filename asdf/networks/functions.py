@@ -327,10 +327,7 @@ def multiply_long(first_XMK: Tensor, second_XKN: Tensor) -> Tensor:
     first_XMSK = first_XMK.unflatten(2, (parts, -1))
     first_XSMK = first_XMSK.transpose(1, 2)
     second_XSKN = second_XKN.unflatten(1, (parts, -1))
-    products = torch.bmm(
-        first_XSMK.flatten(0, 1),
-        second_XSKN.flatten(0, 1),
-    )
+    products = torch.bmm(first_XSMK.flatten(0, 1), second_XSKN.flatten(0, 1))
     products_XSMN = products.unflatten(0, (-1, parts))
     result_XMN: Tensor = products_XSMN.sum(1)
     return result_XMN

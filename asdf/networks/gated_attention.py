@@ -64,11 +64,7 @@ def attend_gated(
 
 
 def attend_rows(
-    rows_BLZ: Tensor,
-    heads: int,
-    added_BHLL: Tensor | None,
-    dropout: float,
-    output: nn.Module,
+    rows_BLZ: Tensor, heads: int, added_BHLL: Tensor | None, dropout: float, output: nn.Module
 ) -> Tensor:
     """Return the output of an attention for its concatenated queries, keys and values.
 

@@ -130,8 +130,7 @@ def _check_frames(network: nn.Module, outputs: Outputs, samples: int, settings: 
         return
     if hop is None:
         raise _describe_mistake(
-            settings,
-            "gives frame logits but has no attribute frame_hop, the samples per frame",
+            settings, "gives frame logits but has no attribute frame_hop, the samples per frame"
         )
     count = -(-samples // hop)
     returned = 0 if frames is None else frames.shape[1]

@@ -69,9 +69,7 @@ class FrameHead(nn.Module):
 
 
 def make_frame_head(
-    settings: Localisation,
-    front_end: FrontEnd,
-    back_end: BackEnd,
+    settings: Localisation, front_end: FrontEnd, back_end: BackEnd
 ) -> FrameHead | None:
     """Return the head for `back_end`; None if the settings request none.
 

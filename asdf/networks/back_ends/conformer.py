@@ -132,11 +132,7 @@ class ConformerBlock(nn.Module):
     """Half a feed-forward layer, attention, a convolution over time, half a feed-forward layer."""
 
     def __init__(
-        self,
-        dimension: int,
-        attention: nn.Module,
-        kernel_size: int,
-        dropout: float,
+        self, dimension: int, attention: nn.Module, kernel_size: int, dropout: float
     ) -> None:
         super().__init__()
         self.ff1 = _Half(_Normed(dimension, _FeedForward(dimension, dropout)))

@@ -42,11 +42,7 @@ class Res2NetBlock(nn.Module):
         self.bns = nn.ModuleList()
         for _ in range(splits - 1):
             convolution = nn.Conv1d(
-                self.width,
-                self.width,
-                kernel_size=3,
-                dilation=dilation,
-                padding=dilation,
+                self.width, self.width, kernel_size=3, dilation=dilation, padding=dilation
             )
             self.convs.append(convolution)
             self.bns.append(nn.BatchNorm1d(self.width))

@@ -147,10 +147,7 @@ class HeterogeneousGraphAttention(nn.Module):
         self.temperature = temperature
 
     def forward(
-        self,
-        first_BNC: Tensor,
-        second_BMC: Tensor,
-        master_B1C: Tensor,
+        self, first_BNC: Tensor, second_BMC: Tensor, master_B1C: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Map two graphs and their master node from dim_in to dim_out values per node."""
         nodes = first_BNC.shape[1]
@@ -182,18 +179,10 @@ class HeterogeneousGraphAttention(nn.Module):
         edges_BNND, edges_BNMD = edges_BNJD.split(sizes, dim=2)
         edges_BMND, edges_BMMD = edges_BMJD.split(sizes, dim=2)
         scores_BNJ1 = torch.cat(
-            [
-                edges_BNND @ self.att_weight11,
-                edges_BNMD @ self.att_weight12,
-            ],
-            dim=2,
+            [edges_BNND @ self.att_weight11, edges_BNMD @ self.att_weight12], dim=2
         )
         scores_BMJ1 = torch.cat(
-            [
-                edges_BMND @ self.att_weight12,
-                edges_BMMD @ self.att_weight22,
-            ],
-            dim=2,
+            [edges_BMND @ self.att_weight12, edges_BMMD @ self.att_weight22], dim=2
         )
         scores_BJJ1 = torch.cat([scores_BNJ1, scores_BMJ1], dim=1)
         return scores_BJJ1.squeeze(-1)

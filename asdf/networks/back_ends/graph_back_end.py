@@ -53,36 +53,17 @@ from asdf.networks.functions import (
 class ResidualBlock(nn.Module):
     """Two convolutions around a batch norm, plus their input; `pool` pools time by 3."""
 
-    def __init__(
-        self,
-        channels_in: int,
-        channels_out: int,
-        first: bool,
-        pool: bool,
-    ) -> None:
+    def __init__(self, channels_in: int, channels_out: int, first: bool, pool: bool) -> None:
         super().__init__()
         if not first:
             self.bn1 = nn.BatchNorm2d(channels_in)
-        self.conv1 = nn.Conv2d(
-            channels_in,
-            channels_out,
-            kernel_size=(2, 3),
-            padding=(1, 1),
-        )
+        self.conv1 = nn.Conv2d(channels_in, channels_out, kernel_size=(2, 3), padding=(1, 1))
         self.bn2 = nn.BatchNorm2d(channels_out)
-        self.conv2 = nn.Conv2d(
-            channels_out,
-            channels_out,
-            kernel_size=(2, 3),
-            padding=(0, 1),
-        )
+        self.conv2 = nn.Conv2d(channels_out, channels_out, kernel_size=(2, 3), padding=(0, 1))
         self.changes_channels = channels_in != channels_out
         if self.changes_channels:
             self.conv_downsample = nn.Conv2d(
-                channels_in,
-                channels_out,
-                kernel_size=(1, 3),
-                padding=(0, 1),
+                channels_in, channels_out, kernel_size=(1, 3), padding=(0, 1)
             )
         self.selu = LearningSELU()
         self.pool = pool

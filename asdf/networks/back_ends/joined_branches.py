@@ -198,10 +198,7 @@ def _hide(sizes: Sequence[int], device: torch.device) -> Tensor | None:
 
 
 def attend(
-    maps: Maps,
-    nodes_GBJC: Tensor,
-    master_GBC: Tensor,
-    kinds: Kinds,
+    maps: Maps, nodes_GBJC: Tensor, master_GBC: Tensor, kinds: Kinds
 ) -> tuple[Tensor, Tensor]:
     """Compute an attention for each branch.
 

@@ -36,12 +36,7 @@ class MHFABackEnd(TimedBackEnd):
     takes = "hidden_states"
 
     def __init__(
-        self,
-        dimension: int,
-        states: int,
-        heads: int,
-        compression: int,
-        embedding: int,
+        self, dimension: int, states: int, heads: int, compression: int, embedding: int
     ) -> None:
         super().__init__()
         self.frame_dimension = 2 * compression

@@ -81,11 +81,7 @@ class WeightedRes2Net(nn.Module):
         side_by_side_BWLP = last_BWL1
         sums = []
         for part_BWL1, conv, norm, weights_111P in zip(
-            parts,
-            self.convs,
-            self.bns,
-            self.weighted_sum,
-            strict=True,
+            parts, self.convs, self.bns, self.weighted_sum, strict=True
         ):
             joined_BWLP = torch.cat([side_by_side_BWLP, part_BWL1], dim=3)
             side_by_side_BWLP = norm(conv(joined_BWLP).relu())
@@ -101,11 +97,7 @@ class WeightedRes2Net(nn.Module):
 def _make_time_convolution(width: int, dilation: int) -> nn.Conv2d:
     padding = KERNEL // 2 * dilation
     return nn.Conv2d(
-        width,
-        width,
-        kernel_size=(KERNEL, 1),
-        dilation=(dilation, 1),
-        padding=(padding, 0),
+        width, width, kernel_size=(KERNEL, 1), dilation=(dilation, 1), padding=(padding, 0)
     )
 
 
@@ -169,12 +161,7 @@ class Nes2NetXBackEnd(SizedBackEnd, TimedBackEnd):
         features_BCL = features_BLC.transpose(1, 2)
         *parts, last_BWL = features_BCL.split(self.width, dim=1)
         outputs: list[Tensor] = []
-        for part_BWL, block, norm in zip(
-            parts,
-            self.Build_in_Res2Nets,
-            self.bns,
-            strict=True,
-        ):
+        for part_BWL, block, norm in zip(parts, self.Build_in_Res2Nets, self.bns, strict=True):
             if outputs:
                 part_BWL = outputs[-1] + part_BWL
             part_BWL = F.relu(block(part_BWL))

@@ -61,9 +61,7 @@ class ASPBackEnd(SizedBackEnd, TimedBackEnd):
         super().__init__()
         self.frame_dimension = dimension
         self.attention = nn.Sequential(
-            nn.Linear(dimension, hidden),
-            nn.Tanh(),
-            nn.Linear(hidden, 1, bias=False),
+            nn.Linear(dimension, hidden), nn.Tanh(), nn.Linear(hidden, 1, bias=False)
         )
         self.output = nn.Linear(2 * dimension, 2)
 

@@ -219,11 +219,7 @@ def needed_samples(layers: ConvLayers, outputs: int) -> int:
 
 
 def _pre_norm(
-    dimension: int,
-    layers: int,
-    heads: int,
-    channels: int = 512,
-    **sizes: Any,
+    dimension: int, layers: int, heads: int, channels: int = 512, **sizes: Any
 ) -> Architecture:
     feed_forward = sizes.pop("feed_forward", 4 * dimension)
     return Architecture(

@@ -37,9 +37,7 @@ _JOINED = ("q_proj", "k_proj", "v_proj")
 _MAX_DISTANCE = 2**16
 
 
-def join_attention_layers(
-    layers: Mapping[str, Tensor],
-) -> dict[str, Tensor]:
+def join_attention_layers(layers: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Join the query, key and value projections of WavLM's attention to the matrix torch uses.
 
     Args:
@@ -299,10 +297,7 @@ def _run_compiled(
 
 
 def _call_layer(
-    layer: nn.Module,
-    x_BLC: Tensor,
-    bias_BHLL: Tensor | None,
-    attended_B1LL: Tensor | None,
+    layer: nn.Module, x_BLC: Tensor, bias_BHLL: Tensor | None, attended_B1LL: Tensor | None
 ) -> Tensor:
     if attended_B1LL is None:
         unmasked_BLC: Tensor = layer(x_BLC, position_bias=bias_BHLL)[0]

@@ -98,11 +98,7 @@ def draw_spans(rows: int, size: int, proportion: float, length: int) -> Tensor:
 # merged.
 @library.custom_op("asdf::draw_spans", mutates_args=(), tags=(torch.Tag.nondeterministic_seeded,))
 def draw_spans_on(
-    device: torch.device,
-    rows: int,
-    size: int,
-    proportion: float,
-    length: int,
+    device: torch.device, rows: int, size: int, proportion: float, length: int
 ) -> Tensor:
     """Call `draw_spans` on the CPU and copy the result to `device` without blocking the host."""
     mask_RS = draw_spans(rows, size, proportion, length)
@@ -112,13 +108,7 @@ def draw_spans_on(
 
 
 @draw_spans_on.register_fake
-def _(
-    device: torch.device,
-    rows: int,
-    size: int,
-    proportion: float,
-    length: int,
-) -> Tensor:
+def _(device: torch.device, rows: int, size: int, proportion: float, length: int) -> Tensor:
     return torch.empty(rows, size, dtype=torch.bool, device=device)
 
 

@@ -64,22 +64,13 @@ def _convolve_waveforms(layer: ConvLayerBlock, waveforms_BT: Tensor, short: bool
         # The base sizes have a norm over time, which then is the last dimension.
         x_BCL: Tensor = layer(waveforms_BT.unsqueeze(1), None)[0]
         return x_BCL.transpose(1, 2).to(
-            convolution.weight.dtype,
-            memory_format=torch.contiguous_format,
+            convolution.weight.dtype, memory_format=torch.contiguous_format
         )
     width = convolution.kernel_size[0]
     more = -width % _ALIGNED
     padded_BT = F.pad(waveforms_BT, (0, more))
-    windows_BLK = padded_BT.unfold(
-        dimension=1,
-        size=width + more,
-        step=convolution.stride[0],
-    )
-    x_BLC = F.linear(
-        windows_BLK,
-        F.pad(convolution.weight.squeeze(1), (0, more)),
-        convolution.bias,
-    )
+    windows_BLK = padded_BT.unfold(dimension=1, size=width + more, step=convolution.stride[0])
+    x_BLC = F.linear(windows_BLK, F.pad(convolution.weight.squeeze(1), (0, more)), convolution.bias)
     return F.gelu(_normalize(layer.layer_norm, x_BLC, short))
 
 
@@ -87,10 +78,7 @@ def _convolve_layer(layer: ConvLayerBlock, x_BLC: Tensor, short: bool) -> Tensor
     # As images with one row, whose channels may be last in memory.
     x_BC1L = x_BLC.transpose(1, 2).unsqueeze(2)
     x_BC1L = F.conv2d(
-        x_BC1L,
-        layer.conv.weight.unsqueeze(2),
-        layer.conv.bias,
-        stride=(1, *layer.conv.stride),
+        x_BC1L, layer.conv.weight.unsqueeze(2), layer.conv.bias, stride=(1, *layer.conv.stride)
     )
     x_BLC = x_BC1L.squeeze(2).transpose(1, 2)
     return F.gelu(_normalize(layer.layer_norm, x_BLC, short))
@@ -136,11 +124,7 @@ def _compute_weight(convolution: nn.Conv1d) -> Tensor:
     # A norm over other dimensions is left to torch.
     if lengths.numel() != lengths.shape[2]:
         return convolution.weight
-    norms = torch.linalg.vector_norm(
-        directions,
-        dim=(0, 1),
-        keepdim=True,
-    )
+    norms = torch.linalg.vector_norm(directions, dim=(0, 1), keepdim=True)
     weight: Tensor = directions * (lengths / norms)
     return weight
 
@@ -162,11 +146,7 @@ class GroupedConvolution(torch.autograd.Function):
         bias_G1E = bias.view(groups, 1, -1)
         parts = []
         for chosen, windows_GXK in _windows(x_BLC, groups, taps, before=taps // 2):
-            part_GXE = torch.baddbmm(
-                bias_G1E[chosen],
-                windows_GXK,
-                weight_GXE[chosen],
-            )
+            part_GXE = torch.baddbmm(bias_G1E[chosen], windows_GXK, weight_GXE[chosen])
             parts.append(part_GXE)
         return _join(parts, x_BLC)
 
@@ -221,8 +201,7 @@ def _windows(x_BLC: Tensor, groups: int, taps: int, before: int) -> Iterator[tup
     seen_GBLDK = padded_GBPD.unfold(2, taps, 1)
     seen_GBLKD = seen_GBLDK.transpose(3, 4)
     seen_GBLX = seen_GBLKD.as_strided(
-        (*seen_GBLKD.shape[:3], taps * values),
-        (*seen_GBLKD.stride()[:3], 1),
+        (*seen_GBLKD.shape[:3], taps * values), (*seen_GBLKD.stride()[:3], 1)
     )
     together = max(1, _COPIES * groups // taps)
     for start in range(0, groups, together):
