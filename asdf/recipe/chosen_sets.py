@@ -26,8 +26,6 @@ from asdf.trials.trial_list import TrialList, join, same_recording
 
 # Advice for a training list of only bona fide speech.
 WITHOUT_SPOOFS = " Spoofs can be made from bona fide speech: see vocoding.vocoders."
-
-
 # Advice for a scored set of one class.
 _OF_ONE_CLASS = (
     " A set of one class can be scored by itself: python -m asdf score NETWORK LIST > SCORES, then "

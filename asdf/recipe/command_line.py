@@ -97,24 +97,6 @@ def parse_command_line(arguments: list[str], description: str) -> CommandLine:
     Raises:
         UsageError: no config is given.
     """
-    args = _build_parser(description).parse_intermixed_args(arguments)
-    # The name of a config contains no equals sign, and an override always contains one.
-    configs = [word for word in args.words if "=" not in word]
-    overrides = [from_current_folder(word) for word in args.words if "=" in word]
-    explain = args.explain
-    if explain and "." not in explain and not configs:
-        # `--explain CONFIG` is accepted as well as `CONFIG --explain`.
-        configs = [explain]
-        explain = ""
-    if not configs and not args.list:
-        raise UsageError(
-            "no config is given. Use: run.py CONFIG [section.name=value ...]; run.py --list shows "
-            "the configs."
-        )
-    return CommandLine(configs, overrides, args.list, explain, args.dry_run)
-
-
-def _build_parser(description: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="run.py",
         usage="run.py CONFIG [CONFIG ...] [section.name=value ...]\n"
@@ -143,7 +125,21 @@ def _build_parser(description: str) -> argparse.ArgumentParser:
     )
     # Added by `python -m torch.distributed.launch`, which sets LOCAL_RANK as well.
     parser.add_argument("--local-rank", "--local_rank", type=int, help=argparse.SUPPRESS)
-    return parser
+    args = parser.parse_intermixed_args(arguments)
+    # The name of a config contains no equals sign, and an override always contains one.
+    configs = [word for word in args.words if "=" not in word]
+    overrides = [from_current_folder(word) for word in args.words if "=" in word]
+    explain = args.explain
+    if explain and "." not in explain and not configs:
+        # `--explain CONFIG` is accepted as well as `CONFIG --explain`.
+        configs = [explain]
+        explain = ""
+    if not configs and not args.list:
+        raise UsageError(
+            "no config is given. Use: run.py CONFIG [section.name=value ...]; run.py --list shows "
+            "the configs."
+        )
+    return CommandLine(configs, overrides, args.list, explain, args.dry_run)
 
 
 def from_current_folder(override: str) -> str:

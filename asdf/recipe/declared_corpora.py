@@ -42,6 +42,11 @@ from asdf.trials.lists import read_asvspoof2019_protocol, read_list
 from asdf.trials.trees import Tree, open_tree
 from asdf.trials.trial_list import UNLABELLED, TrialList
 
+_SHOWN = 5
+# Kinds of located data whose columns or folders may have any name.
+_WITH_COLUMNS = ("folder", "hub")
+_CLASS_NAMES = {1: "bona fide", 0: "spoof"}
+
 
 class ReadCorpus(NamedTuple):
     """A corpus that was read."""
@@ -106,12 +111,6 @@ def read_named(name: str, folder: Path) -> TrialList:
     if part is None:
         return trials
     return part.of(trials)
-
-
-_SHOWN = 5
-# Kinds of located data whose columns or folders may have any name.
-_WITH_COLUMNS = ("folder", "hub")
-_CLASS_NAMES = {1: "bona fide", 0: "spoof"}
 
 
 @dataclass(frozen=True)

@@ -100,15 +100,12 @@ class CorpusLists:
             parts = set_parts(name, self.corpora)
             if len(parts) > 1:
                 self._lists[name] = join([self.read(part) for part in parts])
-            else:
-                self._lists[name] = self._read_part(name)
+                return self._lists[name]
+            corpus = find_corpus(name, self.corpora)
+            if corpus.make is not None:
+                corpus.make(self.database)
+            self._lists[name] = corpus.read(name, self.database)
         return self._lists[name]
-
-    def _read_part(self, name: str) -> TrialList:
-        corpus = find_corpus(name, self.corpora)
-        if corpus.make is not None:
-            corpus.make(self.database)
-        return corpus.read(name, self.database)
 
 
 def divide_into_folds(training: Sequence[TrialList], request: FoldRequest) -> list[Fold]:

@@ -159,7 +159,6 @@ class Layout:
     trials = _Below("trials")
     results = _Below("results")
     results_json = _Below("results", RESULTS_JSON)
-    results_text = _Below("results", RESULTS_TEXT)
     generalisation_json = _Below("results", "generalisation.json")
     """Results on sets of several corpora, including corpora outside the training data."""
     generalisation_text = _Below("results", "generalisation.txt")
@@ -169,7 +168,6 @@ class Layout:
     sources_text = _Below("results", "sources.txt")
     localisation_json = _Below("results", "localisation.json")
     """Results of locating spoofed segments by frame scores."""
-    localisation_text = _Below("results", "localisation.txt")
     launch_log = _Below("launch.log")
     """Output of a launched run, over all of its starts."""
     launch_state = _Below("launch.json")

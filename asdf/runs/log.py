@@ -19,6 +19,14 @@ LOG = logging.getLogger("asdf")
 PROGRESS = logging.getLogger("asdf.progress")
 
 
+T = TypeVar("T")
+LINE_EVERY_S = 30.0
+
+# Log more often in the first minute, to show that the work has begun.
+_FIRST_S = 60.0
+_FIRST_LINES_EVERY_S = 5.0
+
+
 class _Formatter(logging.Formatter):
     """Escapes and shortens messages, which may quote file names or contents of a corpus."""
 
@@ -86,14 +94,6 @@ def log_to_file(path: Path) -> Iterator[None]:
         # A full disk was reported when a line could not be written.
         with suppress(OSError):
             handler.close()
-
-
-T = TypeVar("T")
-LINE_EVERY_S = 30.0
-
-# Log more often in the first minute, to show that the work has begun.
-_FIRST_S = 60.0
-_FIRST_LINES_EVERY_S = 5.0
 
 
 def track(
