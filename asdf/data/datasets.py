@@ -8,6 +8,7 @@ start method see the same.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 from torch.utils.data import Dataset
@@ -19,7 +20,7 @@ from asdf.audio.reading import channels_first, check_count
 from asdf.audio.speech import read_speech
 from asdf.audio.vocoding import Vocoders
 from asdf.data.batches import Clip, Mixup, mix
-from asdf.data.clip_frames import Crop, CropPosition, draw_crop
+from asdf.data.clip_frames import CropPosition, draw_crop
 from asdf.errors import AsdfError
 from asdf.runs.seeds import generator
 from asdf.settings.sections import Audio, RawBoost, SpeechActivity
@@ -69,7 +70,7 @@ class TrainingClips(Dataset[Clip]):
         return len(self.utterances)
 
     def __getitem__(self, key: tuple[int, ...]) -> Clip:
-        clip = self._change(key, self._read_cut(key))
+        clip = self._unmixed(key)
         if self.references is not None and clip.samples is not None:
             reference = self.references[key[1], clip.samples.shape[-1]]
             if reference.samples is None:
@@ -79,16 +80,15 @@ class TrainingClips(Dataset[Clip]):
         if mixture is None or clip.samples is None:
             return clip
         # The partner is as in its own turn in this epoch.
-        partner_key = (key[0], mixture.partner)
-        partner = self._change(partner_key, self._read_cut(partner_key))
+        partner = self._unmixed((key[0], mixture.partner))
         if partner.samples is None:
             return partner
         if self.rawboost.on_device:
             return replace(clip, partner=partner, weight=mixture.weight)
         return Clip(mix(clip.samples, partner.samples, mixture.weight))
 
-    def _read_cut(self, key: tuple[int, ...]) -> _Cut:
-        """Read the part of a recording that the clip of this key needs."""
+    def _unmixed(self, key: tuple[int, ...]) -> Clip:
+        """Read and augment the part of a recording that the clip of this key needs."""
         epoch, index, *samples = key
         clip_size = samples[0] if samples else self.clip_size
         # One generator for all random draws of a clip, whose order must not change.
@@ -99,21 +99,6 @@ class TrainingClips(Dataset[Clip]):
         try:
             speech = read_speech(path, self.sad, drawn.start, drawn.samples, self.audio)
             check_count(speech, self.channels, path)
-        except AsdfError as error:
-            return _Cut(drawn, draws, error=error)
-        return _Cut(drawn, draws, speech)
-
-    def _change(self, key: tuple[int, ...], cut: _Cut) -> Clip:
-        """Return the clip of a key before mixing."""
-        epoch, index, *samples = key
-        if cut.speech is None:
-            return Clip(error=cut.error)
-        clip_size = samples[0] if samples else self.clip_size
-        drawn = cut.drawn
-        draws = cut.draws
-        speech = cut.speech
-        path = self.utterances.path(index)
-        try:
             # Before repetition, since a short recorded spoof would be repeated as a whole.
             vocoder = self.utterances.vocoder(index)
             if vocoder:
@@ -129,21 +114,6 @@ class TrainingClips(Dataset[Clip]):
         if noises is not None:
             clip = boost(clip, noises, self.rawboost)
         return Clip(channels_first(clip), varies=bool(samples))
-
-
-@dataclass(frozen=True)
-class _Cut:
-    """The data read for a clip.
-
-    Attributes:
-        draws: Random numbers of the clip, after those of the cut.
-        speech: Samples of speech, (samples,) float32; None if it cannot be read, with `error`.
-    """
-
-    drawn: Crop
-    draws: np.random.Generator
-    speech: np.ndarray | None = None
-    error: AsdfError | None = None
 
 
 @dataclass(eq=False)
@@ -167,8 +137,10 @@ class WholeUtterances(Dataset[Clip]):
 
     def __getitem__(self, key: tuple[int, int]) -> Clip:
         index, samples = key
+        return self._beginning(self.utterances.path(index), samples)
+
+    def _beginning(self, path: Path, samples: int) -> Clip:
         try:
-            path = self.utterances.path(index)
             speech = read_speech(path, self.sad, 0, samples, self.audio)
             check_count(speech, self.channels, path)
         except AsdfError as error:
@@ -177,36 +149,19 @@ class WholeUtterances(Dataset[Clip]):
 
 
 @dataclass(eq=False)
-class References(Dataset[Clip]):
+class References(WholeUtterances):
     """The beginnings of the references of utterances, repeated. Key: (utterance, samples).
 
     An utterance whose list has no column `reference`, or nothing in it, has zeros.
-
-    Attributes:
-        audio, channels: Those of `TrainingClips`.
     """
-
-    utterances: TrialList
-    sad: SpeechActivity
-    audio: Audio = field(default_factory=Audio)
-    channels: int | None = None
 
     def __post_init__(self) -> None:
         self._paths = Names(self.utterances.columns.get(REFERENCE, [""] * len(self.utterances)))
-        self.utterances = self.utterances.packed()
-
-    def __len__(self) -> int:
-        return len(self.utterances)
+        super().__post_init__()
 
     def __getitem__(self, key: tuple[int, int]) -> Clip:
         index, samples = key
         if not self._paths[index]:
             shape = (samples,) if self.channels is None else (self.channels, samples)
             return Clip(np.zeros(shape, np.float32))
-        try:
-            path = self.utterances.folder_of(index) / self._paths[index]
-            speech = read_speech(path, self.sad, 0, samples, self.audio)
-            check_count(speech, self.channels, path)
-        except AsdfError as error:
-            return Clip(error=error)
-        return Clip(channels_first(repeat_to(speech, samples)))
+        return self._beginning(self.utterances.folder_of(index) / self._paths[index], samples)

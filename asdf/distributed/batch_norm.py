@@ -104,21 +104,29 @@ class _Synchronised(Function):
         count_1 = mean_C.new_full((1,), x_BC.numel() // x_BC.shape[1])
         all_R = _gather(torch.cat([mean_C, invstd_C, count_1]))
         means_RC, invstds_RC, counts_R1 = all_R.split([len(mean_C), len(mean_C), 1], dim=1)
-        mean_C, invstd_C = _combine(
-            x_BC,
-            means_RC,
-            invstds_RC,
-            counts_R1[:, 0],
-            running_mean_C,
-            running_var_C,
-            eps,
-            momentum,
-        )
         # CUDA's kernels take the counts as floats in the forward pass, as int32 in the backward
         # pass.
-        ctx.save_for_backward(x_BC, weight_C, mean_C, invstd_C, counts_R1[:, 0].to(torch.int32))
+        counts_R = counts_R1[:, 0]
         if x_BC.is_cuda:
+            mean_C, invstd_C = torch.batch_norm_gather_stats_with_counts(
+                x_BC, means_RC, invstds_RC, running_mean_C, running_var_C, momentum, eps, counts_R
+            )
+            ctx.save_for_backward(x_BC, weight_C, mean_C, invstd_C, counts_R.to(torch.int32))
             return torch.batch_norm_elemt(x_BC, weight_C, bias_C, mean_C, invstd_C, eps)
+        # In float64, since squares of means that are close together cancel.
+        counts_R1 = counts_R1.double()
+        total = counts_R1.sum()
+        exact_C = (means_RC * counts_R1).sum(dim=0) / total
+        squares_RC = invstds_RC.double() ** -2 - eps + (means_RC - exact_C) ** 2
+        variance_C = (squares_RC * counts_R1).sum(dim=0) / total
+        if running_mean_C is not None and running_var_C is not None:
+            running_mean_C.lerp_(exact_C.to(running_mean_C.dtype), momentum)
+            # As in torch, the running variance is the unbiased estimate.
+            unbiased_C = variance_C * total / (total - 1)
+            running_var_C.lerp_(unbiased_C.to(running_var_C.dtype), momentum)
+        mean_C = exact_C.to(means_RC.dtype)
+        invstd_C = (variance_C + eps).rsqrt().to(means_RC.dtype)
+        ctx.save_for_backward(x_BC, weight_C, mean_C, invstd_C, counts_R.to(torch.int32))
         scale_C = invstd_C * weight_C
         normalised_BC = (x_BC - _wide(mean_C, x_BC)) * _wide(scale_C, x_BC) + _wide(bias_C, x_BC)
         return normalised_BC.to(x_BC.dtype)
@@ -127,16 +135,30 @@ class _Synchronised(Function):
     def backward(ctx: Any, grad_BC: Tensor) -> Any:
         x_BC, weight_C, mean_C, invstd_C, counts_R = ctx.saved_tensors
         grad_BC = _as_laid_out(grad_BC)
-        sum_C, product_C, weight_grad_C, bias_grad_C = _reduce(
-            grad_BC, x_BC, mean_C, invstd_C, weight_C
-        )
+        if x_BC.is_cuda:
+            sum_C, product_C, weight_grad_C, bias_grad_C = torch.batch_norm_backward_reduce(
+                grad_BC, x_BC, mean_C, invstd_C, weight_C, True, True, True
+            )
+        else:
+            # Sums over this process of the gradient, and of the gradient times x - mean.
+            centred_BC = x_BC - _wide(mean_C, x_BC)
+            sum_C = bias_grad_C = _full(grad_BC).sum(_others(x_BC))
+            product_C = (grad_BC * centred_BC).sum(_others(x_BC))
+            weight_grad_C = product_C * invstd_C
         # The parameters' gradients stay local, since DistributedDataParallel sums them.
         sums = torch.cat([sum_C, product_C])
         dist.all_reduce(sums)
         sum_C, product_C = sums.split(len(sum_C))
-        x_grad_BC = _input_gradient(
-            grad_BC, x_BC, mean_C, invstd_C, weight_C, sum_C, product_C, counts_R
-        )
+        if x_BC.is_cuda:
+            x_grad_BC = torch.batch_norm_backward_elemt(
+                grad_BC, x_BC, mean_C, invstd_C, weight_C, sum_C, product_C, counts_R
+            )
+        else:
+            total = counts_R.sum()
+            through_variance_C = product_C / total * invstd_C**2
+            rest_BC = grad_BC - _wide(sum_C / total, x_BC)
+            rest_BC = rest_BC - centred_BC * _wide(through_variance_C, x_BC)
+            x_grad_BC = (rest_BC * _wide(invstd_C * weight_C, x_BC)).to(x_BC.dtype)
         return x_grad_BC, weight_grad_C, bias_grad_C, None, None, None, None
 
 
@@ -159,79 +181,6 @@ def _as_laid_out(x_BC: Tensor) -> Tensor:
     if is_map and x_BC.is_contiguous(memory_format=torch.channels_last):
         return x_BC
     return x_BC.contiguous()
-
-
-# CUDA has a kernel for each of the five functions below; other devices use the formulas.
-
-
-def _combine(
-    x_BC: Tensor,
-    means_RC: Tensor,
-    invstds_RC: Tensor,
-    counts_R: Tensor,
-    running_mean_C: Tensor | None,
-    running_var_C: Tensor | None,
-    eps: float,
-    momentum: float,
-) -> tuple[Tensor, Tensor]:
-    """Return mean and 1 / sqrt(variance + eps) over all processes; update running statistics."""
-    if x_BC.is_cuda:
-        mean_C, invstd_C = torch.batch_norm_gather_stats_with_counts(
-            x_BC, means_RC, invstds_RC, running_mean_C, running_var_C, momentum, eps, counts_R
-        )
-        return mean_C, invstd_C
-    # In float64, since squares of means that are close together cancel.
-    counts_R1 = counts_R[:, None].double()
-    total = counts_R1.sum()
-    mean_C = (means_RC * counts_R1).sum(dim=0) / total
-    squares_RC = invstds_RC.double() ** -2 - eps + (means_RC - mean_C) ** 2
-    variance_C = (squares_RC * counts_R1).sum(dim=0) / total
-    if running_mean_C is not None and running_var_C is not None:
-        running_mean_C.lerp_(mean_C.to(running_mean_C.dtype), momentum)
-        # As in torch, the running variance is the unbiased estimate.
-        unbiased_C = variance_C * total / (total - 1)
-        running_var_C.lerp_(unbiased_C.to(running_var_C.dtype), momentum)
-    return mean_C.to(means_RC.dtype), (variance_C + eps).rsqrt().to(means_RC.dtype)
-
-
-def _reduce(
-    grad_BC: Tensor, x_BC: Tensor, mean_C: Tensor, invstd_C: Tensor, weight_C: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return sums over this process of the gradient and of the gradient times x - mean.
-
-    The gradients of weight and bias follow.
-    """
-    if x_BC.is_cuda:
-        sums: tuple[Tensor, Tensor, Tensor, Tensor] = torch.batch_norm_backward_reduce(
-            grad_BC, x_BC, mean_C, invstd_C, weight_C, True, True, True
-        )
-        return sums
-    sum_C = _full(grad_BC).sum(_others(x_BC))
-    product_C = (grad_BC * (x_BC - _wide(mean_C, x_BC))).sum(_others(x_BC))
-    return sum_C, product_C, product_C * invstd_C, sum_C
-
-
-def _input_gradient(
-    grad_BC: Tensor,
-    x_BC: Tensor,
-    mean_C: Tensor,
-    invstd_C: Tensor,
-    weight_C: Tensor,
-    sum_C: Tensor,
-    product_C: Tensor,
-    counts_R: Tensor,
-) -> Tensor:
-    """Return the gradient of x from the sums over all processes."""
-    if x_BC.is_cuda:
-        return torch.batch_norm_backward_elemt(
-            grad_BC, x_BC, mean_C, invstd_C, weight_C, sum_C, product_C, counts_R
-        )
-    total = counts_R.sum()
-    through_mean_C = sum_C / total
-    through_variance_C = product_C / total * invstd_C**2
-    centred_BC = x_BC - _wide(mean_C, x_BC)
-    rest_BC = grad_BC - _wide(through_mean_C, x_BC) - centred_BC * _wide(through_variance_C, x_BC)
-    return (rest_BC * _wide(invstd_C * weight_C, x_BC)).to(x_BC.dtype)
 
 
 def _full(x: Tensor) -> Tensor:

@@ -21,10 +21,10 @@ import soundfile
 
 from asdf.audio import read_audio
 from asdf.commands.score_journal import stamp_of
-from asdf.distributed.worker_processes import WorkerProcesses
 from asdf.errors import AsdfError
 from asdf.extras.robustness.conditions import Condition
 from asdf.extras.robustness.degradations import DEGRADATIONS, Draw, Material
+from asdf.extras.robustness.worker_processes import WorkerProcesses
 from asdf.facts import SAMPLE_RATE
 from asdf.runs.files import atomic_write, remove_unfinished, write_text
 from asdf.runs.seeds import generator

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from asdf.distributed.worker_processes import WorkerProcesses
+from asdf.extras.robustness.worker_processes import WorkerProcesses
 
 
 def scale(task, shared):
@@ -56,7 +56,7 @@ def test_results_of_processes_come_in_order():
 @pytest.mark.slow
 def test_processes_end_with_a_parent_that_is_killed(tmp_path):
     code = (
-        "from tests.unit.distributed.test_worker_processes import *\n"
+        "from tests.extras.robustness.test_worker_processes import *\n"
         "if __name__ == '__main__':\n"
         f"    processes = WorkerProcesses(2, {str(tmp_path)!r}, chunk=1)\n"
         "    with processes.opened():\n"
