@@ -12,7 +12,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,10 +27,8 @@ from asdf.launcher.points import (
     read_points_options,
 )
 from asdf.recipe.command_line import corpora_of, from_current_folder
-from asdf.recipe.declared_corpora import Corpus
 from asdf.recipe.left_out_folds import (
     CorpusLists,
-    Fold,
     FoldRequest,
     check_fold,
     divide_into_folds,
@@ -61,20 +59,6 @@ class PlannedPoint:
     fold: str = ""
 
 
-@dataclass(frozen=True)
-class FoldCounts:
-    """Numbers of configs, and of folds of each point."""
-
-    configs: int
-    counts: tuple[int, ...]
-
-    def describe(self) -> str:
-        """Return '4 folds', or '3 to 4 folds'."""
-        low = min(self.counts)
-        high = max(self.counts)
-        return count_of(low, "fold") if low == high else f"{low} to {high} folds"
-
-
 def fold_points(
     recipe: Path, folds: str, planned: Sequence[PlannedPoint], initial: Settings
 ) -> tuple[list[int], list[PlannedPoint]]:
@@ -89,59 +73,38 @@ def fold_points(
             for its run.
     """
     request = FoldRequest.parse(folds)
-    maker = _FoldMaker(recipe, request, initial, corpora_of(recipe))
+    corpora = corpora_of(recipe)
+    run_configs = recipe.parent / "configs" / "run_configs.py"
+    by_database: dict[Path, CorpusLists] = {}
+    checked: set[tuple[str, Point, str]] = set()
+    problems: list[Problem] = []
     counts = []
-    folded = []
-    for point in planned:
-        points = maker.fold(point)
-        counts.append(len(points))
-        folded += points
-    raise_problems(maker.problems, list(dict.fromkeys(point.config.name for point in planned)))
-    return counts, folded
-
-
-@dataclass(frozen=True)
-class _FoldMaker:
-    """Makes the folds of points, and collects their problems."""
-
-    recipe: Path
-    request: FoldRequest
-    initial: Settings
-    corpora: Mapping[str, Corpus]
-    problems: list[Problem] = field(default_factory=list)
-    _lists: dict[Path, CorpusLists] = field(default_factory=dict)
-    _checked: set[tuple[str, Point, str]] = field(default_factory=set)
-
-    def fold(self, planned: PlannedPoint) -> list[PlannedPoint]:
-        """Return the folds of a point."""
-        config = planned.config
-        settings = config.sections()
-        database = folders_of(settings.paths, self.recipe.parent).database
+    points = []
+    for planned_point in planned:
+        name = planned_point.config.name
+        point = planned_point.point
+        settings = planned_point.config.sections()
         # A point may have another database folder.
-        lists = self._lists.setdefault(database, CorpusLists(self.corpora, database))
-        training = [lists.read(name) for name in settings.recipe.training_sets]
-        folds = divide_into_folds(training, self.request)
+        database = folders_of(settings.paths, recipe.parent).database
+        lists = by_database.setdefault(database, CorpusLists(corpora, database))
+        training = [lists.read(corpus) for corpus in settings.recipe.training_sets]
+        divided = divide_into_folds(training, request)
         requests = []
-        for fold in folds:
-            overrides = fold_overrides(fold, settings, self.corpora)
-            requests.append([*planned.overrides, *overrides])
-        run_configs = self.recipe.parent / "configs" / "run_configs.py"
-        (configs,) = self.initial.read_points(run_configs, [config.name], requests)
-        points = []
-        for folded, fold, overrides in zip(configs, folds, requests, strict=True):
-            self._check(folded, planned.point, fold, lists)
-            points.append(PlannedPoint(folded, planned.point, overrides, fold.name))
-        return points
-
-    def _check(self, config: Config, point: Point, fold: Fold, lists: CorpusLists) -> None:
-        """Note the problems of a fold, once for all seeds, which do not affect it."""
+        for fold in divided:
+            overrides = fold_overrides(fold, settings, corpora)
+            requests.append([*planned_point.overrides, *overrides])
+        (configs,) = initial.read_points(run_configs, [name], requests)
+        # Once for all seeds, which do not affect the problems of a fold.
         unseeded = tuple(choice for choice in point if choice.setting != SEED)
-        key = (config.name, unseeded, fold.name)
-        if key in self._checked:
-            return
-        self._checked.add(key)
-        for error in failures([partial(check_fold, config.sections(), lists)]):
-            self.problems.append(Problem(config.name, error))
+        for config, fold, overrides in zip(configs, divided, requests, strict=True):
+            if (name, unseeded, fold.name) not in checked:
+                checked.add((name, unseeded, fold.name))
+                for error in failures([partial(check_fold, config.sections(), lists)]):
+                    problems.append(Problem(config.name, error))
+            points.append(PlannedPoint(config, point, overrides, fold.name))
+        counts.append(len(divided))
+    raise_problems(problems, list(dict.fromkeys(point.config.name for point in planned)))
+    return counts, points
 
 
 _MAX_VALUE = 32
@@ -178,8 +141,12 @@ def value_name(value: Any) -> str:
     """Return a value as part of a file name; a digest replaces characters that are not allowed."""
     if value is None or isinstance(value, bool | int | float):
         return repr(value)
-    if isinstance(value, str) and _is_plain_word(value):
-        return value
+    if isinstance(value, str) and 0 < len(value) <= _MAX_VALUE:
+        try:
+            parse_literal(value)
+        except Complaint:  # it is not read as a value of another type
+            if not _UNSAFE.search(value) and not value.startswith("."):
+                return value
     are_few = isinstance(value, tuple) and 0 < len(value) <= 4
     if are_few and all(isinstance(number, int | float) for number in value):
         # A single number without a suffix is not a tuple.
@@ -187,17 +154,6 @@ def value_name(value: Any) -> str:
     text = value.rpartition("/")[2] if isinstance(value, str) else repr(value)
     readable = _UNSAFE.sub("_", text)[:_MAX_VALUE].strip("_.")
     return f"{readable}-{_digest(repr(value))}" if readable else _digest(repr(value))
-
-
-def _is_plain_word(text: str) -> bool:
-    """Whether a string is allowed in a name and is not parsed as a value of another type."""
-    if not 0 < len(text) <= _MAX_VALUE or _UNSAFE.search(text) or text.startswith("."):
-        return False
-    try:
-        parse_literal(text)
-    except Complaint:
-        return True
-    return False
 
 
 def _digest(text: str) -> str:
@@ -224,12 +180,16 @@ class PlannedRun:
 
 @dataclass(frozen=True)
 class Plan:
-    """The runs of a launch, and their points."""
+    """The runs of a launch, and their points.
+
+    Attributes:
+        folds: Number of folds of each point of each config; None without folds.
+    """
 
     runs: tuple[PlannedRun, ...]
     points: Points
     draw_seed: int = 0
-    folds: FoldCounts | None = None
+    folds: tuple[int, ...] | None = None
 
     @property
     def has_points(self) -> bool:
@@ -242,7 +202,7 @@ class Plan:
         seeds = max(len(self.points.seeds), 1)
         configs = len(self.runs) // (points * seeds)
         if self.folds is not None:
-            configs = self.folds.configs
+            configs = len(self.folds) // (points * seeds)
         factors = [count_of(configs, "config")]
         if points < self.points.grid_size:
             factors.append(
@@ -252,7 +212,8 @@ class Plan:
         elif points > 1:
             factors.append(count_of(points, "point"))
         if self.folds is not None:
-            factors.append(self.folds.describe())
+            low, high = min(self.folds), max(self.folds)
+            factors.append(count_of(low, "fold") if low == high else f"{low} to {high} folds")
         if self.points.seeds:
             factors.append(count_of(seeds, "seed"))
         return f"{count_of(len(self.runs), 'run')}: {' x '.join(factors)}"
@@ -296,7 +257,7 @@ def plan_runs(
     folds = None
     if options.folds is not None:
         counts, planned = fold_points(recipe, options.folds, planned, initial)
-        folds = FoldCounts(len(groups), tuple(counts))
+        folds = tuple(counts)
     runs: dict[Path, PlannedRun] = {}
     for entry in planned:
         run = _plan_run(recipe, entry)

@@ -90,25 +90,20 @@ def choose_gpus(requested: str | None, visible: int, shown: str | None) -> tuple
     indices = list(map(int, texts))
     if len(set(indices)) < len(indices):
         raise UsageError(f"--gpus {requested}: a GPU is named twice.")
-    _check_visible(requested, max(indices), visible, shown)
+    if max(indices) >= visible:
+        existing = f"{visible} visible, numbered from 0"
+        if not visible:
+            existing = "no NVIDIA GPU is visible; --slots N uses the CPU"
+        variable = "not set" if shown is None else repr(shown)
+        raise UsageError(
+            f"--gpus {requested}: GPU {max(indices)} does not exist: {existing} "
+            f"(CUDA_VISIBLE_DEVICES is {variable})."
+        )
     return tuple(names[index] for index in indices)
 
 
 def _split(text: str) -> list[str]:
     return list(map(str.strip, text.split(",")))
-
-
-def _check_visible(requested: str, highest: int, visible: int, shown: str | None) -> None:
-    if highest < visible:
-        return
-    existing = f"{visible} visible, numbered from 0"
-    if not visible:
-        existing = "no NVIDIA GPU is visible; --slots N uses the CPU"
-    variable = "not set" if shown is None else repr(shown)
-    raise UsageError(
-        f"--gpus {requested}: GPU {highest} does not exist: {existing} "
-        f"(CUDA_VISIBLE_DEVICES is {variable})."
-    )
 
 
 _LOOK_EVERY_S = 0.5
@@ -172,24 +167,16 @@ def _start_what_fits(jobs: Sequence[Job], slots: Slots, recipe: Path) -> list[Ru
         if taken is None:
             # It waits until enough slots are free; smaller jobs behind it may overtake it.
             continue
-        run = _start(job, taken, slots.visible_devices(taken), recipe)
+        command = [sys.executable, str(recipe), job.config, *job.overrides]
+        try:
+            run = start(job, command, taken, slots.visible_devices(taken))
+            job.detail = "" if run else f"another launch is using {job.system}"
+        except (AsdfError, OSError) as error:
+            run = None
+            job.state = "failed"
+            job.detail = f"could not be started: {error}"
         if run is None:
             slots.give_back(taken)
         else:
             started.append(run)
     return started
-
-
-def _start(
-    job: Job, taken: tuple[str, ...], visible_devices: str, recipe: Path
-) -> RunningJob | None:
-    """Start a job in the slots that were taken for it; None if it cannot be started."""
-    command = [sys.executable, str(recipe), job.config, *job.overrides]
-    try:
-        run = start(job, command, taken, visible_devices)
-    except (AsdfError, OSError) as error:
-        job.state = "failed"
-        job.detail = f"could not be started: {error}"
-        return None
-    job.detail = "" if run else f"another launch is using {job.system}"
-    return run

@@ -158,10 +158,10 @@ def queued_runs() -> dict[Path, str]:
         number = task.id.rpartition("_")[2]
         if task.comment.startswith(_RUNS_COMMENT) and number.isdecimal():
             file = Path(task.comment.removeprefix(_RUNS_COMMENT))
-            if file not in files:
-                files[file] = _read_lines(file)
-            # A line without a system folder is not of a launch.
-            with suppress(ValueError, IndexError, KeyError, TypeError):
+            # A file that cannot be read, or a line without a system folder, is not of a launch.
+            with suppress(OSError, ValueError, IndexError, KeyError, TypeError):
+                if file not in files:
+                    files[file] = file.read_text(encoding="utf-8").splitlines()
                 queued[Path(json.loads(files[file][int(number)])["system"])] = task.id
     return queued
 
@@ -185,19 +185,6 @@ def submit_array(
         AsdfError: the file cannot be written, or sbatch refuses the job; the message gives the
             reason.
     """
-    file = _write_runs(runs, recipe)
-    tasks = f"0-{len(runs) - 1}"
-    if max_running is not None:
-        tasks += f"%{max_running}"
-    scripts = script.absolute().parent
-    # Our scripts find each other relative to the folder of the submission.
-    folder = scripts.parent if (scripts / "common.sh").is_file() else Path.cwd()
-    sbatch = [f"--array={tasks}", f"--comment={_RUNS_COMMENT}{file}", *options]
-    job = submit(sbatch, [str(script.absolute()), "--points", str(file)], folder)
-    return Submission(job, file, folder)
-
-
-def _write_runs(runs: Sequence[PlannedRun], recipe: Path) -> Path:
     lines = []
     for run in runs:
         line = {
@@ -211,15 +198,15 @@ def _write_runs(runs: Sequence[PlannedRun], recipe: Path) -> Path:
     digest = hashlib.sha256(text.encode()).hexdigest()[:12]
     file = runs[0].output / f"launch-{digest}.jsonl"
     write_text(file, text)
-    return file
-
-
-def _read_lines(file: Path) -> list[str]:
-    """Return the lines of a file of runs; [] if it cannot be read."""
-    try:
-        return file.read_text(encoding="utf-8").splitlines()
-    except (OSError, ValueError):
-        return []
+    tasks = f"0-{len(runs) - 1}"
+    if max_running is not None:
+        tasks += f"%{max_running}"
+    scripts = script.absolute().parent
+    # Our scripts find each other relative to the folder of the submission.
+    folder = scripts.parent if (scripts / "common.sh").is_file() else Path.cwd()
+    sbatch = [f"--array={tasks}", f"--comment={_RUNS_COMMENT}{file}", *options]
+    job = submit(sbatch, [str(script.absolute()), "--points", str(file)], folder)
+    return Submission(job, file, folder)
 
 
 PARTS_SCRIPT = "parts.sh"

@@ -125,8 +125,22 @@ class Job:
 
     def restore_state(self) -> None:
         """Mark the job as done if the run is finished and nothing has changed since."""
-        self._restore_launch()
-        if self.state != "done" and self._was_finished():
+        try:
+            saved = json.loads(self.layout.launch_state.read_text(encoding="utf-8"))
+            is_done = (
+                saved["state"] == "done"
+                and saved["digest"] == self.digest
+                and saved["last_run"] == self._last_run_digest()
+            )
+            results = [JobResult.from_row(row, row["set"]) for row in saved["results"]]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            # An unreadable state counts as none: the run waits.
+            is_done = False
+        if is_done:
+            self.state = "done"
+            self.detail = "by an earlier launch"
+            self.results = results
+        elif self._was_finished():
             self.state = "done"
             self.detail = "by an earlier run"
             self.results = read_results(self.layout.results_json)
@@ -144,24 +158,6 @@ class Job:
             return False
         # Digests would not do: a default of 20 becomes 20.0 when it is read from a file.
         return outcome_settings(saved) == self.settings
-
-    def _restore_launch(self) -> None:
-        """Mark the job as done if an earlier launch recorded so."""
-        try:
-            saved = json.loads(self.layout.launch_state.read_text(encoding="utf-8"))
-            is_done = (
-                saved["state"] == "done"
-                and saved["digest"] == self.digest
-                and saved["last_run"] == self._last_run_digest()
-            )
-            results = [JobResult.from_row(row, row["set"]) for row in saved["results"]]
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            # An unreadable state counts as none: the run waits.
-            return
-        if is_done:
-            self.state = "done"
-            self.detail = "by an earlier launch"
-            self.results = results
 
     def save_state(self) -> None:
         """Save the state for a later launch.

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -41,8 +41,7 @@ from asdf.training.step import Step, TakenStep
 from asdf.training.training_progress import Progress, position_of
 
 
-@dataclass(frozen=True)
-class _Line:
+class _Line(NamedTuple):
     """A parsed line of the file."""
 
     text: str
@@ -84,12 +83,15 @@ class MetricsFile(Callback):
         self._append({"kind": "end", **record})
 
     def _read(self) -> list[_Line]:
+        """Return the lines, except one that is incomplete, not a record, or not text."""
         lines = []
         # As bytes, since a line that a kill cut off need not be text.
-        for text in self.path.read_bytes().splitlines(keepends=True):
-            line = _parse_line(text)
-            if line is not None:
-                lines.append(line)
+        for line in self.path.read_bytes().splitlines(keepends=True):
+            with suppress(ValueError, KeyError, TypeError):
+                text = line.decode()
+                record = json.loads(text)
+                if text.endswith("\n"):
+                    lines.append(_Line(text, str(record["kind"]), float(record["step"])))
         return lines
 
     def _write(self, lines: list[_Line]) -> None:
@@ -101,18 +103,6 @@ class MetricsFile(Callback):
                 file.write(json.dumps(record) + "\n")
         except OSError as error:
             raise AsdfError(write_advice(self.path, error)) from error
-
-
-def _parse_line(line: bytes) -> _Line | None:
-    """Return the parsed line, or None if it is incomplete, not a record, or not text."""
-    if not line.endswith(b"\n"):
-        return None
-    try:
-        text = line.decode()
-        record = json.loads(text)
-        return _Line(text, str(record["kind"]), float(record["step"]))
-    except (ValueError, KeyError, TypeError):
-        return None
 
 
 @dataclass(frozen=True)
@@ -227,16 +217,10 @@ def build_callbacks(
     users: list[Callback] = []
 
     def build_all() -> None:
-        for kind in kinds:
-            users.append(build_callback(kind, settings, folder))
+        users.extend(build_callback(kind, settings, folder) for kind in kinds)
 
     world.run_on_main(build_all)
-    return CallbackGroup(
-        [MetricsFile(settings, folder)],
-        users,
-        world,
-        needs=Needs.of(kinds),
-    )
+    return CallbackGroup([MetricsFile(settings, folder)], users, world, needs=Needs.of(kinds))
 
 
 class StepObserver:

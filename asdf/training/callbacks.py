@@ -182,21 +182,17 @@ def find_callbacks(settings: Sections, folder: Path) -> list[type[Callback]]:
     """
     paths = named_classes(SETTING, settings.network.callbacks)
     kinds = [find_class(path, folder, SETTING, Callback) for path in paths]
-    for kind in kinds:
-        _check_methods(kind)
-    return kinds
-
-
-def _check_methods(kind: type[Callback]) -> None:
-    """Refuse a misspelt method, which would never be called."""
     events = [name for name in dir(Callback) if name.startswith("on_")]
-    for name in dir(kind):
-        if name.startswith("on_") and name not in events:
-            raise UsageError(
-                f"{SETTING}: {kind.__module__}.{kind.__qualname__} has a method {name!r}, which is "
-                f"never called.{did_you_mean(name, events)} The methods of a callback are "
-                f"{', '.join(events)}; names of your own methods must not begin with 'on_'."
-            )
+    for kind in kinds:
+        # A misspelt method would never be called.
+        for name in dir(kind):
+            if name.startswith("on_") and name not in events:
+                raise UsageError(
+                    f"{SETTING}: {kind.__module__}.{kind.__qualname__} has a method {name!r}, "
+                    f"which is never called.{did_you_mean(name, events)} The methods of a callback "
+                    f"are {', '.join(events)}; names of your own methods must not begin with 'on_'."
+                )
+    return kinds
 
 
 def build_callback(kind: type[Callback], settings: Sections, folder: Path) -> Callback:

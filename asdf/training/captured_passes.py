@@ -178,7 +178,12 @@ class GraphedPasses:
             if isinstance(cause, torch.OutOfMemoryError):
                 # The network is not at fault, and the advice would mislead.
                 raise cause from None
-            raise UsageError(_refusal(cause)) from error
+            reason = str(cause).partition("\n")[0].rstrip(".")
+            raise UsageError(
+                "computing.cuda_graphs = True: the passes over a minibatch cannot be captured: "
+                f"{reason}. A network must not wait for the device in training, nor send it "
+                "numbers from the host. Set computing.cuda_graphs = False to train without."
+            ) from error
         if _host_draws() != before:
             raise UsageError(
                 "computing.cuda_graphs = True: in training the network draws random numbers on the "
@@ -255,15 +260,6 @@ def _host_draws() -> tuple[object, ...]:
     # As text, since the state is a dictionary with an array, and comparing arrays gives an array.
     numpy_state = repr(np.random.get_state(legacy=False))
     return bytes(torch.get_rng_state().numpy()), numpy_state, random.getstate()
-
-
-def _refusal(cause: RuntimeError) -> str:
-    reason = str(cause).partition("\n")[0].rstrip(".")
-    return (
-        f"computing.cuda_graphs = True: the passes over a minibatch cannot be captured: {reason}. "
-        "A network must not wait for the device in training, nor send it numbers from the host. "
-        "Set computing.cuda_graphs = False to train without."
-    )
 
 
 def prepare_passes(

@@ -123,7 +123,6 @@ class HostCopies:
             copied: torch.UntypedStorage = storage.cpu().clone()
             return copied
         self._device = storage.device
-        numbers = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
         # A pinned buffer of this size that has not been used in this round.
         size = storage.nbytes()
         buffers = self._pinned[size]
@@ -131,9 +130,9 @@ class HostCopies:
         self._buffers_used[size] += 1
         if index == len(buffers):
             buffers.append(torch.empty(size, dtype=torch.uint8, pin_memory=True))
-        buffer = buffers[index]
-        buffer.copy_(numbers, non_blocking=True)
-        return buffer.untyped_storage()
+        numbers = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
+        buffers[index].copy_(numbers, non_blocking=True)
+        return buffers[index].untyped_storage()
 
 
 def collect_checkpoint(

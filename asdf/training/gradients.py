@@ -83,7 +83,15 @@ def choose_precision(requested: str, device: torch.device) -> Precision:
     includes GPUs that only emulate it. The tensor cores of 7.x compute only in fp16.
     """
     if device.type != "cuda":
-        return _choose_on_cpu(requested, device)
+        if requested == "bf16" and computes_bfloat16():
+            return Precision(device, torch.bfloat16, "precision bf16, as requested")
+        reasons = {
+            "auto": "no GPU",
+            "bf16": NO_BFLOAT16,
+            "fp16": "fp16 not used: it needs a GPU",
+            "fp32": "as requested",
+        }
+        return Precision(device, None, f"precision fp32: {reasons[requested]}")
     if requested == "fp16":
         return Precision(device, torch.float16, "precision fp16 with loss scaling, as requested")
     if requested == "fp32":
@@ -96,18 +104,6 @@ def choose_precision(requested: str, device: torch.device) -> Precision:
         return Precision(device, None, f"precision fp32: bf16 not used: {text}, it needs 8.0")
     reason = f"precision fp16 with loss scaling: {text}, bf16 needs 8.0"
     return Precision(device, torch.float16, reason)
-
-
-def _choose_on_cpu(requested: str, device: torch.device) -> Precision:
-    if requested == "bf16" and computes_bfloat16():
-        return Precision(device, torch.bfloat16, "precision bf16, as requested")
-    reasons = {
-        "auto": "no GPU",
-        "bf16": NO_BFLOAT16,
-        "fp16": "fp16 not used: it needs a GPU",
-        "fp32": "as requested",
-    }
-    return Precision(device, None, f"precision fp32: {reasons[requested]}")
 
 
 class WeightAverage:

@@ -28,7 +28,7 @@ from asdf.networks import FrontEnd, front_end_parameters
 from asdf.runs.log import LOG
 from asdf.settings.catalogue import class_path_of
 from asdf.settings.class_path import UserErrors, find_class
-from asdf.settings.sections import OPTIMIZERS, Network, Sections
+from asdf.settings.sections import OPTIMIZERS, Sections
 
 # A parameter group with its options, as torch's optimisers take them.
 Group = dict[str, Any]
@@ -363,19 +363,6 @@ def _saved_and_read(named: NamedOptimiser, state: dict[str, Any]) -> dict[str, A
     return content
 
 
-def _build_short_named(
-    training: Network, groups: list[Group], fused: bool | None
-) -> torch.optim.Optimizer:
-    """Return the optimiser of a short name, whose options are settings of the section `network`."""
-    rate = training.initial_learning_rate
-    if training.optimizer == "sgd":
-        optimiser = torch.optim.SGD(groups, lr=rate, momentum=training.momentum, fused=fused)
-        begin_momentum(optimiser)
-        return optimiser
-    kind = torch.optim.AdamW if training.optimizer == "adamw" else torch.optim.Adam
-    return kind(groups, lr=rate, betas=training.adam_betas, fused=fused)
-
-
 def check_named_optimiser(settings: Sections, folder: Path | None) -> None:
     """Find the class that `network.optimizer` names, if it is not a short name, and test it.
 
@@ -415,8 +402,16 @@ def build_optimiser(
     trained = [parameter for group in groups for parameter in group["params"]]
     named = find_optimiser(settings, folder)
     if named is None:
+        # A short name, whose options are settings of the section `network`.
+        training = settings.network
+        rate = training.initial_learning_rate
         fused = _choose_fused(trained, on_cpu=True)
-        return _build_short_named(settings.network, groups, fused)
+        if training.optimizer == "sgd":
+            sgd = torch.optim.SGD(groups, lr=rate, momentum=training.momentum, fused=fused)
+            begin_momentum(sgd)
+            return sgd
+        kind = torch.optim.AdamW if training.optimizer == "adamw" else torch.optim.Adam
+        return kind(groups, lr=rate, betas=training.adam_betas, fused=fused)
     fused = _choose_fused(trained, on_cpu=named.kind in _FUSED_ON_CPU)
     check_optimiser(named)
     if settings.network.weight_decay and not named.takes("weight_decay"):

@@ -55,11 +55,10 @@ from asdf.training.step_checks import (
 from asdf.training.steps.step_window import StepWindow
 from asdf.training.steps.training_step import (
     Plain,
-    begin_training,
+    calling,
     check_labels,
     compute_gradient,
     find_training_step,
-    follow_update,
     load_step_state,
 )
 from asdf.training.steps.window_minibatches import StepParts
@@ -148,7 +147,8 @@ class Step:
         self._cost = find_cost(network, settings, self.precision)
         self.optimiser = build_optimiser(network, settings, folder)
         self.schedule = find_schedule(settings, folder)
-        begin_training(self.method, network)
+        with calling(self.method, "begin"):
+            self.method.begin(network)
         decay = settings.network.ema_decay
         self.average = None if decay is None else WeightAverage(network, decay)
         self.last = LastStep(self.scaler, world.device)
@@ -178,7 +178,8 @@ class Step:
         if checkpoint.unaveraged_state is not None:
             load_unaveraged(self.network, checkpoint.unaveraged_state)
         # Only now the network has the weights from which training continues.
-        begin_training(self.method, self.network)
+        with calling(self.method, "begin"):
+            self.method.begin(self.network)
         load_step_state(self.method, checkpoint)
 
     @contextmanager
@@ -280,7 +281,8 @@ class Step:
         norm = clip_and_measure(self.optimiser, self.scaler, self.network, limit)
         self.scaler.step(self.optimiser)
         self.scaler.update()
-        follow_update(self.method, self.network)
+        with calling(self.method, "updated"):
+            self.method.updated(self.network)
         if self.average is not None:
             self.average.update()
         self.last.note(name, norm)
@@ -304,35 +306,28 @@ class Step:
     def _prepare(self, window: Window, clips: Iterator[Batch], progress: Progress) -> StepWindow:
         """Return the window that the training step computes with."""
         if self._parts is None:
-            self._parts = self._make_parts()
+            once = isinstance(self.method, Plain)
+            needed = (self.objective, self.precision, self.scaler, once)
+            passes = prepare_passes(self.trained, self.settings, self.world, *needed)
+            groups = self.optimiser.param_groups
+            optimised = [parameter for group in groups for parameter in group["params"]]
+            self._parts = StepParts(
+                passes=passes,
+                eager=passes.eager,
+                network=self.trained,
+                parameters=[parameter for parameter in optimised if parameter.requires_grad],
+                utterances=self.utterances,
+                targets=self.targets,
+                last=self.last,
+                clock=self.clock,
+                world=self.world,
+                seed=self.settings.recipe.seed,
+                compiled=self.settings.computing.compile,
+            )
+        epochs = progress.epochs + progress.position / window.epoch_size
+        keeps = self.method.keeps_minibatches
         return StepWindow(
-            self._parts,
-            window,
-            clips,
-            step=progress.step,
-            epochs=progress.epochs + progress.position / window.epoch_size,
-            keeps=self.method.keeps_minibatches,
-        )
-
-    def _make_parts(self) -> StepParts:
-        """Return the parts of a step's passes that do not depend on its utterances."""
-        once = isinstance(self.method, Plain)
-        needed = (self.objective, self.precision, self.scaler, once)
-        passes = prepare_passes(self.trained, self.settings, self.world, *needed)
-        groups = self.optimiser.param_groups
-        optimised = [parameter for group in groups for parameter in group["params"]]
-        return StepParts(
-            passes=passes,
-            eager=passes.eager,
-            network=self.trained,
-            parameters=[parameter for parameter in optimised if parameter.requires_grad],
-            utterances=self.utterances,
-            targets=self.targets,
-            last=self.last,
-            clock=self.clock,
-            world=self.world,
-            seed=self.settings.recipe.seed,
-            compiled=self.settings.computing.compile,
+            self._parts, window, clips, step=progress.step, epochs=epochs, keeps=keeps
         )
 
     def _refuse(self, window: Window, losses: Tensor, progress: Progress) -> None:

@@ -40,7 +40,25 @@ def check_inputs(
             inputs would not belong to them; or the network does not mask padding.
     """
     if settings.lengths.minibatch_s is not None:
-        _check_padding(network, settings)
+        name = settings.network.network_class
+        masks = settings.lengths.masks
+        samples = fixed_samples(network)
+        if samples is not None:
+            raise UsageError(
+                f"lengths.minibatch_s: {name} takes clips of {samples} samples only. Set "
+                "lengths.minibatch_s = None."
+            )
+        if isinstance(network, SSLDetector):
+            network.masks_padding = masks
+            if masks and type(network.back_end).of_padded is BackEnd.of_padded:
+                raise masks_no_padding(type(network.back_end))
+        if masks and LENGTHS not in further_inputs(network):
+            raise UsageError(
+                f"lengths.masks = True: {name} does not take the lengths of its recordings. Set "
+                "lengths.masks = False: padding is silence to the network then. A class of your "
+                "own takes them by further_inputs = ('lengths',) and forward(waveforms_BT, "
+                "lengths=None)."
+            )
     names = inputs_in_training(network, settings)
     if not names:
         return
@@ -55,31 +73,6 @@ def check_inputs(
                 f"{settings.network.network_class} takes the column {column!r} of the training "
                 f"list (input_columns), which has {', '.join(utterances.columns) or 'no columns'}."
             )
-
-
-def _check_padding(network: nn.Module, settings: Sections) -> None:
-    """Check that the network takes recordings of varying length, as `lengths.masks` requires.
-
-    Raises:
-        UsageError: it takes one length, or does not mask padding.
-    """
-    name = settings.network.network_class
-    samples = fixed_samples(network)
-    if samples is not None:
-        raise UsageError(
-            f"lengths.minibatch_s: {name} takes clips of {samples} samples only. Set "
-            "lengths.minibatch_s = None."
-        )
-    if isinstance(network, SSLDetector):
-        network.masks_padding = settings.lengths.masks
-        if settings.lengths.masks and type(network.back_end).of_padded is BackEnd.of_padded:
-            raise masks_no_padding(type(network.back_end))
-    if settings.lengths.masks and LENGTHS not in further_inputs(network):
-        raise UsageError(
-            f"lengths.masks = True: {name} does not take the lengths of its recordings. Set "
-            "lengths.masks = False: padding is silence to the network then. A class of your own "
-            "takes them by further_inputs = ('lengths',) and forward(waveforms_BT, lengths=None)."
-        )
 
 
 def step_memory_errors_as_messages(

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,15 @@ class _Tracker(Callback):
         self.send(values, record["step"])
 
     def on_evaluation(self, record: dict[str, Any]) -> None:
-        self.send(_evaluation_values(record), record["step"])
+        values = {}
+        for metric, by_set in record.items():
+            # All values per set: the EER, the loss, and the chosen metric.
+            if isinstance(by_set, Mapping):
+                for name, value in by_set.items():
+                    # The digests of the sets' recordings are not numbers.
+                    if isinstance(value, int | float):
+                        values[f"{metric}/{name}"] = value
+        self.send(values, record["step"])
 
 
 class TensorBoard(_Tracker):
@@ -85,7 +94,7 @@ class WeightsAndBiases(_Tracker):
         self._run = wandb.init(
             project=os.environ.get("WANDB_PROJECT", "asdf"),
             name=os.environ.get("WANDB_NAME", folder.name),
-            id=_identifier(folder, "wandb", lambda: uuid4().hex),
+            id=_identifier(folder),
             resume="allow",  # with this id, a later start goes on in the same run
             dir=str(folder),
             config=settings.plain(),
@@ -118,19 +127,6 @@ def _import(module: str, name: str, extra: str) -> Any:
         ) from None
 
 
-def _evaluation_values(record: Mapping[str, Any]) -> dict[str, float]:
-    """Return the numbers of an evaluation by 'metric/set'."""
-    values = {}
-    for metric, by_set in record.items():
-        # All values per set: the EER, the loss, and the chosen metric.
-        if isinstance(by_set, Mapping):
-            for name, value in by_set.items():
-                # The digests of the sets' recordings are not numbers.
-                if isinstance(value, int | float):
-                    values[f"{metric}/{name}"] = value
-    return values
-
-
 def _result_values(rows: list[dict[str, Any]]) -> dict[str, float]:
     """Return the numbers of stage 3 by 'results/network/set/metric'."""
     values = {}
@@ -142,18 +138,11 @@ def _result_values(rows: list[dict[str, Any]]) -> dict[str, float]:
     return values
 
 
-def _identifier(folder: Path, tracker: str, begin: Callable[[], str]) -> str:
-    """Return the tracker's identifier of this run, or a new one from `begin` if it has none yet."""
+def _identifier(folder: Path) -> str:
+    """Return the identifier of this run in Weights & Biases, a new one if it has none yet."""
     path = Layout(folder).tracking
-    try:
-        saved = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        saved = {}
-    if not isinstance(saved, dict):
-        # A damaged file identifies no run.
-        saved = {}
-    identifier = saved.get(tracker)
-    if not isinstance(identifier, str):
-        identifier = begin()
-        write_text(path, json.dumps({**saved, tracker: identifier}) + "\n")
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        return str(json.loads(path.read_text(encoding="utf-8"))["wandb"])
+    identifier = uuid4().hex
+    write_text(path, json.dumps({"wandb": identifier}) + "\n")
     return identifier

@@ -230,7 +230,18 @@ def adapt_progress(progress: Progress, utterances: TrialList, orders: Orders, wo
             progress.begin_epoch()
         LOG.warning("the training list differs from that of the checkpoint: %s", consequence)
     elif progress.order_digest:
-        _adapt_to_orders(progress, orders)
+        last = progress.epochs + bool(progress.position)
+        if progress.order_digest != orders.digest(last):
+            consequence = "epochs have another order from here on"
+            if progress.position:
+                consequence = "its epoch starts over"
+                progress.begin_epoch()
+            LOG.warning(
+                "the order of the training utterances differs from that of the checkpoint, because "
+                "%s, recipe.seed or something else that it depends on has changed: %s",
+                SETTING,
+                consequence,
+            )
     if progress.world_size != world.size:
         LOG.warning(
             "trained by %d processes so far, by %d from here on: every turn of this epoch is "
@@ -240,20 +251,3 @@ def adapt_progress(progress: Progress, utterances: TrialList, orders: Orders, wo
         )
     progress.world_size = world.size
     progress.list_digest = utterances.digest()
-
-
-def _adapt_to_orders(progress: Progress, orders: Orders) -> None:
-    """Restart an epoch whose order has changed, with a warning."""
-    last = progress.epochs + bool(progress.position)
-    if progress.order_digest == orders.digest(last):
-        return
-    consequence = "epochs have another order from here on"
-    if progress.position:
-        consequence = "its epoch starts over"
-        progress.begin_epoch()
-    LOG.warning(
-        "the order of the training utterances differs from that of the checkpoint, because %s, "
-        "recipe.seed or something else that it depends on has changed: %s",
-        SETTING,
-        consequence,
-    )

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
-from torch import Tensor, nn
+from torch import nn
 
 from asdf.data.training_plan import TrainingPlan
 from asdf.errors import AsdfError
@@ -85,27 +84,23 @@ def average_networks(
         )
     files = [name.file for name in names]
     first = read_checkpoint(layout.network_file(names[0]), mapped=True)
-    path = layout.network_file(AVERAGE)
-    write_checkpoint(path, first.with_weights(_mean_weights(layout, first.state, names), files))
-    LOG.info("averaged %s into %s", ", ".join(files), AVERAGE.file)
-    return path
-
-
-def _mean_weights(
-    layout: Layout, first: dict[str, Tensor], names: list[NetworkName]
-) -> dict[str, Tensor]:
-    """Return the mean over the networks `names`, the first of which has the weights `first`."""
-    sums = {name: tensor.double() for name, tensor in first.items() if tensor.is_floating_point()}
+    sums = {}
+    for name, tensor in first.state.items():
+        if tensor.is_floating_point():
+            sums[name] = tensor.double()
     for other in names[1:]:
         # Only one network is in memory at a time.
         weights = read_checkpoint(layout.network_file(other), mapped=True).state
         for name in sums:
             sums[name] += weights[name].double()
     # The mean of counters, such as batch norm's of its batches, is not an integer.
-    mean = dict(first)
+    mean = dict(first.state)
     for name, total in sums.items():
-        mean[name] = (total / len(names)).to(first[name].dtype)
-    return mean
+        mean[name] = (total / len(names)).to(first.state[name].dtype)
+    path = layout.network_file(AVERAGE)
+    write_checkpoint(path, first.with_weights(mean, files))
+    LOG.info("averaged %s into %s", ", ".join(files), AVERAGE.file)
+    return path
 
 
 # Scores the validation sets with a network; all ranks call it together and get the same result,
@@ -162,7 +157,12 @@ class Validation:
             progress.evaluations.append(evaluation)
             self.callbacks.call("on_evaluation", evaluation.record())
             self.stop_early(progress)
-        self.step.world.run_on_main(partial(self._write, progress))
+
+        def write() -> None:
+            write_evaluations(self.layout, progress.evaluations)
+            remove_networks(self.layout, self.step.settings, progress.evaluations)
+
+        self.step.world.run_on_main(write)
         self.saving.timer.restart()
 
     def take_up(self, progress: Progress, evaluations: list[Evaluation]) -> None:
@@ -193,11 +193,6 @@ class Validation:
             best = improvement.evaluation.network.file
             shown = "EER" if metric == EER else metric
             progress.finished = f"{since} evaluations without a better {shown} than that of {best}"
-
-    def _write(self, progress: Progress) -> None:
-        """Write the evaluations and remove the networks that are not retained."""
-        write_evaluations(self.layout, progress.evaluations)
-        remove_networks(self.layout, self.step.settings, progress.evaluations)
 
     def _scoring_precision(self) -> str:
         """Return the precision of validation scores; all ranks call this together."""

@@ -26,7 +26,6 @@ from asdf.launcher import (
     Plan,
     PlannedRun,
     Slots,
-    Submission,
     check_script,
     choose_gpus,
     list_runs,
@@ -38,7 +37,6 @@ from asdf.launcher import (
 )
 from asdf.report import command as report
 from asdf.report import gather, runs_in
-from asdf.settings.sections import Computing
 from asdf.tasks.studies.left_out import left_out_text
 from asdf.text import and_more
 
@@ -247,7 +245,13 @@ def make_jobs(
                 raise UsageError(
                     f"config {run.name}: {error} To launch runs on the CPU, use --slots N."
                 ) from None
-        gpus = _count_gpus(run.name, computing, slots)
+        needed = slots.needed(computing.processes)
+        if needed > len(slots.names):
+            raise UsageError(
+                f"config {run.name} runs in {computing.processes} processes, but only "
+                f"{len(slots.names)} GPUs are available ({', '.join(slots.names)}). Give more with "
+                "--gpus, or use a smaller --processes-per-run."
+            )
         overrides = list(run.overrides)
         # Fixed now: a config that is edited before its run starts must not take more slots.
         if processes is None:
@@ -258,7 +262,7 @@ def make_jobs(
             overrides.append(f"computing.threads={max(1, share)}")
         job = plain_job(run, recipe)
         job.overrides = overrides
-        job.slots_needed = gpus
+        job.slots_needed = needed
         jobs.append(job)
     return jobs
 
@@ -270,22 +274,6 @@ def plain_job(run: PlannedRun, recipe: Path) -> Job:
     job.settings = outcome_settings(run.settings.plain())
     job.modules = recipe.parent
     return job
-
-
-def _count_gpus(name: str, computing: Computing, slots: Slots) -> int:
-    """Return the number of slots that a run needs.
-
-    Raises:
-        UsageError: there are fewer slots.
-    """
-    needed = slots.needed(computing.processes)
-    if needed > len(slots.names):
-        raise UsageError(
-            f"config {name} runs in {computing.processes} processes, but only "
-            f"{len(slots.names)} GPUs are available ({', '.join(slots.names)}). Give more with "
-            "--gpus, or use a smaller --processes-per-run."
-        )
-    return needed
 
 
 # A job's GPUs are counted from 0, whatever the config states for this machine.
@@ -329,18 +317,14 @@ def submit(plan: Plan, recipe: Path, args: LaunchOptions, sbatch_options: Sequen
     assert args.slurm is not None
     script = Path(args.slurm)
     submission = submit_array(waiting, recipe, script, args.max_running, sbatch_options)
-    _show_submission(submission, len(waiting), args.max_running)
-    return 0
-
-
-def _show_submission(submission: Submission, tasks: int, max_running: int | None) -> None:
-    job = submission.job
-    limit = "" if max_running is None else f", at most {max_running} at a time"
+    job_id = submission.job
+    limit = "" if args.max_running is None else f", at most {args.max_running} at a time"
     show(
-        f"submitted {tasks} runs as job {job}, tasks 0 to {tasks - 1}{limit}\n"
+        f"submitted {len(waiting)} runs as job {job_id}, tasks 0 to {len(waiting) - 1}{limit}\n"
         f"  runs, one line per task: {submission.file}\n"
-        f"  watch: squeue --job {job}; the tasks' output is in {submission.folder}\n"
-        f"  stop a task, which saves and is requeued: scancel --batch --signal=USR2 {job}_N\n"
-        f"  cancel all: scancel {job}\n"
+        f"  watch: squeue --job {job_id}; the tasks' output is in {submission.folder}\n"
+        f"  stop a task, which saves and is requeued: scancel --batch --signal=USR2 {job_id}_N\n"
+        f"  cancel all: scancel {job_id}\n"
         "The same command shows finished runs, and submits those neither finished nor queued."
     )
+    return 0

@@ -70,10 +70,7 @@ def find_loss_class(settings: Sections, folder: Path | None) -> type[Loss]:
 
 
 def build_loss(
-    network: nn.Module,
-    utterances: TrialList,
-    settings: Sections,
-    folder: Path | None = None,
+    network: nn.Module, utterances: TrialList, settings: Sections, folder: Path | None = None
 ) -> Loss:
     """Build the loss; one with parameters or scored logits becomes a part of `network`.
 
@@ -91,29 +88,34 @@ def build_loss(
     parameter = next(network.parameters())
     device = parameter.device
     form = torch.promote_types(parameter.dtype, torch.float32)
-    _check_computing(kind, settings)
+    name = settings.network.loss
+    computing = settings.computing
+    reasons = []
+    if kind.is_joint and computing.compile:
+        reasons.append("computing.compile: the two passes of its steps may draw other numbers")
+    if kind.is_joint and computing.cuda_graphs is True:
+        reasons.append("computing.cuda_graphs: its steps have two passes")
+    if kind.columns and computing.cuda_graphs is True:
+        reasons.append("computing.cuda_graphs: it takes columns of the list, which are not tensors")
+    if reasons:
+        raise UsageError(
+            f"{SETTING} = {name!r} cannot be combined with {reasons[0]}. Set it to False, or "
+            "choose another loss."
+        )
     takes_embeddings = kind.needs_embeddings or kind.is_joint
     if is_ours(f"{kind.__module__}.") and not takes_embeddings:
         loss = _construct(kind, settings, 0, utterances).to(device, form)
-        _attach_if_needed(network, loss)
-        return loss
-    with left_unchanged(network):
-        embeddings_BE, logits_B2 = compute_on_noise(network, settings.network, device)
-        dimension = _dimension_of(embeddings_BE, settings.network) if takes_embeddings else 0
-        loss = _construct(kind, settings, dimension, utterances).to(device, form)
-        # The targets of the first spoof and of the first bona fide utterance.
-        labels = np.arange(2)
-        # The first of each label, or of all if a list has only one label.
-        indices = np.argmax(utterances.labels[None, :] == labels[:, None], axis=1)
-        columns = {name: values_at(utterances.columns[name], indices) for name in loss.columns}
-        targets = Targets(torch.from_numpy(labels).to(device), columns)
-        name = settings.network.loss
-        values_B = _compute_values(loss, embeddings_BE, logits_B2, targets, name)
-        _check_reaches(embeddings_BE if takes_embeddings else logits_B2, values_B, name)
-        # Parameters unused here, such as a vector for masked frames in training, stay trained.
-        unused = _inputs_of(logits_B2) - _inputs_of(values_B)
-        _freeze(network, unused)
-    _attach_if_needed(network, loss)
+    else:
+        with left_unchanged(network):
+            embeddings_BE, logits_B2 = compute_on_noise(network, settings.network, device)
+            dimension = _dimension_of(embeddings_BE, settings.network) if takes_embeddings else 0
+            loss = _construct(kind, settings, dimension, utterances).to(device, form)
+            values_B = _try_on(loss, embeddings_BE, logits_B2, utterances, name)
+            _check_reaches(embeddings_BE if takes_embeddings else logits_B2, values_B, name)
+            # Parameters unused here, such as a vector for masked frames, stay trained.
+            _freeze(network, _inputs_of(logits_B2) - _inputs_of(values_B))
+    if loss.gives_logits or loss.state_dict():
+        attach_loss(network, loss)
     return loss
 
 
@@ -167,22 +169,6 @@ def _check_reaches(outputs: Any, values_B: Tensor, name: str) -> None:
         )
 
 
-def _check_computing(kind: type[Loss], settings: Sections) -> None:
-    computing = settings.computing
-    reasons = []
-    if kind.is_joint and computing.compile:
-        reasons.append("computing.compile: the two passes of its steps may draw other numbers")
-    if kind.is_joint and computing.cuda_graphs is True:
-        reasons.append("computing.cuda_graphs: its steps have two passes")
-    if kind.columns and computing.cuda_graphs is True:
-        reasons.append("computing.cuda_graphs: it takes columns of the list, which are not tensors")
-    if reasons:
-        raise UsageError(
-            f"{SETTING} = {settings.network.loss!r} cannot be combined with {reasons[0]}. Set it "
-            "to False, or choose another loss."
-        )
-
-
 def _construct(kind: type[Loss], settings: Sections, dimension: int, utterances: TrialList) -> Loss:
     """Return the loss, whose random weights depend only on the seed.
 
@@ -214,17 +200,22 @@ def _dimension_of(embeddings: Any, training: Network) -> int:
     )
 
 
-def _compute_values(
-    loss: Loss, embeddings_BE: Tensor, logits_B2: Tensor, targets: Targets, name: str
+def _try_on(
+    loss: Loss, embeddings_BE: Tensor, logits_B2: Tensor, utterances: TrialList, name: str
 ) -> Tensor:
-    """Return the values for two utterances of noise, a spoof and a bona fide one.
+    """Return the values for two utterances of noise, with the targets of a spoof and a bona fide.
 
     Raises:
         AsdfError: the loss fails, or its results do not have the required form.
     """
+    labels = np.arange(2)
+    # The first of each label, or of all if a list has only one label.
+    indices = np.argmax(utterances.labels[None, :] == labels[:, None], axis=1)
+    columns = {name: values_at(utterances.columns[name], indices) for name in loss.columns}
+    labels_B = torch.from_numpy(labels).to(logits_B2.device)
     with UserErrors(f"{SETTING}: {name} fails", _ADVICE):
         scored_B2 = loss.logits(embeddings_BE, logits_B2)
-        values_B = loss.per_utterance(embeddings_BE, scored_B2, targets.labels_B, targets.columns)
+        values_B = loss.per_utterance(embeddings_BE, scored_B2, labels_B, columns)
     _check_numbers(name, "logits", scored_B2, (2, 2))
     _check_numbers(name, "per_utterance", values_B, (2,))
     if not values_B.requires_grad:
@@ -274,8 +265,3 @@ def _freeze(network: nn.Module, unused: set[int]) -> None:
             names.append(name)
     if names:
         LOG.info("not trained, as the loss does not depend on them: %s", and_more(names, _SHOWN))
-
-
-def _attach_if_needed(network: nn.Module, loss: Loss) -> None:
-    if loss.gives_logits or loss.state_dict():
-        attach_loss(network, loss)

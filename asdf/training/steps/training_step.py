@@ -107,27 +107,7 @@ class Plain(TrainingStep):
         window.backward()
 
 
-def begin_training(step: TrainingStep, network: nn.Module) -> None:
-    """Let `step` prepare for training `network`.
-
-    Raises:
-        AsdfError: a user's class fails.
-    """
-    with _calling(step, "begin"):
-        step.begin(network)
-
-
-def follow_update(step: TrainingStep, network: nn.Module) -> None:
-    """Let `step` react to an update of the weights of `network`.
-
-    Raises:
-        AsdfError: a user's class fails.
-    """
-    with _calling(step, "updated"):
-        step.updated(network)
-
-
-def _calling(step: TrainingStep, method: str) -> AbstractContextManager[None]:
+def calling(step: TrainingStep, method: str) -> AbstractContextManager[None]:
     """Return a block in which `method` is called; a failure of a user's gives one message."""
     kind = type(step)
     path = f"{kind.__module__}.{kind.__qualname__}"
@@ -147,7 +127,7 @@ def compute_gradient(
     Raises:
         AsdfError: a user's class fails, or makes no pass.
     """
-    with _calling(step, "compute_gradient"), memory:
+    with calling(step, "compute_gradient"), memory:
         step.compute_gradient(window)
     if window.losses is None:
         kind = type(step)
@@ -172,7 +152,7 @@ def load_step_state(step: TrainingStep, checkpoint: NetworkFile) -> None:
             "The file is damaged: resume from another (network.resume_epoch)."
         )
     if entry is not None and entry.get(_CLASS) == kind:
-        with _calling(step, "load_state"):
+        with calling(step, "load_state"):
             step.load_state(entry[_STATE])
     elif state_of(step) is not None:
         LOG.warning(
@@ -184,7 +164,7 @@ def load_step_state(step: TrainingStep, checkpoint: NetworkFile) -> None:
 
 def state_of(step: TrainingStep) -> dict[str, Any] | None:
     """Return the content of `step` for a checkpoint; None if it has no state."""
-    with _calling(step, "state"):
+    with calling(step, "state"):
         state = step.state()
     return {_CLASS: type(step).__qualname__, _STATE: state} if state else None
 
@@ -203,7 +183,21 @@ def find_training_step(settings: Sections, folder: Path | None) -> TrainingStep:
     kind = find_class(path, folder, SETTING, TrainingStep)  # type: ignore[type-abstract]
     with UserErrors(f"{SETTING}: {path}(settings, folder) failed"):
         step = kind(settings, folder)
-    _check_fits(step, path, settings)
+    computing = settings.computing
+    faults = []
+    if step.divides_window and find_loss_class(settings, step.folder).is_joint:
+        faults.append(
+            f"network.loss = {settings.network.loss!r} needs whole steps, which this training step "
+            "divides: choose another loss"
+        )
+    if computing.cuda_graphs is True and not isinstance(step, Plain):
+        faults.append("computing.cuda_graphs = True repeats one pass; set it to False")
+    if step.needs_waveforms and settings.front_end.cache_features:
+        faults.append("it needs waveforms: set front_end.cache_features = False")
+    if step.needs_curvature and computing.compile:
+        faults.append("compiled passes have no second derivative: set computing.compile = False")
+    if faults:
+        raise UsageError(f"{SETTING} = {path!r}: {'; '.join(faults)}.")
     return step
 
 
@@ -227,26 +221,3 @@ def check_labels(utterances: TrialList, step: TrainingStep, loss: Loss, settings
             "Leave them out of recipe.training_sets, or change that."
         )
     return count > 0
-
-
-def _check_fits(step: TrainingStep, path: str, settings: Sections) -> None:
-    """Refuse a step with settings that it does not support.
-
-    Raises:
-        UsageError: the settings do not fit; the message names the one to change.
-    """
-    computing = settings.computing
-    faults = []
-    if step.divides_window and find_loss_class(settings, step.folder).is_joint:
-        faults.append(
-            f"network.loss = {settings.network.loss!r} needs whole steps, which this training step "
-            "divides: choose another loss"
-        )
-    if computing.cuda_graphs is True and not isinstance(step, Plain):
-        faults.append("computing.cuda_graphs = True repeats one pass; set it to False")
-    if step.needs_waveforms and settings.front_end.cache_features:
-        faults.append("it needs waveforms: set front_end.cache_features = False")
-    if step.needs_curvature and computing.compile:
-        faults.append("compiled passes have no second derivative: set computing.compile = False")
-    if faults:
-        raise UsageError(f"{SETTING} = {path!r}: {'; '.join(faults)}.")

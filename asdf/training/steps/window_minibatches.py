@@ -63,19 +63,6 @@ class Minibatch:
         return self.share.counted
 
 
-@dataclass(frozen=True)
-class _Gradient:
-    """The gradient with respect to the outputs of a minibatch, and its losses.
-
-    Attributes:
-        losses_B, embeddings_BE, logits_B2: Values of the utterances that count.
-    """
-
-    losses_B: Tensor
-    embeddings_BE: Tensor
-    logits_B2: Tensor
-
-
 # A parameter of the loss, and the gradient with respect to it.
 _Slope = tuple[Tensor, Tensor]
 
@@ -84,16 +71,17 @@ class JointPasses:
     """The second passes over the minibatches of a step, in order."""
 
     def __init__(
-        self, passes: Passes, gradients: Sequence[_Gradient], parameters: list[_Slope]
+        self, passes: Passes, losses: list[Tensor], slopes: list[Tensor], parameters: list[_Slope]
     ) -> None:
-        """Store the `gradients`, one per minibatch.
+        """Store values of the utterances that count in each minibatch.
 
         Args:
+            losses: Losses, (B,).
+            slopes: Gradients with respect to the embeddings and the logits, (B, E + 2).
             parameters: Parameters of the loss, with this rank's part of their gradients.
         """
         self._passes = passes
-        self._gradients = iter(gradients)
-        self._left = len(gradients)
+        self._left = list(zip(losses, slopes, strict=True))
         self._parameters = parameters
 
     def forward(self, clips: Tensor, targets: Targets) -> Tensor:
@@ -101,16 +89,15 @@ class JointPasses:
 
         Their gradient with respect to the outputs is that of the whole step's loss.
         """
-        gradient = next(self._gradients)
-        self._left -= 1
-        counted = len(gradient.losses_B)
+        known_B, slopes_BX = self._left.pop(0)
+        counted = len(known_B)
         outputs = _outputs(self._passes, clips, targets.inputs)
         embeddings_BE, logits_B2 = _in_one_type(outputs)
-        by_embeddings_B = (embeddings_BE[:counted] * gradient.embeddings_BE).sum(dim=1)
-        by_logits_B = (logits_B2[:counted] * gradient.logits_B2).sum(dim=1)
+        by_embeddings_B = (embeddings_BE[:counted] * slopes_BX[:, :-2]).sum(dim=1)
+        by_logits_B = (logits_B2[:counted] * slopes_BX[:, -2:]).sum(dim=1)
         along_B = by_embeddings_B + by_logits_B
         # The value of the loss, with the gradient of its linear replacement.
-        losses_B = gradient.losses_B + (along_B - along_B.detach())
+        losses_B = known_B + (along_B - along_B.detach())
         if not self._passes.objective.terms:
             return losses_B
         # Further terms and their gradients concern each utterance separately.
@@ -156,15 +143,17 @@ def prepare_joint_passes(
     for minibatch in minibatches:
         positions = minibatch.share.positions[: minibatch.share.counted] - window.start
         rows.append(send(torch.from_numpy(positions), world.device))
-    outputs_NX = _gather(outputs, rows, len(window.utterances), world)
+    outputs_NX = outputs[0].new_zeros(len(window.utterances), outputs[0].shape[1])
+    for output_BX, rows_B in zip(outputs, rows, strict=True):
+        outputs_NX[rows_B] = output_BX[: len(rows_B)]
+    # Each row comes from one rank, and adding zeros from the others is exact.
+    world.sum_tensor(outputs_NX)
     losses_N, gradients_NX, parameters = differentiate(passes.objective, outputs_NX, targets)
-    gradients = []
-    for rows_B in rows:
-        gradient_BX = gradients_NX[rows_B]
-        gradients.append(_Gradient(losses_N[rows_B], gradient_BX[:, :-2], gradient_BX[:, -2:]))
+    losses = [losses_N[rows_B] for rows_B in rows]
+    slopes = [gradients_NX[rows_B] for rows_B in rows]
     # Every rank has computed all of it, and the step sums over the ranks.
     parts = [(parameter, gradient / world.size) for parameter, gradient in parameters]
-    return JointPasses(passes, gradients, parts)
+    return JointPasses(passes, losses, slopes, parts)
 
 
 def _outputs(passes: Passes, clips: Tensor, inputs: Mapping[str, Any]) -> Outputs:
@@ -179,19 +168,6 @@ def _in_one_type(outputs: Outputs) -> tuple[Tensor, Tensor]:
     kind = torch.promote_types(embeddings_BE.dtype, logits_B2.dtype)
     kind = torch.promote_types(kind, torch.float32)
     return embeddings_BE.to(kind), logits_B2.to(kind)
-
-
-def _gather(
-    outputs: Sequence[Tensor], rows: Sequence[Tensor], utterances: int, world: World
-) -> Tensor:
-    """Return the outputs of all ranks in the order of the window, the same on all of them."""
-    first_BX = outputs[0]
-    outputs_NX = first_BX.new_zeros(utterances, first_BX.shape[1])
-    for output_BX, rows_B in zip(outputs, rows, strict=True):
-        outputs_NX[rows_B] = output_BX[: len(rows_B)]
-    # Each row comes from one rank, and adding zeros from the others is exact.
-    world.sum_tensor(outputs_NX)
-    return outputs_NX
 
 
 def differentiate(
