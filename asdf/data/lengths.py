@@ -335,7 +335,14 @@ def measure_lengths(  # noqa: PLR0913
     # A failure must reach all ranks, since the others would wait for this one.
     world.run_on_main(parts.remove)
     if check and found is not None and (found[:, 1] >= 0).all():
-        _log_looking_up(utterances, time.monotonic() - started)
+        LOG.info(
+            "compared the size and modification time of the %d recordings of %s with those of "
+            "their check in %.1f s (recipe.check_recordings='once' compares %d of them)",
+            len(utterances),
+            utterances.name,
+            time.monotonic() - started,
+            len(_sample(utterances)),
+        )
     return lengths
 
 
@@ -523,17 +530,6 @@ def _is_as_checked(saved: np.ndarray, utterances: TrialList) -> bool:
             )
             return False
     return True
-
-
-def _log_looking_up(utterances: TrialList, seconds: float) -> None:
-    LOG.info(
-        "compared the size and modification time of the %d recordings of %s with those of their "
-        "check in %.1f s (recipe.check_recordings='once' compares %d of them)",
-        len(utterances),
-        utterances.name,
-        seconds,
-        len(_sample(utterances)),
-    )
 
 
 def _lengths_of(table: np.ndarray) -> np.ndarray:

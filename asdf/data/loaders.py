@@ -8,7 +8,6 @@ import signal
 import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, wait
-from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -201,30 +200,18 @@ class _Keys:
 
 def _collate(clips: list[Clip]) -> Batch:
     try:
-        with _shared_memory_errors_as_messages():
-            return collate(clips)
-    except AsdfError as error:
-        return Batch(error=error)
-
-
-@contextmanager
-def _shared_memory_errors_as_messages() -> Iterator[None]:
-    """Raise one message for torch's failures to allocate shared memory.
-
-    Raises:
-        AsdfError: there is too little shared memory.
-    """
-    try:
-        yield
+        return collate(clips)
     except RuntimeError as error:
-        # All of these failures name the file of the memory.
+        # All failures of torch to allocate shared memory name its file.
         if "</torch_" not in str(error):
             raise
-        raise AsdfError(
-            "the loader's processes hand batches over in shared memory (/dev/shm), which is too "
-            "small. In a container, enlarge it (docker run --shm-size=8g, or --ipc=host); or lower "
-            "computing.network_dataloader_workers."
-        ) from error
+        return Batch(
+            error=AsdfError(
+                "the loader's processes hand batches over in shared memory (/dev/shm), which is "
+                "too small. In a container, enlarge it (docker run --shm-size=8g, or --ipc=host); "
+                "or lower computing.network_dataloader_workers."
+            )
+        )
 
 
 def _start_worker(worker: int) -> None:

@@ -193,8 +193,9 @@ class TrainingPlan:
         """Return the positions at which the windows of an epoch begin, from its start on."""
         if not self.grouped:
             return np.arange(0, self.size, self.window_size)
-        ends = _ends_of(self.turns(epoch))
-        return np.concatenate([[0], ends])[:-1][:: self.world_size * self.step_interval]
+        ends_M = self.turns(epoch).ends_M
+        assert ends_M is not None
+        return np.concatenate([[0], ends_M])[:-1][:: self.world_size * self.step_interval]
 
     def _rounds(
         self, turns: Turns, start: int
@@ -214,7 +215,8 @@ class TrainingPlan:
                     rounds.append((local, positions))
                 yield begin, rounds
             return
-        bounds = np.concatenate([[0], _ends_of(turns)])
+        assert turns.ends_M is not None
+        bounds = np.concatenate([[0], turns.ends_M])
         first = int(np.searchsorted(bounds, start))
         for number in range(first, len(bounds) - 1, self.world_size * self.step_interval):
             rounds = []
@@ -239,8 +241,3 @@ class TrainingPlan:
 
 def _pair(draws: np.ndarray, utterances: np.ndarray) -> list[tuple[int, int]]:
     return list(zip(draws.tolist(), utterances.tolist(), strict=True))
-
-
-def _ends_of(turns: Turns) -> np.ndarray:
-    assert turns.ends_M is not None  # of recordings that are grouped by length
-    return turns.ends_M

@@ -263,12 +263,12 @@ def usable_gpus(computing: Computing, seen: SeenGpus) -> int:
         expectation = f"this machine has {seen.on_node} NVIDIA GPU{'s' * (seen.on_node > 1)}"
     else:
         return 0
-    obstacle = _find_obstacle(seen)
+    reason, remedy = _find_obstacle(seen)
     on_cpu = "computing.use_gpu=False"
     if computing.gpu_ids is not None:
         on_cpu += " computing.gpu_ids=None"
     raise UsageError(
-        f"{expectation}, but {obstacle.reason}. {obstacle.remedy}, or compute on the CPU with "
+        f"{expectation}, but {reason}. {remedy}, or compute on the CPU with "
         f"{on_cpu}. Seen: {seen.describe()}."
     )
 
@@ -363,43 +363,34 @@ def _check_mapping(computing: Computing, ids: tuple[int, ...], local_size: int, 
     )
 
 
-@dataclass(frozen=True)
-class _Obstacle:
-    """The reason why no GPU can be used, and a fix."""
-
-    reason: str
-    remedy: str
-
-
-def _find_obstacle(seen: SeenGpus) -> _Obstacle:
-    """Return the first obstacle between the machine and CUDA."""
+def _find_obstacle(seen: SeenGpus) -> tuple[str, str]:
+    """Return the first obstacle between the machine and CUDA, and a remedy."""
     build = seen.build
     if seen.other and not seen.on_node:
         reason = f"ASDF supports GPUs of NVIDIA and AMD, not {seen.other}"
-        return _Obstacle(reason, "Use another machine")
+        return reason, "Use another machine"
     if not seen.on_node and not build.platform.startswith("ROCm"):
-        return _Obstacle("no NVIDIA GPU was found", f"In a job ask for one {_SLURM_OPTIONS}")
+        return "no NVIDIA GPU was found", f"In a job ask for one {_SLURM_OPTIONS}"
     needed = fitting_cuda(seen.driver)
     if not build.platform:
         reason = f"the installed torch {build.version} supports the CPU only"
         if not needed:
-            return _Obstacle(reason, "Update the driver")
-        return _Obstacle(reason, f"Install a build for GPUs: {install_line(needed)}")
+            return reason, "Update the driver"
+        return reason, f"Install a build for GPUs: {install_line(needed)}"
     if seen.hides_all:
         reason = f"CUDA_VISIBLE_DEVICES={seen.shown!r} hides them all"
-        return _Obstacle(reason, f"Unset it, or in a job ask for a GPU {_SLURM_OPTIONS}")
+        return reason, f"Unset it, or in a job ask for a GPU {_SLURM_OPTIONS}"
     if build.platform.startswith("CUDA 13") and needed == "cu126":
         reason = (
             f"its driver {seen.driver} is older than the installed torch needs (580 for CUDA 13)"
         )
-        return _Obstacle(reason, f"Install a build for CUDA 12: {install_line(needed)}")
+        return reason, f"Install a build for CUDA 12: {install_line(needed)}"
     if seen.driver and not needed:
         reason = f"its driver {seen.driver} is older than 525, which CUDA 12 needs"
-        return _Obstacle(reason, "Update the driver")
+        return reason, "Update the driver"
     reason = "CUDA cannot access any of them"
     if seen.failure:
         reason += f": {seen.failure}"
-    return _Obstacle(
-        reason,
-        "Check whether nvidia-smi lists them; a job must ask for a GPU, a container for --gpus all",
+    return reason, (
+        "Check whether nvidia-smi lists them; a job must ask for a GPU, a container for --gpus all"
     )

@@ -152,16 +152,14 @@ def _watch(store: Any, rank: int, over: threading.Event, failures: list[BaseExce
         if over.wait(_GRACE_S):
             continue
         if failures:
-            LOG.error("rank %d: error: %s", rank, _describe(failures[0]))
+            error = failures[0]
+            text = str(error)
+            if not isinstance(error, AsdfError):
+                text = "".join(traceback.format_exception(error)).rstrip()
+            LOG.error("rank %d: error: %s", rank, text)
         elif failed != str(rank):
             LOG.error(
                 "rank %d: another process of this run has ended; its own message says why", rank
             )
         # Not `sys.exit`, which would only end this thread, while the main one is stuck.
         os._exit(1)
-
-
-def _describe(error: BaseException) -> str:
-    if isinstance(error, AsdfError):
-        return str(error)
-    return "".join(traceback.format_exception(error)).rstrip()

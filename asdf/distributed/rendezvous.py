@@ -131,7 +131,15 @@ def agree_on_devices(
         UsageError: `choose` failed in some process, two processes would use the same GPU, or only
             some have one.
     """
-    claim = _claim_device(choose)
+    host = socket.gethostname()
+    try:
+        claim = _Claim(host, *choose())
+    except AsdfError as error:
+        claim = _Claim(host, refusal=str(error))
+    except RuntimeError as error:
+        # An error of CUDA about a GPU that is broken or used by another program.
+        first_line = str(error).partition("\n")[0]
+        claim = _Claim(host, refusal=f"its device cannot be used: {first_line}")
     answers = _exchange(store, "device", launch, asdict(claim))
     mistake = _find_mistake([_Claim(**answer) for answer in answers], names)
     if mistake:
@@ -145,25 +153,16 @@ def agree_on_devices(
     return claim.device
 
 
-def _claim_device(choose: Callable[[], TakenDevice]) -> _Claim:
-    host = socket.gethostname()
-    try:
-        device, gpu = choose()
-    except AsdfError as error:
-        return _Claim(host, refusal=str(error))
-    except RuntimeError as error:
-        # An error of CUDA about a GPU that is broken or used by another program.
-        first_line = str(error).partition("\n")[0]
-        return _Claim(host, refusal=f"its device cannot be used: {first_line}")
-    return _Claim(host, device, gpu)
-
-
 def _find_mistake(claims: list[_Claim], names: str) -> str:
     """Return why the devices of the processes are incompatible; '' if they are compatible."""
     for rank, claim in enumerate(claims):
         if claim.refusal:
             return claim.refusal if rank == 0 else f"rank {rank}: {claim.refusal}"
-    shared = _find_shared_gpu(claims)
+    users: dict[str, list[int]] = {}
+    for rank, claim in enumerate(claims):
+        if claim.gpu:
+            users.setdefault(claim.gpu, []).append(rank)
+    shared = next((ranks for ranks in users.values() if len(ranks) > 1), None)
     kinds = {claim.device.partition(":")[0] for claim in claims}
     if shared:
         what = f"ranks {' and '.join(map(str, shared))} would use the same GPU"
@@ -178,18 +177,6 @@ def _find_mistake(claims: list[_Claim], names: str) -> str:
         "a GPU for each in computing.gpu_ids, or give each task its own GPU (srun "
         "--gpus-per-task=1)."
     )
-
-
-def _find_shared_gpu(claims: list[_Claim]) -> list[int]:
-    """Return the ranks that want the same GPU; [] if there are none."""
-    users: dict[str, list[int]] = {}
-    for rank, claim in enumerate(claims):
-        if claim.gpu:
-            users.setdefault(claim.gpu, []).append(rank)
-    for ranks in users.values():
-        if len(ranks) > 1:
-            return ranks
-    return []
 
 
 def _exchange(store: Any, key: str, launch: Launch, answer: dict[str, Any]) -> list[dict[str, Any]]:

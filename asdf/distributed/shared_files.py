@@ -48,13 +48,8 @@ class Form(Generic[T]):
     unpack: Callable[[Packed], T]
 
 
-@dataclass(frozen=True)
-class _Placed:
-    """The position of an array in a file."""
-
-    offset: int
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
+# The position of an array in a file: its offset, shape and type.
+_Placed = tuple[int, tuple[int, ...], np.dtype[Any]]
 
 
 @dataclass(frozen=True)
@@ -107,11 +102,7 @@ class SharedFiles:
             arrays = _map_arrays(self._folder / sent.path.name, sent.placed or {})
         except (OSError, ValueError) as error:
             problem = f"rank {self._world.rank} cannot read {sent.path}: {error}"
-        self._refuse_on_all(problem)
-        return form.unpack(Packed(arrays, sent.rest))
-
-    def _refuse_on_all(self, problem: str) -> None:
-        """Raise the first problem of any rank on every rank; '' means none."""
+        # The first problem of any rank is raised on every rank.
         problems = self._world.gather(problem) or []
         first = self._world.agree(next(filter(None, problems), ""))
         if first:
@@ -119,6 +110,7 @@ class SharedFiles:
                 f"{first}. The main process wrote it for all: the system folder must be on a disk "
                 "that all nodes share."
             )
+        return form.unpack(Packed(arrays, sent.rest))
 
     def array(self, make: Callable[[], MaybeArray]) -> MaybeArray:
         """Return the main rank's array from `make`, or None if `make` returns None."""
@@ -159,18 +151,18 @@ def _write(path: Path, arrays: Arrays) -> dict[str, _Placed]:
     with path.open("xb") as file:
         for name, array in arrays.items():
             file.write(bytes(-file.tell() % _ALIGNED))
-            placed[name] = _Placed(file.tell(), array.shape, array.dtype)
+            placed[name] = (file.tell(), array.shape, array.dtype)
             file.write(np.ascontiguousarray(array).data)
     return placed
 
 
 def _map_arrays(path: Path, placed: Mapping[str, _Placed]) -> Arrays:
     arrays: dict[str, np.ndarray] = {}
-    for name, place in placed.items():
-        if not np.prod(place.shape):
+    for name, (offset, shape, dtype) in placed.items():
+        if not np.prod(shape):
             # An empty array cannot be mapped.
-            arrays[name] = np.empty(place.shape, place.dtype)
+            arrays[name] = np.empty(shape, dtype)
             continue
         # Copy on write, since torch warns of arrays that are not writable.
-        arrays[name] = np.memmap(path, place.dtype, "c", place.offset, place.shape)
+        arrays[name] = np.memmap(path, dtype, "c", offset, shape)
     return arrays

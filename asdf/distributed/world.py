@@ -29,7 +29,7 @@ from asdf.distributed.cores import keep_freed_memory, usable_cores
 from asdf.distributed.determinism import deterministic, keep_threads
 from asdf.distributed.failures import failing_together
 from asdf.distributed.gpus import gpu_memory, take_device
-from asdf.distributed.launchers import Launch, read_launch
+from asdf.distributed.launchers import read_launch
 from asdf.distributed.rendezvous import agree_on_devices, agree_on_local_ranks, open_store
 from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.errors import AsdfError, UsageError
@@ -203,19 +203,30 @@ def open_world(computing: Computing) -> Iterator[World]:
 
 
 def _join_world(computing: Computing) -> Iterator[World]:
+    global _store, _worlds_opened
     launch = read_launch()
     keep_freed_memory()
     if launch.size == 1:
         device = _prepare_device(computing, take_device(computing, 0, 1).name, 1)
         yield World(device=device, timeout_s=computing.timeout_s)
         return
-    limit_s = computing.timeout_s
-    timeout = timedelta(seconds=limit_s)
-    store = _next_store(launch, timeout)
+    timeout = timedelta(seconds=computing.timeout_s)
+    if _store is None:
+        _store = open_store(launch, timeout)
+    _worlds_opened += 1
+    # A part of the store with separate keys, so that each run can open a group.
+    store = PrefixStore(f"run-{_worlds_opened}", _store)
     launch = agree_on_local_ranks(store, launch)
     local_rank = launch.local_rank or 0
     local_size = launch.local_size or 1
-    device = _agree_on_device(computing, store, launch, local_rank, local_size)
+    names = (
+        f"computing.gpu_ids = {computing.gpu_ids}, processes started by {launch.launcher}, "
+        f"CUDA_VISIBLE_DEVICES of rank {launch.rank} "
+        f"{os.environ.get('CUDA_VISIBLE_DEVICES', 'not set')}"
+    )
+    choose = partial(take_device, computing, local_rank, local_size)
+    chosen = agree_on_devices(store, launch, choose, names)
+    device = _prepare_device(computing, chosen, local_size)
     backend = _choose_backend(computing, device)
     with failing_together(store, launch.rank, backend):
         dist.init_process_group(
@@ -237,26 +248,12 @@ def _join_world(computing: Computing) -> Iterator[World]:
             device,
             backend,
             control,
-            limit_s,
+            computing.timeout_s,
             store,
         )
         yield world
         # Closing connections while another process still uses them could end that one.
         world.barrier()
-
-
-def _agree_on_device(
-    computing: Computing, store: Any, launch: Launch, local_rank: int, local_size: int
-) -> torch.device:
-    """Return the device of this process, prepared, once those of all processes fit together."""
-    names = (
-        f"computing.gpu_ids = {computing.gpu_ids}, processes started by {launch.launcher}, "
-        f"CUDA_VISIBLE_DEVICES of rank {launch.rank} "
-        f"{os.environ.get('CUDA_VISIBLE_DEVICES', 'not set')}"
-    )
-    choose = partial(take_device, computing, local_rank, local_size)
-    chosen = agree_on_devices(store, launch, choose, names)
-    return _prepare_device(computing, chosen, local_size)
 
 
 def _prepare_device(computing: Computing, name: str, local_size: int) -> torch.device:
@@ -288,12 +285,3 @@ def _choose_backend(computing: Computing, device: torch.device) -> str:
             "one with it."
         )
     return backend
-
-
-def _next_store(launch: Launch, timeout: timedelta) -> Any:
-    """Return a part of the store with separate keys, so that each run can open a group."""
-    global _store, _worlds_opened
-    if _store is None:
-        _store = open_store(launch, timeout)
-    _worlds_opened += 1
-    return PrefixStore(f"run-{_worlds_opened}", _store)

@@ -15,10 +15,10 @@ import json
 import os
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TextIO
+from typing import Any, Literal, TextIO
 
 from asdf.errors import AsdfError
 from asdf.runs.files import write_text
@@ -228,15 +228,6 @@ _CLEAR_LINE = "\x1b[K"
 _CLEAR_BELOW = "\x1b[J"
 
 
-class _Value(NamedTuple):
-    """A number in a run's results."""
-
-    config: str
-    network: str
-    set: str
-    number: float
-
-
 class Table:
     """Shows the states of jobs on `screen`."""
 
@@ -283,7 +274,9 @@ class Table:
             by_interest = sorted(jobs, key=lambda job: _BY_INTEREST.index(job.state))
             shown = by_interest[: max_rows - 1]
         width = max(len(job.label) for job in jobs)
-        texts = [_row(job, width) for job in shown]
+        texts = []
+        for job in shown:
+            texts.append(f"{job.label:<{width}}  {job.state:<7}  {_detail(job)}".rstrip())
         if not fits:
             texts.append(_counts(jobs))
         # A longer line would wrap, and moving up would be one line short.
@@ -324,13 +317,14 @@ def summary(jobs: Sequence[Job], with_results: bool = True) -> str:
 
 def _result_lines(jobs: Sequence[Job]) -> list[str]:
     """Return the tables of EERs and of other selection metrics."""
-    rates = [_Value(job.label, row.network, row.set, 100 * row.eer) for job, row in _rows(jobs)]
+    results = [(job.label, result) for job in jobs for result in job.results]
+    rates = [(label, row.network, row.set, 100 * row.eer) for label, row in results]
     lines = _value_lines("EER %", rates, digits=3)
-    for metric in dict.fromkeys(row.metric for _, row in _rows(jobs) if row.metric):
+    for metric in dict.fromkeys(row.metric for _, row in results if row.metric):
         values = []
-        for job, row in _rows(jobs):
+        for label, row in results:
             if row.metric == metric and row.value is not None:
-                values.append(_Value(job.label, row.network, row.set, row.value))
+                values.append((label, row.network, row.set, row.value))
         lines += _value_lines(metric, values, digits=4)
     return lines
 
@@ -348,10 +342,6 @@ def shown_path(path: Path) -> str:
     """Return a path as short as possible, relative to the current folder."""
     relative = os.path.relpath(path)
     return str(path) if relative.startswith("..") else relative
-
-
-def _row(job: Job, width: int) -> str:
-    return f"{job.label:<{width}}  {job.state:<7}  {_detail(job)}".rstrip()
 
 
 def _detail(job: Job) -> str:
@@ -383,20 +373,20 @@ def _counts(jobs: Sequence[Job]) -> str:
     return f"{len(jobs)} runs: {', '.join(words)}"
 
 
-def _rows(jobs: Sequence[Job]) -> Iterator[tuple[Job, JobResult]]:
-    for job in jobs:
-        for result in job.results:
-            yield job, result
+def _value_lines(
+    title: str, values: Sequence[tuple[str, str, str, float]], digits: int
+) -> list[str]:
+    """Return a row per config and network, a column per set; [] without values.
 
-
-def _value_lines(title: str, values: Sequence[_Value], digits: int) -> list[str]:
-    """Return a row per config and network, a column per set; [] without values."""
+    Args:
+        values: Configs, networks, sets, and their values.
+    """
     if not values:
         return []
-    sets = list(dict.fromkeys(value.set for value in values))
+    sets = list(dict.fromkeys(name for _, _, name, _ in values))
     by_network: dict[tuple[str, str], dict[str, float]] = {}
-    for value in values:
-        by_network.setdefault((value.config, value.network), {})[value.set] = value.number
+    for config, network, name, value in values:
+        by_network.setdefault((config, network), {})[name] = value
     rows = [["config", "epoch", *sets]]
     for (config, network), numbers in by_network.items():
         cells = []

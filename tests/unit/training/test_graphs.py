@@ -15,6 +15,7 @@ from asdf.errors import UsageError
 from asdf.settings.sections import Computing, assign
 from asdf.training import captured_passes
 from asdf.training.captured_passes import GraphedPasses, _suits_graphs
+from asdf.training.passes import Passes
 from tests.unit.training.test_step import SIZE, make, take
 
 
@@ -44,7 +45,9 @@ def test_several_processes_are_refused():
 
 
 def test_too_little_memory_for_a_capture_is_not_blamed_on_the_network(monkeypatch):
-    passes = GraphedPasses(make()._make_parts().eager, 4)
+    step = make()
+    eager = Passes(step.network, step.precision, step.scaler, step.objective)
+    passes = GraphedPasses(eager, 4)
 
     def capture():
         try:
