@@ -267,7 +267,16 @@ def collate(clips: Sequence[Clip]) -> Batch:
     if rawboost is None:
         return Batch(samples, further=further)
     unboosted = prepare(samples, draws, rawboost)
-    return Batch(unboosted=unboosted, mixing=_mixing_of(clips), further=further)
+    rows = []
+    weights = []
+    for row, clip in enumerate(clips):
+        if clip.partner is not None:
+            rows.append(row)
+            weights.append([clip.weight])  # (R, 1): a weight is for all samples of a row
+    mixing = None
+    if rows:
+        mixing = Mixing(torch.tensor(rows), torch.tensor(weights, dtype=torch.float32))
+    return Batch(unboosted=unboosted, mixing=mixing, further=further)
 
 
 def _further_of(clips: Sequence[Clip]) -> dict[str, Tensor]:
@@ -275,16 +284,3 @@ def _further_of(clips: Sequence[Clip]) -> dict[str, Tensor]:
     references = [torch.from_numpy(each.reference) for each in clips if each.reference is not None]
     # Clips of varying length are padded, and so are their references.
     return {REFERENCES: pad_sequence(references, batch_first=True)} if references else {}
-
-
-def _mixing_of(clips: Sequence[Clip]) -> Mixing | None:
-    """Return the mixing of a batch of `clips`; None if there is none."""
-    rows = []
-    weights = []
-    for row, clip in enumerate(clips):
-        if clip.partner is not None:
-            rows.append(row)
-            weights.append([clip.weight])  # (R, 1): a weight is for all samples of a row
-    if not rows:
-        return None
-    return Mixing(torch.tensor(rows), torch.tensor(weights, dtype=torch.float32))

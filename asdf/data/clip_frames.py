@@ -141,22 +141,15 @@ class ClipFrames:
         rng = generator(self._seed, "clip", epoch, index)
         length = int(self._lengths[index])
         crop = draw_crop(length, self._size, self._position, self._augmentation, rng)
-        is_spoofed = _mask_of(parts, crop, length, self._rate)
+        mask = np.zeros(min(length, crop.start + crop.samples) - crop.start, np.bool_)
+        for part in clipped(parts, length / self._rate):
+            first = max(round(part.start_s * self._rate) - crop.start, 0)
+            stop = max(round(part.end_s * self._rate) - crop.start, 0)
+            mask[first:stop] = True
+        # Repeated from its start, like the samples.
+        is_spoofed: np.ndarray = np.resize(mask, crop.samples)
         if crop.speed != _UNCHANGED:
             # Sample i of a clip at another speed is sample i * speed of the recording.
             heard_at = np.arange(self._size) * crop.speed // _UNCHANGED
             is_spoofed = is_spoofed[heard_at]
         return labels_of_mask(is_spoofed[: self._size], self.hop)
-
-
-def _mask_of(parts: Sequence[Segment], crop: Crop, length: int, rate: int) -> np.ndarray:
-    """Return whether each sample of a crop is spoofed, (crop.samples,)."""
-    end = min(length, crop.start + crop.samples)
-    mask = np.zeros(end - crop.start, np.bool_)
-    for part in clipped(parts, length / rate):
-        first = max(round(part.start_s * rate) - crop.start, 0)
-        stop = max(round(part.end_s * rate) - crop.start, 0)
-        mask[first:stop] = True
-    # Repeated from its start, like the samples.
-    repeated: np.ndarray = np.resize(mask, crop.samples)
-    return repeated

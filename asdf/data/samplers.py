@@ -116,7 +116,20 @@ class GroupedSampler(Sampler):
     def __init__(self, settings: Sections, utterances: TrialList) -> None:
         super().__init__(settings, utterances)
         self._groups = self.groups()
-        _check_groups(self._groups, name_of(type(self)))
+        sampler = name_of(type(self))
+        if not self._groups:
+            raise UsageError(f"{SETTING}: {sampler} has no group of utterances.")
+        for group in self._groups:
+            if not len(group.utterances):
+                raise UsageError(
+                    f"{SETTING}: the training list has no utterance of the group {group.name!r} of "
+                    f"{sampler}, which can have no turns."
+                )
+            if not group.weight > 0:
+                raise UsageError(
+                    f"{SETTING}: the group {group.name!r} of {sampler} has the weight "
+                    f"{group.weight}; weights must be positive."
+                )
         weights = [group.weight for group in self._groups]
         self._turns = divide_turns(len(utterances), weights)
 
@@ -253,27 +266,6 @@ class WeightedCorpora(GroupedSampler):
                 "Remove the sets without utterances, and their weights."
             )
         return [Group(name, by_corpus[name], weight) for name, weight in weight_of.items()]
-
-
-def _check_groups(groups: Sequence[Group], sampler: str) -> None:
-    """Refuse groups that turns cannot be divided among.
-
-    Raises:
-        UsageError: there is no group, or a group without utterances or weight.
-    """
-    if not groups:
-        raise UsageError(f"{SETTING}: {sampler} has no group of utterances.")
-    for group in groups:
-        if not len(group.utterances):
-            raise UsageError(
-                f"{SETTING}: the training list has no utterance of the group {group.name!r} of "
-                f"{sampler}, which can have no turns."
-            )
-        if not group.weight > 0:
-            raise UsageError(
-                f"{SETTING}: the group {group.name!r} of {sampler} has the weight {group.weight}; "
-                "weights must be positive."
-            )
 
 
 def indices_by(values: Sequence[Hashable], among: Indices | None = None) -> dict[str, Indices]:

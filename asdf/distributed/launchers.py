@@ -252,7 +252,14 @@ def read_launch(environment: Mapping[str, str] | None = None) -> Launch:
         environment = os.environ
     launches = [launch for read in READERS if (launch := read(environment)) is not None]
     if not launches:
-        _refuse_rank_alone(environment)
+        for name in _RANKS_ALONE:
+            if name in environment:
+                raise UsageError(
+                    f"{name}={environment[name]} is set, so this process is one of several, but "
+                    "the number of processes is not set: start them with torchrun, srun or mpirun, "
+                    "or set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT for each. For a run of "
+                    f"one process unset {name}."
+                )
         return Launch()
     chosen, *others = launches
     _check_others(chosen, others, environment)
@@ -301,17 +308,6 @@ def _check_numbers(launch: Launch) -> None:
                 f"{launch.launcher} says rank {launch.rank} of {launch.size}, local rank "
                 f"{launch.local_rank} of {launch.local_size}: the {what} is out of range. Was a "
                 "variable set by hand, or left by another launcher?"
-            )
-
-
-def _refuse_rank_alone(environment: Mapping[str, str]) -> None:
-    for name in _RANKS_ALONE:
-        if name in environment:
-            raise UsageError(
-                f"{name}={environment[name]} is set, so this process is one of several, but the "
-                "number of processes is not set: start them with torchrun, srun or mpirun, or set "
-                "RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT for each. For a run of one process "
-                f"unset {name}."
             )
 
 

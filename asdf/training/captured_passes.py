@@ -66,7 +66,8 @@ class GraphedPasses:
     """
 
     def __init__(self, eager: Passes, whole: int, gives_up: bool = False) -> None:
-        self._eager = eager
+        self.eager = eager
+        self.model = eager.model
         self._whole = whole
         self._gives_up = gives_up
         self._gave_up = False
@@ -75,25 +76,15 @@ class GraphedPasses:
         self._gradients: list[tuple[nn.Parameter, Tensor]] = []
         self._adds = False
 
-    @property
-    def eager(self) -> Passes:
-        """The passes without graphs."""
-        return self._eager
-
-    @property
-    def model(self) -> nn.Module:
-        """The network as it is called in training."""
-        return self._eager.model
-
     def for_window(self, window: Window) -> Passes | GraphedPasses:
         """Return these passes, or those without graphs for a shorter window or one of the first."""
         for share in window.shares:
             if not len(share.utterances) == share.counted == self._whole:
-                return self._eager
+                return self.eager
         self._steps += 1
         self._adds = False
         if self._steps <= EAGER_STEPS or self._gave_up:
-            return self._eager
+            return self.eager
         return self
 
     def forward(self, clips: Tensor, targets: Targets) -> Tensor:
@@ -107,19 +98,19 @@ class GraphedPasses:
         if self._adds not in self._pairs and not self._gave_up:
             self._capture_or_give_up()
         if self._gave_up:
-            return self._eager.forward(clips, targets)
+            return self.eager.forward(clips, targets)
         self._clips.copy_(clips)
         _copy_targets(targets, self._targets)
         pair = self._pairs[self._adds]
         pair.forward.replay()
-        self._eager.objective.noted.update(pair.noted)
+        self.eager.objective.noted.update(pair.noted)
         # The next replay overwrites this tensor.
         return pair.losses_B.clone()
 
     def backward(self, losses_B: Tensor, factor: float) -> None:
         """Add the gradient of the last minibatch, as in `Passes.backward`."""
         if self._gave_up:
-            self._eager.backward(losses_B, factor)
+            self.eager.backward(losses_B, factor)
             return
         self._factor.fill_(factor)
         self._pairs[self._adds].backward.replay()
@@ -196,17 +187,17 @@ class GraphedPasses:
         forward = torch.cuda.CUDAGraph()
         backward = torch.cuda.CUDAGraph()
         with self._capturing(forward):
-            losses_B = self._eager.forward(self._clips, self._targets)
+            losses_B = self.eager.forward(self._clips, self._targets)
         with self._capturing(backward):
-            self._eager.backward(losses_B, self._factor)
+            self.eager.backward(losses_B, self._factor)
         if not self._adds:
             # Parameters had no gradient at the capture, so the graph writes it instead of adding to
             # it.
             self._gradients = []
-            for parameter in self._eager.model.parameters():
+            for parameter in self.model.parameters():
                 if parameter.grad is not None:
                     self._gradients.append((parameter, parameter.grad))
-        noted = dict(self._eager.objective.noted)
+        noted = dict(self.eager.objective.noted)
         return _Pair(forward, backward, losses_B.detach(), noted)
 
     def _capturing(self, graph: torch.cuda.CUDAGraph) -> torch.cuda.graph:

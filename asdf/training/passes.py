@@ -140,26 +140,21 @@ def compile_errors_as_usage_errors(compiles: bool | str) -> Iterator[None]:
     except TorchDynamoException as error:
         cause = getattr(error, "inner_exception", error)
         advice = _UNSUPPORTED if cause is error else _NEEDS
+        # One line of torch's report: its first line, explanations, and the line of the network.
+        text, _, code = str(cause).partition("from user code:")
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        parts = lines[:1] or [type(cause).__name__]
+        for line in lines:
+            if line.startswith(_EXPLAINS):
+                parts.append(line.removeprefix(_EXPLAINS))
+        # The outermost call comes first.
+        locations = [line.strip() for line in code.splitlines() if line.strip()[:5] == "File "]
+        parts.extend(locations[-1:])
+        reason = ": ".join(part.rstrip(".") for part in parts)
         raise UsageError(
-            f"the network could not be compiled: {_describe_cause(cause)}. {advice} "
-            "Set computing.compile = False to train without."
+            f"the network could not be compiled: {reason}. {advice} Set computing.compile = False "
+            "to train without."
         ) from error
-
-
-def _describe_cause(cause: BaseException) -> str:
-    """Condense torch's report to one line: first line, explanations, line of the network."""
-    text, _, code = str(cause).partition("from user code:")
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    parts = lines[:1]
-    if not parts:
-        parts.append(type(cause).__name__)
-    for line in lines:
-        if line.startswith(_EXPLAINS):
-            parts.append(line.removeprefix(_EXPLAINS))
-    locations = [line.strip() for line in code.splitlines() if line.strip().startswith("File ")]
-    # The outermost call comes first.
-    parts.extend(locations[-1:])
-    return ": ".join(part.rstrip(".") for part in parts)
 
 
 # Buffers, such as AASIST's 30 of batch norms, are sent by `World.broadcast_buffers` when a network

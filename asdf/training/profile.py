@@ -233,7 +233,16 @@ class StepProfile:
             _move_communication(seconds, profile.events() or (), self.world.device)
         stem = f"steps.{self._first_step}-{self._last_step}"
         path = self.folder / f"{stem}.json.gz"
-        _write_trace(profile, path)
+        # The profiler opens a path by itself, so the file could not appear as a whole.
+        with tempfile.TemporaryDirectory() as folder:
+            plain = Path(folder) / "trace.json"
+            profile.export_chrome_trace(str(plain))
+            with (
+                plain.open("rb") as trace,
+                atomic_write(path, "wb") as file,
+                gzip.open(file, "wb", 6) as packed,
+            ):
+                shutil.copyfileobj(trace, packed)
         table = self._table(seconds)
         write_text(self.folder / f"{stem}.txt", f"{table}\n\n{_NOTE}\n")
         LOG.info("%s\nprofile written to %s", table, path)
@@ -265,19 +274,6 @@ class StepProfile:
         return "\n".join(lines)
 
 
-def _write_trace(profile: torch.profiler.profile, path: Path) -> None:
-    # The profiler opens a path by itself, so the file could not appear as a whole.
-    with tempfile.TemporaryDirectory() as folder:
-        plain = Path(folder) / "trace.json"
-        profile.export_chrome_trace(str(plain))
-        with (
-            plain.open("rb") as trace,
-            atomic_write(path, "wb") as file,
-            gzip.open(file, "wb", 6) as packed,
-        ):
-            shutil.copyfileobj(trace, packed)
-
-
 def _move_communication(
     seconds: dict[str, float], events: Sequence[FunctionEvent], device: torch.device
 ) -> None:
@@ -288,37 +284,29 @@ def _move_communication(
     the beginning of the forward pass.
     """
     for part in (FORWARD, BACKWARD):
+        communication = []
+        computing = []
+        inside = []
+        for event in events:
+            interval = Interval(event.time_range.start, event.time_range.end)
+            name = event.name.lower()
+            if device.type != "cuda":
+                if name.startswith("gloo:"):
+                    communication.append(interval)
+                elif name.startswith("aten::"):
+                    computing.append(interval)
+                elif event.name == part:
+                    inside.append(interval)
+            elif event.device_type.name == "CUDA" and not event.is_user_annotation:
+                if "nccl" not in name:
+                    computing.append(interval)
+                # Gradients are reduced, buffers are broadcast.
+                elif ("reduce" in name) == (part == BACKWARD):
+                    communication.append(interval)
         if device.type == "cuda":
-            communication, computing = _kernels_of(events, part)
             # The host, which has the ranges of the parts, runs ahead of the GPU.
             inside = [Interval(float("-inf"), float("inf"))]
-        else:
-            communication = _intervals(event for event in events if event.name.startswith("gloo:"))
-            computing = _intervals(event for event in events if event.name.startswith("aten::"))
-            inside = _intervals(event for event in events if event.name == part)
         alone_us = length_alone(communication, computing, inside)
         exposed = min(alone_us / 1e6, seconds[part])
         seconds[part] -= exposed
         seconds[COMMUNICATION] += exposed
-
-
-def _kernels_of(
-    events: Sequence[FunctionEvent], part: str
-) -> tuple[list[Interval], list[Interval]]:
-    """Return the times of communication in a part of the step, and of all computing, on a GPU."""
-    communication = []
-    computing = []
-    for event in events:
-        if event.device_type.name != "CUDA" or event.is_user_annotation:
-            continue
-        name = event.name.lower()
-        if "nccl" not in name:
-            computing.append(event)
-        # Gradients are reduced, buffers are broadcast.
-        elif ("reduce" in name) == (part == BACKWARD):
-            communication.append(event)
-    return _intervals(communication), _intervals(computing)
-
-
-def _intervals(events: Iterable[FunctionEvent]) -> list[Interval]:
-    return [Interval(event.time_range.start, event.time_range.end) for event in events]

@@ -189,23 +189,14 @@ class ProgressLines:
             "data_wait": waiting_share(seconds),
             "seconds_left": seconds_left,
         }
-        if terms := progress.terms_since_printed():
+        terms = progress.terms_since_printed()
+        if terms:
             record["terms"] = terms
         mfu = self._step.utilisation(speed)
         if mfu is not None:
             record["mfu"] = mfu
         left = self._time_left.describe(seconds_left)
-        self._log(progress, record, left)
-        bar.set_postfix_str(left)
-        advice = self._data_wait.advice(seconds, steady=not self._is_first)
-        self._is_first = False
-        if advice:
-            LOG.info("%s", advice)
-        self._callbacks.call("on_step", {**record, **self._loss_scale()})
-
-    def _log(self, progress: Progress, record: dict[str, Any], left: str) -> None:
-        terms = record.get("terms", {})
-        end = f", MFU {100 * record['mfu']:.0f} %" if "mfu" in record else ""
+        shown_terms = "".join(f"{name} {value:.4f}, " for name, value in terms.items())
         LOG.info(
             "epoch %d, utterance %d of %d, step %d: loss %.4f, %slearning rate %.3g, "
             "%.1f utterances/s, %s, data wait %.0f %%%s",
@@ -214,13 +205,19 @@ class ProgressLines:
             self._plan.size,
             progress.step,
             record["loss"],
-            "".join(f"{name} {value:.4f}, " for name, value in terms.items()),
-            record["learning_rate"],
-            record["utterances_per_s"],
+            shown_terms,
+            rate,
+            speed,
             left,
             100 * record["data_wait"],
-            end,
+            "" if mfu is None else f", MFU {100 * mfu:.0f} %",
         )
+        bar.set_postfix_str(left)
+        advice = self._data_wait.advice(seconds, steady=not self._is_first)
+        self._is_first = False
+        if advice:
+            LOG.info("%s", advice)
+        self._callbacks.call("on_step", {**record, **self._loss_scale()})
 
     def _note(self, position: int) -> None:
         self._since = (time.monotonic(), position, self._step.clock.seconds())
