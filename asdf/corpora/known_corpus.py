@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from asdf.errors import AsdfError
 from asdf.facts import AUDIO_SUFFIXES, Published
+from asdf.places import folder_suffixes, is_container
 from asdf.trials.label_words import Columns
 from asdf.trials.trees import Tree, open_tree
 from asdf.trials.trial_list import TrialList
@@ -109,12 +110,12 @@ class SubsetFiles:
 
 
 def is_there(tree: Tree, name: str) -> bool:
-    """Whether the tree has a file or folder `name`; folders on the path may be tars."""
-    # A parquet file exists, even without recordings in it.
+    """Whether the tree has a file or folder `name`; folders on the path may be places."""
+    # A place exists, even without recordings in it.
     if tree.exists(name):
         return True
     location = _locate(tree, name)
-    # The name is empty if it is that of the tar itself, which exists.
+    # The name is empty if it is that of the place itself, which exists.
     return not location.name or location.tree.exists(location.name)
 
 
@@ -172,14 +173,14 @@ def _locate(tree: Tree, name: str) -> _Location:
     parts = name.split("/")
     for depth in range(1, len(parts) + 1):
         folder = "/".join(parts[:depth])
-        # A folder may be called x.tar, too.
-        is_archive = folder.endswith((".parquet", ".tar")) and tree.path(folder).is_file()
+        # A folder may have such a name, too.
+        is_archive = is_container(folder) and tree.path(folder).is_file()
         if tree.exists(folder) and not is_archive:
             continue
-        if is_archive or tree.exists(f"{folder}.tar"):
+        if is_archive or any(tree.exists(folder + suffix) for suffix in folder_suffixes()):
             inner = "/".join(parts[depth:])
             return _Location(open_tree(tree.path(folder)), f"{folder}/", inner)
-        # Neither a folder nor a tar: nothing below it can exist, as `tree` will report.
+        # Neither a folder nor a place: nothing below it can exist, as `tree` will report.
         break
     return _Location(tree, "", name)
 

@@ -18,6 +18,7 @@ from asdf.corpora import sets
 from asdf.corpora.corpus_names import parse_located
 from asdf.corpora.known_corpus import KnownCorpus, Reading, first_there, is_there
 from asdf.errors import AsdfError, UsageError
+from asdf.places import folder_name
 from asdf.ports import provided
 from asdf.trials.trees import Tree, open_tree
 from asdf.trials.trial_list import TrialList
@@ -168,13 +169,13 @@ def find_tree(corpus: KnownCorpus, folder: Path, itself: bool = False) -> Tree:
 
 
 def _is_inside(corpus: KnownCorpus, base: Tree, folder: Path) -> bool:
-    """Whether `folder`, or a tar of it, identifies the corpus, such as for-norm.
+    """Whether `folder`, or a file that stands for it, identifies the corpus, such as for-norm.
 
     It must not be the folder of one language or system, which would stand for all of them.
     """
     if corpus.subset_of:
         return False
-    name = folder.absolute().name.removesuffix(".tar") + "/"
+    name = folder_name(folder.absolute().name) + "/"
     inner_marks = []
     for mark in corpus.marks:
         path = f"{mark}/"

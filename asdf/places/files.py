@@ -87,7 +87,15 @@ class Place(ABC):
 
 
 class Reader(ABC):
-    """A kind of place, found by paths that lead into it; named in `READERS` of the extras."""
+    """A kind of place, found by paths that lead into it; named in `READERS` of the extras.
+
+    Attributes:
+        suffixes: Suffixes of the files that are such places.
+        folder_suffixes: Those of files that stand for the folder of their name without it.
+    """
+
+    suffixes: tuple[str, ...] = ()
+    folder_suffixes: tuple[str, ...] = ()
 
     @abstractmethod
     def open_folder(self, folder: AnyPath) -> Place | None:
@@ -113,6 +121,23 @@ class Reader(ABC):
 @cache
 def _readers() -> tuple[Reader, ...]:
     return tuple(load(path)() for path in provided("READERS").values())
+
+
+def is_container(name: str) -> bool:
+    """Whether a file with this name is a place."""
+    return any(name.endswith(reader.suffixes) for reader in _readers())
+
+
+def folder_suffixes() -> tuple[str, ...]:
+    """Return the suffixes of files that stand for the folder of their name."""
+    return tuple(suffix for reader in _readers() for suffix in reader.folder_suffixes)
+
+
+def folder_name(name: str) -> str:
+    """Return the name of the folder that a file stands for; `name` if it stands for none."""
+    for suffix in folder_suffixes():
+        name = name.removesuffix(suffix)
+    return name
 
 
 def find_container(folder: AnyPath) -> Place | None:

@@ -1,4 +1,4 @@
-"""A corpus as it was distributed: files below a folder, which may be an uncompressed tar.
+"""A corpus as it was distributed: files below a folder, or in a file that stands for one.
 
 Invariant: names are relative to the tree's root, with slashes, and sorted, so a corpus gives the
 same list wherever it lies. Hidden files and folders and the files that other systems add (`._*`)
@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from asdf.errors import AsdfError
-from asdf.places import Place, find_container
+from asdf.places import Place, find_container, folder_name, folder_suffixes
 from asdf.trials.text_lines import NumberedLines, file_lines
 
 
@@ -43,7 +43,7 @@ class Tree:
     def files(self, under: str = "") -> list[str]:
         """Return the names of all files in the folder `under` and below it, sorted.
 
-        A tar in it counts as the folder of its name.
+        A file in it that stands for a folder counts as this folder.
         """
         return sorted(_files(self.root, under))
 
@@ -78,10 +78,10 @@ class PlaceTree(Tree):
 
 
 def open_tree(folder: Path) -> Tree:
-    """Open the tree below `folder`, or in `folder.tar`, or in a tar that contains it.
+    """Open the tree below `folder`, or in a place that stands for it or contains it.
 
     Raises:
-        AsdfError: it does not exist, or the tar is compressed, truncated or damaged.
+        AsdfError: it does not exist, or the place cannot be read.
     """
     with suppress(PermissionError):
         if folder.is_dir():
@@ -89,9 +89,12 @@ def open_tree(folder: Path) -> Tree:
     place = find_container(folder)
     if place is not None and place.is_folder():
         return PlaceTree(place)
-    tar = "" if folder.suffix == ".tar" else f", nor {folder.name}.tar"
+    nor = ""
+    for suffix in folder_suffixes():
+        if folder.suffix != suffix:
+            nor += f", nor {folder.name}{suffix}"
     raise AsdfError(
-        f"there is no folder {folder}{tar}. Check paths.database_folder, and that the corpus is "
+        f"there is no folder {folder}{nor}. Check paths.database_folder, and that the corpus is "
         "there as it is distributed."
     )
 
@@ -110,13 +113,13 @@ def _files(root: Path, under: str) -> Iterator[str]:
         if entry.name.startswith("."):
             continue
         name = f"{under}/{entry.name}" if under else entry.name
-        unpacked = entry.name.removesuffix(".tar")
+        unpacked = folder_name(entry.name)
         if entry.is_dir():
             yield from _files(root, name)
         elif unpacked == entry.name or unpacked in names:
-            # Not a tar, or one that was left where it was unpacked.
+            # It stands for no folder, or was left where it was unpacked.
             yield name
         else:
-            folder = name.removesuffix(".tar")
+            folder = folder_name(name)
             for inner in open_tree(root / folder).files():
                 yield f"{folder}/{inner}"

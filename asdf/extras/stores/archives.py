@@ -190,10 +190,6 @@ def _forget(archive: Archive) -> None:
     _files.forget(archive)
 
 
-# A tar may stand for the folder of its name; a parquet file is named itself.
-_SUFFIXES = (".tar", PARQUET)
-
-
 def find_folder(folder: AnyPath) -> FolderInArchive | None:
     """Return the archive folder that a path leads to; None if it leads into no archive.
 
@@ -209,7 +205,7 @@ def find_folder(folder: AnyPath) -> FolderInArchive | None:
             inner = "/".join(path.parts[len(parent.parts) :])
             # A path may name the tar itself, or the folder that it was made from.
             for candidate in (parent, parent.with_name(parent.name + ".tar")):
-                if candidate.suffix.lower() in _SUFFIXES and candidate.is_file():
+                if candidate.suffix.lower() in Archives.suffixes and candidate.is_file():
                     return FolderInArchive(open_archive(candidate), inner)
             _refuse_compressed(parent)
     return None
@@ -256,6 +252,10 @@ def find_member(path: AnyPath) -> Member | None:
 
 class Archives(Reader):
     """Tars and parquet files, as the core finds them."""
+
+    suffixes = (".tar", PARQUET)
+    # A parquet file is named itself.
+    folder_suffixes = (".tar",)
 
     open_folder = staticmethod(find_folder)
     member = staticmethod(find_member)
