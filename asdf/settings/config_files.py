@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,16 +23,26 @@ TARGET = re.compile(r"[^\W\d]\w*(\.\w+)*")
 
 
 @dataclass(frozen=True)
+class Assignment:
+    """One `section.name = value`; `text` is the value as written, `broken` if not a literal."""
+
+    target: str
+    value: Any
+    text: str
+    location: Location
+    comment: str = ""
+    broken: bool = False
+
+
+@dataclass(frozen=True)
 class Line:
-    """A line, or several lines of one value; `text` is the assigned name, or the line itself."""
+    """A line without its comment, or the several lines of one value."""
 
     kind: Literal["blank", "comment", "assignment", "other"]
     number: int
     text: str = ""
     comment: str = ""
-    value: Any = None
-    value_text: str = ""
-    broken: bool = False
+    assignment: Assignment | None = None
 
 
 def read_text(path: AnyPath, what: str) -> str:
@@ -82,19 +92,18 @@ def read_lines(text: str, file: str, collector: Collector) -> Iterator[Line]:
         else:
             # Search the whole line, not `bare`, since a '#' inside a string begins no comment.
             value_start = start + raw.index("=") + 1
-            line, end = _read_value(
+            assignment, end = _read_value(
                 text, value_start, target.strip(), Location(file, number), collector
             )
-            yield line
+            yield Line("assignment", number, assignment=assignment)
         number += text.count("\n", start, end) + 1
         start = end + 1
 
 
 def _read_value(
     text: str, start: int, target: str, location: Location, collector: Collector
-) -> tuple[Line, int]:
+) -> tuple[Assignment, int]:
     """Return the assignment whose value starts at `start`, and the end of its last line."""
-    assert location.line is not None
     # Shown in the message if the end of the value cannot be found.
     value_text = text[start : _line_end(text, start)].strip()
     try:
@@ -104,10 +113,9 @@ def _read_value(
     except Complaint as complaint:
         written = f"{target} = {shortened(value_text)}"
         collector.mistakes.append(complaint.at(location, written))
-        line = Line("assignment", location.line, target, value_text=value_text, broken=True)
-        return line, _end_of_broken(text, start)
-    line = Line("assignment", location.line, target, comment, value, value_text)
-    return line, _line_end(text, end)
+        broken = Assignment(target, None, value_text, location, broken=True)
+        return broken, _end_of_broken(text, start)
+    return Assignment(target, value, value_text, location, comment), _line_end(text, end)
 
 
 def _line_end(text: str, start: int) -> int:
@@ -139,18 +147,6 @@ HEADER = re.compile(r"[\w.-]+(\s*<\s*[\w.-]+)*")
 NAMES = "letters, digits, '-', '_' and '.'"
 
 
-@dataclass(frozen=True)
-class Assignment:
-    """One `section.name = value`; `text` is the value as written, `broken` if not a literal."""
-
-    target: str
-    value: Any
-    text: str
-    location: Location
-    comment: str = ""
-    broken: bool = False
-
-
 @dataclass
 class Block:
     """One config in run_configs.py.
@@ -179,11 +175,10 @@ def parse_assignments(text: str, file: str) -> tuple[list[Assignment], list[Mist
     collector = Collector()
     assignments: dict[str, Assignment] = {}
     for line in read_lines(text, file, collector):
-        location = Location(file, line.number)
-        if line.kind == "assignment":
-            _append(assignments, line, location, collector)
+        if line.assignment is not None:
+            _append(assignments, line.assignment, collector)
         elif line.kind == "other":
-            collector.add(location, _no_assignment(line))
+            collector.add(Location(file, line.number), _no_assignment(line))
     return list(assignments.values()), collector.mistakes
 
 
@@ -220,10 +215,10 @@ class _BlockReader:
             # Comments further down belong to the settings below them.
             elif not self._open.assignments and not self._is_described:
                 self._open.comments.append(line.comment)
-        elif line.kind == "assignment":
-            location = self._location(line)
-            open_ = self._open or self._begin_unnamed(line, location)
-            _append(open_.assignments, line, location, self.collector)
+        elif line.assignment is not None:
+            assignment = replace(line.assignment, location=self._location(line))
+            open_ = self._open or self._begin_unnamed(assignment)
+            _append(open_.assignments, assignment, self.collector)
         elif HEADER.fullmatch(line.text):
             self._begin_block(line)
         else:
@@ -257,9 +252,10 @@ class _BlockReader:
         self._comments_above = []
         self._is_described = bool(block.comments)
 
-    def _begin_unnamed(self, line: Line, location: Location) -> Block:
+    def _begin_unnamed(self, assignment: Assignment) -> Block:
         """Report an assignment outside a block, once per paragraph; return a block to hold it."""
-        text = f"'{shortened(line.text)} = {shortened(line.value_text, 30)}' is not in a config"
+        written = f"{shortened(assignment.target)} = {shortened(assignment.text, 30)}"
+        text = f"'{written}' is not in a config"
         ended = self._ended
         problem = f"{text}; begin the block with a line containing its name"
         if ended is not None and ended.name:
@@ -268,8 +264,8 @@ class _BlockReader:
                 f"{text}: a blank line above ended '{shortened(ended.name)}' (line {line_number}); "
                 "remove that line, or begin a block with a name"
             )
-        self.collector.add(location, problem)
-        self._open = Block("", (), location)
+        self.collector.add(assignment.location, problem)
+        self._open = Block("", (), assignment.location)
         return self._open
 
     def _refuse(self, line: Line) -> None:
@@ -288,14 +284,10 @@ def _no_assignment(line: Line) -> str:
 
 
 def _append(
-    assignments: dict[str, Assignment], line: Line, location: Location, collector: Collector
+    assignments: dict[str, Assignment], assignment: Assignment, collector: Collector
 ) -> None:
-    target = line.text
-    if target in assignments:
-        first = assignments[target].location.line
-        problem = f"{shortened(target)} is set twice; the first is on line {first}"
-        collector.add(location, problem)
-        return
-    assignments[target] = Assignment(
-        target, line.value, line.value_text, location, line.comment, line.broken
-    )
+    first = assignments.setdefault(assignment.target, assignment)
+    if first is not assignment:
+        target, line = shortened(assignment.target), first.location.line
+        problem = f"{target} is set twice; the first is on line {line}"
+        collector.add(assignment.location, problem)
