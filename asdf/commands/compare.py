@@ -117,14 +117,8 @@ def _compare(args: CompareOptions) -> Comparison:
     # A run without scores still has settings to compare.
     if first is not None and second is not None:
         results, refused = different_results(*runs, (first, second), args.replicates)
-    return Comparison(
-        runs,
-        (first, second),
-        different_settings(*runs),
-        different_environments(*runs),
-        results,
-        refused,
-    )
+    differences = (different_settings(*runs), different_environments(*runs))
+    return Comparison(runs, (first, second), *differences, results, refused)
 
 
 def _record(comparison: Comparison) -> dict[str, Any]:
@@ -256,9 +250,8 @@ def seeds_blocks(comparison: SeedComparison, settings: str) -> Iterator[str]:
         yield f"{letter}  {side.name}: {words}"
     yield f"\nSettings that differ\n{settings}"
     if comparison.results:
-        yield "\nResults over seeds (B - A: below zero, B is better)\n" + _seed_results_text(
-            comparison
-        )
+        table = _seed_results_text(comparison)
+        yield f"\nResults over seeds (B - A: below zero, B is better)\n{table}"
         for result in comparison.results:
             yield f"\nOn {result.set}, {result.sentence}"
             yield from result.remarks
@@ -268,22 +261,21 @@ def seeds_blocks(comparison: SeedComparison, settings: str) -> Iterator[str]:
 
 
 def _seed_results_text(comparison: SeedComparison) -> str:
-    rows: list[Sequence[str]] = [
-        ("set", "metric", "A", "B", "B - A", "95 % interval", "p", "p, Welch")
-    ]
+    head = ("set", "metric", "A", "B", "B - A", "95 % interval", "p", "p, Welch")
+    rows: list[Sequence[str]] = [head]
     for result in comparison.results:
         tested = result.tested
-        welch = "-"
-        if tested.eer_welch_p is not None:
-            # Sentences have 'p = 0.012', a column only the number.
-            welch = p_value_text(tested.eer_welch_p).removeprefix("= ")
-        eers = [_mean_text(EER, spread) for spread in (result.first, result.second)]
-        eers += EER.format_difference(tested.difference.eer, paper=True)
-        rows.append((result.set, EER.heading, *eers, welch))
-        spreads = (result.first_min_dcf, result.second_min_dcf)
-        costs = [_mean_text(MIN_DCF, spread) for spread in spreads]
-        costs += MIN_DCF.format_difference(tested.difference.min_dcf, paper=True)
-        rows.append(("", MIN_DCF.heading, *costs, ""))
+        # Sentences have 'p = 0.012', a column only the number.
+        p_value = "-" if tested.eer_welch_p is None else p_value_text(tested.eer_welch_p)
+        of_eer = (result.set, EER, tested.difference.eer, p_value.removeprefix("= "))
+        of_cost = ("", MIN_DCF, tested.difference.min_dcf, "")
+        spreads = ((result.first, result.second), (result.first_min_dcf, result.second_min_dcf))
+        for (name, metric, difference, welch), sides in zip(
+            (of_eer, of_cost), spreads, strict=True
+        ):
+            texts = [_mean_text(metric, spread) for spread in sides]
+            texts += metric.format_difference(difference, paper=True)
+            rows.append((name, metric.heading, *texts, welch))
     lines = [f"  {line}" for line in aligned(rows)]
     first = comparison.results[0]
     drawn = "speakers" if first.by_speakers else "trials"

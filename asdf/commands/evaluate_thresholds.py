@@ -42,6 +42,16 @@ _IN_WORDS = {
 }
 # Decisions are read as the scores 1 and 0, between which this threshold lies.
 _DECIDED = Threshold(BETWEEN, "decided by the system itself")
+NO_THRESHOLD = (
+    "An EER needs both classes: if the set should have them, check the labels of the scored list "
+    "or of the protocol. For one class, recall or false alarms need a threshold from other trials: "
+    "--threshold-from SCORES (a set with both classes, scored by the same network), --threshold-of "
+    "NETWORK (if it is calibrated), or --threshold X."
+)
+"""Advice for a set of one class."""
+_CLASSES = {1: "bona fide", 0: "spoof"}
+_ERRORS = {1: "false alarms", 0: "accepted spoofs"}
+_RATES = {1: "false alarm rate", 0: "1 - SRR (spoofs accepted)"}
 
 
 class Judged(NamedTuple):
@@ -223,19 +233,6 @@ def calibration_of_scores(path: Path, network: str) -> Calibration:
             "the scores."
         )
     return calibration
-
-
-NO_THRESHOLD = (
-    "An EER needs both classes: if the set should have them, check the labels of the scored list "
-    "or of the protocol. For one class, recall or false alarms need a threshold from other trials: "
-    "--threshold-from SCORES (a set with both classes, scored by the same network), --threshold-of "
-    "NETWORK (if it is calibrated), or --threshold X."
-)
-"""Advice for a set of one class."""
-
-_CLASSES = {1: "bona fide", 0: "spoof"}
-_ERRORS = {1: "false alarms", 0: "accepted spoofs"}
-_RATES = {1: "false alarm rate", 0: "1 - SRR (spoofs accepted)"}
 
 
 def decide_systems(

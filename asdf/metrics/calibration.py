@@ -42,6 +42,11 @@ _OTHERS = ("replicates", "chose_network", "windows", "home")
 _NAMES = {*_ALWAYS, *_TEXTS, *_ORIGIN_NUMBERS, *_BOUNDS, *_KNOTS, *_OTHERS}
 # Far above the output of `calibrate`: a file that claims more is not ours.
 _MAX_ROWS = 100_000
+_METHOD_NAMES = {
+    "logistic": "logistic regression",
+    "regularised": "regularised logistic regression",
+    "bi-gaussian": "bi-Gaussianised",
+}
 
 
 def is_sound(entry: Mapping[str, Any]) -> bool:
@@ -112,11 +117,6 @@ def _rises(values: Any) -> bool:
     return all(low < high for low, high in itertools.pairwise(values))
 
 
-_METHOD_NAMES = {
-    "logistic": "logistic regression",
-    "regularised": "regularised logistic regression",
-    "bi-gaussian": "bi-Gaussianised",
-}
 # Keys of the map and the decision, which readers of scores do not need.
 _MAP_ENTRIES = (*_ALWAYS, "map_scores", "map_llrs", "replicates")
 

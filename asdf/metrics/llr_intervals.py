@@ -28,6 +28,10 @@ from asdf.metrics.verbal_scale import LN10
 _STEP = 0.01
 # Integers of trials may meet the prior's rate exactly, which does not count as a failure.
 _ROUNDING = 1e-12
+INTERVAL_LEVEL = 0.95
+"""Level of the intervals of LLRs."""
+# Maximum attempts for draws that lack a class or have reversed classes.
+_TRIES = 3
 
 
 def empirical_bounds(bona_fide: Floats, spoof: Floats) -> tuple[float, float]:
@@ -88,13 +92,6 @@ def _normalised_error_rates(bona_fide: Floats, spoof: Floats, thresholds: Floats
     by_scores = miss_rate + odds * false_alarm_rate
     by_prior = np.minimum(1, odds)
     return by_scores / by_prior
-
-
-INTERVAL_LEVEL = 0.95
-"""Level of the intervals of LLRs."""
-
-# Maximum attempts for draws that lack a class or have reversed classes.
-_TRIES = 3
 
 
 def bootstrap_maps(

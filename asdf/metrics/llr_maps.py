@@ -36,6 +36,12 @@ from asdf.metrics.detection import as_scores
 _MAX_STEPS = 200
 # Tolerance relative to the spread of the combined scores: touching classes count as separate.
 _TOUCHING = 1e-9
+METHODS = ("logistic", "regularised", "bi-gaussian")
+"""Names of the methods, the simplest first."""
+AUTO = "auto"
+"""Choice of the method with the lowest cross-validated Cllr."""
+KNOTS = 33
+"""Number of knots of a map that is not affine, equally spaced in LLR."""
 
 
 def fit_weights(
@@ -171,16 +177,6 @@ def _minimise(inputs: Floats, targets: Floats, weights: Floats, shift: float) ->
                 length /= 2
         solution = solution - length * step
     return solution
-
-
-METHODS = ("logistic", "regularised", "bi-gaussian")
-"""Names of the methods, the simplest first."""
-
-AUTO = "auto"
-"""Choice of the method with the lowest cross-validated Cllr."""
-
-KNOTS = 33
-"""Number of knots of a map that is not affine, equally spaced in LLR."""
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,20 @@ from asdf.facts import PUBLISHED
 from asdf.metrics.detection import DetCurve, eer
 from asdf.trials.score_file import missing_class
 
+# This proportion of trials with one score is not chance: float32 logits tie in pairs, not in
+# masses.
+_PILE = 0.01
+# Ties whose order changes the EER by more than this (0.1 % absolute) decide comparisons.
+_MOVED = 0.001
+# Negated scores must be better by this (2 % absolute) to be more than the luck of an untrained
+# network.
+_TURNED = 0.02
+# ... and the probability by chance must be below this.
+_CHANCE = 0.05
+SUBSET = "eval"
+TITLES = {"asvspoof21-la": "ASVspoof 2021 LA", "asvspoof21-df": "ASVspoof 2021 DF"}
+"""Corpora whose keys also hold trials of other subsets."""
+
 
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float | None:
     """Return Spearman's rank correlation, with mean ranks for ties; None without a spread."""
@@ -37,23 +51,6 @@ def _ranks(values: Sequence[float]) -> np.ndarray:
     same = (array[:, None] == array[None]).sum(axis=1)
     ranks: np.ndarray = below + (same + 1) / 2
     return ranks
-
-
-# This proportion of trials with one score is not chance: float32 logits tie in pairs, not in
-# masses.
-_PILE = 0.01
-# Ties whose order changes the EER by more than this (0.1 % absolute) decide comparisons.
-_MOVED = 0.001
-# Negated scores must be better by this (2 % absolute) to be more than the luck of an untrained
-# network.
-_TURNED = 0.02
-# ... and the probability by chance must be below this.
-_CHANCE = 0.05
-
-
-SUBSET = "eval"
-TITLES = {"asvspoof21-la": "ASVspoof 2021 LA", "asvspoof21-df": "ASVspoof 2021 DF"}
-"""Corpora whose keys also hold trials of other subsets."""
 
 
 @dataclass(frozen=True)

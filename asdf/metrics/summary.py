@@ -52,6 +52,8 @@ __all__ = ["Average", "Condition", "Summary", "Tandem", "known_columns", "summar
 
 Progress = Callable[[int, int], None]
 """A function called with the numbers of finished and of all replicates."""
+TESTED = ("eer", "min_dcf")
+"""Metrics that `paired_test` compares."""
 
 
 @dataclass(frozen=True)
@@ -322,9 +324,6 @@ def _draw_intervals(
     )
     return draw(), draw(speakers=speakers) if speakers else None
 
-
-TESTED = ("eer", "min_dcf")
-"""Metrics that `paired_test` compares."""
 
 ScoresOf = Callable[[int], tuple[Scores, Sequence[str] | None]]
 """A function from a system's index to its scores, and the trials' speakers if known."""

@@ -34,6 +34,7 @@ _MEMORY_PREFIX = "peak_memory_mb."
 _SAME_MEMORY = 1.1
 # Entries of a record that differ between any two starts.
 _TIMES = ("start", "started", "ended", "finished", "trained_from", "changes", "planned_changes")
+_SHOWN = 6
 
 
 @dataclass(frozen=True)
@@ -185,9 +186,6 @@ def _flatten(record: Mapping[str, Any], above: str = "") -> dict[str, str]:
         else:
             flat[path] = str(value)
     return flat
-
-
-_SHOWN = 6
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,10 @@ from asdf.tables.labels import labels_of
 from asdf.tables.page_cells import HEAT_STEPS, Cell, PageTable, as_page, count_cell
 from asdf.tables.table import RATE, Columns, Table, Value, each, rate
 
+_LABEL = 18
+# A table of up to this many values fits next to the DET curves.
+_SMALL = 6
+
 
 @dataclass(frozen=True)
 class ConditionTable:
@@ -109,11 +113,6 @@ def value_heading(value: str) -> str:
 def _headings(values: Sequence[str], label: int) -> list[str]:
     shown = labels_of(values, label) if label else values
     return list(map(value_heading, shown))
-
-
-_LABEL = 18
-# A table of up to this many values fits next to the DET curves.
-_SMALL = 6
 
 
 @dataclass(frozen=True)

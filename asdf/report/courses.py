@@ -18,6 +18,8 @@ from asdf.runs.evaluations import Evaluation, metrics_evaluations
 
 Record = dict[str, Any]
 """A line of metrics.jsonl."""
+TICKED = 8
+"""Number of systems that plots show at first; more lines cannot be distinguished."""
 
 
 @dataclass(frozen=True)
@@ -128,9 +130,6 @@ def _set_courses(
                 courses.setdefault(set_name, []).extend([evaluation.epoch, shown(value)])
     return courses
 
-
-TICKED = 8
-"""Number of systems that plots show at first; more lines cannot be distinguished."""
 
 _ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 

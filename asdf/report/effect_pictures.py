@@ -36,6 +36,13 @@ _LOG_RATIO = 8.0
 _MIN_FOR_ORDER = 3
 TOGETHER = " + "
 """Separator of settings that changed together, and of their values."""
+_LABEL = 28
+_TICK = 12
+_MAX_TICKS = 8
+_EFFECT = (
+    "Marks are EERs, means over seeds where there are several; upright lines are their 95 % "
+    "intervals."
+)
 
 
 @dataclass(frozen=True)
@@ -179,15 +186,6 @@ def _eers_of(gathered: Gathered, known: Configuration) -> dict[str, Spread]:
             eer = spread_of([summary.result.eer])
             eers[set_name] = Spread(eer.values, eer.mean, None, interval)
     return eers
-
-
-_LABEL = 28
-_TICK = 12
-_MAX_TICKS = 8
-_EFFECT = (
-    "Marks are EERs, means over seeds where there are several; upright lines are their 95 % "
-    "intervals."
-)
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,7 @@ _SPEAKER_BOUNDS = tuple(f"speaker_{name}" for name in _BOUNDS)
 _NO_INTERVALS = SimpleNamespace()
 _SCORED = ("scored_length", "scoring_precision", "trained_on", "chose_network")
 CSV_COLUMNS = (*_SYSTEM, *_RESULT, *_POOLED, *_BOUNDS, *_SPEAKER_BOUNDS, *_SCORED)
+_LABEL = 20
 
 
 def record(summary: Summary) -> dict[str, Any]:
@@ -153,9 +154,6 @@ def _decisions_record(decisions: Decisions | None) -> dict[str, Any] | None:
             "speakers": bounds_records(decisions.speaker_intervals),
         },
     }
-
-
-_LABEL = 20
 
 
 def _configurations(

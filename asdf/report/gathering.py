@@ -43,6 +43,11 @@ from asdf.trials.trial_list import TrialList
 
 Choice = Literal["best", "reported", "all"]
 _MAX_PARTS = 32
+_MAX_VALUES = 64
+_MAX_CURVES = 800
+_LABEL = 28
+# There may be hundreds of conditions, whose intervals are shown only as tooltips.
+_CONDITION_REPLICATES = 200
 
 
 def runs_in(paths: Iterable[Path]) -> list[RunFolder]:
@@ -149,13 +154,6 @@ def fold_findings(findings: Iterable[ReportFinding]) -> list[FoldedFindings]:
         kind = (finding.level, _NUMBER.sub("#", finding.message))
         groups.setdefault(kind, []).append(finding)
     return list(map(FoldedFindings, groups.values()))
-
-
-_MAX_VALUES = 64
-_MAX_CURVES = 800
-_LABEL = 28
-# There may be hundreds of conditions, whose intervals are shown only as tooltips.
-_CONDITION_REPLICATES = 200
 
 
 @dataclass(frozen=True)

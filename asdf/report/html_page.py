@@ -52,6 +52,7 @@ SCRIPTS = ("dom", "download", "figures", "tables", "settings", "theme", "start")
 _LABEL = 28
 # Line styles in style.css, light and dark.
 _COLOURS = re.compile(r"--c\d: light-dark\((#\w+), (#\w+)\)")
+_SCRIPTS = ("dom", "download", "figures", "tables", "theme", "document")
 
 
 def report_page(gathered: Gathered, title: str = "", command: str = "") -> str:
@@ -203,9 +204,6 @@ def _hash(text: str) -> str:
 def read_page_text(name: str) -> str:
     """Return a file of page/."""
     return (files("asdf.report") / "page" / name).read_text(encoding="utf-8")
-
-
-_SCRIPTS = ("dom", "download", "figures", "tables", "theme", "document")
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,10 @@ _WIDTH = 500
 _HEIGHT = 340
 _CLASSES = ("bona fide", "spoof")
 _SHARES = [0, 20, 40, 60, 80, 100]
+# A name in every calibration, and nowhere else in a network's file.
+_SIGN = b"spoof_prior"
+# Maximum number of systems whose curves can be distinguished.
+_MAX_SYSTEMS = 4
 
 
 class Drawn(NamedTuple):
@@ -192,12 +196,6 @@ def _figure(drawn: Drawn, kind: str, title: str, text: str) -> Figure:
     entries = [(line, name) for name, line in legend.items()]
     legends = [Legend("", entries)] if len(entries) > 1 else []
     return Figure(kind, title, text, [panel], css="canvas", legends=legends)
-
-
-# A name in every calibration, and nowhere else in a network's file.
-_SIGN = b"spoof_prior"
-# Maximum number of systems whose curves can be distinguished.
-_MAX_SYSTEMS = 4
 
 
 @dataclass(frozen=True)

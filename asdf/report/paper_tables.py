@@ -42,6 +42,7 @@ _DECISION_NAMES = {
     "f1_bona_fide": "F1 bona fide",
     "f1_spoof": "F1 spoof",
 }
+_MEANS = "EER in per cent: mean and standard deviation over seeds"
 
 
 def summary_text(summary: Summary) -> str:
@@ -145,9 +146,6 @@ def _decision_lines(summary: Summary, column: str) -> list[str]:
             shown = rate(metric.key, heading, states_unit=not heading.startswith("F1"))
             columns.append(shown.with_values(values[metric.key] for values in rows.values()))
     return as_lines(Table(list(rows), columns, column))
-
-
-_MEANS = "EER in per cent: mean and standard deviation over seeds"
 
 
 def to_latex(summaries: Sequence[Summary], leading: Mapping[str, int] | None = None) -> str:

@@ -38,6 +38,10 @@ from asdf.trials.run_folder import RunFolder, read_records
 from asdf.trials.score_file import missing_class
 
 Result = TypeVar("Result", SourceResult, LocatedResult)
+_LABEL = 28
+# Maximum number of plots; a page with more or larger ones loads slowly.
+_MAX_PICTURES = 8
+_MAX_PICTURE_CLASSES = 40
 
 
 @dataclass(frozen=True)
@@ -122,12 +126,6 @@ def has_sources_alone(run: RunFolder, network: str, set_name: str) -> bool:
 def _named(entry: TaskResult[Result], name: str, is_system: bool) -> TaskResult[Result]:
     system = name if is_system else f"{name} {entry.network}"
     return TaskResult(system, entry.network, entry.set, entry.result)
-
-
-_LABEL = 28
-# Maximum number of plots; a page with more or larger ones loads slowly.
-_MAX_PICTURES = 8
-_MAX_PICTURE_CLASSES = 40
 
 
 @dataclass(frozen=True)

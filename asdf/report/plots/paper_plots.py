@@ -43,6 +43,13 @@ from asdf.trials.how_scored import in_precision, role_words
 # The small numbers of larger matrices are not readable.
 _MOST_NUMBERED = 30
 _SMALL = 6
+_LABEL = 34
+_RUN_LABEL = 30
+# Maximum length of labels that fit side by side below a plot of one column.
+_NARROW_LABEL = 24
+_FEW_SYSTEMS = 3
+# A heat map of fewer conditions shows no more than a table.
+_MIN_CONDITIONS = 2
 
 
 @styled
@@ -118,13 +125,6 @@ def _draw(matrix: Matrix, size: tuple[float, float], font_size: float) -> tuple[
     axes.set(xlabel=matrix.column_heading, ylabel=matrix.row_heading, title=matrix.title)
     figure.colorbar(image, ax=axes, label=matrix.scale)
     return figure, axes
-
-
-_LABEL = 34
-_RUN_LABEL = 30
-# Maximum length of labels that fit side by side below a plot of one column.
-_NARROW_LABEL = 24
-_FEW_SYSTEMS = 3
 
 
 def det_plot(systems: Mapping[str, ThinnedCurve], title: str = "") -> Figure:
@@ -233,10 +233,6 @@ def reliability_plot(systems: Mapping[str, DetCurve], title: str = "") -> Figure
     """Draw the reliability diagram of each system, with 95 % intervals."""
     panel, legend = reliability_panel(systems)
     return draw_panels([panel], legend, title)
-
-
-# A heat map of fewer conditions shows no more than a table.
-_MIN_CONDITIONS = 2
 
 
 def write_plots(

@@ -76,23 +76,22 @@ def evaluate(args: EvaluateOptions, systems: Sequence[System]) -> None:
 
 def _describe_intervals(intervals: LocalisationIntervals, drawn: str) -> str:
     parts = []
-    for name, interval, factor in (
-        ("range EER", intervals.range_eer, 100),
-        ("F1", intervals.f1, 1),
-        ("IoU", intervals.iou, 1),
-    ):
+    for name, key, factor in (("range EER", "range_eer", 100), ("F1", "f1", 1), ("IoU", "iou", 1)):
+        interval = getattr(intervals, key)
         parts.append(f"{name} {factor * interval.low:.4g} .. {factor * interval.high:.4g}")
     return f"95 % over {intervals.groups} {drawn}: {', '.join(parts)}"
 
 
-def _resolutions(text: str | None) -> list[float]:
-    if text is None:
-        return []
+def _numbers(text: str) -> list[float]:
+    """Return numbers separated by commas; [NaN], which is refused, if one is not a number."""
     try:
-        resolutions = [read_number(word) for word in text.split(",")]
+        return [read_number(word) for word in text.split(",")]
     except ValueError:
-        # Refused below, like a number that is not positive.
-        resolutions = [0.0]
+        return [math.nan]
+
+
+def _resolutions(text: str | None) -> list[float]:
+    resolutions = [] if text is None else _numbers(text)
     if not all(0 < resolution < float("inf") for resolution in resolutions):
         raise UsageError(
             f"--resolution {text}: expected seconds separated by commas, such as 0.02,0.16."
@@ -103,23 +102,17 @@ def _resolutions(text: str | None) -> list[float]:
 def _thresholds(text: str | None, resolutions: list[float]) -> float | list[float] | None:
     if text is None:
         return None
-    try:
-        thresholds = [read_number(word) for word in text.split(",")]
-    except ValueError:
-        # Refused below, like a number that is not finite.
-        thresholds = [math.nan]
+    thresholds = _numbers(text)
     if not all(map(math.isfinite, thresholds)):
         raise UsageError(
             f"--threshold {text}: expected numbers separated by commas, such as 0.5,-0.1."
         )
-    if len(thresholds) == 1:
-        return thresholds[0]
-    if len(thresholds) != len(resolutions):
+    if len(thresholds) not in (1, len(resolutions)):
         raise UsageError(
             f"--threshold {text}: {len(thresholds)} thresholds for {len(resolutions)} frame "
             "lengths. Give one threshold, or one per value of --resolution, in the same order."
         )
-    return thresholds
+    return thresholds if len(thresholds) > 1 else thresholds[0]
 
 
 def _locate(

@@ -56,6 +56,9 @@ from asdf.training.terms import ClipKey, Term
 from asdf.trials.table import read_trials
 from asdf.trials.trial_list import TrialList
 
+# Replicates for the intervals that a run reports; `evaluate` draws more.
+_REPLICATES = 200
+
 
 class FrameTerm(Term):
     """The mean cross-entropy over a clip's frames, weighted by class."""
@@ -119,10 +122,6 @@ def build_frame_term(
             "localisation.enabled = True trains, on a list with the column spoofed_s."
         )
     return FrameTerm(settings, frames)
-
-
-# Replicates for the intervals that a run reports; `evaluate` draws more.
-_REPLICATES = 200
 
 
 class FramesByClass(NamedTuple):

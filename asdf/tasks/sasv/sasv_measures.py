@@ -56,6 +56,7 @@ DRAWN = ("a_dcf", "sasv_eer", "sv_eer", "spf_eer")
 
 Kinds = tuple[Floats, Floats, Floats]
 """Scores of target, nontarget and spoof trials."""
+FUSIONS = ("nonlinear", "linear", "sum")
 
 
 @dataclass(frozen=True)
@@ -363,9 +364,6 @@ def _rejected(block: Indices, weights: Counts, blocks: int) -> Floats:
     totals = np.concatenate([[0.0], np.cumsum(sums)])
     shares: Floats = totals / totals[-1]
     return shares
-
-
-FUSIONS = ("nonlinear", "linear", "sum")
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,9 @@ from asdf.tables.table import Column, Columns, Table, counts
 from asdf.tasks.sasv.sasv_measures import SasvCondition, SasvResult, SasvSummary
 from asdf.text import as_facts
 
+# Number of metrics in a row of 80 characters.
+_IN_A_ROW = 6
+
 
 @dataclass(frozen=True, kw_only=True)
 class _Metric(Column):
@@ -52,8 +55,6 @@ _METRICS = (
     _rate("asv_eer", "ASV EER"),
     _rate("cm_eer", "CM EER"),
 )
-# Number of metrics in a row of 80 characters.
-_IN_A_ROW = 6
 
 
 def sasv_text(summary: SasvSummary) -> str:

@@ -20,6 +20,9 @@ from asdf.trials.run_folder import KeptSetting, RunFolder
 if TYPE_CHECKING:
     from asdf.metrics.summary import Summary
 
+SEED = "recipe.seed"
+_FEW = 3
+
 
 @dataclass(frozen=True)
 class Measured:
@@ -52,8 +55,6 @@ class ReportFinding:
     message: str
 
 
-SEED = "recipe.seed"
-
 NO_EFFECT = frozenset(
     {
         # Paths, and actions of this call. A corpus may be copied to the disk of each node.
@@ -82,7 +83,6 @@ NO_EFFECT = frozenset(
 """Settings that change no result: runs that differ only in these and the seed form a group."""
 
 _SEED_IN_NAME = re.compile(r"(?i)(seed)[-_=]?\d+")
-_FEW = 3
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -42,7 +44,7 @@ from asdf.tasks.studies.seed_results import SEEDS_LEAD, OverSeeds, is_worse
 from asdf.trials.how_scored import described, role_words
 from asdf.trials.run_folder import RunFolder
 from asdf.trials.score_file import Scores
-from asdf.trials.trial_list import TrialList, join
+from asdf.trials.trial_list import join
 
 _TRAINING_SETS = "recipe.training_sets"
 # Suffixes of the names of a corpus's sets.
@@ -50,6 +52,8 @@ _SUBSET = re.compile(
     r"[-_:](train|training|dev|development|validation|val|test|testing|eval|evaluation|progress)$"
 )
 _SHOWN = 3
+_LABEL = 24
+_DAGGER = r"$^\dagger$"
 
 
 @dataclass(frozen=True)
@@ -127,17 +131,13 @@ def measure_generalisation(
     set_names = list(dict.fromkeys(measured.summary.set for measured in measurements))
     trained = _training_sets(runs)
     own_corpora = {corpus_of(name) for name in trained}
-    own = []
-    for name in set_names:
-        # 'train+dev' is a set of two lists.
-        if any(corpus_of(part) in own_corpora for part in name.split("+")):
-            own.append(name)
+    # 'train+dev' is a set of two lists.
+    own = [name for name in set_names if own_corpora.intersection(map(corpus_of, name.split("+")))]
     others = [name for name in set_names if name not in own]
     if not trained or not others or len(set_names) < 2:
         return None
     configurations = over.configurations or find_configurations(runs, names, measurements)
-    table = _Table(runs, measurements, configurations, replicates)
-    table.use(over)
+    table = _Table(runs, measurements, configurations, over, replicates)
     rows = [table.set_row(name, name in own) for name in set_names]
     totals = table.total_rows(set_names, "")
     if own and len(others) > 1:
@@ -151,12 +151,9 @@ def _training_sets(runs: Sequence[RunFolder]) -> tuple[str, ...]:
     names: dict[str, None] = {}
     for run in runs:
         setting = run.settings().get(_TRAINING_SETS)
-        try:
+        with suppress(Complaint):
             value = parse_literal(setting.text) if setting else ()
-        except Complaint:
-            continue
-        if isinstance(value, tuple):
-            names.update(dict.fromkeys(map(str, value)))
+            names |= dict.fromkeys(map(str, value if isinstance(value, tuple) else ()))
     return tuple(names)
 
 
@@ -168,22 +165,20 @@ class _Table:
         runs: Sequence[RunFolder],
         measurements: Sequence[Measured],
         configurations: Sequence[Configuration],
+        over: OverSeeds,
         replicates: int,
     ) -> None:
         self._runs = runs
         self._configurations = configurations
-        self._replicates = replicates
         self._by_key = {(m.system, m.summary.set): m for m in measurements}
-        self._draws: dict[tuple[str, str], SeedDraws] = {}
         # Draws shared between configurations take longer and are needed only for comparisons.
-        self._is_compared = len(configurations) > 1
-
-    def use(self, over: OverSeeds) -> None:
-        """Reuse draws that exist already."""
-        for set_name, results in over.by_set.items():
-            for result in results:
-                if result.draws is not None:
-                    self._draws[result.name, set_name] = result.draws
+        is_compared = len(configurations) > 1
+        self._draw = partial(draw_seeds, replicates=replicates, is_compared=is_compared)
+        self._draws: dict[tuple[str, str], SeedDraws] = {}
+        # Draws that exist already are used again.
+        for result in over.results():
+            if result.draws is not None:
+                self._draws[result.name, result.set] = result.draws
 
     def set_row(self, set_name: str, is_own: bool) -> SetRow:
         eers = {}
@@ -194,10 +189,9 @@ class _Table:
         measured = [m for (_, name), m in self._by_key.items() if name == set_name]
         result = measured[0].summary.result
         published = _published_words(set_name, measured)
-        remarks = dict.fromkeys(role_words(known.summary.scored.role) for known in measured)
-        return SetRow(
-            set_name, is_own, result.bona_fide, result.spoof, eers, published, "".join(remarks)
-        )
+        remark = "".join(dict.fromkeys(role_words(m.summary.scored.role) for m in measured))
+        sizes = (result.bona_fide, result.spoof)
+        return SetRow(set_name, is_own, *sizes, eers, published, remark)
 
     def total_rows(self, set_names: Sequence[str], of_which: str) -> list[TotalRow]:
         """Return the average and the pooled row over the sets."""
@@ -210,12 +204,12 @@ class _Table:
             have_same_seeds = len({part.seeds for part in of_sets}) == 1
             if len(of_sets) == len(set_names) and have_same_seeds:
                 averages[known.name] = average_of_sets(of_sets)
-                scores = [self._scores_on(known, name) for name in set_names]
+                members = [self._members_on(known, name) for name in set_names]
                 pooled = []
-                for parts in zip(*scores, strict=True):
+                for parts in zip(*(scores for _, scores in members), strict=True):
                     pooled.append(pool(dict(zip(set_names, parts, strict=True))))
                 # The first set suffices, since all have the same seeds here.
-                pools[known.name] = self._draw(self._seeds_on(known, set_names[0]), pooled)
+                pools[known.name] = self._draw(members[0][0], pooled)
         by_set: dict[str, Result] = {}
         for (_, name), measured in self._by_key.items():
             by_set.setdefault(name, measured.summary.result)
@@ -237,45 +231,29 @@ class _Table:
         """Return the draws of a configuration's networks on a set; None if there are none."""
         key = (known.name, set_name)
         if key not in self._draws:
-            scores = self._scores_on(known, set_name)
-            seeds = self._seeds_on(known, set_name)
+            seeds, scores = self._members_on(known, set_name)
             if not scores:
                 return None
             trials = self._runs[known.run].trials(set_name)
-            try:
+            # Networks that were scored on different trials have no interval; a finding states it.
+            with suppress(AsdfError):
                 self._draws[key] = self._draw(seeds, scores, trials)
-            except AsdfError:
-                # Networks that were scored on different trials have no interval; a finding states
-                # it already.
-                return None
-        return self._draws[key]
+        return self._draws.get(key)
 
-    def _draw(
-        self, seeds: Sequence[str], scores: Sequence[Scores], trials: TrialList | None = None
-    ) -> SeedDraws:
-        return draw_seeds(
-            seeds, scores, trials, replicates=self._replicates, is_compared=self._is_compared
-        )
-
-    def _seeds_on(self, known: Configuration, set_name: str) -> list[str]:
-        pairs = zip(known.systems, known.seeds, strict=True)
-        return [seed for system, seed in pairs if (system, set_name) in self._by_key]
-
-    def _scores_on(self, known: Configuration, set_name: str) -> list[Scores]:
-        scores = []
-        for system in known.systems:
+    def _members_on(self, known: Configuration, set_name: str) -> tuple[list[str], list[Scores]]:
+        """Return the seeds of a configuration on a set, and the scores of each."""
+        seeds, scores = [], []
+        for system, seed in zip(known.systems, known.seeds, strict=True):
             measured = self._by_key.get((system, set_name))
             if measured is not None:
+                seeds.append(seed)
                 scores.append(self._runs[measured.run].scores(measured.network, set_name))
-        return scores
+        return seeds, scores
 
 
 def pool(by_set: Mapping[str, Scores]) -> Scores:
     """Return the scores of several sets as one set; a trial's id becomes `set:id`."""
-    named = []
-    for name, scores in by_set.items():
-        named.append(Scores(scores.ids, scores.labels, scores.scores, name=name))
-    joined = join(named)
+    joined = join([Scores(s.ids, s.labels, s.scores, name=name) for name, s in by_set.items()])
     values = np.concatenate([scores.scores for scores in by_set.values()])
     return Scores(list(joined.ids), joined.labels, values)
 
@@ -312,10 +290,6 @@ def _published_words(set_name: str, measured: Sequence[Measured]) -> str:
     words = [f"{reference.system} {reference.eer:.2f}" for reference in lowest]
     lengths = dict.fromkeys(described(reference.scored) for reference in lowest)
     return f"{'; '.join(words)} ({known.title}; {', '.join(lengths)})"
-
-
-_LABEL = 24
-_DAGGER = r"$^\dagger$"
 
 
 def generalisation_table(known: Generalisation) -> PageTable:

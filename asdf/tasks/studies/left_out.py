@@ -43,6 +43,7 @@ _NETWORKS = {
     "average": "the average of the best epochs by the rest of the validation sets",
     "last": "the last epoch",
 }
+_LABEL = 28
 
 
 class Worst(NamedTuple):
@@ -184,9 +185,6 @@ def _add(system: LeftOutSystem, values: tuple[str, ...], seed: str, measured: Me
         if value in results:
             system.results.setdefault(value, {}).setdefault(seed, results[value])
     system.folds.setdefault(values, summary.result.bona_fide)
-
-
-_LABEL = 28
 
 
 @dataclass(frozen=True)

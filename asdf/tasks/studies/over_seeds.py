@@ -58,6 +58,8 @@ _METRICS = 2
 _MANY = 1_000
 _DRAWN = 4
 """Number of drawn values: the metrics, then miss and false alarm rate at the best threshold."""
+MIN_SEEDS = 3
+"""Minimum number of seeds per side for a test over seeds alone."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,10 +219,6 @@ def _draws_of_one(
     # Without replicates there are no other parts.
     parts = [np.empty((_DRAWN, 0)), *(_drawn_of(counts, points[0]) for counts in draws)]
     return np.concatenate(parts, axis=1)[None]
-
-
-MIN_SEEDS = 3
-"""Minimum number of seeds per side for a test over seeds alone."""
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,32 @@ from asdf.facts import PUBLISHED as PUBLISHED_TRIALS
 from asdf.facts import Published
 from asdf.trials.how_scored import PUBLISHED, WHOLE, ScoredLength
 
+_AASIST = (
+    "Jung et al., AASIST: audio anti-spoofing using integrated spectro-temporal graph attention "
+    "networks, ICASSP 2022"
+)
+_SSL = (
+    "Tak et al., Automatic speaker verification spoofing and deepfake detection using wav2vec 2.0 "
+    "and data augmentation, Odyssey 2022"
+)
+_TCM = (
+    "Truong et al., Temporal-channel modeling in multi-head self-attention for synthetic speech "
+    "detection, Interspeech 2024"
+)
+_SLS = (
+    "Zhang et al., Audio deepfake detection with self-supervised XLS-R and SLS classifier, "
+    "ACM Multimedia 2024"
+)
+_MAMBA = (
+    "Xiao and Das, XLSR-Mamba: a dual-column bidirectional state space model for spoofing attack "
+    "detection, IEEE Signal Processing Letters 2025"
+)
+_NES2NET = (
+    "Liu et al., Nes2Net: a lightweight nested architecture for foundation model driven speech "
+    "anti-spoofing, IEEE Transactions on Information Forensics and Security 2025"
+)
+_OTHERS = "as later papers report it"
+
 
 @dataclass(frozen=True)
 class Reference:
@@ -48,31 +74,6 @@ class KnownSet:
     results: tuple[Reference, ...]
 
 
-_AASIST = (
-    "Jung et al., AASIST: audio anti-spoofing using integrated spectro-temporal graph attention "
-    "networks, ICASSP 2022"
-)
-_SSL = (
-    "Tak et al., Automatic speaker verification spoofing and deepfake detection using wav2vec 2.0 "
-    "and data augmentation, Odyssey 2022"
-)
-_TCM = (
-    "Truong et al., Temporal-channel modeling in multi-head self-attention for synthetic speech "
-    "detection, Interspeech 2024"
-)
-_SLS = (
-    "Zhang et al., Audio deepfake detection with self-supervised XLS-R and SLS classifier, "
-    "ACM Multimedia 2024"
-)
-_MAMBA = (
-    "Xiao and Das, XLSR-Mamba: a dual-column bidirectional state space model for spoofing attack "
-    "detection, IEEE Signal Processing Letters 2025"
-)
-_NES2NET = (
-    "Liu et al., Nes2Net: a lightweight nested architecture for foundation model driven speech "
-    "anti-spoofing, IEEE Transactions on Information Forensics and Security 2025"
-)
-_OTHERS = "as later papers report it"
 _LONGER = ScoredLength(66800, 66800)
 
 _2019_LA = KnownSet(

@@ -38,6 +38,17 @@ from asdf.trials.run_folder import RunFolder
 from asdf.trials.score_file import Scores
 from asdf.trials.trial_list import TrialList
 
+SEEDS_LEAD = (
+    "significantly better than the next one over seeds and trials (Student's t and bootstrap, and "
+    "from three seeds each on Welch's test over seeds; p < 0.05)"
+)
+_LABEL = 28
+_SHORT_LABEL = 20
+_SEEDS = "EER in % over seeds: mean ± standard deviation"
+# Short headings of the same columns, for a terminal.
+_HEADINGS = ("Seeds", "Mean EER", "Deviation", "95 % interval", "Best seed", "Mean minDCF")
+_SHORT = ("seeds", "EER", "deviation", "95 %", "best", "minDCF")
+
 
 @dataclass(frozen=True)
 class BestSeed:
@@ -247,18 +258,6 @@ def validation_cost(run: RunFolder, network: str) -> tuple[float, str] | None:
         if cost is not None:
             return cost, f"{evaluation.metric} on {set_name}"
     return None
-
-
-SEEDS_LEAD = (
-    "significantly better than the next one over seeds and trials (Student's t and bootstrap, and "
-    "from three seeds each on Welch's test over seeds; p < 0.05)"
-)
-_LABEL = 28
-_SHORT_LABEL = 20
-_SEEDS = "EER in % over seeds: mean ± standard deviation"
-# Short headings of the same columns, for a terminal.
-_HEADINGS = ("Seeds", "Mean EER", "Deviation", "95 % interval", "Best seed", "Mean minDCF")
-_SHORT = ("seeds", "EER", "deviation", "95 %", "best", "minDCF")
 
 
 def seeds_table(over: OverSeeds, sets: Sequence[str]) -> PageTable | None:

@@ -126,13 +126,11 @@ def evaluate_sources(
     confusion = trials.confusion(np.ones(len(trials.truths))).astype(np.int64)
     right = np.diag(confusion)  # (K,)
     trials_K = confusion.sum(axis=1)
-    by_class = (
-        # Without calls or trials a rate is 0, as with `zero_division=0`.
-        (right / np.maximum(confusion.sum(axis=0), 1)).tolist(),
-        (right / np.maximum(trials_K, 1)).tolist(),
-        _f1_of_classes(confusion.astype(np.float64)).tolist(),
-        trials_K.tolist(),
-    )
+    # Without calls or trials a rate is 0, as with `zero_division=0`.
+    precisions = (right / np.maximum(confusion.sum(axis=0), 1)).tolist()
+    recalls = (right / np.maximum(trials_K, 1)).tolist()
+    f1s = _f1_of_classes(confusion.astype(np.float64)).tolist()
+    by_class = (precisions, recalls, f1s, trials_K.tolist())
     intervals = {}
     if replicates:
         # Trials without a class are not drawn.
@@ -166,17 +164,15 @@ def describe_traced(scores: SourceScores | None) -> str:
 def rejection_scores(scores: SourceScores, rejection: Rejection) -> Floats:
     """Return the score of each trial for the rejection of unknown sources, (trials,)."""
     logs_NK = scores.log_probabilities
-    if rejection == "probability":
-        highest: Floats = logs_NK.max(axis=1)
-        return highest
-    if rejection == "logit":
-        logits: Floats = logs_NK.max(axis=1) + scores.energies
-        return logits
     if rejection == "energy":
         return scores.energies
     # Minus the entropy, since it is the low scores that are rejected.
-    negative: Floats = (np.exp(logs_NK) * logs_NK).sum(axis=1)
-    return negative
+    values: Floats = (np.exp(logs_NK) * logs_NK).sum(axis=1)
+    if rejection == "probability":
+        values = logs_NK.max(axis=1)
+    elif rejection == "logit":
+        values = logs_NK.max(axis=1) + scores.energies
+    return values
 
 
 def accuracy_of(confusion_KK: Counts) -> float:

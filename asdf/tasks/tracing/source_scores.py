@@ -38,6 +38,14 @@ NO_CLASS = "-"
 BonaFideRule = Literal["left_out", "class", "by_column"]
 BONA_FIDE_RULES = get_args(BonaFideRule)
 _NO_VALUES = ("", NO_CLASS)
+SUFFIX = ".sources.tsv"
+"""Suffix of the file next to a score file, instead of its '.txt'."""
+_BEFORE_CLASSES = 3  # utterance, class, energy
+_SHOWN = 5
+_SUM_TOLERANCE = 1e-3
+"""Tolerance of the sum of a row's probabilities, for files with few digits."""
+_ROUNDING = 1e-6
+"""Tolerance of a log probability above 0."""
 
 
 @dataclass(frozen=True)
@@ -152,19 +160,6 @@ def name_sources(column: str, names: Sequence[str], logits_K: np.ndarray) -> Sou
     energy = float(np.logaddexp.reduce(exact))
     logarithms = (exact - energy).tolist()
     return Sources(column, dict(zip(names, logarithms, strict=True)), energy)
-
-
-SUFFIX = ".sources.tsv"
-"""Suffix of the file next to a score file, instead of its '.txt'."""
-
-_BEFORE_CLASSES = 3  # utterance, class, energy
-_SHOWN = 5
-
-_SUM_TOLERANCE = 1e-3
-"""Tolerance of the sum of a row's probabilities, for files with few digits."""
-
-_ROUNDING = 1e-6
-"""Tolerance of a log probability above 0."""
 
 
 @dataclass(frozen=True, eq=False)

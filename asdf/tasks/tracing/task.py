@@ -50,6 +50,10 @@ from asdf.trials.trial_list import TrialList
 
 HEAD = "source.head"
 _SHOWN = 12
+# Number of classes of a head that is tested before the training list is known.
+_CLASSES = 3
+# Replicates for the intervals that a run reports; `evaluate` draws more.
+_REPLICATES = 200
 
 
 class SourceTerm(Term):
@@ -199,12 +203,6 @@ def construct_head(
     with torch.random.fork_rng(devices=[]), UserErrors(failed, advice):
         torch.manual_seed(derived_seed(settings.recipe.seed, "class head"))
         return kind(settings, dimension, classes)
-
-
-# Number of classes of a head that is tested before the training list is known.
-_CLASSES = 3
-# Replicates for the intervals that a run reports; `evaluate` draws more.
-_REPLICATES = 200
 
 
 class SourceTracing(Task):

@@ -71,6 +71,9 @@ if TYPE_CHECKING:
     from asdf.metrics.fusion import Fusion
     from asdf.tasks.fusion.gain import FusionGain
 
+_FUSED = "fusion"
+MIN_FOLDS = 2
+
 
 @dataclass(frozen=True, kw_only=True)
 class DevelopmentOptions(ProtocolOptions):
@@ -210,9 +213,6 @@ def read_applied(words: Sequence[str], development: DevelopmentSet, fusion: Fusi
         precisions = {way.precision for way in ways}
         common = HowScored(ways[0].length, precisions.pop() if len(precisions) == 1 else None)
     return Applied(development.names, systems, fused, labelled, common)
-
-
-_FUSED = "fusion"
 
 
 def gain_text(development: DevelopmentSet, measured: FusionGain) -> str:
@@ -359,9 +359,6 @@ def _calibrate(development: DevelopmentSet, measured: FusionGain) -> Calibration
     described = describe_set(calibration, learnt_from, measured.result.cllr)
     # The EER on trials that the weights were not fitted to.
     return replace(described, eer=measured.result.eer)
-
-
-MIN_FOLDS = 2
 
 
 @dataclass(frozen=True, kw_only=True)
