@@ -198,8 +198,6 @@ def _describe_set(
     evaluations: Sequence[Mapping[str, Any]],
 ) -> CalibrationSet:
     """Return the scores for calibration, with what is known about their set."""
-    from asdf.commands.learn_calibration import CalibrationSet
-
     is_file = descriptor_of(path) is None
     layout = layout_of_score_file(path.absolute()) if is_file else None
     if trials is None and layout is not None:
@@ -242,28 +240,23 @@ def _read_network(network: str, output: Path | None) -> _Read:
         AsdfError: it cannot be read.
     """
     from asdf.checkpoint.fused_file import is_fused_file, read_fused_file, write_fused_file
-
-    path = Path(network)
-    if not is_fused_file(path):
-        return _read_single(network, output)
-    system = read_fused_file(path)
-    if output and output.resolve().parent != path.resolve().parent:
-        raise UsageError(
-            f"--output {output}: a fused system contains paths relative to its folder. Write to a "
-            f"file in {path.parent}."
-        )
-
-    def write(out: Path, calibration: Calibration) -> None:
-        write_fused_file(out, replace(system, calibration=calibration))
-
-    return _Read(write, is_fused=True)
-
-
-def _read_single(network: str, output: Path | None) -> _Read:
     from asdf.checkpoint.network_file import write_network_file
     from asdf.checkpoint.network_reading import read_network_file
     from asdf.interchange import find_network, read_detector
 
+    path = Path(network)
+    if is_fused_file(path):
+        system = read_fused_file(path)
+        if output and output.resolve().parent != path.resolve().parent:
+            raise UsageError(
+                f"--output {output}: a fused system contains paths relative to its folder. Write "
+                f"to a file in {path.parent}."
+            )
+
+        def write_system(out: Path, calibration: Calibration) -> None:
+            write_fused_file(out, replace(system, calibration=calibration))
+
+        return _Read(write_system, is_fused=True)
     if parse_name(network) is None:
         # Unchanged: LoRA updates are not merged.
         file = read_network_file(find_network(network))
@@ -290,10 +283,8 @@ def _read_single(network: str, output: Path | None) -> _Read:
         )
     # A file of another program may contain any type here.
     progress = file.progress if isinstance(file.progress, Mapping) else {}
-    evaluations = progress.get("evaluations", ())
-    if not isinstance(evaluations, list | tuple):
-        evaluations = ()
-    return _Read(write, evaluations, remark)
+    evaluations = progress.get("evaluations")
+    return _Read(write, evaluations if isinstance(evaluations, list | tuple) else (), remark)
 
 
 def _cost(args: CalibrateOptions) -> DetectionCost | None:

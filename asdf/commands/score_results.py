@@ -17,13 +17,7 @@ from typing import IO, Any, TextIO
 import numpy as np
 
 from asdf.commands.outputs import first_file, is_stream
-from asdf.commands.score_files import (
-    CsvTable,
-    JsonTable,
-    Row,
-    SegmentOutputs,
-    write_pictures,
-)
+from asdf.commands.score_files import CsvTable, JsonTable, Row, SegmentOutputs, write_pictures
 from asdf.commands.score_journal import Entry, Journal, Part, Passing, merge_parts, stamp_of
 from asdf.commands.score_options import NO_OUTPUT
 from asdf.commands.score_recordings import Recordings
