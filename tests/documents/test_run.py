@@ -52,7 +52,7 @@ PAGES_OF_MINUTES = (
 
 # What is run by other tests, or cannot run here, by its beginning; and why.
 ELSEWHERE = {
-    "python -m asdf score network.pt eval_list.txt": "tests/unit/commands/test_score_parts.py",
+    "python -m asdf score network.pt eval_list.txt": "tests/unit/commands/test_score_journal.py",
     "sbatch --array=1-40 --wrap": "the same",
     "python run.py paper-antideepfake": "tests/recipes/test_paper_configs.py",
     "python -m venv": "CI runs the README's own lines",
@@ -117,7 +117,7 @@ ELSEWHERE = {
     "python -m asdf calibrate network.pt dev.txt --protocol P --where": "the list here has no such "
     "columns; tests/unit/commands/test_calibrate.py",
     "python -m asdf calibrate network.pt dev.txt --output calibrated.pt --windows": "hours of "
-    "genuine speech; tests/unit/scoring/test_window_threshold.py",
+    "genuine speech; tests/unit/scoring/test_windows.py",
     "python -m asdf why net.pt call.mp3 -o call": "minutes; tests/extras/forensic/why",
     "docker run": "no containers in a test",
     "python -m asdf import mms_300m": "1.3 GB; tests/extras/zoo/test_antideepfake.py",
