@@ -20,7 +20,7 @@ from asdf.recipe.leaving_out import (
     training_lists,
     validation_lists,
 )
-from asdf.settings.sections import SOURCE_METRICS, Network, Recipe, Sections
+from asdf.settings.sections import SOURCE_METRICS, Recipe, Sections
 from asdf.trials.lists import check_both_classes
 from asdf.trials.trial_list import TrialList, join, same_recording
 
@@ -33,23 +33,6 @@ _OF_ONE_CLASS = (
 )
 
 
-def validation_sets(recipe: Recipe) -> tuple[str, ...]:
-    """Return the names of the corpora that are scored during training."""
-    if recipe.validation_sets is None:
-        return recipe.evaluation_sets
-    return recipe.validation_sets
-
-
-def reaches_callbacks(recipe: Recipe) -> bool:
-    """Whether a chosen stage calls callbacks."""
-    return any(map(recipe.execute_stage, (1, 2, 3)))
-
-
-def scores_only(network: Network) -> bool:
-    """Whether network.resume_epoch = -N requests the scores of epoch N without training."""
-    return isinstance(network.resume_epoch, int) and network.resume_epoch < 0
-
-
 def sets_in_use(settings: Sections) -> list[str]:
     """Return the names of the corpora that the chosen stages read."""
     recipe = settings.recipe
@@ -57,10 +40,10 @@ def sets_in_use(settings: Sections) -> list[str]:
     trains = recipe.execute_stage(1)
     scores = recipe.execute_stage(2)
     names: list[str] = []
-    if measures or (trains and not scores_only(settings.network)):
+    if measures or (trains and not settings.network.scores_only):
         names += recipe.training_sets
     if measures or trains:
-        names += validation_sets(settings.recipe)
+        names += settings.recipe.validated_sets
     if measures or scores:
         names += recipe.evaluation_sets
     # Their lists, not their recordings, determine what is left out.
@@ -77,7 +60,7 @@ def is_checked(name: str, settings: Sections) -> bool | Literal["once"]:
     """
     recipe = settings.recipe
     trains = recipe.execute_stage(0) or recipe.execute_stage(1)
-    if not recipe.check_recordings or not trains or scores_only(settings.network):
+    if not recipe.check_recordings or not trains or settings.network.scores_only:
         return False
     return recipe.check_recordings if name in recipe.training_sets else False
 
@@ -98,7 +81,7 @@ def check_classes(lists: Sequence[TrialList], settings: Sections) -> None:
     training = [by_name[name] for name in recipe.training_sets if name in by_name]
     has_training = len(training) == len(recipe.training_sets)
     whole = tuple(training)
-    if training and recipe.execute_stage(1) and not scores_only(settings.network):
+    if training and recipe.execute_stage(1) and not settings.network.scores_only:
         # In a dry run some sets may be missing, so their values are unknown.
         if has_training:
             training = training_lists(settings.recipe, training)
@@ -110,7 +93,7 @@ def check_classes(lists: Sequence[TrialList], settings: Sections) -> None:
                 "so it has no error rate. Remove it from recipe.validation_sets and "
                 "recipe.evaluation_sets; a training step may use it in recipe.training_sets."
             )
-    validated = [by_name[name] for name in validation_sets(settings.recipe) if name in by_name]
+    validated = [by_name[name] for name in settings.recipe.validated_sets if name in by_name]
     scored = [by_name[name] for name in recipe.evaluation_sets if name in by_name]
     if needs_training_lists(settings.recipe) and not has_training:
         return
@@ -197,7 +180,7 @@ def find_overlaps(
     if not recipe.evaluate_left_out:
         scored |= dict.fromkeys(recipe.evaluation_sets)
     if not left_out_of(recipe):
-        scored |= dict.fromkeys(validation_sets(recipe))
+        scored |= dict.fromkeys(recipe.validated_sets)
     trained_corpora = _known(recipe.training_sets, corpora)
     scored_corpora = _known(list(scored), corpora)
     known: list[str] = []
@@ -240,7 +223,7 @@ def count_overlaps(
     if needs_training_lists(recipe) and len(whole) < len(recipe.training_sets):
         return {}
     trained = training_lists(recipe, whole) if trains_here and whole else []
-    validated = [by_name[name] for name in validation_sets(recipe) if name in by_name]
+    validated = [by_name[name] for name in recipe.validated_sets if name in by_name]
     validated = validation_lists(recipe, validated, whole)
     evaluated = [by_name[name] for name in recipe.evaluation_sets if name in by_name]
     scored = [*validated, *evaluation_lists(recipe, evaluated, whole)]

@@ -22,14 +22,7 @@ from asdf.distributed.devices import describe_mapping
 from asdf.distributed.launchers import Launch
 from asdf.errors import AsdfError, UsageError
 from asdf.metrics.validation import check_metric
-from asdf.recipe.chosen_sets import (
-    check_classes,
-    find_overlaps,
-    reaches_callbacks,
-    scores_only,
-    sets_in_use,
-    validation_sets,
-)
+from asdf.recipe.chosen_sets import check_classes, find_overlaps, sets_in_use
 from asdf.recipe.declared_corpora import Corpus, find_corpus, set_parts
 from asdf.recipe.leaving_out import (
     evaluation_lists,
@@ -126,7 +119,7 @@ def plan_run(
     if evaluates_part or leaves_out:
         _add(plan, "left out", lambda: _describe_left_out(settings, lists))
     _add(plan, "batches", lambda: _describe_batches(settings, lists, folders.recipe, world_size))
-    if recipe.execute_stage(1) and not scores_only(settings.network):
+    if recipe.execute_stage(1) and not settings.network.scores_only:
         _add(plan, "network", lambda: _describe_network(settings, folders, world_size, lists))
     if stages is not None:
         _add(plan, "stages", lambda: describe_stages(settings, folders, stages))
@@ -142,7 +135,7 @@ def _checks(
     checks: list[Check] = [partial(check_classes, lists, settings), partial(check_files, lists)]
     if lists and (recipe.execute_stage(1) or recipe.execute_stage(2)):
         checks.append(partial(_check_references, settings, folders.recipe, lists))
-    if recipe.execute_stage(1) and not scores_only(settings.network):
+    if recipe.execute_stage(1) and not settings.network.scores_only:
         if settings.augmentation.chain:
             checks.append(partial(open_chain, settings, folders.database, folders.recipe))
         if settings.vocoding.vocoders:
@@ -155,7 +148,7 @@ def _checks(
     # Without training, the networks must exist already.
     elif recipe.execute_stage(2) or recipe.execute_stage(3):
         checks.append(partial(select_networks, settings, folders.layout))
-    if settings.network.callbacks and reaches_callbacks(recipe):
+    if settings.network.callbacks and any(map(recipe.execute_stage, (1, 2, 3))):
         checks.append(partial(find_callbacks, settings, folders.recipe))
     if settings.sad.mode != "off" and sets_in_use(settings):
         checks.append(partial(check_detector, settings.sad))
@@ -273,7 +266,7 @@ def _describe_left_out(settings: Sections, lists: Mapping[str, TrialList]) -> li
     # The left-out part of an unreadable set is unknown.
     has_training = len(training) == len(recipe.training_sets)
     trains = recipe.execute_stage(1)
-    if trains and not scores_only(settings.network) and has_training:
+    if trains and not settings.network.scores_only and has_training:
         for whole, part in zip(training, training_lists(settings.recipe, training), strict=True):
             removed = len(whole) - len(part)
             lines.append(f"{whole.name}: trained on without {removed} of {len(whole)} utterances")
@@ -284,7 +277,7 @@ def _describe_left_out(settings: Sections, lists: Mapping[str, TrialList]) -> li
         return lines
     scored: list[TrialList] = []
     if trains:
-        validated = [lists[name] for name in validation_sets(settings.recipe) if name in lists]
+        validated = [lists[name] for name in settings.recipe.validated_sets if name in lists]
         scored += validation_lists(settings.recipe, validated, training)
     if recipe.evaluate_left_out and recipe.execute_stage(2):
         evaluated = [lists[name] for name in recipe.evaluation_sets if name in lists]

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from asdf.errors import UsageError
-from asdf.recipe.chosen_sets import check_classes, validation_sets
+from asdf.recipe.chosen_sets import check_classes
 from asdf.recipe.declared_corpora import Corpus, find_corpus, set_parts
 from asdf.recipe.leaving_out import SPEAKER, bona_fide_speakers, values_in
 from asdf.settings.sections import Sections
@@ -148,7 +148,7 @@ def fold_overrides(fold: Fold, settings: Sections, corpora: Mapping[str, Corpus]
     The left-out part of all training and validation sets is evaluated. Networks are chosen
     according to the settings, on the rest of the validation sets.
     """
-    validated = validation_sets(settings.recipe)
+    validated = settings.recipe.validated_sets
     parts: dict[str, None] = {}
     for name in (*settings.recipe.training_sets, *validated):
         parts.update(dict.fromkeys(set_parts(name, corpora)))
@@ -167,7 +167,7 @@ def check_fold(settings: Sections, lists: CorpusLists) -> None:
         AsdfError: a list cannot be read, or a part of it lacks a class.
     """
     recipe = settings.recipe
-    names = (*recipe.training_sets, *validation_sets(settings.recipe), *recipe.evaluation_sets)
+    names = (*recipe.training_sets, *settings.recipe.validated_sets, *recipe.evaluation_sets)
     check_classes([lists.read(name) for name in dict.fromkeys(names)], settings)
 
 

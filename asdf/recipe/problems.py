@@ -19,7 +19,7 @@ from asdf.distributed.determinism import check_workspace
 from asdf.distributed.devices import check_one_process
 from asdf.distributed.launchers import Launch
 from asdf.errors import AsdfError, UsageError
-from asdf.recipe.chosen_sets import scores_only, sets_in_use, validation_sets
+from asdf.recipe.chosen_sets import sets_in_use
 from asdf.recipe.declared_corpora import Corpus, find_corpus, set_parts
 from asdf.recipe.leaving_out import left_out_of
 from asdf.recipe.run_folders import Folders, folders_of
@@ -92,7 +92,7 @@ def check_work(settings: Sections, stages: Mapping[int, Stage]) -> None:
         UsageError: they would do nothing at all, or train on nothing.
     """
     chosen = chosen_stages(settings.recipe, stages)
-    trains = any(stage.calls & TRAINS for stage in chosen) and not scores_only(settings.network)
+    trains = any(stage.calls & TRAINS for stage in chosen) and not settings.network.scores_only
     if trains and not settings.recipe.training_sets:
         raise UsageError(
             "recipe.training_sets is empty: there is nothing to train on. Name a corpus."
@@ -112,11 +112,7 @@ def _idle_reason(stage: Stage, settings: Sections) -> str:
     recipe = settings.recipe
     if stage.calls & MEASURES and not sets_in_use(settings):
         return "no corpus is named"
-    if (
-        stage.calls & TRAINS
-        and scores_only(settings.network)
-        and not validation_sets(settings.recipe)
-    ):
+    if stage.calls & TRAINS and settings.network.scores_only and not settings.recipe.validated_sets:
         return "recipe.validation_sets is empty"
     if stage.calls & (SCORES | REPORTS):
         if not recipe.evaluation_sets:
@@ -161,7 +157,7 @@ def _describe_work(stage: Stage, settings: Sections, folders: Folders) -> Iterat
     """Yield descriptions of the framework functions that the stage calls."""
     recipe = settings.recipe
     if stage.calls & MEASURES:
-        names = [*recipe.training_sets, *validation_sets(settings.recipe), *recipe.evaluation_sets]
+        names = [*recipe.training_sets, *settings.recipe.validated_sets, *recipe.evaluation_sets]
         yield f"of {', '.join(dict.fromkeys(names))}"
         yield f"writes {folders.sad}"
     if stage.calls & TRAINS:
@@ -171,7 +167,7 @@ def _describe_work(stage: Stage, settings: Sections, folders: Folders) -> Iterat
         selected = "the last epoch"
         if recipe.selected_epochs is not None:
             selected = "epochs " + ", ".join(map(str, recipe.selected_epochs))
-        elif scores_only(settings.network):
+        elif settings.network.scores_only:
             selected = _describe_resumed(settings.network)
         yield f"score {scored} with {selected} of {folders.networks}"
         yield f"writes {folders.layout.scores}"
@@ -181,8 +177,8 @@ def _describe_work(stage: Stage, settings: Sections, folders: Folders) -> Iterat
 
 
 def _describe_training(settings: Sections, folders: Folders) -> Iterator[str]:
-    validation = ", ".join(validation_sets(settings.recipe))
-    if scores_only(settings.network):
+    validation = ", ".join(settings.recipe.validated_sets)
+    if settings.network.scores_only:
         yield f"no training: score {validation} with {_describe_resumed(settings.network)}"
         yield f"writes {folders.layout.scores}"
         return
@@ -278,7 +274,7 @@ def settings_failures(
     """
     recipe = settings.recipe
     names = list(recipe.training_sets)
-    for scored in (*validation_sets(settings.recipe), *recipe.evaluation_sets):
+    for scored in (*settings.recipe.validated_sets, *recipe.evaluation_sets):
         names += set_parts(scored, corpora)
     checks: list[Check] = [partial(folders_of, settings.paths, folder)]
     checks += [partial(find_corpus, name, corpora) for name in dict.fromkeys(names)]
@@ -299,7 +295,7 @@ def check_choices(settings: Sections) -> None:
     recipe = settings.recipe
     average = settings.network.average_best_networks
     # Without training here, the networks of earlier runs count, which `select_networks` finds.
-    if not recipe.execute_stage(1) or scores_only(settings.network):
+    if not recipe.execute_stage(1) or settings.network.scores_only:
         return
     # A user's own sampler may read them.
     unread = SAMPLERS.keys() - {"weighted_corpora"}
@@ -316,7 +312,7 @@ def check_choices(settings: Sections) -> None:
         raise UsageError(
             "recipe.selected_epochs names 'average', but network.average_best_networks is 0."
         )
-    if not validation_sets(settings.recipe) and (average or "best" in chosen):
+    if not settings.recipe.validated_sets and (average or "best" in chosen):
         what = "network.average_best_networks" if average else "recipe.selected_epochs = 'best'"
         raise UsageError(
             f"{what} needs validation results, but recipe.validation_sets is empty: name a corpus "
@@ -361,7 +357,7 @@ def check_processes(settings: Sections, processes: int) -> None:
     Raises:
         UsageError: the settings require a single process.
     """
-    if settings.recipe.execute_stage(1) and not scores_only(settings.network):
+    if settings.recipe.execute_stage(1) and not settings.network.scores_only:
         check_one_process(settings.computing, processes)
 
 

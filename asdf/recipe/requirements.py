@@ -16,13 +16,7 @@ from asdf.metrics.validation import check_metric
 from asdf.networks.build import check_audio, find_network_class
 from asdf.networks.split import check_split
 from asdf.networks.ssl_detector import find_front_end_class
-from asdf.recipe.chosen_sets import (
-    check_classes,
-    count_overlaps,
-    find_overlaps,
-    reaches_callbacks,
-    sets_in_use,
-)
+from asdf.recipe.chosen_sets import check_classes, count_overlaps, find_overlaps, sets_in_use
 from asdf.recipe.declared_corpora import set_parts
 from asdf.recipe.leaving_out import training_lists
 from asdf.recipe.problems import failures
@@ -54,7 +48,7 @@ def check_requirements(run: Run) -> None:
     recipe = settings.recipe
     on_main = run.world.run_on_main
     trains = recipe.execute_stage(1) and not run.scores_only
-    if reaches_callbacks(recipe):
+    if any(map(recipe.execute_stage, (1, 2, 3))):
         find_callbacks(settings, run.recipe_folder)
     if trains:
         _find_classes(run)

@@ -18,14 +18,7 @@ from asdf.data.sampler_orders import add_vocoded_copies
 from asdf.distributed.shared_files import Form, Packed, SharedFiles
 from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.errors import AsdfError
-from asdf.recipe.chosen_sets import (
-    WITHOUT_SPOOFS,
-    is_checked,
-    learns_detection,
-    scores_only,
-    sets_in_use,
-    validation_sets,
-)
+from asdf.recipe.chosen_sets import WITHOUT_SPOOFS, is_checked, learns_detection, sets_in_use
 from asdf.recipe.declared_corpora import Corpus, find_corpus, set_parts
 from asdf.recipe.ending import cause_of
 from asdf.recipe.leaving_out import (
@@ -179,11 +172,11 @@ class Run:
 
     @property
     def validation_sets(self) -> tuple[str, ...]:
-        return validation_sets(self.settings.recipe)
+        return self.settings.recipe.validated_sets
 
     @property
     def scores_only(self) -> bool:
-        return scores_only(self.settings.network)
+        return self.settings.network.scores_only
 
     def sets_in_use(self) -> list[str]:
         """Return the names of the corpora that the chosen stages read."""

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from asdf.errors import AsdfError, UsageError
 from asdf.hub import parse_name
-from asdf.recipe.chosen_sets import scores_only
 from asdf.runs.evaluations import EER, evaluated_networks
 from asdf.runs.layout import AVERAGE, Layout, NetworkName, describe_networks, list_networks
 from asdf.settings.front_end_values import BUNDLE, missing_weights
@@ -170,7 +169,7 @@ def select_networks(settings: Sections, layout: Layout) -> list[str]:
     chosen: Sequence[int | str] = settings.recipe.selected_epochs or ()
     if settings.recipe.selected_epochs is None:
         resume = settings.network.resume_epoch
-        chosen = [-int(resume)] if scores_only(settings.network) else ["last"]
+        chosen = [-int(resume)] if settings.network.scores_only else ["last"]
     names = list(dict.fromkeys(_file_name(epoch, layout, metric) for epoch in chosen))
     missing = [name for name in names if not (folder / name).exists()]
     if missing:

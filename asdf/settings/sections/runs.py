@@ -197,6 +197,11 @@ class Recipe(KnownNames):
     )
     seed: int = setting(0, "seed of all random numbers of a run", at_least=0, at_most=2**32 - 1)
 
+    @property
+    def validated_sets(self) -> tuple[str, ...]:
+        """The names of the corpora that are scored during training."""
+        return self.evaluation_sets if self.validation_sets is None else self.validation_sets
+
     def execute_stage(self, stage: int) -> bool:
         """Whether `stage` is among those to run."""
         return self.start_stage <= stage <= self.end_stage

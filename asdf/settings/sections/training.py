@@ -272,6 +272,11 @@ class Network(KnownNames):
         (), "trackers, and callbacks of your own", check="class_path", names=CALLBACKS
     )
 
+    @property
+    def scores_only(self) -> bool:
+        """Whether resume_epoch = -N requests the scores of epoch N without training."""
+        return isinstance(self.resume_epoch, int) and self.resume_epoch < 0
+
 
 @dataclass
 class Loss(KnownNames):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from asdf.errors import AsdfError, UsageError
-from asdf.recipe.chosen_sets import check_classes, scores_only, sets_in_use
+from asdf.recipe.chosen_sets import check_classes, sets_in_use
 from asdf.recipe.declared_corpora import Corpus, find_corpus
 from asdf.runs.log import LOG
 from asdf.settings.sections import Sections
@@ -41,7 +41,7 @@ def settings(start: int = 0, end: int = 3, resume="auto", validation=("v",)) -> 
 )
 def test_the_sets_that_the_stages_read(chosen, sets):
     assert sets_in_use(chosen) == sets.split()
-    assert scores_only(chosen.network) == (chosen.network.resume_epoch == -4)
+    assert chosen.network.scores_only == (chosen.network.resume_epoch == -4)
 
 
 def test_a_corpus_in_either_format(tmp_path):
