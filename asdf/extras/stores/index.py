@@ -16,11 +16,10 @@ import hashlib
 import os
 import zlib
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -31,22 +30,13 @@ from asdf.runs.files import atomic_write
 from asdf.runs.log import LOG
 from asdf.runs.systems import lock, unlock
 
-_MAGIC = b"index of a tar for ASDF, version 2\n"
+# With the checksum after it, 40 bytes, so that the arrays are aligned.
+_MAGIC = b"index of a tar for ASDF, version 3 \n"
 _SAMPLE = 64
 # Maximum bytes of the end of an archive's name in that of its index, which is limited to 255.
 _MAX_NAME_BYTES = 80
-# Types of the five arrays of an index, in the order in which they are saved.
-_TYPES = tuple(np.dtype(kind) for kind in ("<i8", "<i8", "<u4", "<i8", "u1"))
-
-
-class _Facts(NamedTuple):
-    """Metadata of a saved index about the archive and its own arrays; int64 in the file."""
-
-    archive_size: int
-    archive_changed_ns: int
-    members: int
-    letters: int
-    checksum: int
+# Types of the arrays of an index before its names: offsets, sizes, ends and headers.
+_TYPES = tuple(map(np.dtype, ("<i8", "<i8", "<i8", "<u4")))
 
 
 @dataclass(frozen=True)
@@ -138,36 +128,19 @@ def read_index(path: Path, file: OpenFile) -> Index:
         if saved is not None:
             return saved
         index = _build_index(scan(path, file))
-        save_index(path, index, file.state)
+        _save(path, index, file.state)
     LOG.info("indexed %s: %d members", path, len(index))
     return index
 
 
-def index_members(path: Path) -> int:
-    """Save the index of a local tar without keeping it open; return its number of members.
-
-    Raises:
-        AsdfError: as in `read_index`.
-        OSError: the tar cannot be opened.
-    """
-    return len(read_index(path, OpenFile(path)))
-
-
-def save_index(path: Path, index: Index, state: ArchiveState) -> None:
+def _save(path: Path, index: Index, state: ArchiveState) -> None:
     """Save the index of the archive `path`, which was in this state when it was indexed."""
-    names = np.frombuffer(index.names, np.uint8)
-    arrays = []
-    columns = (index.offsets, index.sizes, index.headers, index.ends, names)
-    for column, kind in zip(columns, _TYPES, strict=True):
-        arrays.append(column.astype(kind, copy=False))
-    facts = np.array(_state_facts(state, arrays), "<i8")
+    content = _encode(index, state)
     problems = []
     for index_path in _index_paths(path):
         try:
             with atomic_write(index_path, "wb") as file:
-                file.write(_MAGIC)
-                for array in (facts, *arrays):
-                    file.write(array.data)
+                file.write(content)
             return
         except AsdfError as error:
             problems.append(str(error.__cause__ or error))
@@ -207,58 +180,48 @@ def _index_paths(path: Path) -> list[Path]:
     return [path.with_name(f"{path.name}.index"), in_cache]
 
 
-def _state_facts(state: ArchiveState, arrays: Sequence[np.ndarray]) -> _Facts:
-    # Each array's checksum includes that of the previous one, so that swapped arrays are noticed.
-    checksum = 0
-    for array in arrays:
-        checksum = zlib.crc32(array.data, checksum)
-    members = len(arrays[0])
-    letters = len(arrays[-1])
-    return _Facts(state.size, state.changed_ns, members, letters, checksum)
+def _encode(index: Index, state: ArchiveState) -> bytes:
+    """Return the file of an index: a checksum, the archive's state, and the arrays."""
+    parts = [np.array([state.size, state.changed_ns, len(index)], "<i8").tobytes()]
+    columns = (index.offsets, index.sizes, index.ends, index.headers)
+    for column, kind in zip(columns, _TYPES, strict=True):
+        parts.append(column.astype(kind, copy=False).tobytes())
+    content = b"".join([*parts, index.names])
+    return _MAGIC + zlib.crc32(content).to_bytes(4, "little") + content
+
+
+def _decode(content: bytes, state: ArchiveState) -> Index | None:
+    """Return the index in a file; None if it is damaged, or of an archive in another state.
+
+    Raises:
+        ValueError: its arrays are longer than the file.
+    """
+    start = len(_MAGIC) + 4
+    checksum = zlib.crc32(memoryview(content)[start:]).to_bytes(4, "little")
+    if content[:start] != _MAGIC + checksum:
+        return None
+    size, changed_ns, members = np.frombuffer(content, "<i8", 3, start).tolist()
+    if (size, changed_ns) != (state.size, state.changed_ns):
+        return None
+    position = start + 3 * 8
+    arrays = []
+    for kind in _TYPES:
+        arrays.append(np.frombuffer(content, kind, members, position))
+        position += members * kind.itemsize
+    offsets, sizes, ends, headers = arrays
+    return Index(ends, content[position:], offsets, sizes, headers)
 
 
 def _read_fitting(path: Path, file: OpenFile) -> Index | None:
     """Return the first saved index that matches the archive."""
     for index_path in _index_paths(path):
         try:
-            with index_path.open("rb") as saved:
-                size = os.fstat(saved.fileno()).st_size
-                facts, arrays = _read_arrays(saved, size)
+            index = _decode(index_path.read_bytes(), file.state)
         except (OSError, ValueError):
             continue
-        if facts == _state_facts(file.state, arrays):
-            index = _as_index(arrays)
-            if _sample_fits(index, file):
-                return index
+        if index is not None and _sample_fits(index, file):
+            return index
     return None
-
-
-def _as_index(arrays: Sequence[np.ndarray]) -> Index:
-    offsets, sizes, headers, ends, names = arrays
-    return Index(ends, names.tobytes(), offsets, sizes, headers)
-
-
-def _read_arrays(file: BinaryIO, size: int) -> tuple[_Facts, list[np.ndarray]]:
-    """Read the metadata of an index of `size` bytes, and its arrays.
-
-    Raises:
-        ValueError: it is not an index, or its size does not match its metadata.
-    """
-    count = len(_Facts._fields)
-    if file.read(len(_MAGIC)) != _MAGIC:
-        raise ValueError("not an index of this version")
-    facts = _Facts(*np.frombuffer(file.read(8 * count), "<i8", count).tolist())
-    counts = [facts.members] * (len(_TYPES) - 1) + [facts.letters]
-    if min(counts) < 0:
-        raise ValueError("negative numbers of members or letters")
-    sizes = [count * kind.itemsize for count, kind in zip(counts, _TYPES, strict=True)]
-    # Check before reading: a damaged number could request more memory than there is.
-    if file.tell() + sum(sizes) != size:
-        raise ValueError("the file is not of the size that its numbers state")
-    arrays = []
-    for bytes_of_array, kind in zip(sizes, _TYPES, strict=True):
-        arrays.append(np.frombuffer(file.read(bytes_of_array), kind))
-    return facts, arrays
 
 
 def _sample_fits(index: Index, file: OpenFile) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tarfile
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -61,7 +62,8 @@ def test_an_index_of_another_archive_is_not_used(corpus: Path, size_and_time: bo
 
 
 def index_with(*facts: int, rest: bytes = b"") -> bytes:
-    return archive_index._MAGIC + np.array(facts, "<i8").tobytes() + rest
+    content = np.array(facts, "<i8").tobytes() + rest
+    return archive_index._MAGIC + zlib.crc32(content).to_bytes(4, "little") + content
 
 
 @pytest.mark.parametrize(
