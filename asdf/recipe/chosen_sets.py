@@ -5,7 +5,7 @@ Invariant: recordings are compared, not names; a set that is a training set itse
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain, combinations
 from typing import Any, Literal
 
@@ -154,13 +154,10 @@ def count_shared(first: TrialList, second: TrialList) -> int:
     if not (first_inside or second_inside or climbs):
         # Lists in different folders share nothing, so that millions of paths need not be compared.
         return 0
-    return len(set(_paths(first)).intersection(_paths(second)))
-
-
-def _paths(utterances: TrialList) -> Iterator[str]:
-    """Yield the normalised paths of a list's recordings."""
-    for utterance in utterances.ids:
-        yield same_recording(f"{utterances.folder}/{utterance}")
+    paths: list[set[str]] = []
+    for one in (first, second):
+        paths.append({same_recording(f"{one.folder}/{utterance}") for utterance in one.ids})
+    return len(paths[0] & paths[1])
 
 
 def find_overlaps(
@@ -187,10 +184,8 @@ def find_overlaps(
     if trained_corpora and scored_corpora:
         known = describe_overlaps(trained_corpora, scored_corpora)
     sentences: list[str] = []
-    for name in scored:
+    for name in filter(by_name.__contains__, scored):
         for trained in training:
-            if name not in by_name:
-                continue
             if name == trained:
                 # The note of a public corpus may already say so.
                 if not any(sentence.startswith(f"{name} is trained on") for sentence in known):
@@ -229,10 +224,11 @@ def count_overlaps(
     scored = [*validated, *evaluation_lists(recipe, evaluated, whole)]
     counts = {}
     for utterances in scored:
-        record: dict[str, Any] = {"trials": len(utterances)}
-        record["trained_on"] = _count_each(utterances, trained)
-        record["validated_on"] = _count_each(utterances, validated)
-        counts[utterances.name] = record
+        counts[utterances.name] = {
+            "trials": len(utterances),
+            "trained_on": _count_each(utterances, trained),
+            "validated_on": _count_each(utterances, validated),
+        }
     return counts
 
 
