@@ -9,7 +9,7 @@ from typing import TextIO
 
 import numpy as np
 
-from asdf.commands.evaluate_options import EvaluateOptions
+from asdf.commands.evaluate import EvaluateOptions
 from asdf.commands.evaluate_thresholds import (
     Judged,
     calibration_of_scores,

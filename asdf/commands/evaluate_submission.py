@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from asdf.commands.evaluate_options import EvaluateOptions
+from asdf.commands.evaluate import EvaluateOptions
 from asdf.commands.evaluate_thresholds import read_threshold
 from asdf.commands.judged_files import Protocol, System, read_system_scores
 from asdf.commands.outputs import input_name, output_name, show

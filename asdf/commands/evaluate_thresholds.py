@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from asdf.commands.evaluate_options import EvaluateOptions
+from asdf.commands.evaluate import EvaluateOptions
 from asdf.commands.judged_files import Protocol, System
 from asdf.commands.outputs import input_name
 from asdf.errors import AsdfError, UsageError

@@ -20,7 +20,7 @@ from asdf.tables.booktabs import PACKAGES, as_latex
 from asdf.tables.labels import labels_of
 from asdf.tables.plain_text import BEST, as_lines, as_text
 from asdf.tables.table import RATE, Columns, Table, counts, each, rate, texts
-from asdf.tasks.localisation.located_record import located_columns
+from asdf.tasks.localisation.located_measures import located_columns
 from asdf.tasks.studies.generalisation import generalisation_to_latex
 from asdf.tasks.studies.left_out import left_out_latex
 from asdf.tasks.studies.seed_results import SEEDS_LEAD, seed_sentences, seed_values

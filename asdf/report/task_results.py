@@ -17,7 +17,7 @@ from asdf.runs.layout import NetworkName
 from asdf.tables.labels import labels_of
 from asdf.tables.page_cells import ABSENT, PageTable, as_page
 from asdf.tables.table import Column, Columns, Table, Value, counts, each, texts
-from asdf.tasks.localisation.located_record import (
+from asdf.tasks.localisation.located_measures import (
     POINT_EER,
     LocatedResult,
     located_columns,

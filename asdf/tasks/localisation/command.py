@@ -13,7 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from asdf.commands.evaluate_options import EvaluateOptions
+from asdf.commands.evaluate import EvaluateOptions
 from asdf.commands.judged_files import System
 from asdf.commands.outputs import input_name, replicates_bar, show, text_stream, write_outputs
 from asdf.errors import AsdfError, UsageError

@@ -48,9 +48,10 @@ from asdf.tasks.localisation.located_measures import (
     LocatedRecording,
     localisation,
     localisation_intervals,
+    located_record,
+    located_text,
     pooled_stretches,
 )
-from asdf.tasks.localisation.located_record import located_record, located_text
 from asdf.training.task import ScoredSet, Task
 from asdf.training.terms import ClipKey, Term
 from asdf.trials.table import read_trials

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from asdf.commands.evaluate_options import EvaluateOptions, development_files
+from asdf.commands.evaluate import EvaluateOptions, development_files
 from asdf.commands.judged_files import System
 from asdf.commands.outputs import (
     input_name,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from asdf.commands.evaluate_options import EvaluateOptions
+from asdf.commands.evaluate import EvaluateOptions
 from asdf.commands.judged_files import System
 from asdf.commands.outputs import show, text_stream, write_outputs
 from asdf.errors import AsdfError, UsageError

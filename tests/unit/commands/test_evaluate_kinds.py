@@ -8,8 +8,7 @@ from dataclasses import fields
 import pytest
 
 from asdf.__main__ import FORMER, main
-from asdf.commands.evaluate import COMMAND, KINDS, kind_of
-from asdf.commands.evaluate_options import EvaluateOptions
+from asdf.commands.evaluate import COMMAND, KINDS, EvaluateOptions, kind_of
 from asdf.commands.judged_files import named_systems
 
 FRAMES = {"recordings": [{"name": "a", "hop_s": 0.02, "duration_s": 1.0, "scores": [1.0]}]}

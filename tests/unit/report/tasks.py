@@ -15,9 +15,9 @@ from asdf.tasks.localisation.located_measures import (
     LocatedRecording,
     localisation,
     localisation_intervals,
+    located_record,
     pooled_stretches,
 )
-from asdf.tasks.localisation.located_record import located_record
 from asdf.tasks.tracing.source_measures import evaluate_sources
 from asdf.tasks.tracing.source_scores import SourceScores, write_source_scores
 from asdf.tasks.tracing.source_tables import sources_record

@@ -11,7 +11,7 @@ import pytest
 from asdf.__main__ import main
 from asdf.report import gather, report_page, runs_in, runs_to_latex
 from asdf.report.task_results import localisation_tables, source_sections
-from asdf.tasks.localisation.located_record import located_result
+from asdf.tasks.localisation.located_measures import located_result
 from asdf.tasks.tracing.source_measures import evaluate_sources
 from asdf.tasks.tracing.source_tables import source_result, sources_record
 from tests.unit.report.folders import HOSTILE, make_run
