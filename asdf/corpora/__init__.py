@@ -34,7 +34,7 @@ from asdf.corpora.registry import (
     known_names,
     read_known,
 )
-from asdf.corpora.sets.class_folders import SPLITS, has_class_folders, read_class_folders
+from asdf.corpora.sets.own_data import SPLITS, has_class_folders, read_class_folders
 from asdf.corpora.shared_speech import describe_origin, describe_overlaps, sharing
 from asdf.corpora.splitting import columns_from_names, split_trials
 from asdf.trials.label_words import Columns

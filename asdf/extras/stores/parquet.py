@@ -18,7 +18,7 @@ import threading
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -212,26 +212,19 @@ class ParquetTable:
         """Open the file for the block and turn errors into messages."""
         import pyarrow
 
-        with ExitStack() as opened:
-            opened.enter_context(self._explained())
-            handle = opened.enter_context(pyarrow.OSFile(os.fspath(self.path)))
-            state = read_state(os.fstat(handle.fileno()))
-            if self.state not in (None, state):
-                raise AsdfError(
-                    f"{self.path} is not the file that was opened: it was likely replaced while it "
-                    "was being read. Start the same command again."
-                )
-            self.state = state
-            # The footer, which may have megabytes, is read once.
-            yield parquet_library().ParquetFile(handle, metadata=self._metadata, pre_buffer=False)
-
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        """Turn pyarrow's errors about a damaged file into one message."""
-        import pyarrow
-
         try:
-            yield
+            with pyarrow.OSFile(os.fspath(self.path)) as handle:
+                state = read_state(os.fstat(handle.fileno()))
+                if self.state not in (None, state):
+                    raise AsdfError(
+                        f"{self.path} is not the file that was opened: it was likely replaced "
+                        "while it was being read. Start the same command again."
+                    )
+                self.state = state
+                # The footer, which may have megabytes, is read once.
+                yield parquet_library().ParquetFile(
+                    handle, metadata=self._metadata, pre_buffer=False
+                )
         except (FileNotFoundError, PermissionError) as error:
             if self.state is None:
                 raise
