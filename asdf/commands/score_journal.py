@@ -26,6 +26,10 @@ from asdf.text import and_more
 
 Entry = dict[str, Any]
 
+_END = ".progress"
+_SHOWN = 8
+_PART = re.compile(r"([0-9]{1,6})/([0-9]{1,6})")
+
 
 class Journal:
     """Entries by index, in `.NAME.progress` next to the output NAME.
@@ -207,11 +211,6 @@ def stamp_of(path: str) -> list[int]:
             status = os.stat(candidate)  # noqa: PTH116
             return [status.st_size, status.st_mtime_ns]
     return []
-
-
-_END = ".progress"
-_SHOWN = 8
-_PART = re.compile(r"([0-9]{1,6})/([0-9]{1,6})")
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,12 @@ NO_OUTPUT = (
     "Give one with --scores, --csv or --json."
 )
 
+Precision = Literal["auto", "fp32", "tf32", "bf16"]
+Engine = Literal["packed", "plain"]
+SpeechCheck = Literal["built-in", "silero", "off"]
+STANDARD_INPUT = (STREAM, "/dev/stdin")
+SMALL_HELP = f"{NETWORK_HELP}; default: the detector shipped with ASDF"
+
 
 def _check_count(count: int) -> None:
     if not 1 <= count < 1_000_000:
@@ -188,14 +194,6 @@ def submit_list(
         f"  cancel all: scancel {jobs.replace(',', ' ')}\n"
         "The same command submits unfinished parts again."
     )
-
-
-Precision = Literal["auto", "fp32", "tf32", "bf16"]
-Engine = Literal["packed", "plain"]
-SpeechCheck = Literal["built-in", "silero", "off"]
-
-STANDARD_INPUT = (STREAM, "/dev/stdin")
-SMALL_HELP = f"{NETWORK_HELP}; default: the detector shipped with ASDF"
 
 
 def check_threshold(threshold: float) -> None:

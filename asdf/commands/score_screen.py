@@ -33,6 +33,10 @@ _SCORE_WIDTH = 10
 _BETWEEN = "  "
 _MIN_NAME = 12
 
+# On standard error; the lines and tables contain all remarks.
+_REMARKS_SHOWN = 20
+_PARTS_SHOWN = 8
+
 
 class TerminalLines:
     """Formats lines of results, and counts the results for a last row."""
@@ -96,11 +100,6 @@ def terminal_width(stream: TextIO) -> int:
         return os.get_terminal_size(stream.fileno()).columns or 80
     except OSError:
         return 80
-
-
-# On standard error; the lines and tables contain all remarks.
-_REMARKS_SHOWN = 20
-_PARTS_SHOWN = 8
 
 
 class Screen:

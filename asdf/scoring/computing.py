@@ -57,6 +57,22 @@ _registry = threading.RLock()
 # Locks of the thread that forks, in the order in which it acquired them.
 _forking = threading.local()
 
+AUTO = "auto"
+PRECISIONS = (AUTO, "fp32", "tf32", "bf16")
+PACKED, PLAIN = "packed", "plain"
+ENGINES = (PACKED, PLAIN)
+_SMALL_NETWORK = 10_000_000
+# First compute capability of NVIDIA GPUs with tensor cores for bf16 and TF32. torch also reports
+# bf16 as supported on GPUs that only emulate it.
+_NEEDED = (8, 0)
+_EMULATED = (
+    "this CPU has neither AVX512_BF16 nor AMX, so bf16 is emulated, slower than fp32 and coarser"
+)
+# Name of torch's host allocator, which its out-of-memory error (without a class of its own)
+# contains.
+_HOST = "DefaultCPUAllocator"
+_choice = threading.RLock()
+
 
 def new_computing_lock() -> Any:
     """Return a lock that a network holds while it computes, and that a fork waits for.
@@ -83,25 +99,6 @@ def _release_locks() -> None:
 
 
 call_around_forks(_take_locks, _release_locks)
-
-
-AUTO = "auto"
-PRECISIONS = (AUTO, "fp32", "tf32", "bf16")
-PACKED, PLAIN = "packed", "plain"
-ENGINES = (PACKED, PLAIN)
-
-_SMALL_NETWORK = 10_000_000
-# First compute capability of NVIDIA GPUs with tensor cores for bf16 and TF32. torch also reports
-# bf16 as supported on GPUs that only emulate it.
-_NEEDED = (8, 0)
-_EMULATED = (
-    "this CPU has neither AVX512_BF16 nor AMX, so bf16 is emulated, slower than fp32 and coarser"
-)
-# Name of torch's host allocator, which its out-of-memory error (without a class of its own)
-# contains.
-_HOST = "DefaultCPUAllocator"
-
-_choice = threading.RLock()
 
 
 # Cached: a forked process inherits the number, and sees that it is another process.

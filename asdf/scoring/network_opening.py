@@ -53,6 +53,11 @@ from asdf.text import AnyPath
 
 FileStates = list[tuple[str, int, int]]
 
+DEMO_REMARK = (
+    "this network was trained on the demo corpus, on computed voices: its scores say nothing about "
+    "real recordings"
+)
+
 
 @dataclass(frozen=True)
 class Origin:
@@ -127,12 +132,6 @@ def read_state(*paths: Path) -> FileStates:
                 name = str(file.relative_to(path))
                 states.append((name, status.st_size, status.st_mtime_ns))
     return states
-
-
-DEMO_REMARK = (
-    "this network was trained on the demo corpus, on computed voices: its scores say nothing about "
-    "real recordings"
-)
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,11 @@ _OVERLAP_S = 4
 # Samples of windows in memory together: 64 MiB.
 _HELD_SAMPLES = 2**24
 
+_Pending = tuple[ScoringBatch, Callable[[], Tensor]]
+# Minimum number of seconds of a file that are read at a time.
+_BLOCK_S = 30
+_TRIALS, _COUNTS, _SCORES, _DURATIONS = "trials", "counts", "scores", "durations_s"
+
 
 class Timed(NamedTuple):
     """An extra of a recording: the values of its frames, (F,), and the recording's samples."""
@@ -141,12 +146,6 @@ def check_whole_time(key: str, sad: SpeechActivity) -> None:
             f"{key} are scored on whole recordings, but sad.mode = {sad.mode!r} leaves parts of "
             f"them out. Train the network with sad.mode = 'off' to score {key} with it."
         )
-
-
-_Pending = tuple[ScoringBatch, Callable[[], Tensor]]
-# Minimum number of seconds of a file that are read at a time.
-_BLOCK_S = 30
-_TRIALS, _COUNTS, _SCORES, _DURATIONS = "trials", "counts", "scores", "durations_s"
 
 
 class ListOverTime:

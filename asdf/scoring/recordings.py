@@ -44,6 +44,16 @@ _HIGHEST_RATE = 1_000_000
 _MAX_LEVEL = 100.0
 _INTEGERS = {"int16": 2.0**15, "int32": 2.0**31}
 
+# Minimum number of seconds of a file that are read at a time: a seek and a call for each short
+# window would cost more.
+_BLOCK_S = 30
+_CONTENT = bytes | bytearray | memoryview
+# Types that are one recording; a list of them is several recordings.
+_NAMED = (str, bytes, bytearray, os.PathLike)
+_READ_AT_ONCE = 2**20
+# A stream may be endless.
+_MAX_CONTENT = 2**31
+
 
 def as_waveform(
     array: Any, sample_rate: Any, limits: Limits | None = None, audio: Audio = USUAL_AUDIO
@@ -186,18 +196,6 @@ def check_rate(sample_rate: Any, name: str = "an array") -> int:
             f"{_LOWEST_RATE:,} to {_HIGHEST_RATE:,} Hz."
         )
     return rate
-
-
-# Minimum number of seconds of a file that are read at a time: a seek and a call for each short
-# window would cost more.
-_BLOCK_S = 30
-
-_CONTENT = bytes | bytearray | memoryview
-# Types that are one recording; a list of them is several recordings.
-_NAMED = (str, bytes, bytearray, os.PathLike)
-_READ_AT_ONCE = 2**20
-# A stream may be endless.
-_MAX_CONTENT = 2**31
 
 
 @dataclass(frozen=True)

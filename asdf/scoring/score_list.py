@@ -41,6 +41,8 @@ from asdf.version import VERSION
 TRIALS, SCORES, LOSSES = "trials", "scores", "losses"
 Work = Callable[[], dict[str, Any]]
 
+_SHOWN = 5
+
 
 def work_of(
     scorer: Scorer,
@@ -176,9 +178,6 @@ class ListRows:
         fetched = [fetched_columns]
         self._on_host += fetched
         return fetched
-
-
-_SHOWN = 5
 
 
 def build_list_scorer(

@@ -42,6 +42,8 @@ from asdf.settings.sections import USUAL_AUDIO, Audio, Network
 from asdf.trials.how_scored import HowScored, ScoredLength
 from asdf.trials.trial_list import TrialList
 
+_CPU_ADVICE = "if other programs use the GPU too, free its memory or compute on the CPU"
+
 
 def check_usual(audio: Audio, what: str) -> None:
     """Raise an error unless a network hears 16 kHz and the mean of the channels.
@@ -203,9 +205,6 @@ class WaveformScorer(ABC):
     @abstractmethod
     def batch_size(self, scored_samples: int) -> int:
         """Return the number of recordings of this scored length that fill a batch."""
-
-
-_CPU_ADVICE = "if other programs use the GPU too, free its memory or compute on the CPU"
 
 
 def scored_length_of(
