@@ -330,7 +330,7 @@ def measure_lengths(  # noqa: PLR0913
     world.stop_together(stop, f"while {what}")
     gathered = world.gather((local.numbers, local.broken))
     lengths = share(
-        lambda: _lengths_of(_save(files, utterances, found, gathered or [], skip_broken))
+        lambda: _save(files, utterances, found, gathered or [], skip_broken)[:, 0].copy()
     )
     # A failure must reach all ranks, since the others would wait for this one.
     world.run_on_main(parts.remove)
@@ -409,9 +409,16 @@ def _usable_lengths(
     # The table is complete without it, and a folder of an earlier version may be read-only.
     with suppress(AsdfError):
         files.note(utterances)
-    if check is True or (check == "once" and not _is_as_checked(found, utterances)):
+    if check is True or (check == "once" and not (found[:, 1] >= 0).all()):
         return None
-    return _lengths_of(found)
+    if check == "once":
+        for index in _sample(utterances):
+            path = utterances.path(index)
+            if file_state(path) != tuple(found[index, 1:].tolist()):
+                LOG.info("%s was changed: all of %s are compared", path, utterances.name)
+                return None
+    lengths: np.ndarray = found[:, 0].copy()
+    return lengths
 
 
 @dataclass
@@ -517,24 +524,6 @@ def _with_parts(
     measured = sum(len(part[_TRIALS]) for part in parts)
     LOG.info("%s continues: %d of %d recordings were already done", what, measured, count)
     return known
-
-
-def _is_as_checked(saved: np.ndarray, utterances: TrialList) -> bool:
-    """Whether all recordings were decoded, and a sample of their files has not changed since."""
-    if not (saved[:, 1] >= 0).all():
-        return False
-    for index in _sample(utterances):
-        if file_state(utterances.path(index)) != tuple(saved[index, 1:].tolist()):
-            LOG.info(
-                "%s was changed: all of %s are compared", utterances.path(index), utterances.name
-            )
-            return False
-    return True
-
-
-def _lengths_of(table: np.ndarray) -> np.ndarray:
-    lengths: np.ndarray = table[:, 0].copy()
-    return lengths
 
 
 def _save(

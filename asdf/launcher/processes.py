@@ -55,7 +55,19 @@ class Progress:
     def read(self) -> str:
         """Read new lines; return the progress of the run, such as 'epoch 3.4, EER 2.113 %'."""
         for line in self._read_new_lines():
-            self._take(line)
+            # A malformed line changes nothing further.
+            with contextlib.suppress(
+                ValueError, KeyError, TypeError, AttributeError, StopIteration
+            ):
+                record = json.loads(line)
+                self._epoch = f"epoch {float(record['epoch']):.1f}"
+                if record["kind"] == "evaluation":
+                    # The results on the first validation set: 'EER 2.113 %, min_dcf 0.1234'.
+                    text = f"EER {100 * float(first_value(record['eer'])):.3f} %"
+                    metric = record.get("validation_metric")
+                    if metric is not None:
+                        text += f", {metric} {float(first_value(record[metric])):.4f}"
+                    self._eer = text + in_precision(record.get("scoring_precision"))
         return ", ".join(filter(None, [self._epoch, self._eer]))
 
     def _read_new_lines(self) -> list[bytes]:
@@ -74,21 +86,6 @@ class Progress:
         end = new.rfind(b"\n") + 1
         self._position += end
         return new[:end].splitlines()
-
-    def _take(self, line: bytes) -> None:
-        """Read epoch and EER from a line; a malformed line changes nothing further."""
-        try:
-            record = json.loads(line)
-            self._epoch = f"epoch {float(record['epoch']):.1f}"
-            if record["kind"] == "evaluation":
-                # The results on the first validation set: 'EER 2.113 %, min_dcf 0.1234'.
-                text = f"EER {100 * float(first_value(record['eer'])):.3f} %"
-                metric = record.get("validation_metric")
-                if metric is not None:
-                    text += f", {metric} {float(first_value(record[metric])):.4f}"
-                self._eer = text + in_precision(record.get("scoring_precision"))
-        except (ValueError, KeyError, TypeError, AttributeError, StopIteration):
-            return
 
 
 def log_lines(path: Path, start: int) -> list[str]:

@@ -192,7 +192,15 @@ class Trainer:
         self.saving.timer.restart()
         self.lines.begin_epoch(progress)
         requests = _Requests()
-        with self._progress_bar(epoch, start) as bar:
+        bar = tqdm(
+            total=plan.steps_per_epoch(epoch),
+            initial=plan.steps_before(epoch, start),
+            desc=f"epoch {epoch}",
+            unit="step",
+            leave=False,
+            disable=not (self.world.is_main and sys.stderr.isatty()),
+        )
+        with bar:
             for window in plan.windows(epoch, start):
                 requests = self._take_step(window, clips, bar)
                 # After the last window, `_end_epoch` decides, since only then the epoch's loss is
@@ -217,17 +225,6 @@ class Trainer:
         bar.update()
         self.lines.log_if_due(progress, taken.learning_rate, bar)
         return requests
-
-    def _progress_bar(self, epoch: int, start: int) -> tqdm:
-        is_shown = self.world.is_main and sys.stderr.isatty()
-        return tqdm(
-            total=self.plan.steps_per_epoch(epoch),
-            initial=self.plan.steps_before(epoch, start),
-            desc=f"epoch {epoch}",
-            unit="step",
-            leave=False,
-            disable=not is_shown,
-        )
 
     def _inside_epoch(self, requests: _Requests) -> None:
         """Evaluate, save or stop after a step that is not the last of its epoch."""

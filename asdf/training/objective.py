@@ -279,7 +279,22 @@ class LossOnTrials:
             trials: Indices into the list, (B,).
         """
         try:
-            return self._compute(computed, utterances, trials)
+            columns = {}
+            for name in self._loss.columns:
+                if name not in utterances.columns:
+                    raise UsageError(f"its loss needs the column {name!r}, which the list lacks")
+                columns[name] = values_at(utterances.columns[name], trials)
+            labels_B = torch.from_numpy(utterances.labels[trials]).long()
+            targets = Targets(send(labels_B, computed.logits_B2.device), columns)
+            embeddings = computed.embeddings
+            if isinstance(embeddings, Tensor) and embeddings.is_floating_point():
+                # Outside autocast, losses must not mix types.
+                embeddings = embeddings.to(torch.promote_types(embeddings.dtype, torch.float32))
+            outputs = Outputs(embeddings, computed.logits_B2)
+            with numbers_unchanged(self._loss), torch.no_grad():
+                self._loss.eval()
+                values_B = self._loss.of_minibatch(outputs, targets)
+            return values_B.float().reshape(len(trials))
         except Exception as error:
             if utterances.name not in self._failed:
                 reason = str(error)
@@ -302,24 +317,6 @@ class LossOnTrials:
         total = float(losses.astype(np.float64).sum())
         weight = self._loss.normaliser(torch.from_numpy(labels))
         return total / weight if weight else np.nan
-
-    def _compute(self, computed: Computed, utterances: TrialList, trials: np.ndarray) -> Tensor:
-        columns = {}
-        for name in self._loss.columns:
-            if name not in utterances.columns:
-                raise UsageError(f"its loss needs the column {name!r}, which the list lacks")
-            columns[name] = values_at(utterances.columns[name], trials)
-        labels_B = torch.from_numpy(utterances.labels[trials]).long()
-        targets = Targets(send(labels_B, computed.logits_B2.device), columns)
-        embeddings = computed.embeddings
-        if isinstance(embeddings, Tensor) and embeddings.is_floating_point():
-            # Outside autocast, losses must not mix types.
-            embeddings = embeddings.to(torch.promote_types(embeddings.dtype, torch.float32))
-        outputs = Outputs(embeddings, computed.logits_B2)
-        with numbers_unchanged(self._loss), torch.no_grad():
-            self._loss.eval()
-            values_B = self._loss.of_minibatch(outputs, targets)
-        return values_B.float().reshape(len(trials))
 
 
 def loss_on_trials(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
 import torch
@@ -89,34 +89,28 @@ def step_memory_errors_as_messages(
     """
 
     def describe(reason: str) -> AsdfError:
+        network, front_end = settings.network, settings.front_end
+        whole = network.global_minibatch_size
+        name = "minibatch_size" if whole is None else "global_minibatch_size"
+        others = []
+        if not front_end.gradient_checkpointing:
+            others.append("front_end.gradient_checkpointing=True")
+        if not settings.lora.rank:
+            others.append("lora.rank=8, which trains few weights of the front end")
+        others.append("network.train_clip_size, shorter")
+        end = ""
+        if settings.computing.use_gpu:
+            end = " If other programs use the device as well, end them or choose another device."
         return AsdfError(
             f"{device} does not have enough memory for step {step} of training, with {per_process} "
-            f"utterances of {settings.network.train_clip_size:,} samples at once: {reason}. "
-            f"{' '.join(_how_to_need_less(settings))}"
+            f"utterances of {network.train_clip_size:,} samples at once: {reason}. Lower "
+            f"network.{name} (now {whole or network.minibatch_size}) and raise "
+            f"network.optimizer_step_interval (now {network.optimizer_step_interval}) by the same "
+            f"factor, which keeps the size of a step. Or set {'; or '.join(others)}. On a GPU, the "
+            f"same command with --dry-run tells how much memory a step takes.{end}"
         )
 
     return memory_errors_as(describe)
-
-
-def _how_to_need_less(settings: Sections) -> Iterator[str]:
-    network, front_end = settings.network, settings.front_end
-    whole = network.global_minibatch_size
-    name = "minibatch_size" if whole is None else "global_minibatch_size"
-    yield (
-        f"Lower network.{name} (now {whole or network.minibatch_size}) and raise "
-        f"network.optimizer_step_interval (now {network.optimizer_step_interval}) by the same "
-        "factor, which keeps the size of a step."
-    )
-    others = []
-    if not front_end.gradient_checkpointing:
-        others.append("front_end.gradient_checkpointing=True")
-    if not settings.lora.rank:
-        others.append("lora.rank=8, which trains few weights of the front end")
-    others.append("network.train_clip_size, shorter")
-    yield f"Or set {'; or '.join(others)}."
-    yield "On a GPU, the same command with --dry-run tells how much memory a step takes."
-    if settings.computing.use_gpu:
-        yield "If other programs use the device as well, end them or choose another device."
 
 
 def check_needs(terms: Sequence[Term], network: nn.Module, from_features: bool) -> None:

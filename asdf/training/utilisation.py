@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -103,24 +101,17 @@ class ClipCost:
         self.flops: float | None = None
         self._samples = samples
         self._outline: nn.Module | None = None
-        with self._unknown_after_errors():
-            self._outline = _outline_of(network)
-            self.flops = _count(self._outline, samples)
+        self.learn_as(network)
 
     def learn_as(self, network: nn.Module) -> None:
-        """Count again after the trained parameters of `network` have changed."""
-        if self.flops is None or self._outline is None:
-            return
-        with self._unknown_after_errors():
+        """Count with the trained parameters of `network`, at first and after they have changed."""
+        try:
+            if self._outline is None:
+                self._outline = _outline_of(network)
             pairs = zip(self._outline.parameters(), network.parameters(), strict=True)
             for outlined, parameter in pairs:
                 outlined.requires_grad_(parameter.requires_grad)
             self.flops = _count(self._outline, self._samples)
-
-    @contextmanager
-    def _unknown_after_errors(self) -> Iterator[None]:
-        try:
-            yield
         except Exception as error:
             # A user's network may raise anything, and training does not need this number.
             self.flops = None
