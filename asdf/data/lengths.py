@@ -492,17 +492,16 @@ class _LocalLengths:
     def _measure(self, index: int) -> Row:
         path = self.utterances.path(index)
         known = None if self.known is None else Row(*self.known[index].tolist())
-        if not self.check and known is not None and known != _NO_ROW:
-            return known
-        if not self.check and not needs_whole_recording(self.sad):
-            return Row(
-                measure_speech(path, self.sad, audio=self.audio).speech, NOT_DECODED, NOT_DECODED
-            )
+        if not self.check:
+            if known is not None and known != _NO_ROW:
+                return known
+            if not needs_whole_recording(self.sad):
+                measured = measure_speech(path, self.sad, audio=self.audio)
+                return Row(measured.speech, NOT_DECODED, NOT_DECODED)
         size, changed = file_state(path) or (NOT_DECODED, NOT_DECODED)
         if known is not None and size >= 0 and known[1:] == (size, changed):
             return known
-        measured = measure_speech(path, self.sad, True, self.audio)
-        return Row(measured.speech, size, changed)
+        return Row(measure_speech(path, self.sad, True, self.audio).speech, size, changed)
 
 
 def _with_parts(
