@@ -183,13 +183,13 @@ def submit_list(
             show(array.parts_script() if name == "parts.sh" else array.merge_script())
         return
     check_array_options(sbatch_options, "parts", "this machine does all of the work")
-    submitted = submit_parts(array, options)
+    job, merge = submit_parts(array, options)
     done = f"{args.slurm - len(missing)} of {args.slurm} parts were done before"
     if missing:
-        done = f"submitted {len(missing)} of {args.slurm} parts as job {submitted.array}"
-    jobs = ",".join(filter(None, (submitted.array, submitted.merge)))
+        done = f"submitted {len(missing)} of {args.slurm} parts as job {job}"
+    jobs = ",".join(filter(None, (job, merge)))
     show(
-        f"{done}, and their merge as job {submitted.merge}\n"
+        f"{done}, and their merge as job {merge}\n"
         f"  watch: squeue --job {jobs}; the jobs' output is in {array.home}\n"
         f"  cancel all: scancel {jobs.replace(',', ' ')}\n"
         "The same command submits unfinished parts again."

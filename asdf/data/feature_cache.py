@@ -23,6 +23,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -210,20 +211,6 @@ class CachedFeatures(Dataset[Clip]):
 POLL_S = 5.0
 
 
-@dataclass(frozen=True)
-class _ComputingBatch:
-    """A batch of features on its way from the device.
-
-    Attributes:
-        part: Indices of its clips in the list.
-        block: Function that waits for the features in the saved format, and returns them.
-    """
-
-    part: range
-    features: Tensor
-    block: Callable[[], Tensor]
-
-
 @contextmanager
 def computing_in_fp32() -> Iterator[None]:
     """Compute in float32 inside the block, without gradients."""
@@ -380,41 +367,40 @@ class FeaturePass:
             parts.append(part)
             # Clips as in epoch 1, since a cache has one of each utterance.
             keys.append([(1, index) for index in part])
-        computing: deque[_ComputingBatch] = deque()
+        computing: deque[Callable[[], np.ndarray]] = deque()
         waveforms = self.clips.batches(keys)
         for part, waveforms_BT in zip(parts, waveforms, strict=True):
             features = self._features(waveforms_BT)
             block = fetch_later(features.to(getattr(torch, dtype.name)))
-            computing.append(_ComputingBatch(part, features, block))
+            computing.append(partial(self._finish, part, features, block))
             # A GPU computes this batch while the previous one is written.
             if len(computing) > 1:
-                yield _finish_batch(computing.popleft(), self.utterances)
+                yield computing.popleft()()
         if computing:
-            yield _finish_batch(computing.popleft(), self.utterances)
+            yield computing.popleft()()
 
     def _features(self, waveforms_BT: Tensor) -> Tensor:
         with self.computing():
             features = self.front_end(waveforms_BT)
         return features if isinstance(features, Tensor) else torch.stack(features, dim=1)
 
+    def _finish(self, part: range, features: Tensor, fetch: Callable[[], Tensor]) -> np.ndarray:
+        """Wait for the features of the clips `part`.
 
-def _finish_batch(computing: _ComputingBatch, utterances: TrialList) -> np.ndarray:
-    """Wait for the features of a batch.
-
-    Raises:
-        AsdfError: some values exceed the range of their number format.
-    """
-    block = computing.block()
-    is_beyond = (~block.isfinite()).flatten(1).any(dim=1).tolist()
-    if any(is_beyond):
-        wrong = is_beyond.index(True)
-        name = utterances.ids[computing.part[wrong]]
-        largest = float(computing.features[wrong].abs().max())
-        raise AsdfError(
-            f"features of {name} exceed the range of {block.numpy().dtype}: the largest is "
-            f"{largest:.3g}. Set front_end.cache_features = False, or another front_end.layer."
-        )
-    return block.numpy()
+        Raises:
+            AsdfError: some values exceed the range of their number format.
+        """
+        block = fetch()
+        is_beyond = (~block.isfinite()).flatten(1).any(dim=1).tolist()
+        if any(is_beyond):
+            wrong = is_beyond.index(True)
+            name = self.utterances.ids[part[wrong]]
+            raise AsdfError(
+                f"features of {name} exceed the range of {block.numpy().dtype}: the largest is "
+                f"{float(features[wrong].abs().max()):.3g}. Set front_end.cache_features = False, "
+                "or another front_end.layer."
+            )
+        return block.numpy()
 
 
 @contextmanager

@@ -329,7 +329,7 @@ def measure_lengths(  # noqa: PLR0913
     local.measure(what, stop, shown=world.is_main)
     world.stop_together(stop, f"while {what}")
     gathered = world.gather((local.numbers, local.broken))
-    lengths = share(
+    lengths: np.ndarray = share(
         lambda: _save(files, utterances, found, gathered or [], skip_broken)[:, 0].copy()
     )
     # A failure must reach all ranks, since the others would wait for this one.

@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -27,28 +26,20 @@ from asdf.trials.copied_trials import Copies, append_copies
 from asdf.trials.trial_list import TrialList, join
 
 
-class WithCopies(NamedTuple):
-    """A training list with copies, and the index of each row in the original list.
-
-    Attributes:
-        rows: Index of each row's source in the original list, (utterances,).
-    """
-
-    utterances: TrialList
-    rows: np.ndarray
-
-
-def add_vocoded_copies(utterances: TrialList, settings: Vocoding, seed: int) -> WithCopies:
+def add_vocoded_copies(
+    utterances: TrialList, settings: Vocoding, seed: int
+) -> tuple[TrialList, np.ndarray]:
     """Return the utterances to train on: bona fide ones, their copies, and optionally the spoofs.
 
-    Without vocoders in the settings, the list is returned unchanged.
+    The index of each row's source in the original list follows, (utterances,). Without vocoders in
+    the settings, the list is returned unchanged.
 
     Raises:
         AsdfError: nothing can be copied, since no utterance is bona fide.
     """
     rows = np.arange(len(utterances))
     if not settings.vocoders:
-        return WithCopies(utterances, rows)
+        return utterances, rows
     if not (utterances.labels == 1).any():
         raise AsdfError(
             f"the list {utterances.name} has {len(utterances)} utterances, none of them bona fide: "
@@ -59,14 +50,13 @@ def add_vocoded_copies(utterances: TrialList, settings: Vocoding, seed: int) -> 
         rows = np.flatnonzero(utterances.labels == 1)
         utterances = utterances.select(rows)
     copies = draw_copies(utterances, settings, seed)
-    return WithCopies(
-        append_copies(utterances, copies), np.concatenate([rows, rows[copies.sources]])
-    )
+    rows = np.concatenate([rows, rows[copies.sources]])
+    return append_copies(utterances, copies), rows
 
 
 def join_with_copies(parts: Sequence[TrialList], settings: Sections) -> TrialList:
     """Join training sets, and add the copies that the settings request; errors as above."""
-    return add_vocoded_copies(join(parts), settings.vocoding, settings.recipe.seed).utterances
+    return add_vocoded_copies(join(parts), settings.vocoding, settings.recipe.seed)[0]
 
 
 def draw_copies(utterances: TrialList, settings: Vocoding, seed: int) -> Copies:
@@ -227,22 +217,8 @@ def build_sampler(settings: Sections, utterances: TrialList, folder: Path | None
         return kind(settings, utterances)
 
 
-class CheckedOrders(NamedTuple):
-    """Facts about the epochs of training sets that are known before any measuring.
-
-    Attributes:
-        turns: Number of turns of an epoch.
-        orders: Orders of a sampler; None with 'shuffled', for which the list is not read.
-    """
-
-    turns: int
-    orders: Orders | None = None
-
-
-def check_sampler(
-    settings: Sections, parts: Sequence[TrialList], folder: Path | None
-) -> CheckedOrders:
-    """Return the epochs of these training sets, after checking that the sampler suits them.
+def check_sampler(settings: Sections, parts: Sequence[TrialList], folder: Path | None) -> int:
+    """Return the turns of an epoch of these training sets, after checking that the sampler suits.
 
     Raises:
         UsageError, AsdfError: as in `build_sampler`, or its order is invalid.
@@ -250,9 +226,8 @@ def check_sampler(
     is_shuffled = settings.recipe.sampler == "shuffled"
     # Without the lists, since joining millions of trials takes seconds.
     if is_shuffled and not settings.vocoding.vocoders:
-        return CheckedOrders(sum(map(len, parts)))
+        return sum(map(len, parts))
     utterances = join_with_copies(parts, settings)
     if is_shuffled:
-        return CheckedOrders(len(utterances))
-    orders = Orders(build_sampler(settings, utterances, folder))
-    return CheckedOrders(orders.size, orders)
+        return len(utterances)
+    return Orders(build_sampler(settings, utterances, folder)).size

@@ -6,7 +6,6 @@ from asdf.launcher.processes import kill_tree
 from asdf.launcher.queue import Slots, choose_gpus, run_queue
 from asdf.launcher.slurm import (
     PartArray,
-    Submission,
     check_array_options,
     check_script,
     queued_runs,
@@ -16,7 +15,6 @@ from asdf.launcher.slurm import (
 )
 from asdf.launcher.states import (
     Job,
-    JobResult,
     Table,
     list_runs,
     outcome_settings,
@@ -27,13 +25,11 @@ from asdf.launcher.states import (
 
 __all__ = [
     "Job",
-    "JobResult",
     "PartArray",
     "Plan",
     "PlannedRun",
     "PointOptions",
     "Slots",
-    "Submission",
     "Table",
     "check_array_options",
     "check_script",

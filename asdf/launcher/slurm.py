@@ -116,21 +116,6 @@ def run_slurm(command: Sequence[str], folder: Path) -> str:
 _RUNS_COMMENT = "asdf-runs:"
 
 
-@dataclass(frozen=True)
-class Submission:
-    """A queued array.
-
-    Attributes:
-        job: Number of the job.
-        file: File of runs, with a line for each task.
-        folder: Folder from which it was submitted, with the script's output.
-    """
-
-    job: str
-    file: Path
-    folder: Path
-
-
 def check_script(script: Path, options: Sequence[str]) -> None:
     """Check that a script and its options can be submitted.
 
@@ -172,8 +157,10 @@ def submit_array(
     script: Path,
     max_running: int | None,
     options: Sequence[str],
-) -> Submission:
-    """Write the file of runs next to their systems, and submit one task for each.
+) -> str:
+    """Submit one task for each run, and return where to watch and how to end them, in words.
+
+    The file of runs is written next to their systems.
 
     Args:
         recipe: Path of the recipe's run.py.
@@ -206,7 +193,15 @@ def submit_array(
     folder = scripts.parent if (scripts / "common.sh").is_file() else Path.cwd()
     sbatch = [f"--array={tasks}", f"--comment={_RUNS_COMMENT}{file}", *options]
     job = submit(sbatch, [str(script.absolute()), "--points", str(file)], folder)
-    return Submission(job, file, folder)
+    limit = "" if max_running is None else f", at most {max_running} at a time"
+    return (
+        f"submitted {len(runs)} runs as job {job}, tasks 0 to {len(runs) - 1}{limit}\n"
+        f"  runs, one line per task: {file}\n"
+        f"  watch: squeue --job {job}; the tasks' output is in {folder}\n"
+        f"  stop a task, which saves and is requeued: scancel --batch --signal=USR2 {job}_N\n"
+        f"  cancel all: scancel {job}\n"
+        "The same command shows finished runs, and submits those neither finished nor queued."
+    )
 
 
 PARTS_SCRIPT = "parts.sh"
@@ -327,19 +322,6 @@ class PartArray:
             return ""
 
 
-@dataclass(frozen=True)
-class SubmittedParts:
-    """A queued array, and the job that merges its parts.
-
-    Attributes:
-        array: Number of the array; '' if all parts are done.
-        merge: Number of the job that merges.
-    """
-
-    array: str
-    merge: str
-
-
 def sbatch_words(
     array: PartArray, parts: Sequence[int], max_running: int | None, options: Sequence[str]
 ) -> dict[str, list[str]]:
@@ -370,8 +352,10 @@ def write_scripts(array: PartArray) -> None:
     write_text(array.home / MERGE_SCRIPT, array.merge_script())
 
 
-def submit_parts(array: PartArray, words: Mapping[str, Sequence[str]]) -> SubmittedParts:
-    """Write the scripts, and submit the array and the merge.
+def submit_parts(array: PartArray, words: Mapping[str, Sequence[str]]) -> tuple[str, str]:
+    """Write the scripts, submit the array and the merge, and return the numbers of both jobs.
+
+    That of the array is '' if all parts are done.
 
     Args:
         words: Options of sbatch by script, as returned by `sbatch_words`.
@@ -403,7 +387,7 @@ def submit_parts(array: PartArray, words: Mapping[str, Sequence[str]]) -> Submit
             f"the parts are in the queue as job {job}, but the job that merges them is not: "
             f"{str(error).removesuffix(NOTHING)} Once they have ended, the same command submits it."
         ) from None
-    return SubmittedParts(job, merge)
+    return job, merge
 
 
 def task_ranges(numbers: Sequence[int]) -> str:

@@ -238,8 +238,8 @@ def _describe_batches(
         )
     if training_sets and all(name in lists for name in training_sets):
         parts = training_lists(settings.recipe, [lists[name] for name in training_sets])
-        checked = check_sampler(settings, parts, recipe_folder)
-        lines.append(_describe_epoch(settings, parts, checked.turns, plan))
+        turns = check_sampler(settings, parts, recipe_folder)
+        lines.append(_describe_epoch(settings, parts, turns, plan))
     return lines
 
 

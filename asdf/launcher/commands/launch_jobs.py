@@ -315,16 +315,5 @@ def submit(plan: Plan, recipe: Path, args: LaunchOptions, sbatch_options: Sequen
         show("nothing to submit")
         return 0
     assert args.slurm is not None
-    script = Path(args.slurm)
-    submission = submit_array(waiting, recipe, script, args.max_running, sbatch_options)
-    job_id = submission.job
-    limit = "" if args.max_running is None else f", at most {args.max_running} at a time"
-    show(
-        f"submitted {len(waiting)} runs as job {job_id}, tasks 0 to {len(waiting) - 1}{limit}\n"
-        f"  runs, one line per task: {submission.file}\n"
-        f"  watch: squeue --job {job_id}; the tasks' output is in {submission.folder}\n"
-        f"  stop a task, which saves and is requeued: scancel --batch --signal=USR2 {job_id}_N\n"
-        f"  cancel all: scancel {job_id}\n"
-        "The same command shows finished runs, and submits those neither finished nor queued."
-    )
+    show(submit_array(waiting, recipe, Path(args.slurm), args.max_running, sbatch_options))
     return 0
