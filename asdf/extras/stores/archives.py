@@ -24,9 +24,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from asdf.errors import AsdfError
-from asdf.extras.stores.archive import Archive, FolderInArchive
 from asdf.extras.stores.headers import COMPRESSED
-from asdf.extras.stores.index import Index, read_index
+from asdf.extras.stores.index import Archive, FolderInArchive, Index, read_index
 from asdf.extras.stores.open_files import (
     OpenFile,
     OpenFiles,

@@ -1,10 +1,11 @@
-"""The index of an uncompressed tar: where its members lie, so that each is read in place.
+"""Archives of named files, and the index of a tar, by which each member is read in place.
 
-Invariant: an index is used only for the archive that it was made from, and only unmodified. It
-holds a checksum of itself, the archive's size and modification time and a checksum of every
-member's header. These are compared with the archive when it is opened, as is a sample of the
-headers; a member's own header is compared at each read (`members.py`). An index that
-does not match, or is damaged, is ignored and rebuilt.
+Invariant: a member's bytes are those of the indexed archive, and names are looked up in the same
+way in every format. An index is used only for the archive that it was made from, and only
+unmodified. It holds a checksum of itself, the archive's size and modification time and a checksum
+of every member's header. These are compared with the archive when it is opened, as is a sample of
+the headers; a member's own header is compared at each read (`archives.py`). An index that does not
+match, or is damaged, is ignored and rebuilt.
 
 Building reads only headers and is done once: the index is saved next to the archive as
 `NAME.tar.index` or, if that folder cannot be written, in the user's cache folder.
@@ -15,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import os
 import zlib
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -26,6 +28,7 @@ import numpy as np
 from asdf.errors import AsdfError
 from asdf.extras.stores.headers import Location, scan
 from asdf.extras.stores.open_files import BLOCK, ArchiveState, OpenFile, absolute
+from asdf.places import Member, Place
 from asdf.runs.files import atomic_write
 from asdf.runs.log import LOG
 from asdf.runs.systems import lock, unlock
@@ -255,3 +258,75 @@ def _one_at_a_time(file: OpenFile) -> Iterator[None]:
 def encode_name(name: str) -> bytes:
     """Return a name in the form of the index; a file name may hold bytes that are not UTF-8."""
     return name.encode("utf-8", "surrogateescape")
+
+
+class Archive(ABC):
+    """An open archive.
+
+    Attributes:
+        root: Name of the folder that contains all members, with a slash; else ''.
+        index: Names of the members, sorted.
+    """
+
+    path: Path
+    state: ArchiveState
+    index: NameIndex
+    root: str = ""
+
+    @abstractmethod
+    def member(self, position: int) -> Member:
+        """Return the member at `position` in the index."""
+
+    @abstractmethod
+    def offset(self, position: int) -> int:
+        """Return a key for the order in which members were written: an offset or a row number."""
+
+    def find(self, name: str) -> Member | None:
+        """Return the file `name`, given with or without the archive's root."""
+        position = self.index.find(self.root + name)
+        # The name may include the root, as tar lists it.
+        if position is None and self.root:
+            position = self.index.find(name)
+        return None if position is None else self.member(position)
+
+    def names(self, folder: str = "") -> Iterator[str]:
+        """Yield the names of the files below `folder`, relative to it, in order."""
+        positions = self._below(folder)
+        start = f"{self.root}{folder}/" if folder else self.root
+        if positions and not self.index.name(positions[0]).startswith(start):
+            start = f"{folder}/"
+        for position in positions:
+            yield self.index.name(position)[len(start) :]
+
+    def is_folder(self, name: str) -> bool:
+        return not name or len(self._below(name)) > 0
+
+    def _below(self, folder: str) -> range:
+        positions = self.index.below((self.root + folder).rstrip("/"))
+        if positions or not self.root:
+            return positions
+        return self.index.below(folder)
+
+
+@dataclass(frozen=True)
+class FolderInArchive(Place):
+    """A folder `name` in an archive; '' is the archive itself."""
+
+    archive: Archive
+    name: str
+
+    @property
+    def path(self) -> Path:
+        return self.archive.path / self.name
+
+    def find(self, name: str) -> Member | None:
+        return self.archive.find(self._inner(name))
+
+    def names(self, folder: str = "") -> Iterator[str]:
+        return self.archive.names(self._inner(folder))
+
+    def is_folder(self, name: str = "") -> bool:
+        return self.archive.is_folder(self._inner(name))
+
+    def _inner(self, name: str) -> str:
+        return f"{self.name}/{name}" if self.name and name else self.name or name

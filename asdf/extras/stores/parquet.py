@@ -28,8 +28,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from asdf.errors import AsdfError, UsageError
-from asdf.extras.stores.archive import Archive
-from asdf.extras.stores.index import NameIndex, encode_name
+from asdf.extras.stores.index import Archive, NameIndex, encode_name
 from asdf.extras.stores.open_files import ArchiveState, read_state
 from asdf.places import FileState, Member
 from asdf.runs.systems import call_in_forked_processes

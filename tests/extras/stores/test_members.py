@@ -16,8 +16,8 @@ from numpy.testing import assert_array_equal
 
 from asdf.audio import read_audio
 from asdf.errors import AsdfError
-from asdf.extras.stores.archive import FolderInArchive
 from asdf.extras.stores.archives import known_folder, open_archive, remember_folder
+from asdf.extras.stores.index import FolderInArchive
 from tests.conftest import PATIENCE_S
 from tests.extras.stores.conftest import NAMES, noise, pack
 

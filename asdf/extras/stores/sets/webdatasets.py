@@ -14,8 +14,8 @@ from pathlib import Path
 
 from asdf.corpora import KnownCorpus, Reading, is_recording
 from asdf.errors import AsdfError
-from asdf.extras.stores.archive import Archive
 from asdf.extras.stores.archives import find_folder
+from asdf.extras.stores.index import Archive
 from asdf.extras.stores.sets.shards import ShardRows, find_shards, plain_fields
 from asdf.runs.log import track
 from asdf.trials.label_words import Columns
