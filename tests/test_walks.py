@@ -33,7 +33,7 @@ def test_the_score_of_a_recording(tmp_path) -> None:
     soundfile.write(tmp_path / "one.wav", sound(20_000, 1), 16000)
     files = entered("score", network, tmp_path / "one.wav")
     assert "scoring/hearing.py" in files
-    assert len(files) <= 29, files
+    assert len(files) <= 26, files
 
 
 def test_the_metrics_of_a_score_file(tmp_path) -> None:
