@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         download_folder,
         download_into,
         download_network,
+        locate_shard,
         look_up,
         name_of,
         parse_dataset,

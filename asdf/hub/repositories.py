@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from glob import escape
 from pathlib import Path, PurePosixPath
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from asdf.errors import AsdfError, UsageError
 from asdf.hub.hub_names import SUFFIXES, HubName, parse_name
@@ -29,7 +29,6 @@ from asdf.hub.library import (
     is_unreachable,
     not_a_path,
 )
-from asdf.places.shard_names import locate_shard
 from asdf.runs.files import write_text
 from asdf.runs.log import LOG
 from asdf.text import did_you_mean, quoted_and_more
@@ -43,6 +42,7 @@ _OF_FOLDER = (WEIGHTS, "pytorch_model.bin")
 # Without documents such as LICENSE: ASDF reads no other files.
 _READ = (*SUFFIXES, ".json", ".yaml", ".md")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
+_NUMBERED = re.compile(r"(.+?)-\d+-of-\d+(-[0-9a-f]+)?")
 _ANSWER_WITHIN_S = 10
 _SHOWN = 8
 _MEGABYTE = 1_000_000
@@ -468,3 +468,35 @@ def _pick(what: str, wanted: str, known: Mapping[str, T], where: str, sign: str)
         # Without a name if there is one, since '' is sorted first.
         wanted = names[0]
     return known[wanted]
+
+
+class ShardPlace(NamedTuple):
+    """The part of a data set that a shard belongs to.
+
+    Attributes:
+        folder: Folder of its configuration; '' if there is none.
+        split: Split that it belongs to.
+    """
+
+    folder: str
+    split: str
+
+
+def locate_shard(name: str) -> ShardPlace:
+    """Return the configuration and split that a shard belongs to.
+
+    Examples:
+        >>> locate_shard("data/test-00000-of-00002.parquet")
+        ShardPlace(folder='data', split='test')
+        >>> locate_shard("en/test/0000.parquet")  # the hub's own conversions
+        ShardPlace(folder='en', split='test')
+    """
+    folder, _, file_name = name.rpartition("/")
+    stem = file_name.rpartition(".")[0]
+    numbered = _NUMBERED.fullmatch(stem)
+    if numbered:
+        return ShardPlace(folder, numbered.group(1))
+    if stem.isdigit() and folder:
+        outer, _, split = folder.rpartition("/")
+        return ShardPlace(outer, split)
+    return ShardPlace(folder, stem)

@@ -23,8 +23,7 @@ from asdf.errors import AsdfError, UsageError
 from asdf.extras.stores.archives import find_folder
 from asdf.extras.stores.parquet import ParquetArchive, ParquetTable, open_table
 from asdf.facts import Published
-from asdf.hub import download_dataset
-from asdf.places.shard_names import locate_shard
+from asdf.hub import download_dataset, locate_shard
 from asdf.text import shorten
 from asdf.trials.label_files import LABEL_NAMES
 from asdf.trials.label_words import Columns, are_labels, meaning_of, plain_word
