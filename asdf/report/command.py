@@ -22,7 +22,7 @@ from typing import Literal
 from asdf.commands.options import Command, argument, option, replicates_option
 from asdf.commands.outputs import output_name, show, text_stream
 from asdf.errors import UsageError
-from asdf.report import Gathered, fold_findings, gather, report_page, runs_in, runs_to_latex
+from asdf.report import fold_findings, gather, report_page, runs_in, runs_to_latex
 from asdf.runs.files import write_text
 from asdf.runs.streams import show_error
 from asdf.tasks.studies.left_out import left_out_text
@@ -80,7 +80,12 @@ def main(arguments: list[str]) -> int:
         for_plots=args.plots is not None,
         on_start=show_error,
     )
-    plots = _write_plots(args.plots, gathered) if args.plots else 0
+    plots = 0
+    if args.plots:
+        # Imported here, because matplotlib takes a moment.
+        from asdf.report.plots import write_plots
+
+        plots = len(write_plots(args.plots, gathered, PLOT_FORMATS)) // len(PLOT_FORMATS)
     # The page shows the command that reproduces it.
     command = shlex.join(["python", "-m", "asdf", "report", *arguments])
     write_text(output, report_page(gathered, args.title, command))
@@ -97,10 +102,3 @@ def main(arguments: list[str]) -> int:
         formats = " and ".join(PLOT_FORMATS)
         show(f"written to {args.plots}: {plots} plots, each as {formats}", screen)
     return 0
-
-
-def _write_plots(folder: Path, gathered: Gathered) -> int:
-    """Write every plot in all formats; return the number of plots."""
-    from asdf.report.plots import write_plots
-
-    return len(write_plots(folder, gathered, PLOT_FORMATS)) // len(PLOT_FORMATS)

@@ -147,16 +147,20 @@ def as_json(value: Any) -> str:
 
 def page_data(gathered: Gathered) -> dict[str, Any]:
     """Return the data of the page's script; rates and EERs are in %."""
-    sets = {}
-    for set_name in gathered.sets:
-        sets[set_name] = list(map(_measurement_record, gathered.on(set_name)))
+    sets = {name: list(map(_measurement_record, gathered.on(name))) for name in gathered.sets}
+    runs = []
+    for course in training_courses(gathered):
+        # By the words of `Line.series`.
+        values = {"loss": course.loss, "rate": course.learning_rate, "eer": course.eers}
+        further = {"losses": course.losses, "term": course.terms}
+        runs.append({"name": course.name, **values, **further})
     return {
         "systems": gathered.systems,
         "labels": gathered.labels,
         "ticked": gathered.systems[:TICKED],
         "hidden": sorted(hidden_names(gathered)),
         "sets": sets,
-        "runs": list(map(_course_record, training_courses(gathered))),
+        "runs": runs,
     }
 
 
@@ -182,16 +186,4 @@ def _measurement_record(measured: Measurement) -> dict[str, Any]:
     return {
         "curves": {name: curve.rates for name, curve in curves.items()},
         "thresholds": {name: curve.thresholds for name, curve in curves.items()},
-    }
-
-
-def _course_record(course: TrainingCourse) -> dict[str, Any]:
-    """Return the courses by the words of `Line.series`."""
-    return {
-        "name": course.name,
-        "loss": course.loss,
-        "rate": course.learning_rate,
-        "eer": course.eers,
-        "losses": course.losses,
-        "term": course.terms,
     }

@@ -152,7 +152,17 @@ def measure_left_out(
         if name != names[index]:
             name = _SEED_IN_NAME.sub("", name_without_seed(name))
         members.setdefault(key, []).append(name)
-        _add(systems[key], words[1:], recorded_seed(run) or "", measured)
+        # Of runs with the same left-out values and seed, the first counts.
+        system, values, summary = systems[key], words[1:], measured.summary
+        results = {known.value: known.result for known in summary.of_column(system.column)}
+        if not results and len(values) == 1:
+            # With a single value there are no conditions: all spoofs have it.
+            results = {values[0]: summary.result}
+        seed = recorded_seed(run) or ""
+        for value in values:
+            if value in results:
+                system.results.setdefault(value, {}).setdefault(seed, results[value])
+        system.folds.setdefault(values, summary.result.bona_fide)
     distinct = numbered([group_name(list(dict.fromkeys(members[key]))) for key in systems])
     for name, system in zip(distinct, systems.values(), strict=True):
         system.name = name
@@ -172,19 +182,6 @@ def _value_of(run: RunFolder, setting: str) -> object:
         return None if recorded is None else parse_literal(recorded.text)
     except Complaint:
         return None
-
-
-def _add(system: LeftOutSystem, values: tuple[str, ...], seed: str, measured: Measured) -> None:
-    """Add the results of a run; of runs with the same left-out values and seed the first counts."""
-    summary = measured.summary
-    results = {known.value: known.result for known in summary.of_column(system.column)}
-    if not results and len(values) == 1:
-        # With a single value there are no conditions: all spoofs have it.
-        results = {values[0]: summary.result}
-    for value in values:
-        if value in results:
-            system.results.setdefault(value, {}).setdefault(seed, results[value])
-    system.folds.setdefault(values, summary.result.bona_fide)
 
 
 @dataclass(frozen=True)

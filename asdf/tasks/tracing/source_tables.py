@@ -186,9 +186,7 @@ def _metric_rows(result: SourceResult) -> list[list[str]]:
     rows = []
     for name, value in metric_values(result).items():
         interval = result.intervals.get(name)
-        between = ""
-        if interval is not None:
-            between = f"[{_RATE.format_bounds(interval, ', ')}]"
+        between = f"[{_RATE.format_bounds(interval, ', ')}]" if interval is not None else ""
         rows.append([f"{_NAMES[name]} %", _RATE.format(value), between])
     if result.open is not None:
         for rate, value in zip(FALSE_POSITIVE_RATES, result.open.correct_at, strict=True):
