@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from asdf.checkpoint.weights_file import read_json
 from asdf.errors import AsdfError
 from asdf.hub import parse_name
 from asdf.metrics.calibration import Calibration, read_calibration
@@ -25,8 +26,6 @@ from asdf.text import AnyPath
 FORMAT = "asdf-fusion"
 VERSION = 1
 SUFFIX = ".json"
-# Ranks of a thousand scores per system take 40 kB.
-_MAX_BYTES = 64 * 2**20
 _KEYS = ("format", "version", "networks", "fusion", "calibration", "development")
 
 
@@ -91,8 +90,8 @@ def read_fused_file(path: Path) -> FusedSystem:
     Raises:
         AsdfError: the file does not exist, or is not a fused system.
     """
-    content = _read_json(path)
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
+    content = read_json(path)
+    if content.get("format") != FORMAT:
         raise AsdfError(
             f"{path} is neither a network nor a fused system of ASDF, which `python -m asdf fuse "
             "... --networks ... --output FILE.json` writes."
@@ -115,21 +114,6 @@ def read_fused_file(path: Path) -> FusedSystem:
         development if isinstance(development, dict) else {},
         {key: value for key, value in content.items() if key not in _KEYS},
     )
-
-
-def _read_json(path: Path) -> Any:
-    try:
-        with path.open("rb") as file:
-            text = file.read(_MAX_BYTES + 1)
-    except OSError as error:
-        reason = error.strerror or error
-        raise AsdfError(f"the fused system {path} cannot be read: {reason}.") from None
-    if len(text) > _MAX_BYTES:
-        raise AsdfError(f"{path} is larger than any fused system. Is it another file?")
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        raise AsdfError(f"{path} is not JSON, as the file of a fused system must be.") from None
 
 
 def _parse_network(entry: Any) -> FusedNetwork | None:

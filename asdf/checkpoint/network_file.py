@@ -69,21 +69,12 @@ _KEYS = {
     "evaluation": "evaluation",
     "averaged": "averaged",
 }
-# Attributes that remain known when the training is left out.
-_DESCRIPTION = (
-    "format",
-    "version",
-    "network_class",
-    "loss",
-    "sources",
-    "heads",
-    "settings",
-    "pretrained",
-    "merged",
-    "calibration",
-    "evaluation",
-    "averaged",
+# Entries that a description leaves out: the weights, and states for resuming the training.
+_LEFT_OUT = (
+    *("base", OUR_KEY, "optimizer_state_dict", "scaler_state_dict", "unaveraged_state_dict"),
+    *("training_step", "progress"),
 )
+_DESCRIPTION = tuple(key for key in _KEYS.values() if key not in _LEFT_OUT)
 
 
 class OtherLayoutError(AsdfError):

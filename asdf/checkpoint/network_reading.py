@@ -34,7 +34,7 @@ from asdf.checkpoint.safetensors_network import (
 from asdf.checkpoint.weights_file import check_tensors, read_weights_file
 from asdf.errors import AsdfError
 from asdf.networks.front_ends.front_end import FrontEnd
-from asdf.networks.tuning.low_rank import merge_updates
+from asdf.networks.tuning import merge_updates
 from asdf.text import shorten
 
 _SHOWN = 8

@@ -104,7 +104,9 @@ def read_json(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise AsdfError(f"cannot read {path}: {error.strerror or error}.") from error
     except (ValueError, RecursionError) as error:
-        raise AsdfError(f"{path} is damaged: {error}. Download it again.") from error
+        raise AsdfError(
+            f"{path} is damaged or not JSON: {error}. Copy or download it again."
+        ) from error
     return content
 
 

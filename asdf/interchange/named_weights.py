@@ -8,7 +8,6 @@ it.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
 from pathlib import PurePosixPath
 
 from asdf.checkpoint.safetensors_network import CONFIG
@@ -42,11 +41,8 @@ def pin_weights(weights: str) -> str:
     return weights if name is None else str(look_up(name).name)
 
 
-def fetch_weights(weights: str, further: Collection[str] = ()) -> str:
+def fetch_weights(weights: str) -> str:
     """Return the path of `front_end.weights`, downloading it if it is on the hub.
-
-    Args:
-        further: Names of files to download too, if the repository has them.
 
     Raises:
         UsageError, AsdfError: the repository does not exist on the hub, contains no weights, or
@@ -57,7 +53,6 @@ def fetch_weights(weights: str, further: Collection[str] = ()) -> str:
         return weights
     contents = look_up(name)
     files = _choose_files(contents)
-    files += tuple(name for name in further if name in contents.sizes)
     # By the name that was looked up, which has the commit, so that all files are of one.
     folder = download_folder(contents.name, files)
     # A folder is read with its configuration, a single checkpoint by its own path.

@@ -30,7 +30,7 @@ from asdf.networks.ssl_detector import (
     find_back_end_class,
     find_front_end_class,
 )
-from asdf.networks.tuning.freezing import tune_front_ends
+from asdf.networks.tuning import tune_front_ends
 from asdf.settings.class_path import describe_error, find_class
 from asdf.settings.relations import THAT_KEEP_TIME
 from asdf.settings.sections import Audio

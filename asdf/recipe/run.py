@@ -409,7 +409,7 @@ class Run:
         from asdf.checkpoint.network_file import NETWORK_SECTIONS
         from asdf.checkpoint.network_reading import fill_for_scoring
         from asdf.interchange import build_pretrained, note_file
-        from asdf.networks.tuning.low_rank import merge_updates
+        from asdf.networks.tuning import merge_updates
         from asdf.training.checkpoints import read_checkpoint
 
         path = self.folders.networks / name

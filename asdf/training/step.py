@@ -26,7 +26,7 @@ from asdf.distributed.devices import check_one_process
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.networks.split import FromFeatures
-from asdf.networks.tuning.freezing import freeze_front_end, frozen_in_epoch
+from asdf.networks.tuning import freeze_front_end, frozen_in_epoch
 from asdf.runs.log import LOG
 from asdf.settings.sections import Sections
 from asdf.text import and_more

@@ -6,6 +6,9 @@ choice of layers, freezing, masks, short and normalised waveforms, and used samp
 only on torch's generator on the CPU, which is seeded in each step, so a resumed run draws the same
 masks on any device; outside training, and at proportions of 0, nothing is drawn or changed.
 
+Parts that are trained while the others are frozen are sets of parameter names, which stay valid
+when parameters are replaced. A part without parameters is an error.
+
 Source of the masks: Park et al., "SpecAugment", Interspeech 2019; Baevski et al., "wav2vec 2.0",
 NeurIPS 2020, and fairseq.
 
@@ -17,7 +20,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from inspect import signature
 from typing import Any, ClassVar
 
@@ -26,11 +30,17 @@ from torch import Tensor, library, nn
 
 from asdf.errors import AsdfError, UsageError
 from asdf.networks.front_ends.encoder_layers import WeightedSum
-from asdf.networks.front_ends.trained_parts import all_parameters, resting_names
 from asdf.networks.functions import VARIANCE_FLOOR, normalize_rows
 from asdf.networks.interface import NetworkSections, Padded, pad_rows, repeat_short
+from asdf.settings.front_end_values import is_pattern, read_layer_range
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 from asdf.settings.sections import Sections
+from asdf.text import and_more, did_you_mean
+
+_PARTS = "front_end.trained_parts"
+_SHOWN = 4
+_MODEL = "model."
+_MASKING = "masking."
 
 
 class Masking(nn.Module):
@@ -479,3 +489,83 @@ def _choose_layers(settings: FrontEndSettings, encoder_layers: int) -> int:
             "layers. Set the number of a layer, 0 for the input of the first, 'last' or 'weighted'."
         )
     return settings.layer
+
+
+def resting_names(front_end: FrontEnd, parts: tuple[str, ...]) -> frozenset[str]:
+    """Return the state dict names of the parameters that are in none of `parts`.
+
+    Raises:
+        UsageError: the front end lacks a part, or `front_end.layer` leaves all of it out.
+    """
+    unused = {id(parameter) for parameter in front_end.unused_parameters()}
+    trained: set[str] = set()
+    for part in parts:
+        named = dict(_named_parameters(front_end, part))
+        if not named:
+            raise UsageError(_describe_missing(front_end, part))
+        used = [name for name, parameter in named.items() if id(parameter) not in unused]
+        if not used:
+            raise UsageError(
+                f"{_PARTS}: front_end.layer leaves out all of {part!r}, so it cannot be trained. "
+                f"The front end computes {front_end.layers} of {front_end.encoder_layers} layers."
+            )
+        trained.update(used)
+    return frozenset(name for name, _ in all_parameters(front_end) if name not in trained)
+
+
+def all_parameters(front_end: FrontEnd) -> Iterator[tuple[str, nn.Parameter]]:
+    """Yield name and parameter of everything that `FrontEnd.freeze` affects: model and masks."""
+    for prefix, module in ((_MODEL, front_end.model), (_MASKING, front_end.masking)):
+        if module is not None:
+            for name, parameter in module.named_parameters():
+                yield prefix + name, parameter
+
+
+def _named_parameters(front_end: FrontEnd, part: str) -> Iterator[tuple[str, nn.Parameter]]:
+    layers = read_layer_range(part)
+    if layers is not None:
+        modules = front_end.layer_modules()
+        if layers.last is not None and layers.last > len(modules):
+            raise UsageError(
+                f"{_PARTS}: {part!r}: {type(front_end).__name__} has {len(modules)} encoder "
+                "layers, counted from 1."
+            )
+        indices = layers.indices(len(modules))
+        return _parameters_of(front_end, [modules[index] for index in indices])
+    if part == "masks":
+        return _parameters_of(front_end, filter(None, [front_end.masking]))
+    if part == "norms":
+        norms = []
+        for module in front_end.model.modules():
+            # By class name, since libraries have their own layer norms, such as RMS norms.
+            if "norm" in type(module).__name__.lower():
+                norms.append(module)
+        return _parameters_of(front_end, norms)
+    named = all_parameters(front_end)
+    if part == "biases":
+        return ((name, parameter) for name, parameter in named if name.endswith("bias"))
+    if is_pattern(part):
+        return (pair for pair in named if fnmatchcase(pair[0].removeprefix(_MODEL), part))
+    return _parameters_of(front_end, front_end.part_modules().get(part, ()))
+
+
+def _parameters_of(
+    front_end: FrontEnd, modules: Iterable[nn.Module]
+) -> Iterator[tuple[str, nn.Parameter]]:
+    wanted = {id(parameter) for module in modules for parameter in module.parameters()}
+    for name, parameter in all_parameters(front_end):
+        if id(parameter) in wanted:
+            yield name, parameter
+
+
+def _describe_missing(front_end: FrontEnd, part: str) -> str:
+    names = [name.removeprefix(_MODEL) for name, _ in all_parameters(front_end)]
+    if is_pattern(part):
+        return (
+            f"{_PARTS}: no parameter of {type(front_end).__name__} fits {part!r}."
+            f"{did_you_mean(part, names)} Its parameters are {and_more(names, _SHOWN)}."
+        )
+    return (
+        f"{_PARTS}: {type(front_end).__name__} has no part {part!r}. Select its parameters by a "
+        f"pattern instead: they are {and_more(names, _SHOWN)}."
+    )

@@ -13,7 +13,7 @@ from asdf.errors import AsdfError
 from asdf.interchange import build_pretrained, model_card_text, read_network
 from asdf.interchange.commands import export_network
 from asdf.networks import Wav2Vec2FrontEnd, build_network
-from asdf.networks.front_ends.trained_parts import all_parameters
+from asdf.networks.front_ends.front_end import all_parameters
 from asdf.settings.sections import Lora, Sections
 from tests.unit.networks.test_low_rank import randomize
 

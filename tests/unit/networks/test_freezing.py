@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from asdf.networks import Wav2Vec2FrontEnd, build_network, front_end_parameters
-from asdf.networks.tuning.freezing import freeze_front_end, frozen_in_epoch
+from asdf.networks.tuning import freeze_front_end, frozen_in_epoch
 from asdf.settings.sections import FrontEnd
 from asdf.training.losses.loss_building import build_loss
 from asdf.trials.trial_list import TrialList

@@ -10,7 +10,7 @@ from asdf.interchange import load_pretrained
 from asdf.networks import SSL_ASP, SSL_MHFA, FrontEnd, Wav2Vec2FrontEnd, build_network
 from asdf.networks.build import self_contained
 from asdf.networks.split import FromFeatures, check_split, feature_identity
-from asdf.networks.tuning.freezing import freeze_front_end
+from asdf.networks.tuning import freeze_front_end
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 from asdf.settings.sections import Sections
 from tests.unit.networks.inspection import any_learns, frozen_names, trainable_names

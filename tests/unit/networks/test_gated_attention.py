@@ -9,10 +9,9 @@ from torch import nn
 from torchaudio.models.wav2vec2.components import EncoderLayer, FeedForward
 from torchaudio.models.wav2vec2.wavlm_attention import WavLMSelfAttention
 
-from asdf.networks.casting import weights_cast_together
+from asdf.networks.casting import _GatedBias, can_gate, weights_cast_together
 from asdf.networks.front_ends.encoder_layers import encoder_states
-from asdf.networks.gated_attention import _GatedBias, can_gate
-from asdf.networks.tuning.low_rank import LowRankAttention
+from asdf.networks.tuning import LowRankAttention
 from tests.unit.networks.test_wavlm import make_small
 
 CPU = torch.device("cpu")

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from asdf.networks.tuning.low_rank import LowRankLinear, merge_updates, update_map
+from asdf.networks.tuning import LowRankLinear, merge_updates, update_map
 from asdf.settings.sections import Lora
 
 peft = pytest.importorskip("peft")

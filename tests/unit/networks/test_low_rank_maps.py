@@ -6,7 +6,7 @@ from torch import nn
 
 from asdf.errors import UsageError
 from asdf.networks import FrontEnd, build_network
-from asdf.networks.tuning.low_rank import (
+from asdf.networks.tuning import (
     LowRankAttention,
     LowRankLinear,
     add_low_rank,

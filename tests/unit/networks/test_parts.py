@@ -7,7 +7,7 @@ from asdf.errors import UsageError
 from asdf.networks import build_network, front_end_parameters
 from asdf.networks.build import front_end_summary
 from asdf.networks.casting import weights_cast_together
-from asdf.networks.tuning.freezing import freeze_front_end
+from asdf.networks.tuning import freeze_front_end
 from tests.unit.networks.inspection import names_with_gradient, trainable_names
 
 FRONT_END = "front_end.model."

@@ -14,7 +14,7 @@ from asdf.networks import TransformersFrontEnd, build_network
 from asdf.networks.front_ends.transformers_config import read_config
 from asdf.networks.output_check import check_outputs
 from asdf.networks.split import FromFeatures, feature_identity
-from asdf.networks.tuning.freezing import freeze_front_end
+from asdf.networks.tuning import freeze_front_end
 from asdf.settings.sections import FrontEnd, Sections
 from tests.encoders import ENCODERS, config_text
 from tests.unit.networks.inspection import (

@@ -256,9 +256,9 @@ def test_a_damaged_file_is_refused(moved, change, message):
 
 def test_what_is_no_json_is_refused(moved):
     moved.write_text("[" * 100_000)
-    with pytest.raises(AsdfError, match="is not JSON"):
+    with pytest.raises(AsdfError, match="is damaged or not JSON"):
         asdf.Detector(moved, "cpu")
-    with pytest.raises(AsdfError, match="cannot be read: No such file"):
+    with pytest.raises(AsdfError, match=r"cannot read .*: No such file"):
         asdf.Detector(moved.with_name("y.json"), "cpu")
 
 

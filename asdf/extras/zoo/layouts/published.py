@@ -28,7 +28,7 @@ from asdf.networks.front_ends.architectures import KNOWN, Architecture
 from asdf.networks.front_ends.wav2vec2 import Wav2Vec2FrontEnd
 from asdf.networks.rawnet2 import RawNet2
 from asdf.networks.ssl_detector import SSLDetector
-from asdf.networks.tuning.low_rank import updated_modules
+from asdf.networks.tuning import updated_modules
 
 PUBLISHED = (
     "SSL_AASIST",

@@ -1,10 +1,14 @@
-"""Low-rank updates of linear maps (LoRA).
+"""What of a front end is trained: all or nothing of it by epoch, parts, or low-rank updates (LoRA).
 
-Invariants: every target in `lora.targets` matches a map, and every matching map is updated, however
-the front end computes with it. An updated map keeps its class's interface and the names and values
-of its weights; initially its results are unchanged, to the last bit on the CPU. Reading its
-`weight` gives the updated one, so attention that multiplies by weights directly is updated as well.
-In `eval()` mode it computes with that weight, so a merged network gives exactly the same scores.
+Invariants: whether the front end's weights are trained in an epoch depends only on the settings and
+the epoch's number, so a resumed run continues exactly. The optimiser holds the weights of a frozen
+front end from the start: without gradients it neither moves nor decays them.
+
+Every target in `lora.targets` matches a map, and every matching map is updated, however the front
+end computes with it. An updated map keeps its class's interface and the names and values of its
+weights; initially its results are unchanged, to the last bit on the CPU. Reading its `weight` gives
+the updated one, so attention that multiplies by weights directly is updated as well. In `eval()`
+mode it computes with that weight, so a merged network gives exactly the same scores.
 
 Source: Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models", ICLR 2022.
 
@@ -18,6 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import cast
+from weakref import WeakKeyDictionary
 
 import torch
 import torch.nn.functional as F
@@ -25,9 +30,11 @@ from torch import Tensor, nn
 
 from asdf.errors import UsageError
 from asdf.networks.autocast import without_autocast
-from asdf.networks.front_ends.front_end import FrontEnd
+from asdf.networks.front_ends.front_end import FrontEnd, all_parameters
+from asdf.networks.interface import NetworkSections, front_end_parameters, untrained_parameters
 from asdf.runs.seeds import derived_seed
 from asdf.settings.front_end_values import TARGETS, is_pattern
+from asdf.settings.sections import FrontEnd as FrontEndSettings
 from asdf.settings.sections import Lora
 from asdf.text import and_more, did_you_mean
 
@@ -36,6 +43,9 @@ _JOINED = ("q_proj", "k_proj", "v_proj")
 _DOWN = "lora_A"
 _UP = "lora_B"
 _SHOWN = 4
+# Names of the parameters trained before a network's front end was frozen. Names stay valid when
+# parameters are replaced.
+_LEARNT: WeakKeyDictionary[nn.Module, frozenset[str]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -254,3 +264,85 @@ def updated_modules(network: nn.Module) -> Iterator[_Updated]:
     for module in network.modules():
         if isinstance(module, _Updated):
             yield module
+
+
+def tune_front_ends(network: nn.Module, settings: NetworkSections) -> None:
+    """Add `lora` to the network's front ends, and set what of them is trained.
+
+    Updates are added after pretrained weights are loaded, which see the plain modules.
+
+    Raises:
+        UsageError: the network has no front end to which the settings apply, or it lacks a part
+            that they name.
+    """
+    front_ends = [module for module in network.modules() if isinstance(module, FrontEnd)]
+    # Settings that only apply to networks with a front end.
+    needed = {
+        "lora.rank": settings.lora.rank,
+        "front_end.trained_parts": settings.front_end.trained_parts is not None,
+    }
+    setting = next((name for name, is_set in needed.items() if is_set), "")
+    if setting and not front_ends:
+        class_path = settings.network.network_class
+        raise UsageError(
+            f"{setting}: {class_path} has no front end of asdf.networks.FrontEnd to apply it to. "
+            f"Leave {setting} out, or choose another network.network_class."
+        )
+    if settings.lora.rank:
+        for front_end in front_ends:
+            plain = frozenset(name for name, _ in all_parameters(front_end))
+            add_low_rank(front_end, settings.lora)
+            # The updates alone are trained, unless parts are named.
+            if settings.front_end.trained_parts is None:
+                front_end.resting = plain
+            front_end.freeze(front_end.frozen)
+    # Otherwise processes would wait for gradients of unused parameters, which never arrive.
+    for parameter in untrained_parameters(network):
+        parameter.requires_grad_(False)
+    if settings.front_end.frozen:
+        freeze_front_end(network, True)
+
+
+def frozen_in_epoch(settings: FrontEndSettings, epochs: int) -> bool:
+    """Return whether the front end is frozen in the epoch after `epochs` whole epochs."""
+    if settings.frozen:
+        return True
+    if settings.unfreeze_after_epochs is None:
+        return False
+    return epochs < settings.unfreeze_after_epochs
+
+
+def freeze_front_end(network: nn.Module, frozen: bool) -> None:
+    """Freeze or unfreeze the front end's weights.
+
+    A frozen front end runs without dropout and masks. A user's module that is not a `FrontEnd`
+    takes part with the parameters in its network's `front_end_parameters`. Unfreezing restores only
+    the parameters that were trained before, since the loss or the network's class may have frozen
+    others.
+    """
+    # If the front end is frozen already, its trained parameters are recorded, or there are none.
+    if frozen and any(parameter.requires_grad for parameter in _all_front_end_parameters(network)):
+        learning = [name for name, value in network.named_parameters() if value.requires_grad]
+        _LEARNT[network] = frozenset(learning)
+    for module in network.modules():
+        if isinstance(module, FrontEnd):
+            module.freeze(frozen)
+            module.train(network.training)
+    # Parameters that `forward` does not use, and resting ones, are never trained.
+    untrained = {id(parameter) for parameter in untrained_parameters(network)}
+    for parameter in front_end_parameters(network):
+        parameter.requires_grad_(not frozen and id(parameter) not in untrained)
+    learnt = _LEARNT.get(network)
+    if frozen or learnt is None:
+        return
+    of_front_ends = {id(parameter) for parameter in _all_front_end_parameters(network)}
+    for name, parameter in network.named_parameters():
+        if id(parameter) in of_front_ends and name not in learnt:
+            parameter.requires_grad_(False)
+
+
+def _all_front_end_parameters(network: nn.Module) -> Iterator[nn.Parameter]:
+    yield from front_end_parameters(network)
+    for module in network.modules():
+        if isinstance(module, FrontEnd):
+            yield from (parameter for _, parameter in all_parameters(module))

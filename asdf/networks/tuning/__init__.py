@@ -1,1 +1,0 @@
-"""Training of parts of a front end: freezing, low-rank updates (LoRA)."""
