@@ -81,7 +81,9 @@ def check_thresholds(args: EvaluateOptions, systems: Sequence[System]) -> None:
         )
     for name, named in (("from", args.threshold_from), ("of", args.threshold_of)):
         if named and len(named) != len(systems):
-            if len(named) == 1 and _is_one_network([system.path for system in systems]):
+            # A file without a statement may be of any network.
+            networks = {_network_of(system.path) for system in systems}
+            if len(named) == 1 and len(networks) == 1 and None not in networks:
                 continue
             raise UsageError(
                 f"--threshold-{name} is given {len(named)} times for {len(systems)} "
@@ -112,7 +114,14 @@ def threshold_of(args: EvaluateOptions, index: int, scores: Scores, path: Path) 
         return _threshold_of_network(args.threshold_of[index % len(args.threshold_of)])
     if args.threshold_from:
         other = Path(args.threshold_from[index % len(args.threshold_from)])
-        _warn_of_other_network(other, path)
+        theirs, ours = _network_of(other), _network_of(path)
+        if theirs is not None and ours is not None and theirs != ours:
+            show_error(
+                f"warning: the threshold comes from {input_name(other)}, whose scores are from "
+                f"another network file (SHA-256 {theirs[:12]}...) than those of {input_name(path)} "
+                f"({ours[:12]}...). Unless one is a calibrated copy of the other, score both sets "
+                "with the same network: a threshold applies only to scores of the same network."
+            )
         return _threshold_of_set(args, other, scores)
     return None
 
@@ -156,25 +165,6 @@ def _threshold_of_set(args: EvaluateOptions, path: Path, judged: Scores) -> Thre
     rule = args.threshold_by or "eer"
     value = choose_threshold(DetCurve.of_scores(scores), rule)
     return Threshold(value, f"{_IN_WORDS[rule]} of {input_name(path)}")
-
-
-def _is_one_network(paths: Sequence[Path]) -> bool:
-    """Return whether score files state that the same network made all of them."""
-    networks = {_network_of(path) for path in paths}
-    # A file without a statement may be of any network.
-    return len(networks) == 1 and None not in networks
-
-
-def _warn_of_other_network(source: Path, judged: Path) -> None:
-    """Show a warning if a threshold comes from the scores of another network."""
-    theirs, ours = _network_of(source), _network_of(judged)
-    if theirs is not None and ours is not None and theirs != ours:
-        show_error(
-            f"warning: the threshold comes from {input_name(source)}, whose scores are from "
-            f"another network file (SHA-256 {theirs[:12]}...) than those of {input_name(judged)} "
-            f"({ours[:12]}...). Unless one is a calibrated copy of the other, score both sets with "
-            "the same network: a threshold applies only to scores of the same network."
-        )
 
 
 def _network_of(path: Path) -> str | None:

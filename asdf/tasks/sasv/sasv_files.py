@@ -275,7 +275,9 @@ class _Rows:
                 columns[name] = values
         if kinds is not None and "attack" in columns:
             # Files have 'bonafide' here for targets and nontargets, which is not an attack.
-            columns["attack"] = _attacks(columns["attack"], kinds)
+            is_spoof = (kinds == SPOOF).tolist()
+            pairs = zip(columns["attack"], is_spoof, strict=True)
+            columns["attack"] = [value if chosen else "-" for value, chosen in pairs]
         return SasvTrials(speakers, utterances, kinds, columns)
 
     def _kinds(self) -> Labels | None:
@@ -378,13 +380,6 @@ def _scores_of(path: _FilePath, rows: _Rows, column: str) -> Floats | None:
             raise AsdfError(f"{path}, line {line}: the {column} '{text}' is not finite.")
         scores.append(score)
     return np.array(scores)
-
-
-def _attacks(values: Sequence[str], kinds: Labels) -> list[str]:
-    attacks = []
-    for value, kind in zip(values, kinds.tolist(), strict=True):
-        attacks.append(value if kind == SPOOF else "-")
-    return attacks
 
 
 def _is_number(text: str) -> bool:
