@@ -131,12 +131,12 @@ def read_index(path: Path, file: OpenFile) -> Index:
         if saved is not None:
             return saved
         index = _build_index(scan(path, file))
-        _save(path, index, file.state)
+        save_index(path, index, file.state)
     LOG.info("indexed %s: %d members", path, len(index))
     return index
 
 
-def _save(path: Path, index: Index, state: ArchiveState) -> None:
+def save_index(path: Path, index: Index, state: ArchiveState) -> None:
     """Save the index of the archive `path`, which was in this state when it was indexed."""
     content = _encode(index, state)
     problems = []
